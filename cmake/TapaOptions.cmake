@@ -1,0 +1,44 @@
+# Compiler settings that every target of this project shares.
+option(TAPA_BUILD_TESTS "build the tests" ON)
+option(TAPA_BUILD_EXAMPLES "build the examples" ON)
+option(TAPA_WERROR "treat warnings in our own code as errors" OFF)
+set(TAPA_SANITIZE "" CACHE STRING "sanitizers to build with: empty, address+undefined, thread")
+set_property(CACHE TAPA_SANITIZE PROPERTY STRINGS "" "address+undefined" "thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+# Programs find the libraries beside them, in the build tree and once installed.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Link to this to get the project's warnings and sanitizers.
+add_library(tapa_build_flags INTERFACE)
+target_compile_options(tapa_build_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wconversion>
+  # GCC 12 sees overlaps in std::string that are not there (GCC bug 105651).
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
+  $<$<AND:$<BOOL:${TAPA_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>)
+if(TAPA_SANITIZE STREQUAL "address+undefined")
+  set(TAPA_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+elseif(TAPA_SANITIZE STREQUAL "thread")
+  set(TAPA_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
+elseif(NOT TAPA_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TAPA_SANITIZE=${TAPA_SANITIZE}: expected empty, address+undefined or thread")
+endif()
+target_compile_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})
+target_link_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})

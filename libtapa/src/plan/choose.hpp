@@ -1,0 +1,41 @@
+/// @file
+/// Picks a plan for a message size from predictions and measurements.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/cost.hpp"
+
+namespace tapa {
+
+/// A measured time of one choice at one size, from the tuning file.
+struct Measurement {
+  Choice choice;
+  std::size_t bytes = 0;  ///< per pair
+  double seconds = 0;
+};
+
+/// A candidate with its price and where the price came from.
+struct Candidate {
+  Choice choice;
+  double seconds = 0;
+  bool measured = false;
+};
+
+/// The plausible choices for this topology: flat ones, and hierarchical ones at every useful split.
+/// `mpi` (leave it to MPI) is among them only when `with_mpi`.
+[[nodiscard]] std::vector<Choice> candidates(const Topology& topology, bool with_mpi);
+
+/// All candidates, cheapest first. A candidate with measurements is priced by them (log-linear between sizes),
+/// others by predict(). Deterministic: ties go to the earlier one of candidates().
+[[nodiscard]] std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
+                                                     const std::vector<Measurement>& measurements,
+                                                     std::size_t bytes, bool with_mpi);
+
+/// One sentence: why the first was taken and by how much it beats the runner-up.
+[[nodiscard]] std::string why(const std::vector<Candidate>& ranked);
+
+}  // namespace tapa

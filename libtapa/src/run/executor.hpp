@@ -1,0 +1,86 @@
+/// @file
+/// Carries out one rank's plan over a transport. The same object runs blocking, nonblocking and persistent calls:
+/// prepare once, then bind + start + progress as often as wanted, without allocating.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "transport/transport.hpp"
+
+namespace tapa {
+
+/// What an unfinished execution waits for, for the watchdog.
+struct Waiting {
+  bool is_send = false;
+  int peer = -1;
+  int channel = 0;
+  int phase = 0;
+  std::size_t bytes = 0;
+};
+
+/// Runs a RankPlan. Not thread-safe. The plan and the transport are shared and must outlive it.
+class Executor {
+ public:
+  /// Prepares: successor lists, staging for messages of several segments, scratch. All allocation happens here
+  /// and in the transport's reserve().
+  Executor(std::shared_ptr<const RankPlan> plan, std::unique_ptr<Transport> transport);
+
+  /// Sets the caller's memory: send[d] is the start of the block for rank d, recv[s] of the block from rank s.
+  /// Blocks of zero bytes may be null. Must not be called while running.
+  void bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv);
+
+  /// Begins a run; messages carry tags first_tag + channel. Posts everything that is ready.
+  void start(int first_tag);
+
+  /// Advances; returns done(). With `block`, waits for at least one completion.
+  bool progress(bool block);
+
+  [[nodiscard]] bool done() const { return remaining_ == 0; }
+
+  /// Runs to the end.
+  void wait() { while (!progress(true)) {} }
+
+  /// Steps posted and not complete, at most `limit`.
+  [[nodiscard]] std::vector<Waiting> waiting(std::size_t limit) const;
+
+  [[nodiscard]] const RankPlan& plan() const { return *plan_; }
+
+ private:
+  struct Resolved {             // a step's memory after bind()
+    std::byte* data = nullptr;  // where the message or copy lies in one piece
+    bool staged = false;        // whether `data` is staging that must be gathered into or scattered from
+  };
+
+  void prepare();
+  void resolve(std::size_t step);
+  [[nodiscard]] std::byte* address(const Segment& segment) const;
+  void run_ready();
+  void post(std::uint32_t step);
+  void complete(std::uint32_t step);
+  void copy_step(const Step& step);
+
+  std::shared_ptr<const RankPlan> plan_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<std::uint32_t> successors_;       // CSR of the reversed dependencies
+  std::vector<std::uint32_t> successors_at_;
+  std::vector<std::uint32_t> waits_for_;        // dependencies of each step
+  std::vector<std::uint32_t> open_;             // dependencies not yet complete in this run
+  std::vector<std::uint32_t> ready_;            // steps to post, in plan order
+  std::vector<std::uint8_t> in_flight_;
+  std::vector<Resolved> resolved_;
+  std::vector<std::size_t> staging_at_;         // offset of each message's staging
+  std::vector<std::byte> memory_;               // scratch, then staging
+  std::vector<const std::byte*> send_;
+  std::vector<std::byte*> recv_;
+  std::vector<int> completed_;
+  std::size_t remaining_ = 0;
+  int first_tag_ = 0;
+};
+
+}  // namespace tapa

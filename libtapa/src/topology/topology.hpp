@@ -1,0 +1,93 @@
+/// @file
+/// The machine as the library sees it: levels of groups, what a link of each level costs, NICs and rails.
+/// A value type without MPI; sources (file, hwloc, libfabric, MPI) fill it, planners read it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tapa {
+
+/// Cost of moving one message between two ranks whose fastest common level is this one:
+/// seconds = latency + bytes / bandwidth on the wire, and `message` seconds of CPU at each end.
+struct LinkCost {
+  std::optional<double> latency;    ///< seconds, one way
+  std::optional<double> bandwidth;  ///< bytes per second, one direction, one pair of ranks alone
+  std::optional<double> message;    ///< CPU seconds to post and complete one message
+};
+
+/// One level: a partition of all ranks into groups. Ranks of one group share this level's links.
+struct Level {
+  std::string name;        ///< "tile", "gpu", "numa", "socket", "node", "rack", "world", ...
+  std::vector<int> group;  ///< group[rank]: group index, 0 .. groups-1, numbered by first rank
+  int groups = 0;          ///< number of groups
+  LinkCost link;
+};
+
+/// A network interface of one node.
+struct Nic {
+  std::string name;                 ///< "nic0", "mlx5_0", "cxi3"
+  int node = 0;                     ///< group index at the node level
+  std::optional<double> bandwidth;  ///< bytes per second, one direction
+  std::optional<double> message;    ///< seconds that the NIC needs for one message (1 / message rate)
+  std::string pci;                  ///< PCI address, empty when unknown
+  std::string provider;             ///< libfabric provider or "tcp", empty when unknown
+  int numa = -1;                    ///< NUMA node it hangs on, -1 when unknown
+};
+
+/// The device that a rank drives, for pictures and for tile pairs.
+struct Device {
+  std::string name;  ///< "GPU 0 tile 1", "core 4", ...
+  std::string pci;   ///< PCI address of a GPU, empty for cores
+  int numa = -1;
+};
+
+/// What one source had to say; printed by tapa-info so that a wrong picture of the machine can be traced.
+struct SourceReport {
+  std::string name;    ///< "override", "file", "hwloc", "libfabric", "mpi"
+  bool used = false;   ///< whether it contributed
+  std::string detail;  ///< what it gave, or why it gave nothing
+};
+
+/// The machine, for the ranks 0 .. ranks-1 of one communicator.
+/// Invariants (see check()): levels go from fast to slow; every level is a partition; ranks that share a group
+/// share it at all slower levels; the last level is "world" with one group.
+struct Topology {
+  std::string name;  ///< "aurora", "2x2x3", "detected"
+  int ranks = 0;
+  std::vector<Level> levels;
+  int nic_level = 0;  ///< first level whose messages cross NICs; levels.size() when none does
+  std::vector<Nic> nics;
+  std::vector<std::vector<int>> rails;  ///< rails[rank]: indices into nics that this rank uses; may be empty
+  std::vector<Device> devices;          ///< devices[rank], or empty
+  std::vector<SourceReport> sources;
+
+  /// Index of the fastest level whose group holds both ranks. a == b gives 0.
+  [[nodiscard]] int level_of(int a, int b) const;
+
+  /// Index of the level of this name, or -1.
+  [[nodiscard]] int find_level(const std::string& level_name) const;
+
+  /// Ranks of every group of a level, each ascending: groups_of(l)[group] -> ranks.
+  [[nodiscard]] std::vector<std::vector<int>> groups_of(int level) const;
+
+  /// Empty when all invariants hold, else the first violation in words.
+  [[nodiscard]] std::string check() const;
+
+  /// The topology of a sub-communicator: rank i of the result is members[i] here. Levels whose partition
+  /// becomes equal to the next slower one are dropped (the slower name and link stay).
+  [[nodiscard]] Topology subset(const std::vector<int>& members) const;
+};
+
+/// A topology of equal groups, slow to fast: {2,2,3} is 2 nodes x 2 sockets x 3 ranks, numbered consecutively.
+/// Level names follow the depth: 1 {world}, 2 {node, world}, 3 {socket, node, world}, 4 {tile, socket, node, world};
+/// deeper ones are rack, then "level<k>". One NIC a node. Link costs are left unknown.
+/// Throws std::invalid_argument when a factor is below 1 or there is none.
+[[nodiscard]] Topology make_uniform_topology(const std::vector<int>& slow_to_fast);
+
+/// Renumbers `group` so that groups are counted in order of their first rank; returns the number of groups.
+int number_by_first_rank(std::vector<int>& group);
+
+}  // namespace tapa

@@ -1,0 +1,44 @@
+/// @file
+/// How one contiguous message moves between two ranks. The executor knows nothing else about the network.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tapa {
+
+/// A transport could not move a message; what() names the peer and the cause.
+class TransportError : public std::runtime_error {
+ public:
+  explicit TransportError(const std::string& what, int mpi_code = 0) : std::runtime_error(what), mpi_code_(mpi_code) {}
+  /// The MPI error code when MPI reported it, else 0.
+  [[nodiscard]] int mpi_code() const { return mpi_code_; }
+
+ private:
+  int mpi_code_;
+};
+
+/// One way to move bytes. Not thread-safe; each execution has one of its own.
+/// Slots are small integers chosen by the executor (0 .. slots-1), reused from run to run.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// Room for this many messages in flight. Called once, before any post; nothing is allocated afterwards.
+  virtual void reserve(int slots) = 0;
+
+  /// Starts sending; `data` stays untouched by the caller until the slot completes. Throws TransportError.
+  virtual void post_send(int slot, int peer, int tag, std::span<const std::byte> data) = 0;
+
+  /// Starts receiving exactly data.size() bytes. Throws TransportError.
+  virtual void post_recv(int slot, int peer, int tag, std::span<std::byte> data) = 0;
+
+  /// Appends the slots that completed since the last call to `completed`. With `block`, waits until there is one.
+  /// Throws TransportError.
+  virtual void poll(std::vector<int>& completed, bool block) = 0;
+};
+
+}  // namespace tapa
