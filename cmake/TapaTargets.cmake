@@ -1,52 +1,121 @@
-# tapa_tool(NAME SOURCES... [LIBS ...]): a program in build/<preset>/bin, installed.
+# Helpers that make programs, tests and libraries look alike.
+#
+#   tapa_tool(NAME SOURCES... [LIBS ...])
+#   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_mpi_program(NAME SOURCES... [LIBS ...])
+#   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_export_only(LIBRARY PATTERN...)
+#
+# A test that cannot run here (a program is missing, no namespaces) exits with 77 and counts as skipped.
+# The label "long" keeps a test out of a plain `tools/test`; `tools/test --long` runs it.
+
+# Sanitized programs are several times slower.
+set(TAPA_TIMEOUT_FACTOR 1)
+if(TAPA_SANITIZE)
+  set(TAPA_TIMEOUT_FACTOR 5)
+endif()
+
+# What sanitized programs need; harmless for others. Suppressions name only what Open MPI and friends leak, and the
+# slow unwinder sees through their frames, which have no frame pointers.
+set(TAPA_TEST_ENV
+  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1"
+  "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
+  "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+  "TSAN_OPTIONS=ignore_noninstrumented_modules=1:second_deadlock_stack=1")  # MPI itself is not instrumented
+if(TAPA_SANITIZE MATCHES "address")
+  add_library(tapa_keep_modules OBJECT ${CMAKE_CURRENT_LIST_DIR}/keep_modules.c)
+endif()
+
+# What lets many ranks share two cores, as root too, without a network.
+set(TAPA_MPIEXEC_FLAGS "")
+set(TAPA_MPI_TEST_ENV "")
+if(MPIEXEC_EXECUTABLE)
+  execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(version MATCHES "Open MPI|OpenRTE")
+    set(TAPA_MPIEXEC_FLAGS --oversubscribe --bind-to none)
+    set(TAPA_MPI_TEST_ENV
+      OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+      OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
+  endif()
+  list(APPEND TAPA_MPI_TEST_ENV
+    "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:fast_unwind_on_malloc=0")
+endif()
+
+# A program with what every program of ours is built with.
+function(tapa_program name)
+  add_executable(${name} ${ARGN})
+  if(TARGET tapa_keep_modules)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:tapa_keep_modules>)
+    target_link_options(${name} PRIVATE LINKER:--export-dynamic-symbol=dlclose)
+  endif()
+endfunction()
+
 function(tapa_tool name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_build_flags)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# tapa_unit_test(NAME SOURCES... [LIBS ...]): a GoogleTest program without MPI, in bin/tests.
-function(tapa_unit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+# Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
+function(tapa_test_properties test timeout grace env labels)
+  if(NOT timeout)
+    set(timeout 120)
   endif()
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
-  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest_main GTest::gmock tapa_build_flags)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  math(EXPR timeout "${timeout} * ${TAPA_TIMEOUT_FACTOR}")
+  math(EXPR limit "${timeout} + ${grace}")
+  set_tests_properties(${test} PROPERTIES
+    TIMEOUT ${limit} SKIP_RETURN_CODE 77 LABELS "${labels}"
+    ENVIRONMENT "${TAPA_TEST_ENV};MPIEXEC_TIMEOUT=${timeout};${env}")
 endfunction()
 
-# tapa_mpi_program(NAME SOURCES... [LIBS ...]): an MPI test program in bin/tests, without a test of its own.
+# A GoogleTest program without MPI, in bin/tests.
+function(tapa_unit_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS;ARGS;ENV;LABELS" ${ARGN})
+  tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest_main GTest::gmock tapa_build_flags)
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  tapa_test_properties(${name} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "${ARG_LABELS}")
+endfunction()
+
+# An MPI test program in bin/tests, without a test of its own.
 function(tapa_mpi_program name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_mpi tapa_build_flags)
 endfunction()
 
-# tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s]): runs a program under mpirun, oversubscribed.
+# Runs a program under mpirun, oversubscribed. mpirun itself ends the job at the time limit (MPIEXEC_TIMEOUT, known to
+# Open MPI and MPICH), so that no rank is left behind; ctest's own limit comes later.
 function(tapa_mpi_run test ranks program)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS;ENV" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
-  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS;ENV;LABELS" ${ARGN})
   if(TARGET ${program})
     set(program $<TARGET_FILE:${program}>)
   endif()
   add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${TAPA_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                                 ${program} ${ARG_ARGS})
-  set_tests_properties(${test} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${TAPA_MPI_TEST_ENV};${ARG_ENV}"
-                                          PROCESSORS 2)
+  tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
+  set_tests_properties(${test} PROPERTIES PROCESSORS 2)
 endfunction()
 
-# What lets many ranks share two cores, as root too, without a network.
-if(MPIEXEC_EXECUTABLE)
-  execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
-  if(version MATCHES "Open MPI|OpenRTE")
-    set(TAPA_MPIEXEC_FLAGS --oversubscribe --bind-to none)
-    set(TAPA_MPI_TEST_ENV "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMPI_MCA_rmaps_base_oversubscribe=1")
-  endif()
-endif()
+# A test that is a command of its own; has what MPI programs need in its environment.
+function(tapa_script_test test)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENV;LABELS" ${ARGN})
+  add_test(NAME ${test} COMMAND ${ARG_COMMAND})
+  tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
+  set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+endfunction()
+
+# Hides every symbol of a shared library but those that match one of the patterns. Visibility alone is not enough:
+# instances of standard templates are exported whatever the compiler is told.
+function(tapa_export_only library)
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/${library}.version)
+  list(JOIN ARGN ";\n    " patterns)
+  file(CONFIGURE OUTPUT ${script} CONTENT "{\n  global:\n    ${patterns};\n  local:\n    *;\n};\n")
+  target_link_options(${library} PRIVATE LINKER:--version-script=${script})
+  set_property(TARGET ${library} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()

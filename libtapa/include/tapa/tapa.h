@@ -31,19 +31,25 @@ extern "C" {
  * As MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw: MPI_IN_PLACE, MPI_BOTTOM, any datatype, zero counts and
  * intercommunicators (handed to MPI) are all legal. The _c forms take MPI_Count counts and MPI_Aint displacements.
  * @{ */
+/** As MPI_Alltoall. */
 TAPA_API int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                            MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Alltoall with MPI_Count counts. */
 TAPA_API int TAPA_Alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Alltoallv. */
 TAPA_API int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                             void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                             MPI_Comm comm);
+/** As MPI_Alltoallv with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                               MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Alltoallw. */
 TAPA_API int TAPA_Alltoallw(const void* sendbuf, const int sendcounts[], const int sdispls[],
                             const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
                             const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+/** As MPI_Alltoallw with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                               const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
@@ -53,20 +59,26 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
  * The request is an MPI request: complete it with MPI_Wait, MPI_Test or their kin. Count, displacement and type arrays
  * must stay valid until then, as in MPI.
  * @{ */
+/** As MPI_Ialltoall. */
 TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                             MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+/** As MPI_Ialltoall with MPI_Count counts. */
 TAPA_API int TAPA_Ialltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+/** As MPI_Ialltoallv. */
 TAPA_API int TAPA_Ialltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                              void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                              MPI_Comm comm, MPI_Request* request);
+/** As MPI_Ialltoallv with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Ialltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                                MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
                                const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+/** As MPI_Ialltoallw. */
 TAPA_API int TAPA_Ialltoallw(const void* sendbuf, const int sendcounts[], const int sdispls[],
                              const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
                              const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                              MPI_Request* request);
+/** As MPI_Ialltoallw with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                                const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
                                const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
@@ -78,23 +90,29 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
  * Start with MPI_Start (or TAPA_Start), complete with MPI_Wait or MPI_Test, free with TAPA_Request_free. A request
  * freed with MPI_Request_free is safe too; its memory is then reclaimed with the communicator.
  * @{ */
+/** As MPI_Alltoall_init. */
 TAPA_API int TAPA_Alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                                 int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                 MPI_Request* request);
+/** As MPI_Alltoall_init with MPI_Count counts. */
 TAPA_API int TAPA_Alltoall_init_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                   MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                   MPI_Request* request);
+/** As MPI_Alltoallv_init. */
 TAPA_API int TAPA_Alltoallv_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
                                  MPI_Datatype sendtype, void* recvbuf, const int recvcounts[], const int rdispls[],
                                  MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+/** As MPI_Alltoallv_init with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Alltoallv_init_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                                    MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
                                    const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                    MPI_Request* request);
+/** As MPI_Alltoallw_init. */
 TAPA_API int TAPA_Alltoallw_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
                                  const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
                                  const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                                  MPI_Request* request);
+/** As MPI_Alltoallw_init with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Alltoallw_init_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                                    const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
                                    const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,

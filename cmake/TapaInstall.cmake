@@ -1,0 +1,33 @@
+# What `cmake --install` puts where, and how others find it: a CMake package, a pkg-config file, and paths inside the
+# installed files that are relative, so that the tree may be moved.
+include(CMakePackageConfigHelpers)
+set(TAPA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tapa)
+
+install(DIRECTORY libtapa/include/tapa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(TARGETS tapa EXPORT tapa-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET tapa_preload)
+  # Not linked by anybody: the package only says where it lies.
+  install(TARGETS tapa_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT tapa-targets NAMESPACE tapa:: DESTINATION ${TAPA_CMAKE_DIR})
+configure_package_config_file(cmake/tapa-config.cmake.in ${CMAKE_BINARY_DIR}/package/tapa-config.cmake
+  INSTALL_DESTINATION ${TAPA_CMAKE_DIR} PATH_VARS CMAKE_INSTALL_LIBDIR
+  NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/tapa-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/package/tapa-config.cmake ${CMAKE_BINARY_DIR}/package/tapa-config-version.cmake
+  DESTINATION ${TAPA_CMAKE_DIR})
+
+# pkg-config: the prefix is where the file itself lies, as many folders up as the library folder is deep.
+file(RELATIVE_PATH TAPA_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(TAPA_PC_MPI_CFLAGS "")
+foreach(dir ${MPI_C_INCLUDE_DIRS})
+  string(APPEND TAPA_PC_MPI_CFLAGS " -I${dir}")
+endforeach()
+list(JOIN MPI_C_LIBRARIES " " TAPA_PC_MPI_LIBS)
+configure_file(cmake/tapa.pc.in ${CMAKE_BINARY_DIR}/package/tapa.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/package/tapa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
