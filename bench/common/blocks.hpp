@@ -1,0 +1,46 @@
+/// @file
+/// Buffers of an all-to-all of bytes: shared by the benchmarks whose blocks lie one after the other.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exchange.hpp"
+#include "options.hpp"
+
+namespace tapa::bench {
+
+/// Blocks of chars, contiguous in rank order, in one send and one receive buffer. With options.imbalance f
+/// each block has (1 - f) to (1 + f) times the size, decided by its source and destination.
+class BlockExchange : public Exchange {
+ public:
+  BlockExchange(MPI_Comm comm, const Options& options);
+
+  void resize(std::size_t bytes) override;
+  [[nodiscard]] std::size_t block_bytes(int src, int dst) const override;
+  void fill(std::uint32_t seed) override;
+  [[nodiscard]] std::size_t wrong_bytes(std::uint32_t seed) const override;
+
+ protected:
+  [[nodiscard]] const void* send() const { return options_.in_place ? MPI_IN_PLACE : send_.data(); }
+  [[nodiscard]] void* recv() { return recv_.data(); }
+  [[nodiscard]] int count() const {
+    return static_cast<int>(bytes_);
+  }  ///< chars per block when all are alike
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+  std::vector<int> send_counts_, send_at_, recv_counts_, recv_at_;  ///< chars
+
+ private:
+  const Options& options_;
+  int rank_ = 0;
+  int ranks_ = 0;
+  std::size_t bytes_ = 0;
+  std::vector<std::uint8_t> send_, recv_;
+};
+
+}  // namespace tapa::bench

@@ -1,0 +1,191 @@
+#include "driver.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+
+#include "mpi_algorithms.hpp"
+#include "race.hpp"
+#include "tapa/tapa.h"
+
+namespace tapa::bench {
+
+namespace {
+
+// Forced plans of ours, each on a duplicate of its own.
+class ForcedPlans {
+ public:
+  ForcedPlans(MPI_Comm comm, const std::vector<std::string>& plans) {
+    for (const std::string& plan : plans) {
+      MPI_Comm duplicate = MPI_COMM_NULL;
+      MPI_Comm_dup(comm, &duplicate);
+      MPI_Comm_set_errhandler(duplicate, MPI_ERRORS_RETURN);
+      comms_.push_back(duplicate);
+      const int code = TAPA_Comm_set(duplicate, "plan", plan.c_str());
+      check(code, code == MPI_SUCCESS ? "" : "--plan " + plan + ": " + TAPA_Last_error());
+    }
+  }
+  ~ForcedPlans() {
+    for (MPI_Comm& comm : comms_) {
+      MPI_Comm_free(&comm);
+    }
+  }
+  ForcedPlans(const ForcedPlans&) = delete;
+  ForcedPlans& operator=(const ForcedPlans&) = delete;
+  [[nodiscard]] MPI_Comm operator[](std::size_t i) const { return comms_[i]; }
+
+ private:
+  std::vector<MPI_Comm> comms_;
+};
+
+class Latency {
+ public:
+  Latency(const Program& program, const Session& session)
+      : program_(program),
+        session_(session),
+        options_(session.options()),
+        columns_{options_.full, options_.validate, options_.nic_rate.has_value()},
+        exchange_(program.make(comm_, options_)) {
+    if (options_.versus_mpi) {
+      mpi_.emplace(comm_, program.mpi_variable);
+      plans_.emplace(comm_, options_.plans);
+    }
+  }
+
+  int run() {
+    print_header();
+    for (const std::size_t bytes : sizes(options_, session_.machine().ranks)) {
+      exchange_->resize(bytes);
+      const std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
+      const bool valid = !options_.validate || validate(contenders);
+      all_valid_ = all_valid_ && valid;
+      const std::vector<Times> times = race(comm_, contenders, options_, bytes);
+      options_.versus_mpi ? print_versus(bytes, contenders, times, valid)
+                          : print_latency(bytes, times[0], valid);
+      exchange_->release();
+    }
+    return write_json() && all_valid_ ? 0 : 1;
+  }
+
+ private:
+  void print_header() const {
+    const char* library = options_.versus_mpi ? "TAPA vs MPI" : (options_.use_mpi ? "MPI" : "TAPA");
+    std::string text =
+        "\n# OSU-style " + std::string(library) + " " + program_.title + "\n# Datatype: MPI_CHAR.\n";
+    if (options_.nic_rate) {
+      text += "# NIC bound: busiest node's bytes to or from other nodes, 1514 on the wire for 1448, over " +
+              std::to_string(options_.nic_rate->nics) + " NIC(s) of " +
+              std::to_string(options_.nic_rate->bytes_per_second / 1e6) + " MB/s\n";
+    }
+    session_.print(text + (options_.versus_mpi ? versus_header(columns_) : latency_header(columns_)));
+  }
+
+  std::vector<Contender> the_contender() {
+    const bool mpi = options_.use_mpi;
+    return {{mpi ? "MPI" : "TAPA", !mpi, false, [this, mpi] {
+               check(mpi ? exchange_->call_mpi(comm_) : exchange_->call_tapa(comm_), program_.name);
+             }}};
+  }
+
+  // The library's choice, forced plans, then MPI's algorithms. Only the library's choice and MPI's default
+  // are always timed to the end.
+  std::vector<Contender> all_contenders() {
+    mpi_->keep_working([this](MPI_Comm comm) { return exchange_->call_mpi(comm); });
+    std::vector<Contender> all{
+        {"TAPA", true, false, [this] { check(exchange_->call_tapa(comm_), program_.name); }}};
+    for (std::size_t i = 0; i < options_.plans.size(); ++i) {
+      const MPI_Comm comm = (*plans_)[i];
+      all.push_back({options_.plans[i], true, true,
+                     [this, comm] { check(exchange_->call_tapa(comm), program_.name); }});
+    }
+    for (const MpiAlgorithm& algorithm : mpi_->all()) {
+      const MPI_Comm comm = algorithm.comm;
+      all.push_back({algorithm.name, false, algorithm.name != "default",
+                     [this, comm] { check(exchange_->call_mpi(comm), program_.name); }});
+    }
+    return all;
+  }
+
+  bool validate(const std::vector<Contender>& contenders) {
+    bool valid = true;
+    for (const Contender& contender : contenders) {
+      unsigned long long wrong = 0;
+      for (int call = 0; call < options_.validation_calls; ++call) {
+        const auto seed = static_cast<std::uint32_t>(call + 1);
+        exchange_->fill(seed);
+        contender.call();
+        wrong += exchange_->wrong_bytes(seed);
+      }
+      MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, comm_);
+      if (wrong != 0 && session_.rank() == 0) {
+        std::fprintf(stderr, "%s: %s: %llu bytes are wrong after %d calls\n", program_.name.c_str(),
+                     contender.name.c_str(), wrong, options_.validation_calls);
+      }
+      valid = valid && wrong == 0;
+    }
+    return valid;
+  }
+
+  [[nodiscard]] std::optional<double> nic_bound() const {
+    if (!options_.nic_rate) {
+      return std::nullopt;
+    }
+    return nic_bound_seconds(session_.machine().node_of, *options_.nic_rate,
+                             [this](int src, int dst) { return exchange_->block_bytes(src, dst); });
+  }
+
+  void print_latency(std::size_t bytes, const Times& times, bool valid) {
+    const double mean = summarize(times.own).mean * 1e6;
+    double sum = 0;
+    LatencyRow row{bytes, 0, 0, 0, times.own.size(), valid, nic_bound().value_or(0) * 1e6};
+    MPI_Reduce(&mean, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, comm_);
+    MPI_Reduce(&mean, &row.min, 1, MPI_DOUBLE, MPI_MIN, 0, comm_);
+    MPI_Reduce(&mean, &row.max, 1, MPI_DOUBLE, MPI_MAX, 0, comm_);
+    row.average = sum / session_.machine().ranks;
+    session_.print(latency_line(row, columns_));
+  }
+
+  void print_versus(std::size_t bytes, const std::vector<Contender>& contenders,
+                    const std::vector<Times>& times, bool valid) {
+    VersusRow row{bytes, {}, plan_of(comm_, bytes), nic_bound(), valid};
+    for (std::size_t c = 0; c < contenders.size(); ++c) {
+      row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest)});
+    }
+    session_.print(versus_line(row, columns_));
+    rows_.push_back(std::move(row));
+  }
+
+  [[nodiscard]] bool write_json() const {
+    if (options_.json.empty() || session_.rank() != 0) {
+      return true;
+    }
+    std::ofstream file(options_.json);
+    file << versus_json(program_.name, session_.machine(), rows_);
+    file.close();
+    if (!file) {
+      std::fprintf(stderr, "--json %s: cannot be written\n", options_.json.c_str());
+    }
+    return static_cast<bool>(file);
+  }
+
+  const MPI_Comm comm_ = MPI_COMM_WORLD;
+  const Program& program_;
+  const Session& session_;
+  const Options& options_;
+  Columns columns_;
+  std::unique_ptr<Exchange> exchange_;
+  std::optional<MpiAlgorithms> mpi_;
+  std::optional<ForcedPlans> plans_;
+  std::vector<VersusRow> rows_;
+  bool all_valid_ = true;
+};
+
+}  // namespace
+
+int run_latency(const Program& program, int argc, char** argv) {
+  const Session session(program, argc, argv);
+  return session.ended() ? session.exit_code() : Latency(program, session).run();
+}
+
+}  // namespace tapa::bench

@@ -1,0 +1,37 @@
+/// @file
+/// The timing loop: contenders take turns, call by call, so that whatever disturbs the machine disturbs all
+/// alike.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+
+namespace tapa::bench {
+
+/// A call to be timed.
+struct Contender {
+  std::string name;
+  bool ours = false;
+  bool may_drop = false;  ///< whether the race may stop timing it once it is clearly beaten
+  std::function<void()> call;
+};
+
+/// Times of one contender, seconds.
+struct Times {
+  std::vector<double> own;      ///< this rank's
+  std::vector<double> slowest;  ///< maximum over all ranks, call by call
+};
+
+/// Runs the contenders in turn: call, barrier, next one; each round begins with another contender. The number
+/// of rounds is options.iterations, or as many as fit into options.seconds (at least 5, at most OSU's 1,000,
+/// or 100 above 8,192 bytes). After three rounds a contender that may be dropped and whose best time is
+/// over 1.5 times the best median stops being timed. Collective; all ranks get times of the same calls.
+[[nodiscard]] std::vector<Times> race(MPI_Comm comm, const std::vector<Contender>& contenders,
+                                      const Options& options, std::size_t bytes);
+
+}  // namespace tapa::bench
