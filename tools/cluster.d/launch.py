@@ -1,0 +1,195 @@
+"""Finds a program and starts it with mpirun over the nodes of a cluster."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import network
+import state
+
+PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nsenter": "util-linux",
+    "mpirun": "openmpi-bin",
+    "mpiexec.mpich": "mpich",
+}
+LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.mpich", "mpiexec.hydra")}
+
+
+def require(*tools):
+    """Fails with the Debian package of the first tool that is missing."""
+    for tool in tools:
+        if not shutil.which(tool):
+            raise state.ClusterError(f"{tool} not found: install the Debian package {PACKAGES[tool]}")
+
+
+def launcher_program(launcher):
+    """The mpirun of an MPI by name."""
+    for name in LAUNCHERS[launcher]:
+        if shutil.which(name):
+            return name
+    require("mpirun" if launcher == "openmpi" else "mpiexec.mpich")
+    raise AssertionError("unreachable")
+
+
+def find_program(name, builds):
+    """A program by path, or by name in the build folders (bin, bin/tests), then in PATH."""
+    if "/" in name:
+        if os.access(name, os.X_OK) and os.path.isfile(name):
+            return os.path.abspath(name)
+        raise FileNotFoundError(f"{name} is not an executable file")
+    folders = [os.path.join(build, sub) for build in builds for sub in ("bin", "bin/tests")]
+    found = shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
+    if not found:
+        raise FileNotFoundError(f"{name} found neither in {', '.join(folders)} nor in PATH: build it or give its path")
+    return os.path.abspath(found)
+
+
+def slots(ranks, round_robin):
+    """The nodes in the order in which the ranks take them: [0, 0, 1, 1] or [0, 1, 0, 1] for two nodes of two."""
+    if not round_robin:
+        return [node for node, count in enumerate(ranks) for _ in range(count)]
+    return [node for turn in range(max(ranks)) for node, count in enumerate(ranks) if turn < count]
+
+
+def _openmpi(cluster, options, agent, nics):
+    hosts = ",".join(f"{network.node_name(node)}:{count}" for node, count in enumerate(options.ranks) if count)
+    settings = {
+        "plm": "rsh",
+        "plm_rsh_agent": agent,
+        "plm_rsh_no_tree_spawn": "1",
+        "oob_tcp_if_include": network.MANAGEMENT,
+        "orte_tmpdir_base": "/dev/shm",  # private to a node: nothing is left in /tmp
+        "pml": "ob1",
+        "btl": "self,vader,tcp",
+        "btl_tcp_if_include": ",".join(nics),
+        "mpi_yield_when_idle": "1",
+    }
+    settings.update(options.mca)
+    command = [launcher_program("openmpi"), "--allow-run-as-root", "--bind-to", "none"]
+    command += ["--map-by", "node" if options.map == "round-robin" else "slot", "-H", hosts]
+    command += ["-np", str(sum(options.ranks))]
+    for key, value in settings.items():
+        command += ["--mca", key, value]
+    for key in options.env:
+        command += ["-x", key]
+    return command
+
+
+def _mpich(cluster, options, agent, nics):
+    machines = os.path.join(cluster.folder, f"machines.{os.getpid()}")
+    with open(machines, "w") as file:
+        file.writelines(f"{network.node_name(node)}\n" for node in slots(options.ranks, options.map == "round-robin"))
+    command = [launcher_program("mpich"), "-launcher", "ssh", "-launcher-exec", agent, "-localhost", network.HEAD]
+    command += ["-f", machines, "-n", str(sum(options.ranks)), "-bind-to", "none"]
+    for key, value in {"UCX_NET_DEVICES": ",".join(nics), "MPIR_CVAR_NETWORK_IFACE": nics[0]}.items():
+        command += ["-genv", key, value]
+    for key, value in options.mca.items():
+        command += ["-genv", key, value]
+    return command
+
+
+def command_line(cluster, options, program):
+    """The mpirun command of a run, to be started in the head."""
+    agent = os.path.join(os.path.dirname(os.path.realpath(__file__)), "agent")
+    nics = [network.rail_name(rail) for rail in range(len(cluster.rates))]
+    make = _openmpi if options.launcher == "openmpi" else _mpich
+    command = make(cluster, options, agent, nics)
+    if options.pin_rails:
+        pin = f"nic$((OMPI_COMM_WORLD_LOCAL_RANK % {len(nics)}))"
+        command += ["sh", "-c", f'OMPI_MCA_btl_tcp_if_include={pin} exec "$0" "$@"']
+    return [*command, program, *options.args]
+
+
+def environment(cluster, options):
+    """What every rank finds in its environment, beside the caller's own."""
+    rates = cluster.rates
+    if len(set(rates)) == 1:
+        rate = rates[0]
+    else:
+        rate = ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
+    options.env.setdefault("TAPA_NIC_RATE", rate)
+    return {**os.environ, **options.env, "TAPA_CLUSTER_STATE": cluster.folder}
+
+
+def execute(cluster, command, env, timeout):
+    """Runs a command in the head; its exit code, 128 + n for signal n, 124 when the time is over.
+
+    Whatever ends the wait (Ctrl-C, SIGTERM, the time) ends the job too.
+    """
+    inside = cluster.enter("sh", "-c", 'cd "$0" && exec "$@"', os.getcwd(), *command)
+    process = subprocess.Popen(inside, env=env)
+    try:
+        code = process.wait(timeout)
+        return code if code >= 0 else 128 - code
+    except subprocess.TimeoutExpired:
+        print(f"cluster: stopped after {timeout:g} s", file=sys.stderr)
+        return 124
+    finally:
+        if process.poll() is None:
+            _stop(process)
+        cluster.kill_strays()
+
+
+def _stop(process):
+    """Ends mpirun, the child of nsenter, politely and then by force."""
+    from namespaces import children
+
+    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        for pid in children(process.pid).values():
+            os.kill(pid, number)
+        try:
+            process.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    process.wait()
+
+
+def nic_traffic(cluster, before, after, seconds):
+    """Bytes per node and NIC between two readings of Cluster.counters()."""
+    rates = {network.rail_name(rail): rate for rail, rate in enumerate(cluster.rates)}
+    nodes = []
+    for node in range(cluster.nodes):
+        nics = {}
+        for (owner, nic), (sent, received) in sorted(after.items()):
+            if owner == node:
+                first = before[owner, nic]
+                nics[nic] = {"tx_bytes": sent - first[0], "rx_bytes": received - first[1], "rate": rates.get(nic)}
+        nodes.append({"host": network.node_name(node), "nics": nics})
+    return {"cluster": cluster.name, "seconds": round(seconds, 6), "nodes": nodes}
+
+
+def traffic_line(traffic):
+    """One line: sent/received bytes of every NIC."""
+    parts = [
+        f"{node['host']} " + " ".join(f"{nic} {n['tx_bytes']}/{n['rx_bytes']}" for nic, n in node["nics"].items())
+        for node in traffic["nodes"]
+    ]
+    return f"cluster: bytes sent/received in {traffic['seconds']:.2f} s: " + ", ".join(parts)
+
+
+def run(cluster, options, program):
+    """Runs the program options.repeat times, stops at the first failure; the exit code."""
+    env = environment(cluster, options)
+    command = command_line(cluster, options, program)
+    runs = []
+    code = 0
+    for _ in range(options.repeat):
+        before, start = cluster.counters(), time.monotonic()
+        code = execute(cluster, command, env, options.timeout)
+        runs.append(nic_traffic(cluster, before, cluster.counters(), time.monotonic() - start))
+        print(traffic_line(runs[-1]), file=sys.stderr)
+        if code != 0:
+            break
+    if options.nic_json:
+        with open(options.nic_json, "w") as file:
+            json.dump(runs if options.repeat > 1 else runs[0], file, indent=1)
+            file.write("\n")
+    return code

@@ -1,0 +1,130 @@
+"""Builds the nodes of a cluster and the network between them; runs as process 1 of the cluster's head."""
+
+import os
+import shutil
+import subprocess
+
+import namespaces
+
+HEAD = "head"
+MANAGEMENT = "mgmt"
+MANAGEMENT_NET = "10.98.0"
+RAIL_NET = "10.99"
+HEAD_ADDRESS = 254
+
+
+def node_name(node):
+    return f"nd{node}"
+
+
+def rail_name(rail):
+    return f"nic{rail}"
+
+
+def bytes_per_second(rate):
+    """The figure of a tc rate like 100mbit (decimal units)."""
+    for unit, factor in (("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)):
+        if rate.endswith(unit):
+            return float(rate[: -len(unit)]) * factor / 8
+    raise ValueError(rate)
+
+
+def hosts_text(nodes):
+    """/etc/hosts for the head and every node: names resolve to the management network."""
+    lines = ["127.0.0.1 localhost", f"{MANAGEMENT_NET}.{HEAD_ADDRESS} {HEAD}"]
+    lines += [f"{MANAGEMENT_NET}.{node + 1} {node_name(node)}" for node in range(nodes)]
+    return "\n".join(lines) + "\n"
+
+
+def _batch(tool, lines, pid=None):
+    """Feeds lines to `ip` or `tc`, inside the network namespace of pid if given."""
+    enter = ["nsenter", "-t", str(pid), "-n"] if pid else []
+    done = subprocess.run([*enter, tool, "-batch", "-"], input="\n".join(lines) + "\n", text=True, capture_output=True)
+    if done.returncode != 0:
+        raise namespaces.NamespaceError(f"{tool}: {done.stderr.strip()}")
+
+
+def _sysctl(name, value):
+    try:
+        with open(f"/proc/sys/net/{name}", "w") as file:
+            file.write(value)
+    except OSError as error:
+        raise namespaces.NamespaceError(f"sysctl net.{name.replace('/', '.')}={value}: {error.strerror}") from error
+
+
+def _quiet_tcp():
+    """Keeps TCP's start-up and its reaction to starved processes out of the measurements."""
+    _sysctl("ipv6/conf/all/disable_ipv6", "1")
+    _sysctl("ipv6/conf/default/disable_ipv6", "1")
+    _sysctl("ipv4/tcp_slow_start_after_idle", "0")
+    _sysctl("ipv4/tcp_no_metrics_save", "1")
+    _sysctl("ipv4/tcp_early_retrans", "0")
+    _sysctl("ipv4/tcp_congestion_control", "reno")
+
+
+def _shape(device, rate):
+    """A tbf line that limits what leaves device; the burst is 0.4 ms of the rate, three Ethernet frames at least."""
+    burst = max(4600, int(bytes_per_second(rate) * 400e-6))
+    return f"qdisc replace dev {device} root tbf rate {rate} burst {burst} limit 64mb"
+
+
+def _mac(network, host):
+    return f"02:00:0a:63:{network:02x}:{host:02x}"
+
+
+def _start_node(node, state):
+    def setup():
+        namespaces.become_host(node_name(node), os.path.join(state, "hosts"))
+        _quiet_tcp()
+
+    pid, _ = namespaces.spawn(setup, [shutil.which("sleep"), f"tapa-cluster-{node_name(node)}", "infinity"])
+    with open(os.path.join(state, f"{node_name(node)}.pid"), "w") as file:
+        file.write(f"{pid}\n")
+    return pid
+
+
+def _node_links(node, nodes, rails):
+    """`ip` lines to run inside a node: addresses, neighbours known in advance, routes with open TCP windows."""
+    host = node + 1
+    lines = ["link set lo up", f"addr add {MANAGEMENT_NET}.{host}/24 dev {MANAGEMENT}", f"link set {MANAGEMENT} up"]
+    for rail in range(rails):
+        nic, net = rail_name(rail), f"{RAIL_NET}.{rail}"
+        lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} up"]
+        lines += [
+            f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
+            "initcwnd 100 initrwnd 100 rto_min 2s"
+        ]
+        lines += [
+            f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent"
+            for peer in range(nodes)
+            if peer != node
+        ]
+    return lines
+
+
+def build(state, nodes, rates):
+    """Starts the nodes and joins them: a management bridge and one shaped bridge per rail.
+
+    Both ends of every rail link are limited: the node's side is what the NIC can send, the bridge's side what it can
+    receive. Returns the nodes' pids as the head sees them.
+    """
+    namespaces.become_host(HEAD, os.path.join(state, "hosts"))
+    _quiet_tcp()
+    lines = ["link set lo up", f"link add {MANAGEMENT} type bridge", f"link set {MANAGEMENT} up"]
+    lines += [f"addr add {MANAGEMENT_NET}.{HEAD_ADDRESS}/24 dev {MANAGEMENT}"]
+    for rail in range(len(rates)):
+        lines += [f"link add rail{rail} type bridge", f"link set rail{rail} up"]
+    pids = [_start_node(node, state) for node in range(nodes)]
+    for node, pid in enumerate(pids):
+        lines += [f"link add nd{node}m type veth peer name {MANAGEMENT} netns {pid}"]
+        lines += [f"link set nd{node}m master {MANAGEMENT} up"]
+        for rail in range(len(rates)):
+            port, mac = f"nd{node}r{rail}", _mac(rail, node + 1)
+            lines += [f"link add {port} type veth peer name {rail_name(rail)} address {mac} netns {pid}"]
+            lines += [f"link set {port} master rail{rail} up"]
+    _batch("ip", lines)
+    for node, pid in enumerate(pids):
+        _batch("ip", _node_links(node, nodes, len(rates)), pid)
+        _batch("tc", [_shape(rail_name(rail), rate) for rail, rate in enumerate(rates)], pid)
+    _batch("tc", [_shape(f"nd{node}r{rail}", rate) for node in range(nodes) for rail, rate in enumerate(rates)])
+    return pids
