@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +31,11 @@ struct Choice {
   Flat flat;                        ///< for linear, pairwise, bruck: settings of the one exchange
   std::vector<std::string> splits;  ///< tapa, leaders: level names whose groups are cut, fast to slow
   PhaseOrder order = PhaseOrder::fast_first;  ///< tapa
-  Flat fast;                        ///< tapa, leaders: exchange inside a group
-  Flat slow;                        ///< tapa, leaders: exchange between groups
-  int leaders = 1;                  ///< leaders: per group; 0 = all members
-  int pipeline = 1;                 ///< tapa, leaders: sub-messages that each fast message is cut into
-  bool local_direct = true;         ///< leaders: blocks that stay in the group go straight to their destination
+  Flat fast;                                  ///< tapa, leaders: exchange inside a group
+  Flat slow;                                  ///< tapa, leaders: exchange between groups
+  int leaders = 1;                            ///< leaders: per group; 0 = all members
+  int pipeline = 1;          ///< tapa, leaders: sub-messages that each fast message is cut into
+  bool local_direct = true;  ///< leaders: blocks that stay in the group go straight to their destination
   bool operator==(const Choice&) const = default;
 };
 

@@ -29,8 +29,8 @@ struct Candidate {
 /// `mpi` (leave it to MPI) is among them only when `with_mpi`.
 [[nodiscard]] std::vector<Choice> candidates(const Topology& topology, bool with_mpi);
 
-/// All candidates, cheapest first. A candidate with measurements is priced by them (log-linear between sizes),
-/// others by predict(). Deterministic: ties go to the earlier one of candidates().
+/// All candidates, cheapest first. A candidate with measurements is priced by them (log-linear between
+/// sizes), others by predict(). Deterministic: ties go to the earlier one of candidates().
 [[nodiscard]] std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
                                                      const std::vector<Measurement>& measurements,
                                                      std::size_t bytes, bool with_mpi);

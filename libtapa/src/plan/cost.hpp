@@ -46,8 +46,9 @@ struct Cost {
 /// Prices a plan of all ranks exactly as it is written (tools, tests).
 [[nodiscard]] Cost cost_of(const Plan& plan, const Topology& topology, const Rates& rates);
 
-/// Predicted seconds of an all-to-all of `bytes` per pair under `choice`, from closed formulas: no plan is made, so
-/// it is cheap enough to price every candidate at 4,096 ranks.
-[[nodiscard]] double predict(const Topology& topology, const Rates& rates, const Choice& choice, std::size_t bytes);
+/// Predicted seconds of an all-to-all of `bytes` per pair under `choice`, from closed formulas: no plan is
+/// made, so it is cheap enough to price every candidate at 4,096 ranks.
+[[nodiscard]] double predict(const Topology& topology, const Rates& rates, const Choice& choice,
+                             std::size_t bytes);
 
 }  // namespace tapa

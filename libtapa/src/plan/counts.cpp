@@ -37,12 +37,14 @@ Counts Counts::partial(int ranks, std::vector<int> known, std::vector<std::size_
   c.rows_ = std::move(rows);
   c.columns_ = std::move(columns);
   c.slot_.assign(static_cast<std::size_t>(ranks), -1);
-  for (std::size_t i = 0; i < known.size(); ++i) c.slot_[static_cast<std::size_t>(known[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < known.size(); ++i)
+    c.slot_[static_cast<std::size_t>(known[i])] = static_cast<int>(i);
   return c;
 }
 
 bool Counts::knows(int src, int dst) const {
-  return kind_ != Kind::partial || slot_[static_cast<std::size_t>(src)] >= 0 || slot_[static_cast<std::size_t>(dst)] >= 0;
+  return kind_ != Kind::partial || slot_[static_cast<std::size_t>(src)] >= 0 ||
+         slot_[static_cast<std::size_t>(dst)] >= 0;
 }
 
 std::size_t Counts::bytes(int src, int dst) const {

@@ -8,8 +8,8 @@
 
 namespace tapa {
 
-/// Bytes of every block (src, dst). A planner asks only for blocks that its rank touches, so a rank that knows
-/// its group's rows and columns can plan without the whole matrix.
+/// Bytes of every block (src, dst). A planner asks only for blocks that its rank touches, so a rank that
+/// knows its group's rows and columns can plan without the whole matrix.
 class Counts {
  public:
   /// Every block has `bytes` bytes.

@@ -33,18 +33,19 @@ struct Range {
   std::uint32_t count = 0;
 };
 
-/// One step of one rank. A send gathers `from` into one message to `peer`; a receive scatters one message from
-/// `peer` over `to`; a copy moves `from` to `to` inside the rank. Both ends of a message list the same bytes in
-/// the same order. (peer, channel) names the message: a rank sends at most one message to a peer on a channel.
+/// One step of one rank. A send gathers `from` into one message to `peer`; a receive scatters one message
+/// from `peer` over `to`; a copy moves `from` to `to` inside the rank. Both ends of a message list the same
+/// bytes in the same order. (peer, channel) names the message: a rank sends at most one message to a peer on
+/// a channel.
 struct Step {
   StepKind kind = StepKind::copy;
-  std::uint16_t phase = 0;    ///< index into Plan::phases; a label, the order is in `deps`
-  std::int32_t peer = -1;     ///< the other rank; the rank itself for copies
-  std::int32_t channel = 0;   ///< the message's tag inside the plan, 0 .. channels-1
-  std::size_t bytes = 0;      ///< total of the segments
-  Range from;                 ///< segments read (send, copy)
-  Range to;                   ///< segments written (recv, copy)
-  Range deps;                 ///< earlier steps of this rank that must be complete first
+  std::uint16_t phase = 0;   ///< index into Plan::phases; a label, the order is in `deps`
+  std::int32_t peer = -1;    ///< the other rank; the rank itself for copies
+  std::int32_t channel = 0;  ///< the message's tag inside the plan, 0 .. channels-1
+  std::size_t bytes = 0;     ///< total of the segments
+  Range from;                ///< segments read (send, copy)
+  Range to;                  ///< segments written (recv, copy)
+  Range deps;                ///< earlier steps of this rank that must be complete first
 };
 
 /// What one rank does. Steps are in the order in which ready ones should be posted; a step depends only on
@@ -75,7 +76,8 @@ struct Phase {
   int level = -1;  ///< level whose links it is meant to use, -1 when mixed
 };
 
-/// The whole plan: one RankPlan for each rank (tools and tests), or for the caller's own rank only (the library).
+/// The whole plan: one RankPlan for each rank (tools and tests), or for the caller's own rank only (the
+/// library).
 struct Plan {
   std::string choice;  ///< text form of the choice that made it, see choice.hpp
   int ranks = 0;

@@ -41,7 +41,8 @@ struct AlgorithmInfo {
 
 /// The plan of one rank. O(blocks it touches) time and memory.
 /// Throws std::invalid_argument with why_not's text, or when choice.algorithm is `mpi` (which has no plan).
-[[nodiscard]] RankPlan plan_rank(const Topology& topology, const Counts& counts, const Choice& choice, int rank);
+[[nodiscard]] RankPlan plan_rank(const Topology& topology, const Counts& counts, const Choice& choice,
+                                 int rank);
 
 /// Phases of a choice on a topology, as RankPlan's steps number them.
 [[nodiscard]] std::vector<Phase> phases_of(const Topology& topology, const Choice& choice);

@@ -1,6 +1,6 @@
 /// @file
-/// Carries out one rank's plan over a transport. The same object runs blocking, nonblocking and persistent calls:
-/// prepare once, then bind + start + progress as often as wanted, without allocating.
+/// Carries out one rank's plan over a transport. The same object runs blocking, nonblocking and persistent
+/// calls: prepare once, then bind + start + progress as often as wanted, without allocating.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ struct Waiting {
 /// Runs a RankPlan. Not thread-safe. The plan and the transport are shared and must outlive it.
 class Executor {
  public:
-  /// Prepares: successor lists, staging for messages of several segments, scratch. All allocation happens here
-  /// and in the transport's reserve().
+  /// Prepares: successor lists, staging for messages of several segments, scratch. All allocation happens
+  /// here and in the transport's reserve().
   Executor(std::shared_ptr<const RankPlan> plan, std::unique_ptr<Transport> transport);
 
-  /// Sets the caller's memory: send[d] is the start of the block for rank d, recv[s] of the block from rank s.
-  /// Blocks of zero bytes may be null. Must not be called while running.
+  /// Sets the caller's memory: send[d] is the start of the block for rank d, recv[s] of the block from rank
+  /// s. Blocks of zero bytes may be null. Must not be called while running.
   void bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv);
 
   /// Begins a run; messages carry tags first_tag + channel. Posts everything that is ready.
@@ -44,7 +44,10 @@ class Executor {
   [[nodiscard]] bool done() const { return remaining_ == 0; }
 
   /// Runs to the end.
-  void wait() { while (!progress(true)) {} }
+  void wait() {
+    while (!progress(true)) {
+    }
+  }
 
   /// Steps posted and not complete, at most `limit`.
   [[nodiscard]] std::vector<Waiting> waiting(std::size_t limit) const;
@@ -67,15 +70,15 @@ class Executor {
 
   std::shared_ptr<const RankPlan> plan_;
   std::unique_ptr<Transport> transport_;
-  std::vector<std::uint32_t> successors_;       // CSR of the reversed dependencies
+  std::vector<std::uint32_t> successors_;  // CSR of the reversed dependencies
   std::vector<std::uint32_t> successors_at_;
-  std::vector<std::uint32_t> waits_for_;        // dependencies of each step
-  std::vector<std::uint32_t> open_;             // dependencies not yet complete in this run
-  std::vector<std::uint32_t> ready_;            // steps to post, in plan order
+  std::vector<std::uint32_t> waits_for_;  // dependencies of each step
+  std::vector<std::uint32_t> open_;       // dependencies not yet complete in this run
+  std::vector<std::uint32_t> ready_;      // steps to post, in plan order
   std::vector<std::uint8_t> in_flight_;
   std::vector<Resolved> resolved_;
-  std::vector<std::size_t> staging_at_;         // offset of each message's staging
-  std::vector<std::byte> memory_;               // scratch, then staging
+  std::vector<std::size_t> staging_at_;  // offset of each message's staging
+  std::vector<std::byte> memory_;        // scratch, then staging
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
   std::vector<int> completed_;

@@ -31,7 +31,8 @@ int Topology::find_level(const std::string& level_name) const {
 std::vector<std::vector<int>> Topology::groups_of(int level) const {
   const Level& l = levels.at(static_cast<std::size_t>(level));
   std::vector<std::vector<int>> members(static_cast<std::size_t>(l.groups));
-  for (int r = 0; r < ranks; ++r) members[static_cast<std::size_t>(l.group[static_cast<std::size_t>(r)])].push_back(r);
+  for (int r = 0; r < ranks; ++r)
+    members[static_cast<std::size_t>(l.group[static_cast<std::size_t>(r)])].push_back(r);
   return members;
 }
 
@@ -113,6 +114,7 @@ Topology Topology::subset(const std::vector<int>& members) const {
   sub.name = name;
   sub.ranks = static_cast<int>(members.size());
   sub.sources = sources;
+  sub.cores_per_rank = cores_per_rank;
   int kept_nic_level = -1;
   for (std::size_t l = 0; l < levels.size(); ++l) {
     Level level{levels[l].name, {}, 0, levels[l].link};
@@ -142,9 +144,11 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
     if (ranks > (1 << 24) / f) throw std::invalid_argument("topology has more than 16777216 ranks");
     ranks *= f;
   }
-  static const std::vector<std::vector<std::string>> names = {
-      {"world"}, {"node", "world"}, {"socket", "node", "world"}, {"tile", "socket", "node", "world"},
-      {"tile", "socket", "node", "rack", "world"}};
+  static const std::vector<std::vector<std::string>> names = {{"world"},
+                                                              {"node", "world"},
+                                                              {"socket", "node", "world"},
+                                                              {"tile", "socket", "node", "world"},
+                                                              {"tile", "socket", "node", "rack", "world"}};
   const std::size_t depth = slow_to_fast.size();
   Topology t;
   t.ranks = ranks;
@@ -152,7 +156,9 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
   for (std::size_t l = 0; l < depth; ++l) {
     block *= slow_to_fast[depth - 1 - l];
     Level level;
-    level.name = depth <= names.size() ? names[depth - 1][l] : l + 1 == depth ? "world" : "level" + std::to_string(l);
+    level.name = depth <= names.size() ? names[depth - 1][l]
+                 : l + 1 == depth      ? "world"
+                                       : "level" + std::to_string(l);
     for (int r = 0; r < ranks; ++r) level.group.push_back(r / block);
     level.groups = ranks / block;
     t.levels.push_back(std::move(level));

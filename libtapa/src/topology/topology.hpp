@@ -52,16 +52,17 @@ struct SourceReport {
 };
 
 /// The machine, for the ranks 0 .. ranks-1 of one communicator.
-/// Invariants (see check()): levels go from fast to slow; every level is a partition; ranks that share a group
-/// share it at all slower levels; the last level is "world" with one group.
+/// Invariants (see check()): levels go from fast to slow; every level is a partition; ranks that share a
+/// group share it at all slower levels; the last level is "world" with one group.
 struct Topology {
   std::string name;  ///< "aurora", "2x2x3", "detected"
   int ranks = 0;
   std::vector<Level> levels;
   int nic_level = 0;  ///< first level whose messages cross NICs; levels.size() when none does
   std::vector<Nic> nics;
-  std::vector<std::vector<int>> rails;  ///< rails[rank]: indices into nics that this rank uses; may be empty
-  std::vector<Device> devices;          ///< devices[rank], or empty
+  std::vector<std::vector<int>> rails;   ///< rails[rank]: indices into nics that this rank uses; may be empty
+  std::vector<Device> devices;           ///< devices[rank], or empty
+  std::optional<double> cores_per_rank;  ///< cores a rank has for itself; below 1 when ranks share cores
   std::vector<SourceReport> sources;
 
   /// Index of the fastest level whose group holds both ranks. a == b gives 0.
@@ -81,9 +82,9 @@ struct Topology {
   [[nodiscard]] Topology subset(const std::vector<int>& members) const;
 };
 
-/// A topology of equal groups, slow to fast: {2,2,3} is 2 nodes x 2 sockets x 3 ranks, numbered consecutively.
-/// Level names follow the depth: 1 {world}, 2 {node, world}, 3 {socket, node, world}, 4 {tile, socket, node, world};
-/// deeper ones are rack, then "level<k>". One NIC a node. Link costs are left unknown.
+/// A topology of equal groups, slow to fast: {2,2,3} is 2 nodes x 2 sockets x 3 ranks, numbered
+/// consecutively. Level names follow the depth: 1 {world}, 2 {node, world}, 3 {socket, node, world}, 4 {tile,
+/// socket, node, world}; deeper ones are rack, then "level<k>". One NIC a node. Link costs are left unknown.
 /// Throws std::invalid_argument when a factor is below 1 or there is none.
 [[nodiscard]] Topology make_uniform_topology(const std::vector<int>& slow_to_fast);
 

@@ -8,7 +8,8 @@ namespace tapa {
 
 namespace {
 
-// MPI-3 counts are int: longer messages travel as elements of a contiguous type of this many bytes, plus a tail.
+// MPI-3 counts are int: longer messages travel as elements of a contiguous type of this many bytes, plus a
+// tail.
 constexpr std::size_t kIntMax = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 void check(int code, const char* call, int peer) {
@@ -17,7 +18,8 @@ void check(int code, const char* call, int peer) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   const std::string with = peer >= 0 ? " with rank " + std::to_string(peer) : std::string();
-  throw TransportError(std::string(call) + with + ": " + std::string(text, static_cast<std::size_t>(length)), code);
+  throw TransportError(std::string(call) + with + ": " + std::string(text, static_cast<std::size_t>(length)),
+                       code);
 }
 
 /// A datatype that covers `bytes` bytes for messages over 2 GiB.
@@ -63,7 +65,8 @@ void MpiTransport::track(int slot, MPI_Request request) {
 void MpiTransport::post_send(int slot, int peer, int tag, std::span<const std::byte> data) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (data.size() <= kIntMax) {
-    check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request), "MPI_Isend", peer);
+    check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request),
+          "MPI_Isend", peer);
   } else {
     const LargeType type(data.size());
     check(MPI_Isend(data.data(), 1, type.get(), peer, tag, comm_, &request), "MPI_Isend", peer);
@@ -74,7 +77,8 @@ void MpiTransport::post_send(int slot, int peer, int tag, std::span<const std::b
 void MpiTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> data) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (data.size() <= kIntMax) {
-    check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request), "MPI_Irecv", peer);
+    check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request),
+          "MPI_Irecv", peer);
   } else {
     const LargeType type(data.size());
     check(MPI_Irecv(data.data(), 1, type.get(), peer, tag, comm_, &request), "MPI_Irecv", peer);

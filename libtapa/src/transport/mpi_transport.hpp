@@ -8,8 +8,8 @@
 
 namespace tapa {
 
-/// Moves messages with MPI_Isend and MPI_Irecv. The communicator is borrowed and must outlive the transport; its
-/// error handler must be MPI_ERRORS_RETURN, so that failures come back as TransportError.
+/// Moves messages with MPI_Isend and MPI_Irecv. The communicator is borrowed and must outlive the transport;
+/// its error handler must be MPI_ERRORS_RETURN, so that failures come back as TransportError.
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(MPI_Comm comm) : comm_(comm) {}
@@ -23,9 +23,9 @@ class MpiTransport final : public Transport {
   void track(int slot, MPI_Request request);
 
   MPI_Comm comm_;
-  std::vector<MPI_Request> active_;     // requests in flight, dense
-  std::vector<int> slot_of_;            // slot of each entry of active_
-  std::vector<int> indices_;            // output of MPI_Testsome
+  std::vector<MPI_Request> active_;  // requests in flight, dense
+  std::vector<int> slot_of_;         // slot of each entry of active_
+  std::vector<int> indices_;         // output of MPI_Testsome
   std::vector<MPI_Status> statuses_;
 };
 

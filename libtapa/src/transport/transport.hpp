@@ -13,7 +13,8 @@ namespace tapa {
 /// A transport could not move a message; what() names the peer and the cause.
 class TransportError : public std::runtime_error {
  public:
-  explicit TransportError(const std::string& what, int mpi_code = 0) : std::runtime_error(what), mpi_code_(mpi_code) {}
+  explicit TransportError(const std::string& what, int mpi_code = 0)
+      : std::runtime_error(what), mpi_code_(mpi_code) {}
   /// The MPI error code when MPI reported it, else 0.
   [[nodiscard]] int mpi_code() const { return mpi_code_; }
 
@@ -36,8 +37,8 @@ class Transport {
   /// Starts receiving exactly data.size() bytes. Throws TransportError.
   virtual void post_recv(int slot, int peer, int tag, std::span<std::byte> data) = 0;
 
-  /// Appends the slots that completed since the last call to `completed`. With `block`, waits until there is one.
-  /// Throws TransportError.
+  /// Appends the slots that completed since the last call to `completed`. With `block`, waits until there is
+  /// one. Throws TransportError.
   virtual void poll(std::vector<int>& completed, bool block) = 0;
 };
 

@@ -1,0 +1,163 @@
+#include "plan/choose.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "plan/planner.hpp"
+
+namespace tapa {
+
+namespace {
+
+Choice make(Algorithm algorithm) {
+  Choice c;
+  c.algorithm = algorithm;
+  return c;
+}
+
+void add_split_candidates(const Topology& topology, std::size_t level, std::vector<Choice>& list) {
+  const Level& l = topology.levels[level];
+  const int outer = topology.levels[level + 1].groups;
+  const double ranks_per_group = static_cast<double>(topology.ranks) / l.groups;
+  const int groups_per_domain = l.groups / std::max(1, outer);
+  if (l.groups <= outer || ranks_per_group <= 1) return;  // nothing across it, or nothing inside it
+  Choice tapa = make(Algorithm::tapa);
+  tapa.splits = {l.name};
+  list.push_back(tapa);
+  Choice inverse = tapa;
+  inverse.order = PhaseOrder::slow_first;
+  list.push_back(inverse);
+  if (groups_per_domain > 4) {
+    Choice bruck = tapa;
+    bruck.slow = {FlatAlgorithm::bruck, 2, 0};
+    list.push_back(bruck);
+    bruck.slow.radix = 4;
+    list.push_back(bruck);
+  }
+  if (l.groups > 2) {
+    Choice pipelined = tapa;
+    pipelined.pipeline = std::min(4, l.groups - 1);
+    list.push_back(pipelined);
+  }
+  for (int leaders : {1, 2}) {
+    if (leaders >= ranks_per_group) break;
+    Choice c = make(Algorithm::leaders);
+    c.splits = {l.name};
+    c.leaders = leaders;
+    list.push_back(c);
+    c.local_direct = false;
+    list.push_back(c);
+    if (groups_per_domain > 4) {
+      c.slow = {FlatAlgorithm::bruck, 2, 0};
+      list.push_back(c);
+    }
+  }
+}
+
+/// Log-linear between measured sizes; beyond them in proportion to the bytes upwards, flat downwards.
+std::optional<double> interpolate(const std::vector<Measurement>& measurements, const Choice& choice,
+                                  std::size_t bytes) {
+  const Measurement* below = nullptr;
+  const Measurement* above = nullptr;
+  for (const Measurement& m : measurements) {
+    if (!(m.choice == choice) || m.seconds <= 0) continue;
+    if (m.bytes <= bytes && (below == nullptr || m.bytes > below->bytes)) below = &m;
+    if (m.bytes >= bytes && (above == nullptr || m.bytes < above->bytes)) above = &m;
+  }
+  if (below == nullptr && above == nullptr) return std::nullopt;
+  if (below == nullptr) return above->seconds;
+  if (above == nullptr) {
+    return below->seconds * static_cast<double>(bytes) /
+           static_cast<double>(std::max<std::size_t>(below->bytes, 1));
+  }
+  if (above->bytes == below->bytes) return below->seconds;
+  const auto log_of = [](std::size_t n) { return std::log(static_cast<double>(n) + 1); };
+  const double t = (log_of(bytes) - log_of(below->bytes)) / (log_of(above->bytes) - log_of(below->bytes));
+  return std::exp((1 - t) * std::log(below->seconds) + t * std::log(above->seconds));
+}
+
+/// Median of measured over predicted: brings predictions of unmeasured candidates onto the measured scale.
+double correction(const std::vector<Candidate>& list, const std::vector<double>& predicted) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].measured && predicted[i] > 0) ratios.push_back(list[i].seconds / predicted[i]);
+  }
+  if (ratios.empty()) return 1;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  return *middle;
+}
+
+std::string microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Choice> candidates(const Topology& topology, bool with_mpi) {
+  std::vector<Choice> list;
+  list.push_back(make(Algorithm::linear));
+  if (with_mpi) list.push_back(make(Algorithm::mpi));
+  if (topology.ranks < 3) return list;
+  Choice windowed = make(Algorithm::linear);
+  windowed.flat.window = 8;
+  if (topology.ranks > 16) list.push_back(windowed);
+  list.push_back(make(Algorithm::pairwise));
+  for (int radix : {2, 4, 8}) {
+    if (radix >= topology.ranks) break;
+    Choice bruck = make(Algorithm::bruck);
+    bruck.flat.radix = radix;
+    list.push_back(bruck);
+  }
+  std::vector<std::string> splits;
+  for (std::size_t l = 0; l + 1 < topology.levels.size(); ++l) {
+    const std::size_t before = list.size();
+    add_split_candidates(topology, l, list);
+    if (list.size() > before) splits.push_back(topology.levels[l].name);
+  }
+  if (splits.size() > 1) {
+    Choice all = make(Algorithm::tapa);
+    all.splits = splits;
+    list.push_back(all);
+  }
+  return list;
+}
+
+std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
+                                       const std::vector<Measurement>& measurements, std::size_t bytes,
+                                       bool with_mpi) {
+  std::vector<Candidate> list;
+  std::vector<double> predicted;
+  for (const Choice& choice : candidates(topology, with_mpi)) {
+    const std::optional<double> measured = interpolate(measurements, choice, bytes);
+    // MPI's time cannot be predicted: it is a candidate only when it was measured.
+    if (choice.algorithm == Algorithm::mpi && !measured) continue;
+    predicted.push_back(choice.algorithm == Algorithm::mpi ? 0 : predict(topology, rates, choice, bytes));
+    list.push_back({choice, measured.value_or(predicted.back()), measured.has_value()});
+  }
+  const double scale = correction(list, predicted);
+  for (Candidate& c : list) {
+    if (!c.measured) c.seconds *= scale;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  return list;
+}
+
+std::string why(const std::vector<Candidate>& ranked) {
+  if (ranked.empty()) return "no candidate";
+  const auto say = [](const Candidate& c) {
+    return to_string(c.choice) + " (" + (c.measured ? "measured " : "predicted ") + microseconds(c.seconds) +
+           ")";
+  };
+  if (ranked.size() == 1) return say(ranked[0]) + " is the only candidate";
+  char factor[32];
+  std::snprintf(factor, sizeof factor, "%.2f",
+                ranked[0].seconds > 0 ? ranked[1].seconds / ranked[0].seconds : 1.0);
+  return say(ranked[0]) + " is the cheapest, " + factor + "x ahead of " + say(ranked[1]);
+}
+
+}  // namespace tapa

@@ -1,0 +1,186 @@
+#include "run/executor.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace tapa {
+
+namespace {
+// Messages and staging begin on a cache line of their own.
+constexpr std::size_t kAlign = 64;
+std::size_t align_up(std::size_t n) {
+  return (n + kAlign - 1) / kAlign * kAlign;
+}
+}  // namespace
+
+Executor::Executor(std::shared_ptr<const RankPlan> plan, std::unique_ptr<Transport> transport)
+    : plan_(std::move(plan)), transport_(std::move(transport)) {
+  prepare();
+}
+
+void Executor::prepare() {
+  const std::size_t count = plan_->steps.size();
+  std::size_t memory = align_up(plan_->scratch_bytes);
+  successors_at_.assign(count + 1, 0);
+  waits_for_.resize(count);
+  staging_at_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Step& step = plan_->steps[i];
+    waits_for_[i] = step.deps.count;
+    for (std::uint32_t dep : plan_->deps_of(step)) ++successors_at_[dep + 1];
+    staging_at_[i] = memory;
+    const std::uint32_t segments = step.kind == StepKind::send ? step.from.count : step.to.count;
+    if (step.kind != StepKind::copy && segments > 1) memory = align_up(memory + step.bytes);
+  }
+  for (std::size_t i = 0; i < count; ++i) successors_at_[i + 1] += successors_at_[i];
+  successors_.resize(plan_->deps.size());
+  std::vector<std::uint32_t> fill(successors_at_.begin(), successors_at_.end() - 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::uint32_t dep : plan_->deps_of(plan_->steps[i]))
+      successors_[fill[dep]++] = static_cast<std::uint32_t>(i);
+  }
+  open_.resize(count);
+  in_flight_.assign(count, 0);
+  resolved_.resize(count);
+  memory_.resize(memory);
+  ready_.reserve(count);
+  completed_.reserve(count);
+  send_.resize(static_cast<std::size_t>(plan_->ranks));
+  recv_.resize(static_cast<std::size_t>(plan_->ranks));
+  transport_->reserve(static_cast<int>(count));
+}
+
+void Executor::bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv) {
+  assert(done());
+  assert(send.size() == send_.size() && recv.size() == recv_.size());
+  std::copy(send.begin(), send.end(), send_.begin());
+  std::copy(recv.begin(), recv.end(), recv_.begin());
+  for (std::size_t i = 0; i < plan_->steps.size(); ++i) resolve(i);
+}
+
+std::byte* Executor::address(const Segment& segment) const {
+  switch (segment.buffer) {
+    case Buffer::send:
+      // Only ever read: plans that write the send buffer do not pass the verifier.
+      return const_cast<std::byte*>(send_[static_cast<std::size_t>(segment.block)]) + segment.offset;
+    case Buffer::recv:
+      return recv_[static_cast<std::size_t>(segment.block)] + segment.offset;
+    case Buffer::scratch:
+      break;
+  }
+  return const_cast<std::byte*>(memory_.data()) + segment.offset;
+}
+
+/// A message whose segments happen to be one piece of memory travels from and to there, others through
+/// staging.
+void Executor::resolve(std::size_t index) {
+  const Step& step = plan_->steps[index];
+  if (step.kind == StepKind::copy) return;
+  const auto segments = step.kind == StepKind::send ? plan_->from(step) : plan_->to(step);
+  Resolved& r = resolved_[index];
+  r.data = address(segments.front());
+  r.staged = false;
+  const std::byte* end = r.data;
+  for (const Segment& s : segments) {
+    if (address(s) != end) {
+      r.staged = true;
+      r.data = memory_.data() + staging_at_[index];
+      return;
+    }
+    end += s.bytes;
+  }
+}
+
+void Executor::start(int first_tag) {
+  assert(done());
+  first_tag_ = first_tag;
+  open_ = waits_for_;
+  remaining_ = plan_->steps.size();
+  ready_.clear();
+  for (std::uint32_t i = 0; i < open_.size(); ++i) {
+    if (open_[i] == 0) ready_.push_back(i);
+  }
+  run_ready();
+}
+
+/// Posts ready steps in order; copies complete at once and may make more steps ready.
+void Executor::run_ready() {
+  for (std::size_t i = 0; i < ready_.size(); ++i) post(ready_[i]);
+  ready_.clear();
+}
+
+void Executor::post(std::uint32_t index) {
+  const Step& step = plan_->steps[index];
+  if (step.kind == StepKind::copy) {
+    copy_step(step);
+    complete(index);
+    return;
+  }
+  const Resolved& r = resolved_[index];
+  const int tag = first_tag_ + step.channel;
+  in_flight_[index] = 1;
+  if (step.kind == StepKind::recv) {
+    transport_->post_recv(static_cast<int>(index), step.peer, tag, {r.data, step.bytes});
+    return;
+  }
+  if (r.staged) {
+    std::byte* to = r.data;
+    for (const Segment& s : plan_->from(step)) {
+      std::memcpy(to, address(s), s.bytes);
+      to += s.bytes;
+    }
+  }
+  transport_->post_send(static_cast<int>(index), step.peer, tag, {r.data, step.bytes});
+}
+
+void Executor::complete(std::uint32_t index) {
+  const Step& step = plan_->steps[index];
+  if (step.kind == StepKind::recv && resolved_[index].staged) {
+    const std::byte* from = resolved_[index].data;
+    for (const Segment& s : plan_->to(step)) {
+      std::memcpy(address(s), from, s.bytes);
+      from += s.bytes;
+    }
+  }
+  in_flight_[index] = 0;
+  --remaining_;
+  for (std::uint32_t i = successors_at_[index]; i < successors_at_[index + 1]; ++i) {
+    if (--open_[successors_[i]] == 0) ready_.push_back(successors_[i]);
+  }
+}
+
+void Executor::copy_step(const Step& step) {
+  const auto from = plan_->from(step);
+  const auto to = plan_->to(step);
+  std::size_t a = 0, b = 0, a_done = 0, b_done = 0;
+  while (a < from.size() && b < to.size()) {
+    const std::size_t n = std::min(from[a].bytes - a_done, to[b].bytes - b_done);
+    std::memmove(address(to[b]) + b_done, address(from[a]) + a_done, n);
+    a_done += n;
+    b_done += n;
+    if (a_done == from[a].bytes) ++a, a_done = 0;
+    if (b_done == to[b].bytes) ++b, b_done = 0;
+  }
+}
+
+bool Executor::progress(bool block) {
+  if (done()) return true;
+  completed_.clear();
+  transport_->poll(completed_, block);
+  for (int slot : completed_) complete(static_cast<std::uint32_t>(slot));
+  run_ready();
+  return done();
+}
+
+std::vector<Waiting> Executor::waiting(std::size_t limit) const {
+  std::vector<Waiting> list;
+  for (std::size_t i = 0; i < in_flight_.size() && list.size() < limit; ++i) {
+    if (in_flight_[i] == 0) continue;
+    const Step& step = plan_->steps[i];
+    list.push_back({step.kind == StepKind::send, step.peer, step.channel, step.phase, step.bytes});
+  }
+  return list;
+}
+
+}  // namespace tapa
