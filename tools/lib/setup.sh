@@ -1,0 +1,89 @@
+# Sourced by tools/test and tools/demo: packages, a safe environment, configure and build.
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+jobs=${JOBS:-$(nproc)}
+
+say() { printf '\n==> %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Names of the packages of some groups of packages.txt.
+packages_of() {
+  local group
+  for group in "$@"; do awk -v group="$group" '$1 == group { print $2 }' "$root/tools/packages.txt"; done
+}
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Of the packages named, those that are not installed.
+missing_of() {
+  local package
+  for package in "$@"; do is_installed "$package" || echo "$package"; done
+}
+
+# How to become root without asking: prints a command prefix ("" for root itself), fails when there is none.
+root_prefix() {
+  if [ "$(id -u)" = 0 ]; then echo; return; fi
+  if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then echo sudo; return; fi
+  if command -v sudo >/dev/null && [ -t 0 ]; then echo sudo; return; fi
+  return 1
+}
+
+# ensure_packages GROUP...: installs what is missing of `needed` and these groups. Missing optional packages that cannot
+# be installed are named and left out; missing needed ones end the script with the command that would install them.
+ensure_packages() {
+  local missing needed prefix
+  if ! command -v dpkg-query >/dev/null; then
+    echo "not a Debian system: see tools/packages.txt for what is needed; the configuration names what it does not find"
+    return
+  fi
+  # shellcheck disable=SC2046
+  missing=$(missing_of $(packages_of needed optional "$@"))
+  if [ -z "$missing" ]; then echo "all packages are installed"; return; fi
+  echo "missing:" $missing
+  if [ -z "${NO_INSTALL:-}" ] && prefix=$(root_prefix) && command -v apt-get >/dev/null; then
+    apt_install "$prefix" $missing
+  else
+    echo "not installing (no root, no sudo, or --no-install)"
+  fi
+  # shellcheck disable=SC2046
+  needed=$(missing_of $(packages_of needed "$@"))
+  if [ -n "$needed" ]; then
+    die "needed packages are missing; install them with
+    apt-get install --no-install-recommends" $needed
+  fi
+  # shellcheck disable=SC2046
+  missing=$(missing_of $(packages_of optional))
+  [ -z "$missing" ] || echo "going on without:" $missing
+}
+
+# apt_install PREFIX PACKAGE...: all at once, else one by one, so that one bad package does not cost the others.
+apt_install() {
+  local prefix=$1 package
+  shift
+  local apt="$prefix env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends"
+  $apt update || echo "apt-get update failed; trying with the lists that are there"
+  if ! $apt install "$@"; then
+    for package in "$@"; do $apt install "$package" || true; done
+  fi
+}
+
+# MPI as root, more ranks than cores, no GPU; nothing of the caller's that changes what is run.
+safe_environment() {
+  local name
+  for name in $(compgen -e | grep '^TAPA_' || true); do unset "$name"; done
+  unset LD_PRELOAD
+  export LC_ALL=C.UTF-8
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_opal_warn_on_missing_libcuda=0
+}
+
+# build_preset PRESET [CMAKE-ARGUMENT...]: configures and builds into build/PRESET.
+build_preset() {
+  local preset=$1
+  shift
+  say "configure $preset"
+  (cd "$root" && cmake --preset "$preset" "$@") || return 1
+  say "build $preset ($jobs jobs)"
+  cmake --build "$root/build/$preset" --parallel "$jobs"
+}
