@@ -7,10 +7,15 @@ install(DIRECTORY libtapa/include/tapa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} F
 install(TARGETS tapa EXPORT tapa-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-if(TARGET tapa_preload)
-  # Not linked by anybody: the package only says where it lies.
-  install(TARGETS tapa_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+# Scripts: the cluster's parts lie together, and its name is a relative link to it.
+install(PROGRAMS tools/preload-path DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME tapa-preload-path)
+install(PROGRAMS tools/cluster DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tapa)
+install(DIRECTORY tools/cluster.d DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tapa USE_SOURCE_PERMISSIONS
+  PATTERN "__pycache__" EXCLUDE)
+file(RELATIVE_PATH libexec_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBEXECDIR})
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
+file(CREATE_LINK ${libexec_from_bin}/tapa/cluster ${CMAKE_BINARY_DIR}/package/tapa-cluster SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/package/tapa-cluster DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT tapa-targets NAMESPACE tapa:: DESTINATION ${TAPA_CMAKE_DIR})
