@@ -65,6 +65,9 @@ def _openmpi(cluster, options, agent, nics):
         "plm_rsh_no_tree_spawn": "1",
         "oob_tcp_if_include": network.MANAGEMENT,
         "orte_tmpdir_base": "/dev/shm",  # private to a node: nothing is left in /tmp
+        # A daemon that detaches gets a scheduling group of its own (sched_autogroup): a rank that yields then yields to
+        # its own node only, and a message waits for other nodes' time slices (16 bytes: 6 ms in place of 0.7).
+        "orte_leave_session_attached": "1",
         "pml": "ob1",
         "btl": "self,vader,tcp",
         "btl_tcp_if_include": ",".join(nics),
@@ -117,18 +120,28 @@ def environment(cluster, options):
     return {**os.environ, **options.env, "TAPA_CLUSTER_STATE": cluster.folder}
 
 
-def execute(cluster, command, env, timeout):
+def prefer():
+    """Gives the calling process and its children far more weight than other work on the machine has."""
+    if os.path.exists("/proc/self/autogroup"):
+        with open("/proc/self/autogroup", "w") as file:
+            file.write("-20")
+    else:
+        os.nice(-20)
+
+
+def execute(cluster, command, env, options):
     """Runs a command in the head; its exit code, 128 + n for signal n, 124 when the time is over.
 
-    Whatever ends the wait (Ctrl-C, SIGTERM, the time) ends the job too.
+    Whatever ends the wait (Ctrl-C, SIGTERM, the time) ends the job too. The job is a session of its own, which is one
+    scheduling group for all nodes.
     """
     inside = cluster.enter("sh", "-c", 'cd "$0" && exec "$@"', os.getcwd(), *command)
-    process = subprocess.Popen(inside, env=env)
+    process = subprocess.Popen(inside, env=env, start_new_session=True, preexec_fn=prefer if options.prefer else None)
     try:
-        code = process.wait(timeout)
+        code = process.wait(options.timeout)
         return code if code >= 0 else 128 - code
     except subprocess.TimeoutExpired:
-        print(f"cluster: stopped after {timeout:g} s", file=sys.stderr)
+        print(f"cluster: stopped after {options.timeout:g} s", file=sys.stderr)
         return 124
     finally:
         if process.poll() is None:
@@ -183,7 +196,7 @@ def run(cluster, options, program):
     code = 0
     for _ in range(options.repeat):
         before, start = cluster.counters(), time.monotonic()
-        code = execute(cluster, command, env, options.timeout)
+        code = execute(cluster, command, env, options)
         runs.append(nic_traffic(cluster, before, cluster.counters(), time.monotonic() - start))
         print(traffic_line(runs[-1]), file=sys.stderr)
         if code != 0:
