@@ -21,9 +21,21 @@ int Topology::level_of(int a, int b) const {
   return static_cast<int>(levels.size()) - 1;
 }
 
+int Topology::node_of(int rank) const {
+  if (nic_level == 0) return rank;
+  return levels[static_cast<std::size_t>(nic_level) - 1].group[static_cast<std::size_t>(rank)];
+}
+
+int Topology::nodes() const {
+  return nic_level == 0 ? ranks : levels[static_cast<std::size_t>(nic_level) - 1].groups;
+}
+
 int Topology::find_level(const std::string& level_name) const {
   for (std::size_t l = 0; l < levels.size(); ++l) {
-    if (levels[l].name == level_name) return static_cast<int>(l);
+    const std::vector<std::string>& also = levels[l].also;
+    if (levels[l].name == level_name || std::find(also.begin(), also.end(), level_name) != also.end()) {
+      return static_cast<int>(l);
+    }
   }
   return -1;
 }
@@ -50,7 +62,7 @@ std::string check_level(const Topology& t, std::size_t index) {
     return where + "groups are not numbered 0.." + std::to_string(l.groups - 1) + " by first rank";
   }
   for (std::size_t other = 0; other < index; ++other) {
-    if (t.levels[other].name == l.name) return where + "name is used twice";
+    if (t.levels[other].name == l.name) return where + "the name is used twice";
   }
   return {};
 }
@@ -74,6 +86,12 @@ std::string check_nics(const Topology& t) {
   if (t.nic_level < 0 || t.nic_level > static_cast<int>(t.levels.size())) {
     return "nic_level " + std::to_string(t.nic_level) + " is not a level";
   }
+  for (std::size_t n = 0; n < t.nics.size(); ++n) {
+    if (t.nics[n].node < 0 || t.nics[n].node >= t.nodes()) {
+      return "NIC " + std::to_string(n) + " is in node " + std::to_string(t.nics[n].node) + " of " +
+             std::to_string(t.nodes());
+    }
+  }
   if (!t.rails.empty() && t.rails.size() != static_cast<std::size_t>(t.ranks)) {
     return "rails list " + std::to_string(t.rails.size()) + " ranks, expected " + std::to_string(t.ranks);
   }
@@ -82,6 +100,12 @@ std::string check_nics(const Topology& t) {
       if (nic < 0 || nic >= static_cast<int>(t.nics.size())) {
         return "rank " + std::to_string(r) + " uses NIC " + std::to_string(nic) + " of " +
                std::to_string(t.nics.size());
+      }
+      const int there = t.nics[static_cast<std::size_t>(nic)].node;
+      const int here = t.node_of(static_cast<int>(r));
+      if (there != here) {
+        return "rank " + std::to_string(r) + " of node " + std::to_string(here) + " uses NIC " +
+               std::to_string(nic) + " of node " + std::to_string(there);
       }
     }
   }
@@ -109,30 +133,88 @@ std::string Topology::check() const {
   return check_nics(*this);
 }
 
+void Topology::merge_equal_levels() {
+  std::vector<Level> kept;
+  int kept_nic_level = -1;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    Level level = std::move(levels[l]);
+    const bool merge = !kept.empty() && kept.back().group == level.group;
+    if (merge) {
+      Level& fast = kept.back();
+      level.link = fast.link;
+      fast.also.push_back(std::move(fast.name));
+      level.also.insert(level.also.begin(), fast.also.begin(), fast.also.end());
+      kept.pop_back();
+    }
+    kept.push_back(std::move(level));
+    if (kept_nic_level < 0 && static_cast<int>(l) >= nic_level && !merge) {
+      kept_nic_level = static_cast<int>(kept.size()) - 1;
+    }
+  }
+  levels = std::move(kept);
+  nic_level = kept_nic_level < 0 ? static_cast<int>(levels.size()) : kept_nic_level;
+}
+
+namespace {
+
+void check_members(const std::vector<int>& members, int ranks) {
+  if (members.empty()) throw std::invalid_argument("subset has no member, expected at least 1");
+  std::vector<bool> seen(static_cast<std::size_t>(ranks));
+  for (int m : members) {
+    if (m < 0 || m >= ranks) {
+      throw std::invalid_argument("subset member " + std::to_string(m) + ", expected a rank from 0 to " +
+                                  std::to_string(ranks - 1));
+    }
+    if (seen[static_cast<std::size_t>(m)]) {
+      throw std::invalid_argument("subset member " + std::to_string(m) + " is listed twice");
+    }
+    seen[static_cast<std::size_t>(m)] = true;
+  }
+}
+
+/// Gives `sub` the NICs of the nodes that its ranks are in, and renumbers rails and nodes.
+void take_nics(const Topology& whole, const std::vector<int>& members, Topology& sub) {
+  std::unordered_map<int, int> node_here;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    node_here.try_emplace(whole.node_of(members[i]), sub.node_of(static_cast<int>(i)));
+  }
+  std::vector<int> nic_here(whole.nics.size(), -1);
+  for (std::size_t n = 0; n < whole.nics.size(); ++n) {
+    const auto node = node_here.find(whole.nics[n].node);
+    if (node == node_here.end()) continue;
+    nic_here[n] = static_cast<int>(sub.nics.size());
+    sub.nics.push_back(whole.nics[n]);
+    sub.nics.back().node = node->second;
+  }
+  if (whole.rails.empty()) return;
+  for (int m : members) {
+    std::vector<int> rails = whole.rails[static_cast<std::size_t>(m)];
+    for (int& nic : rails) nic = nic_here[static_cast<std::size_t>(nic)];
+    sub.rails.push_back(std::move(rails));
+  }
+}
+
+}  // namespace
+
 Topology Topology::subset(const std::vector<int>& members) const {
+  check_members(members, ranks);
   Topology sub;
   sub.name = name;
   sub.ranks = static_cast<int>(members.size());
-  sub.sources = sources;
   sub.cores_per_rank = cores_per_rank;
-  int kept_nic_level = -1;
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    Level level{levels[l].name, {}, 0, levels[l].link};
-    for (int m : members) level.group.push_back(levels[l].group.at(static_cast<std::size_t>(m)));
+  sub.sources = sources;
+  sub.nic_level = nic_level;
+  for (const Level& whole : levels) {
+    Level level{whole.name, {}, 0, whole.link, whole.also};
+    for (int m : members) level.group.push_back(whole.group[static_cast<std::size_t>(m)]);
     level.groups = number_by_first_rank(level.group);
-    const bool same_as_faster = !sub.levels.empty() && sub.levels.back().group == level.group;
-    if (same_as_faster) sub.levels.pop_back();
     sub.levels.push_back(std::move(level));
-    if (kept_nic_level < 0 && static_cast<int>(l) >= nic_level && !same_as_faster) {
-      kept_nic_level = static_cast<int>(sub.levels.size()) - 1;
-    }
   }
-  sub.nic_level = kept_nic_level < 0 ? static_cast<int>(sub.levels.size()) : kept_nic_level;
+  sub.merge_equal_levels();
   for (int m : members) {
-    if (!rails.empty()) sub.rails.push_back(rails[static_cast<std::size_t>(m)]);
     if (!devices.empty()) sub.devices.push_back(devices[static_cast<std::size_t>(m)]);
   }
-  sub.nics = nics;
+  take_nics(*this, members, sub);
   return sub;
 }
 
@@ -141,7 +223,9 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
   int ranks = 1;
   for (int f : slow_to_fast) {
     if (f < 1) throw std::invalid_argument("topology factor " + std::to_string(f) + ", expected at least 1");
-    if (ranks > (1 << 24) / f) throw std::invalid_argument("topology has more than 16777216 ranks");
+    if (ranks > max_ranks / f) {
+      throw std::invalid_argument("topology has more than " + std::to_string(max_ranks) + " ranks");
+    }
     ranks *= f;
   }
   static const std::vector<std::vector<std::string>> names = {{"world"},

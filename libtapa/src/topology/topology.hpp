@@ -10,6 +10,11 @@
 
 namespace tapa {
 
+/// Most ranks that any topology may have: a bound on what untrusted text can make us allocate.
+inline constexpr int max_ranks = 1 << 20;
+/// Most NICs, all nodes together.
+inline constexpr int max_nics = 1 << 20;
+
 /// Cost of moving one message between two ranks whose fastest common level is this one:
 /// seconds = latency + bytes / bandwidth on the wire, and `message` seconds of CPU at each end.
 struct LinkCost {
@@ -24,12 +29,14 @@ struct Level {
   std::vector<int> group;  ///< group[rank]: group index, 0 .. groups-1, numbered by first rank
   int groups = 0;          ///< number of groups
   LinkCost link;
+  std::vector<std::string>
+      also;  ///< names of dropped levels with the same partition; find_level() knows them
 };
 
 /// A network interface of one node.
 struct Nic {
   std::string name;                 ///< "nic0", "mlx5_0", "cxi3"
-  int node = 0;                     ///< group index at the node level
+  int node = 0;                     ///< which node it is in, as Topology::node_of counts them
   std::optional<double> bandwidth;  ///< bytes per second, one direction
   std::optional<double> message;    ///< seconds that the NIC needs for one message (1 / message rate)
   std::string pci;                  ///< PCI address, empty when unknown
@@ -60,15 +67,22 @@ struct Topology {
   std::vector<Level> levels;
   int nic_level = 0;  ///< first level whose messages cross NICs; levels.size() when none does
   std::vector<Nic> nics;
-  std::vector<std::vector<int>> rails;   ///< rails[rank]: indices into nics that this rank uses; may be empty
-  std::vector<Device> devices;           ///< devices[rank], or empty
-  std::optional<double> cores_per_rank;  ///< cores a rank has for itself; below 1 when ranks share cores
+  std::vector<std::vector<int>> rails;  ///< rails[rank]: indices into nics that this rank uses; may be empty
+  std::vector<Device> devices;          ///< devices[rank], or empty
+  std::optional<double>
+      cores_per_rank;  ///< usable cores over ranks on the fullest host; below 1 when ranks share cores
   std::vector<SourceReport> sources;
 
   /// Index of the fastest level whose group holds both ranks. a == b gives 0.
   [[nodiscard]] int level_of(int a, int b) const;
 
-  /// Index of the level of this name, or -1.
+  /// The node a rank is in: its group at the level below nic_level (the rank itself when nic_level is 0).
+  [[nodiscard]] int node_of(int rank) const;
+
+  /// Number of nodes: node_of() gives 0 .. nodes()-1.
+  [[nodiscard]] int nodes() const;
+
+  /// Index of the level of this name (or that stands for a dropped one of this name), or -1.
   [[nodiscard]] int find_level(const std::string& level_name) const;
 
   /// Ranks of every group of a level, each ascending: groups_of(l)[group] -> ranks.
@@ -77,15 +91,21 @@ struct Topology {
   /// Empty when all invariants hold, else the first violation in words.
   [[nodiscard]] std::string check() const;
 
-  /// The topology of a sub-communicator: rank i of the result is members[i] here. Levels whose partition
-  /// becomes equal to the next slower one are dropped (the slower name and link stay).
+  /// The topology of a sub-communicator: rank i of the result is members[i] here. Equal levels are merged
+  /// (merge_equal_levels); NICs of nodes without a member are dropped.
+  /// Throws std::invalid_argument when there is no member, or one is not a rank or is listed twice.
   [[nodiscard]] Topology subset(const std::vector<int>& members) const;
+
+  /// Merges levels that have the same partition: the slower name stays, the faster name goes to `also`, and
+  /// the faster link stays, because it is what the ranks of a group really use (two ranks of the only node
+  /// talk through the node, not through the world's network). Adjusts nic_level.
+  void merge_equal_levels();
 };
 
 /// A topology of equal groups, slow to fast: {2,2,3} is 2 nodes x 2 sockets x 3 ranks, numbered
 /// consecutively. Level names follow the depth: 1 {world}, 2 {node, world}, 3 {socket, node, world}, 4 {tile,
 /// socket, node, world}; deeper ones are rack, then "level<k>". One NIC a node. Link costs are left unknown.
-/// Throws std::invalid_argument when a factor is below 1 or there is none.
+/// Throws std::invalid_argument when a factor is below 1, there is none, or the product exceeds max_ranks.
 [[nodiscard]] Topology make_uniform_topology(const std::vector<int>& slow_to_fast);
 
 /// Renumbers `group` so that groups are counted in order of their first rank; returns the number of groups.
