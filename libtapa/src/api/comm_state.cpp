@@ -1,0 +1,287 @@
+#include "api/comm_state.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <utility>
+
+#include "api/datatype.hpp"
+#include "api/error.hpp"
+#include "api/log.hpp"
+#include "plan/planner.hpp"
+#include "topology/detect.hpp"
+#include "topology/override.hpp"
+#include "transport/mpi_transport.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Tags are dealt out in windows. Half of them are for persistent operations.
+constexpr int kMaxWindow = 1 << 16;
+constexpr int kMinWindows = 64;
+
+Choice only(Algorithm algorithm) {
+  Choice choice;
+  choice.algorithm = algorithm;
+  return choice;
+}
+
+std::size_t size_class_of(std::size_t bytes) {
+  return std::bit_floor(bytes);
+}
+
+}  // namespace
+
+CommState::CommState(MPI_Comm user) : setup_(std::make_unique<Setup>(user)) {
+  check_mpi(MPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(user, &size_), "MPI_Comm_size");
+  char text[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  MPI_Comm_get_name(user, text, &length);
+  name_.assign(text, static_cast<std::size_t>(length));
+}
+
+CommState::~CommState() {
+  release();
+}
+
+void CommState::release() {
+  setup_.reset();
+  if (mean_request_ != MPI_REQUEST_NULL) MPI_Wait(&mean_request_, MPI_STATUS_IGNORE);
+  plans_.clear();
+  if (agreement_.comm != MPI_COMM_NULL) MPI_Comm_free(&agreement_.comm);
+}
+
+bool CommState::ready() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  if (!setup_) return true;
+  try {
+    if (!setup_->advance()) return false;
+    adopt(setup_->take());
+    setup_.reset();
+    return true;
+  } catch (const Error& e) {
+    failure_ = std::make_unique<Error>(e);
+    throw;
+  } catch (const std::invalid_argument& e) {
+    failure_ = std::make_unique<Error>(MPI_ERR_ARG, e.what());
+    throw Error(*failure_);
+  }
+}
+
+void CommState::adopt(Agreement agreement) {
+  agreement_ = std::move(agreement);
+  options_ = std::make_shared<Options>(agreement_.options);
+  oversubscribed_ = agreement_.ranks_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+  int* upper = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(agreement_.comm, MPI_TAG_UB, static_cast<void*>(&upper), &found),
+            "MPI_Comm_get_attr");
+  if (found != 0) tag_limit_ = *upper;
+  make_topology();
+}
+
+void CommState::make_topology() {
+  const std::string& text = options_->settings().topology;
+  Topology topology;
+  if (!text.empty()) {
+    topology = override_topology(text, size_);
+  } else if (std::ranges::any_of(agreement_.records, &std::string::empty)) {
+    topology = make_uniform_topology({size_});
+  } else {
+    topology = merge_records(agreement_.records);
+  }
+  rates_ = rates_from(topology);
+  if (options_->settings().nic_rate) rates_.nic_bandwidth = *options_->settings().nic_rate;
+  topology_ = std::make_shared<const Topology>(std::move(topology));
+}
+
+bool CommState::checks_arguments() const {
+  const std::lock_guard lock(mutex_);
+  return !options_ || options_->settings().check != Check::off;
+}
+
+std::shared_ptr<const Options> CommState::options() const {
+  const std::lock_guard lock(mutex_);
+  return options_;
+}
+
+std::shared_ptr<const Topology> CommState::topology() const {
+  const std::lock_guard lock(mutex_);
+  return topology_;
+}
+
+void CommState::set_option(std::string_view name, std::string_view value) {
+  const std::lock_guard lock(mutex_);
+  const auto before = options_;
+  auto after = std::make_shared<Options>(*before);
+  after->set(name, value, Origin::call);
+  options_ = after;
+  try {
+    if (name == "topology" || name == "nic-rate") make_topology();
+  } catch (...) {
+    options_ = before;
+    throw;
+  }
+  plans_.clear();
+  if (name == "log") set_log_level(after->settings().log);
+}
+
+Decision CommState::decide(std::size_t bytes, bool with_mpi) {
+  const std::lock_guard lock(mutex_);
+  return decide_locked(bytes, with_mpi);
+}
+
+Decision CommState::decide_locked(std::size_t bytes, bool with_mpi) {
+  const Settings& settings = options_->settings();
+  if (!settings.enable && with_mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
+  if (settings.plan) return forced(*settings.plan, with_mpi);
+  // MPI is a candidate only where it was measured: its time cannot be predicted.
+  const bool mpi_measured = std::ranges::any_of(
+      measurements_, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
+  const auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, with_mpi && mpi_measured);
+  if (ranked.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
+  return {ranked[0].choice, to_string(ranked[0].choice), why(ranked), ranked[0].seconds};
+}
+
+Decision CommState::forced(const Choice& choice, bool with_mpi) {
+  const Settings& settings = options_->settings();
+  if (choice.algorithm != Algorithm::mpi) {
+    const std::string reason = why_not(*topology_, choice);
+    if (reason.empty()) return {choice, to_string(choice), "forced", 0};
+    const std::string message = "plan " + to_string(choice) + " cannot be carried out: " + reason;
+    if (settings.fallback == Fallback::error) throw Error(MPI_ERR_ARG, message);
+    if (settings.fallback == Fallback::print && !warned_fallback_ && rank_ == 0) {
+      log_warn(message + "; " + (with_mpi ? "MPI" : "linear") + " is used instead");
+    }
+    warned_fallback_ = true;
+  }
+  // Without MPI's own persistent collectives, linear is what MPI would do.
+  const Choice instead = only(with_mpi ? Algorithm::mpi : Algorithm::linear);
+  return {instead, to_string(instead), choice.algorithm == Algorithm::mpi ? "forced" : "fallback", 0};
+}
+
+std::shared_ptr<PlanEntry> CommState::make_entry(const Decision& decision, const Counts& counts) {
+  auto entry = std::make_shared<PlanEntry>();
+  entry->choice = decision.choice;
+  entry->text = decision.text;
+  entry->why = decision.why;
+  entry->predicted = decision.predicted;
+  if (decision.choice.algorithm != Algorithm::mpi) {
+    entry->plan = std::make_shared<const RankPlan>(plan_rank(*topology_, counts, decision.choice, rank_));
+    entry->phases = phases_of(*topology_, decision.choice);
+  }
+  return entry;
+}
+
+std::shared_ptr<PlanEntry> CommState::uniform_plan(std::size_t bytes, bool with_mpi) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t key[2] = {bytes, with_mpi ? 1U : 0U};
+  if (auto entry = plans_.find("", key)) return entry;
+  auto entry = make_entry(decide_locked(bytes, with_mpi), Counts::uniform(size_, bytes));
+  entry->bytes = bytes;
+  plans_.insert("", key, entry);
+  return entry;
+}
+
+std::shared_ptr<PlanEntry> CommState::plan_for(const Decision& decision, const Counts& counts,
+                                               std::span<const std::size_t> key) {
+  const std::lock_guard lock(mutex_);
+  if (auto entry = plans_.find(decision.text, key)) return entry;
+  auto entry = make_entry(decision, counts);
+  entry->bytes = mean_;
+  plans_.insert(decision.text, key, entry);
+  return entry;
+}
+
+std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!entry.idle.empty()) {
+      auto executor = std::move(entry.idle.back());
+      entry.idle.pop_back();
+      return executor;
+    }
+  }
+  return std::make_unique<Executor>(entry.plan, std::make_unique<MpiTransport>(agreement_.comm));
+}
+
+void CommState::give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor) {
+  const std::lock_guard lock(mutex_);
+  entry.idle.push_back(std::move(executor));
+}
+
+TagWindow CommState::next_tags(bool persistent) {
+  const std::lock_guard lock(mutex_);
+  const int count = std::min(kMaxWindow, (tag_limit_ - kMinWindows) / kMinWindows);
+  const auto half = static_cast<std::uint64_t>(tag_limit_ / count / 2);
+  const std::uint64_t window = persistent ? half + next_persistent_window_++ % half : next_window_++ % half;
+  return {static_cast<int>(window) * count, count};
+}
+
+void CommState::enqueue(Operation* operation) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(operation);
+}
+
+void CommState::leave(Operation* operation) {
+  const std::lock_guard lock(mutex_);
+  std::erase(queue_, operation);
+}
+
+Operation* CommState::first_in_queue() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() ? nullptr : queue_.front();
+}
+
+// The sum is started at calls 0, 1, 2, 4, 8, ... and every 16th. Call 0 waits for its own sum, later ones for
+// that of an earlier call, which is complete as a rule: what is agreed costs no round trip.
+bool CommState::agreed_mean(std::size_t own_bytes, std::size_t& mean) {
+  const std::lock_guard lock(mutex_);
+  const auto start = [&] {
+    mean_own_ = own_bytes;
+    check_mpi(
+        MPI_Iallreduce(&mean_own_, &mean_total_, 1, MPI_UINT64_T, MPI_SUM, agreement_.comm, &mean_request_),
+        "MPI_Iallreduce");
+    mean_pending_ = true;
+  };
+  if (mean_calls_ == 0 && !mean_pending_) start();
+  if (mean_pending_) {
+    int complete = 0;
+    check_mpi(MPI_Test(&mean_request_, &complete, MPI_STATUS_IGNORE), "MPI_Iallreduce");
+    if (complete == 0) return false;
+    mean_pending_ = false;
+    const auto blocks = static_cast<std::uint64_t>(size_) * static_cast<std::uint64_t>(size_);
+    mean_ = size_class_of(static_cast<std::size_t>(mean_total_ / blocks));
+  }
+  mean = mean_;
+  if (mean_calls_ > 0 && (std::has_single_bit(mean_calls_) || mean_calls_ % 16 == 0)) start();
+  ++mean_calls_;
+  return true;
+}
+
+void CommState::count_call(const char* function, const PlanEntry& entry, double seconds) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t size_class = size_class_of(entry.bytes);
+  auto row = std::ranges::find_if(report_, [&](const ReportRow& r) {
+    return r.size_class == size_class && r.function == function && r.plan == entry.text;
+  });
+  if (row == report_.end()) {
+    report_.push_back({name_, size_, function, size_class, entry.text, 0, 0, 0});
+    row = report_.end() - 1;
+  }
+  ++row->calls;
+  row->bytes += entry.bytes * static_cast<std::size_t>(size_);
+  row->seconds += seconds;
+}
+
+std::vector<ReportRow> CommState::report() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
+}
+
+}  // namespace tapa

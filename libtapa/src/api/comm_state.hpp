@@ -1,0 +1,149 @@
+/// @file
+/// What the library keeps for each communicator. It hangs on the communicator as an attribute, is made by the
+/// first call and freed with the communicator, or at MPI_Finalize.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/options.hpp"
+#include "api/plan_cache.hpp"
+#include "api/report.hpp"
+#include "api/setup.hpp"
+#include "plan/choose.hpp"
+#include "plan/counts.hpp"
+#include "topology/topology.hpp"
+
+namespace tapa {
+
+class Error;
+class Operation;
+
+/// A choice with its reason, agreed between the ranks because it depends on agreed things only.
+struct Decision {
+  Choice choice;
+  std::string text;
+  std::string why;
+  double predicted = 0;
+};
+
+/// Message tags of one operation: tags first .. first + count - 1 of the private communicator.
+struct TagWindow {
+  int first = 0;
+  int count = 0;
+};
+
+/// State of one intracommunicator. Methods may be called from several threads; none waits for another rank.
+class CommState {
+ public:
+  /// The state of `comm`; begins its setup when there is none, which is collective. Throws Error.
+  static std::shared_ptr<CommState> of(MPI_Comm comm);
+  /// The states that live, in the order in which they were made.
+  static std::vector<std::shared_ptr<CommState>> all();
+
+  explicit CommState(MPI_Comm user);
+  ~CommState();
+  CommState(const CommState&) = delete;
+  CommState& operator=(const CommState&) = delete;
+
+  /// Advances the setup; true when it is complete. Throws Error when it failed, then and ever after.
+  bool ready();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Whether arguments are checked; they are until the options are known.
+  [[nodiscard]] bool checks_arguments() const;
+
+  // The rest needs ready().
+
+  /// The private communicator. Messages on it carry tags from tag windows.
+  [[nodiscard]] MPI_Comm comm() const { return agreement_.comm; }
+  /// A snapshot of the options; TAPA_Comm_set replaces it.
+  [[nodiscard]] std::shared_ptr<const Options> options() const;
+  [[nodiscard]] std::shared_ptr<const Topology> topology() const;
+  /// Whether this rank's host has more ranks than processors.
+  [[nodiscard]] bool oversubscribed() const { return oversubscribed_; }
+
+  /// Sets an option; later operations see it. Throws std::invalid_argument.
+  void set_option(std::string_view name, std::string_view value);
+
+  /// The choice for blocks of `bytes`. `mpi` may be chosen only when `with_mpi`. Throws Error when a forced
+  /// plan cannot be carried out and TAPA_FALLBACK=error.
+  [[nodiscard]] Decision decide(std::size_t bytes, bool with_mpi);
+
+  /// The plan for blocks that all have `bytes` bytes.
+  [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, bool with_mpi);
+
+  /// The plan for `counts`, of which `key` holds all numbers that it depends on.
+  [[nodiscard]] std::shared_ptr<PlanEntry> plan_for(const Decision& decision, const Counts& counts,
+                                                    std::span<const std::size_t> key);
+
+  /// An executor for a plan, not in use by anybody; hand it back when its run has ended well.
+  [[nodiscard]] std::unique_ptr<Executor> take_executor(PlanEntry& entry);
+  void give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor);
+
+  /// Tags for one operation, alike on all ranks because operations begin in the same order everywhere.
+  /// Persistent operations keep theirs from run to run, so they come from a range of their own.
+  [[nodiscard]] TagWindow next_tags(bool persistent);
+
+  /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
+  /// collectives on comm(), so that all ranks start them in the same order.
+  void enqueue(Operation* operation);
+  void leave(Operation* operation);
+  [[nodiscard]] Operation* first_in_queue() const;
+
+  /// The size that choices for alltoallv and alltoallw go by: the mean block of an earlier call, summed over
+  /// all ranks. Called in turn (first_in_queue) with this call's bytes; false until the number is there.
+  [[nodiscard]] bool agreed_mean(std::size_t own_bytes, std::size_t& mean);
+
+  /// Counters for TAPA_REPORT.
+  void count_call(const char* function, const PlanEntry& entry, double seconds);
+  [[nodiscard]] std::vector<ReportRow> report() const;
+
+  /// Frees the private communicator now; nothing may be in flight.
+  void release();
+
+ private:
+  void adopt(Agreement agreement);
+  void make_topology();
+  [[nodiscard]] Decision decide_locked(std::size_t bytes, bool with_mpi);
+  [[nodiscard]] Decision forced(const Choice& choice, bool with_mpi);
+  [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);
+
+  mutable std::mutex mutex_;
+  int rank_ = 0;
+  int size_ = 0;
+  std::string name_;
+  std::unique_ptr<Setup> setup_;  // until it is complete
+  std::unique_ptr<Error> failure_;
+  Agreement agreement_;
+  std::shared_ptr<const Options> options_;
+  std::shared_ptr<const Topology> topology_;
+  Rates rates_;
+  std::vector<Measurement> measurements_;
+  bool oversubscribed_ = false;
+  bool warned_fallback_ = false;
+  PlanCache plans_{128};
+  std::deque<Operation*> queue_;
+  int tag_limit_ = 32767;
+  std::uint64_t next_window_ = 0;
+  std::uint64_t next_persistent_window_ = 0;
+  std::uint64_t mean_calls_ = 0;  // calls of agreed_mean that ended
+  bool mean_pending_ = false;
+  MPI_Request mean_request_ = MPI_REQUEST_NULL;
+  std::uint64_t mean_own_ = 0;
+  std::uint64_t mean_total_ = 0;
+  std::size_t mean_ = 0;
+  std::vector<ReportRow> report_;
+};
+
+}  // namespace tapa

@@ -1,0 +1,91 @@
+#include "api/entry.hpp"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "api/error.hpp"
+#include "api/mpi_call.hpp"
+
+namespace tapa {
+
+namespace {
+
+struct Pool {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Operation>> idle;
+};
+
+// Never destroyed: MPI may end after static objects do.
+Pool& pool() {
+  static auto* instance = new Pool;
+  return *instance;
+}
+
+int run_on_intercomm(const Arguments& arguments) {
+  check_arguments(arguments, peers_of(arguments.comm));
+  MpiCallStorage storage;
+  return call_mpi(arguments, peers_of(arguments.comm), arguments.comm, nullptr, storage);
+}
+
+}  // namespace
+
+void require_comm(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) throw Error(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+}
+
+bool is_intercomm(MPI_Comm comm) {
+  int inter = 0;
+  check_mpi(MPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+  return inter != 0;
+}
+
+int peers_of(MPI_Comm comm) {
+  int size = 0;
+  if (is_intercomm(comm)) {
+    check_mpi(MPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
+  } else {
+    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  }
+  return size;
+}
+
+void check_call(const Arguments& arguments, CommState& state) {
+  if (state.checks_arguments()) check_arguments(arguments, state.size());
+}
+
+std::unique_ptr<Operation> acquire_operation() {
+  Pool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  if (p.idle.empty()) return std::make_unique<Operation>();
+  auto operation = std::move(p.idle.back());
+  p.idle.pop_back();
+  return operation;
+}
+
+void release_operation(std::unique_ptr<Operation> operation) {
+  operation->end();
+  Pool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  p.idle.push_back(std::move(operation));
+}
+
+int run_blocking(const Arguments& arguments) noexcept {
+  return guarded(arguments.comm, arguments.function, [&]() -> int {
+    require_comm(arguments.comm);
+    if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
+    auto state = CommState::of(arguments.comm);
+    check_call(arguments, *state);
+    auto operation = acquire_operation();
+    operation->begin(std::move(state), Mode::blocking, arguments.function);
+    operation->take_arguments(arguments);
+    complete(*operation);
+    const int code = operation->code();
+    const std::string message = operation->message();
+    release_operation(std::move(operation));
+    if (code != MPI_SUCCESS) throw Error(code, message);
+    return MPI_SUCCESS;
+  });
+}
+
+}  // namespace tapa

@@ -1,0 +1,35 @@
+/// @file
+/// What all entry points have in common: finding the communicator's state, checking, running, reporting
+/// errors.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+
+#include "api/arguments.hpp"
+#include "api/comm_state.hpp"
+#include "api/operation.hpp"
+
+namespace tapa {
+
+/// Throws Error unless MPI is initialized, not finalized, and `comm` is not null.
+void require_comm(MPI_Comm comm);
+
+/// Whether `comm` is an intercommunicator, whose calls are MPI's. Throws Error.
+[[nodiscard]] bool is_intercomm(MPI_Comm comm);
+
+/// Number of peers: the size of an intracommunicator, the remote size of an intercommunicator.
+[[nodiscard]] int peers_of(MPI_Comm comm);
+
+/// Checks the arguments unless option "check" is off. The option counts once the state is ready.
+void check_call(const Arguments& arguments, CommState& state);
+
+/// Operations not in use, kept with their memory. Thread-safe.
+[[nodiscard]] std::unique_ptr<Operation> acquire_operation();
+void release_operation(std::unique_ptr<Operation> operation);
+
+/// Carries out a blocking call and returns its MPI code.
+int run_blocking(const Arguments& arguments) noexcept;
+
+}  // namespace tapa

@@ -1,0 +1,83 @@
+/// @file
+/// The options of the library: one table that environment variables, TAPA_Comm_set/get, tapa-info --options
+/// and the warning about unknown TAPA_* names all come from. Pure: no MPI.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/choice.hpp"
+
+namespace tapa {
+
+enum class Check : std::uint8_t { off, args, counts, data };
+enum class Fallback : std::uint8_t { error, print, silent };
+enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
+enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
+
+/// Values of all options, parsed. The table in options.cpp says what each means.
+struct Settings {
+  bool enable = true;
+  std::string topology;
+  std::string machines;
+  std::string tuning;
+  std::optional<Choice> plan;
+  std::optional<double> nic_rate;  ///< bytes per second
+  Check check = Check::args;
+  double timeout = 0;  ///< seconds, 0 = no watchdog
+  Fallback fallback = Fallback::print;
+  bool explain = false;
+  LogLevel log = LogLevel::warn;
+  bool report = false;
+  Wait wait = Wait::automatic;
+};
+
+/// One row of the table.
+struct OptionInfo {
+  std::string_view name;      ///< key of TAPA_Comm_set
+  std::string_view variable;  ///< environment variable
+  std::string_view allowed;   ///< what a value may be, in words
+  std::string_view standard;  ///< default value
+  std::string_view help;      ///< one sentence
+};
+
+[[nodiscard]] std::span<const OptionInfo> option_table();
+
+/// Where a value comes from.
+enum class Origin : std::uint8_t { standard, environment, call };
+[[nodiscard]] std::string_view to_string(Origin origin);
+
+/// Values of all options with their origins.
+class Options {
+ public:
+  Options();  ///< all at their defaults
+
+  /// Takes the TAPA_* entries of an environment (NAME=value strings, ended by null). Unknown names are put
+  /// into `warnings`, with the nearest known spelling. Throws std::invalid_argument that names variable,
+  /// value and what was expected.
+  static Options from_environment(const char* const* environment, std::vector<std::string>& warnings);
+
+  /// Sets one option by its name. Throws std::invalid_argument as above, also for an unknown name.
+  void set(std::string_view name, std::string_view value, Origin origin);
+
+  /// Text of a value and its origin. Throw std::invalid_argument for an unknown name.
+  [[nodiscard]] const std::string& text(std::string_view name) const;
+  [[nodiscard]] Origin origin(std::string_view name) const;
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+  /// All values and origins as bytes for another rank, and back.
+  [[nodiscard]] std::string serialize() const;
+  static Options deserialize(std::string_view bytes);
+
+ private:
+  Settings settings_;
+  std::vector<std::string> texts_;  // one for each row of the table
+  std::vector<Origin> origins_;
+};
+
+}  // namespace tapa

@@ -1,0 +1,69 @@
+/// @file
+/// Makes what a communicator's state is built of, without blocking: a private duplicate, the machine as all
+/// ranks describe it, the options as rank 0 has them.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/options.hpp"
+#include "topology/topology.hpp"
+
+namespace tapa {
+
+/// What all ranks agree on. `comm` belongs to the receiver.
+struct Agreement {
+  MPI_Comm comm = MPI_COMM_NULL;     ///< private duplicate with MPI_ERRORS_RETURN
+  Options options;                   ///< rank 0's
+  std::string tuning;                ///< text of rank 0's tuning file, or empty
+  std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
+  int ranks_on_host = 1;             ///< of this rank's host
+};
+
+/// The state machine. Collective: every rank of `user` makes one, in the order of its collective calls.
+class Setup {
+ public:
+  explicit Setup(MPI_Comm user);
+  ~Setup();
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+
+  /// Advances; true when `result` is complete. Throws Error on all ranks when rank 0's options are wrong.
+  bool advance();
+
+  /// Moves the result out. Precondition: advance() returned true.
+  [[nodiscard]] Agreement take();
+
+ private:
+  enum class Stage : std::uint8_t { duplicate, sizes, records, done };
+  struct Header {                // what each rank tells first
+    std::uint64_t shared_bytes;  // rank 0: options and tuning file; others: 0
+    std::uint64_t record_bytes;
+    std::uint64_t host;  // same number = same host
+  };
+
+  void start_sizes();
+  void start_records();
+  void finish();
+
+  Stage stage_ = Stage::duplicate;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  Agreement result_;
+  int rank_ = 0;
+  int size_ = 0;
+  std::string mine_;
+  Header header_{};
+  std::vector<Header> headers_;
+  std::vector<int> counts_;
+  std::vector<int> displs_;
+  std::string all_;
+};
+
+/// The options of this process's environment. Unknown names are warned about once. Throws Error for wrong
+/// values.
+[[nodiscard]] Options environment_options();
+
+}  // namespace tapa

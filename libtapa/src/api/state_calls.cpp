@@ -1,0 +1,115 @@
+// The entry points for communicator state, options, errors and version.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "api/entry.hpp"
+#include "api/error.hpp"
+#include "plan/choice.hpp"
+#include "tapa/tapa.h"
+
+using namespace tapa;
+
+namespace {
+
+/// The state of an intracommunicator, set up.
+std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
+  require_comm(comm);
+  if (is_intercomm(comm))
+    throw Error(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+  auto state = CommState::of(comm);
+  while (!state->ready()) std::this_thread::yield();
+  return state;
+}
+
+template <class T>
+void require(const T* pointer, const char* name) {
+  if (pointer == nullptr) throw Error(MPI_ERR_ARG, std::string(name) + " is null");
+}
+
+/// Copies text into a caller's buffer of `size` bytes, cut to fit.
+void copy_text(const std::string& text, char* value, int size) {
+  require(value, "value");
+  if (size < 1) throw Error(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 1 or more");
+  const std::size_t n = std::min(text.size(), static_cast<std::size_t>(size) - 1);
+  std::memcpy(value, text.data(), n);
+  value[n] = '\0';
+}
+
+}  // namespace
+
+extern "C" {
+
+int TAPA_Comm_setup(MPI_Comm comm) {
+  return guarded(comm, "TAPA_Comm_setup", [&] {
+    (void)ready_state(comm);
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value) {
+  return guarded(comm, "TAPA_Comm_set", [&] {
+    require(key, "key");
+    require(value, "value");
+    try {
+      ready_state(comm)->set_option(key, value);
+    } catch (const std::invalid_argument& e) {
+      throw Error(MPI_ERR_ARG, e.what());
+    }
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* length) {
+  return guarded(comm, "TAPA_Comm_get", [&] {
+    require(key, "key");
+    try {
+      const auto options = ready_state(comm)->options();
+      const std::string& text = options->text(key);
+      copy_text(text, value, size);
+      if (length != nullptr) *length = static_cast<int>(text.size());
+    } catch (const std::invalid_argument& e) {
+      throw Error(MPI_ERR_ARG, e.what());
+    }
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length) {
+  return guarded(comm, "TAPA_Comm_plan", [&] {
+    const Decision decision = ready_state(comm)->decide(bytes, true);
+    copy_text(decision.text, plan, size);
+    if (length != nullptr) *length = static_cast<int>(decision.text.size());
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
+  return guarded(comm, "TAPA_Comm_level", [&] {
+    const auto state = ready_state(comm);
+    if (peer < 0 || peer >= state->size()) {
+      throw Error(MPI_ERR_RANK,
+                  "peer is " + std::to_string(peer) + ", expected 0 to " + std::to_string(state->size() - 1));
+    }
+    const auto topology = state->topology();
+    const int found = topology->level_of(state->rank(), peer);
+    if (level != nullptr) *level = found;
+    if (name != nullptr) copy_text(topology->levels[static_cast<std::size_t>(found)].name, name, size);
+    return MPI_SUCCESS;
+  });
+}
+
+const char* TAPA_Last_error(void) {
+  return last_error();
+}
+
+int TAPA_Get_version(int* major, int* minor, int* patch) {
+  if (major != nullptr) *major = TAPA_VERSION_MAJOR;
+  if (minor != nullptr) *minor = TAPA_VERSION_MINOR;
+  if (patch != nullptr) *patch = TAPA_VERSION_PATCH;
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"
