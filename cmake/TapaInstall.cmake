@@ -7,6 +7,7 @@ install(DIRECTORY libtapa/include/tapa DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} F
 install(TARGETS tapa EXPORT tapa-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS tapa_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # Scripts: the cluster's parts lie together, and its name is a relative link to it.
 install(PROGRAMS tools/preload-path DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME tapa-preload-path)
 install(PROGRAMS tools/cluster DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tapa)
