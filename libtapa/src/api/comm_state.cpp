@@ -11,7 +11,7 @@
 #include "api/error.hpp"
 #include "api/log.hpp"
 #include "plan/planner.hpp"
-#include "topology/detect.hpp"
+#include "api/detection.hpp"
 #include "topology/override.hpp"
 #include "transport/mpi_transport.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "api/error.hpp"
 #include "api/log.hpp"
-#include "topology/detect.hpp"
+#include "api/detection.hpp"
 
 extern char** environ;
 
