@@ -1,0 +1,74 @@
+#include "topology/gpu.hpp"
+
+#include <charconv>
+
+namespace tapa {
+
+namespace {
+
+/// The number that is the whole text, or -1.
+int number(const std::string& text) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? value : -1;
+}
+
+std::vector<GpuEntry> of_vendor(const std::vector<GpuEntry>& list, GpuVendor vendor) {
+  std::vector<GpuEntry> some;
+  for (const GpuEntry& entry : list) {
+    if (entry.vendor == vendor) some.push_back(entry);
+  }
+  return some;
+}
+
+Gpu entry_at(const std::vector<GpuEntry>& list, int index) {
+  return index >= 0 && index < static_cast<int>(list.size()) ? list[static_cast<std::size_t>(index)].gpu
+                                                             : Gpu{};
+}
+
+Gpu tile_of(const std::vector<GpuEntry>& list, int index, int tile) {
+  if (index < 0 || index >= static_cast<int>(list.size())) return {};
+  const GpuEntry& entry = list[static_cast<std::size_t>(index)];
+  if (tile < 0 || tile >= entry.tiles) return {};
+  Gpu gpu = entry.gpu;
+  gpu.tile = tile;
+  gpu.name += " tile " + std::to_string(tile);
+  return gpu;
+}
+
+/// "g" is a GPU, or tile g counted over all GPUs in the flat hierarchy; "g.t" is a tile.
+Gpu intel_gpu(const std::vector<GpuEntry>& list, const std::string& mask, bool flat) {
+  const std::size_t dot = mask.find('.');
+  if (dot != std::string::npos)
+    return tile_of(list, number(mask.substr(0, dot)), number(mask.substr(dot + 1)));
+  int index = number(mask);
+  if (!flat || index < 0) return entry_at(list, index);
+  for (std::size_t g = 0; g < list.size(); ++g) {
+    if (index < list[g].tiles)
+      return list[g].tiles == 1 ? list[g].gpu : tile_of(list, static_cast<int>(g), index);
+    index -= list[g].tiles;
+  }
+  return {};
+}
+
+}  // namespace
+
+Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment) {
+  const std::vector<GpuEntry> nvidia = of_vendor(list, GpuVendor::nvidia);
+  if (const std::string value = environment("CUDA_VISIBLE_DEVICES"); !nvidia.empty() && !value.empty()) {
+    return entry_at(nvidia, number(value));
+  }
+  const std::vector<GpuEntry> amd = of_vendor(list, GpuVendor::amd);
+  for (const char* variable : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    if (const std::string value = environment(variable); !amd.empty() && !value.empty()) {
+      return entry_at(amd, number(value));
+    }
+  }
+  const std::vector<GpuEntry> intel = of_vendor(list, GpuVendor::intel);
+  if (const std::string value = environment("ZE_AFFINITY_MASK"); !intel.empty() && !value.empty()) {
+    return intel_gpu(intel, value, environment("ZE_FLAT_DEVICE_HIERARCHY") != "COMPOSITE");
+  }
+  return list.size() == 1 && list[0].tiles == 1 ? list[0].gpu : Gpu{};
+}
+
+}  // namespace tapa

@@ -1,0 +1,129 @@
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "topology/sysfs.hpp"
+
+namespace tapa {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string link_target(const std::string& path) {
+  std::error_code error;
+  return fs::read_symlink(path, error).string();
+}
+
+std::string cpu_model(const std::string& proc) {
+  std::ifstream in(proc + "/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name") || line.starts_with("Model")) {
+      const std::size_t colon = line.find(": ");
+      if (colon != std::string::npos) return line.substr(colon + 2);
+    }
+  }
+  return {};
+}
+
+int number_in(const std::string& path) {
+  const std::string line = read_line(path);
+  int value = -1;
+  std::from_chars(line.data(), line.data() + line.size(), value);
+  return value;
+}
+
+/// The value that every CPU's file has, or -1 when they differ or one is unknown.
+int common_value(const std::string& sys, const std::vector<int>& cpus, const std::string& file) {
+  int common = -1;
+  for (int cpu : cpus) {
+    const int value = number_in(sys + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + file);
+    if (value < 0 || (common >= 0 && value != common)) return -1;
+    common = value;
+  }
+  return common;
+}
+
+}  // namespace
+
+void identify_host(const std::string& proc, Record& record) {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) == 0) record.host = name;
+  record.kernel = read_line(proc + "/sys/kernel/random/boot_id");
+  record.node = record.kernel;
+  for (const char* space : {"uts", "ipc", "net"})
+    record.node += " " + link_target(proc + "/self/ns/" + space);
+}
+
+void add_host_facts(const std::string& proc, const std::string& sys, Record& record) {
+  HostFacts& facts = record.facts;
+  facts.cpu = cpu_model(proc);
+  const std::string pages =
+      read_line(sys + "/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+  const std::size_t open = pages.find('[');
+  const std::size_t close = pages.find(']');
+  if (open != std::string::npos && close != std::string::npos && open < close) {
+    facts.huge_pages = pages.substr(open + 1, close - open - 1);
+  }
+  facts.ptrace_scope = std::max(-1, number_in(proc + "/sys/kernel/yama/ptrace_scope"));
+  struct statvfs shm {};
+  if (::statvfs("/dev/shm", &shm) == 0) {
+    facts.shm_free = static_cast<double>(shm.f_bavail) * static_cast<double>(shm.f_frsize);
+  }
+  const long pages_total = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  if (pages_total > 0 && page > 0)
+    facts.memory = static_cast<double>(pages_total) * static_cast<double>(page);
+}
+
+void add_binding_from_sysfs(const std::string& sys, Record& record) {
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (online < 1 || ::sched_getaffinity(0, sizeof set, &set) != 0) return;
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  std::set<std::pair<int, int>> cores;
+  for (int cpu : cpus) {
+    const std::string folder = sys + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    cores.emplace(number_in(folder + "physical_package_id"), number_in(folder + "core_id"));
+  }
+  record.cores = static_cast<int>(online);
+  record.socket = common_value(sys, cpus, "topology/physical_package_id");
+  if (static_cast<long>(cpus.size()) >= online) return;
+  record.bound_cores = static_cast<int>(cores.size());
+  record.cpus = cpu_list(cpus);
+}
+
+std::string rack_from_slurm(const std::string& address, const std::string& pattern) {
+  std::istringstream names(address);
+  std::istringstream kinds(pattern);
+  std::string rack;
+  for (std::string name, kind; std::getline(names, name, '.') && std::getline(kinds, kind, '.');) {
+    if (kind == "switch") rack = name;  // the last one is the leaf
+  }
+  return rack;
+}
+
+std::string cpu_list(const std::vector<int>& ascending) {
+  std::string text;
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(ascending[i]);
+    if (last > i) text += "-" + std::to_string(ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace tapa
