@@ -1,0 +1,91 @@
+#include "transport/node_transport.hpp"
+
+#include <sched.h>
+
+namespace tapa {
+
+namespace {
+
+constexpr int kSpins =
+    200;  // polls before a yielding or sleeping rank gives its core away: some microseconds
+// Asleep, a rank does not drive MPI; it wakes this often to do so, since other nodes may wait for bytes that
+// MPI still holds for it.
+constexpr long kSleepMicroseconds = 1000;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+NodeTransport::NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, WaitPolicy policy)
+    : comm_(comm), mpi_(comm), node_(node), shm_limit_(shm_limit), policy_(policy) {}
+
+void NodeTransport::reserve(int slots) {
+  mpi_.reserve(slots);
+  done_.reserve(static_cast<std::size_t>(slots));
+}
+
+void NodeTransport::post_send(int slot, int peer, int tag, std::span<const std::byte> data) {
+  if (through_memory(peer, data.size())) {
+    ++in_memory_;
+    node_->send(peer, tag, data, slot, &done_);
+  } else {
+    ++in_mpi_;
+    mpi_.post_send(slot, peer, tag, data);
+  }
+}
+
+void NodeTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> data) {
+  if (through_memory(peer, data.size())) {
+    ++in_memory_;
+    node_->recv(peer, tag, data, slot, &done_);
+  } else {
+    ++in_mpi_;
+    mpi_.post_recv(slot, peer, tag, data);
+  }
+}
+
+bool NodeTransport::poll_once(std::vector<int>& completed) {
+  const std::size_t before = completed.size();
+  if (in_memory_ > 0) {
+    node_->progress();
+    in_memory_ -= done_.size();
+    completed.insert(completed.end(), done_.begin(), done_.end());
+    done_.clear();
+  }
+  const std::size_t from_memory = completed.size();
+  if (in_mpi_ > 0) {
+    mpi_.poll(completed, false);
+    in_mpi_ -= completed.size() - from_memory;
+  }
+  return completed.size() > before;
+}
+
+void NodeTransport::pause(int idle) {
+  if (policy_ == WaitPolicy::spin) {
+    relax();
+  } else if (policy_ == WaitPolicy::yield || in_mpi_ > 0) {
+    sched_yield();
+  } else if (idle < kSpins / 10) {
+    relax();
+  } else {
+    node_->sleep(kSleepMicroseconds);
+    int flag = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+  }
+}
+
+void NodeTransport::poll(std::vector<int>& completed, bool block) {
+  if (in_memory_ == 0 && (!block || policy_ == WaitPolicy::spin)) {
+    const std::size_t before = completed.size();
+    mpi_.poll(completed, block);
+    in_mpi_ -= completed.size() - before;
+    return;
+  }
+  for (int idle = 0; !poll_once(completed) && block; ++idle) pause(idle);
+}
+
+}  // namespace tapa

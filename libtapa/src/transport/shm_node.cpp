@@ -1,0 +1,179 @@
+#include "transport/shm_node.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transport/transport.hpp"
+
+namespace tapa {
+
+std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int ranks,
+                                          const std::vector<int>& peers,
+                                          const std::vector<std::string>& tokens, std::string& why) {
+  std::unique_ptr<ShmNode> node(new ShmNode);
+  node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
+  node->own_doorbell_map_ = Mapping(node->segment_->fd(), 0, ShmSegment::kHeader);
+  if (!node->own_doorbell_map_.ok()) {
+    why = "cannot map the own segment";
+    return nullptr;
+  }
+  node->own_doorbell_ = static_cast<Doorbell*>(node->own_doorbell_map_.address());
+  node->link_of_.assign(static_cast<std::size_t>(ranks), -1);
+  node->links_.resize(peers.size());
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (!node->open_link(node->links_[i], rank, peers[i], tokens[i], *node->segment_)) {
+      why = "cannot open the segment of rank " + std::to_string(peers[i]) + " (" + tokens[i] + ")";
+      return nullptr;
+    }
+    node->link_of_[static_cast<std::size_t>(peers[i])] = static_cast<int>(i);
+  }
+  return node;
+}
+
+bool ShmNode::open_link(Link& link, int rank, int peer, const std::string& token, const ShmSegment& own) {
+  const int fd = ShmSegment::open_token(token);
+  if (fd < 0) return false;
+  link.peer = peer;
+  link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
+  link.out_map = Mapping(fd, ShmSegment::ring_offset(rank), ShmSegment::kRingBytes);
+  link.in_map = Mapping(own.fd(), ShmSegment::ring_offset(peer), ShmSegment::kRingBytes);
+  close(fd);
+  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.in_map.ok()) return false;
+  link.doorbell = static_cast<Doorbell*>(link.doorbell_map.address());
+  link.out = static_cast<ShmRing*>(link.out_map.address());
+  link.in = static_cast<ShmRing*>(link.in_map.address());
+  return true;
+}
+
+void ShmNode::send(int peer, int tag, std::span<const std::byte> data, int slot, Completions* done) {
+  Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
+  link.queue.push_back({{tag, data.size()}, data, 0, slot, done});
+  push(link);
+}
+
+void ShmNode::recv(int peer, int tag, std::span<std::byte> data, int slot, Completions* done) {
+  Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
+  const Posted posted{tag, data, slot, done};
+  const auto early = std::find_if(link.unexpected.begin(), link.unexpected.end(),
+                                  [&](const auto& u) { return u->tag == tag && !u->claimed; });
+  if (early == link.unexpected.end()) {
+    link.posted.push_back(posted);
+    return;
+  }
+  Unexpected* stray = early->get();
+  if (stray->data.size() != data.size()) {
+    throw TransportError("message from rank " + std::to_string(peer) + " has " +
+                         std::to_string(stray->data.size()) + " bytes, expected " +
+                         std::to_string(data.size()));
+  }
+  stray->claimed = true;
+  stray->claim = posted;
+  if (stray->got == stray->data.size()) finish_stray(link, stray);
+}
+
+/// Writes queued messages as far as there is room.
+bool ShmNode::push(Link& link) {
+  bool moved = false;
+  while (link.queue_head < link.queue.size()) {
+    Outgoing& o = link.queue[link.queue_head];
+    if (o.sent == 0) {
+      if (link.out->writable() < sizeof(Header)) break;
+      link.out->write(std::as_bytes(std::span(&o.header, 1)));
+      o.sent = sizeof(Header);
+      moved = true;
+    }
+    const std::size_t n = link.out->write(o.data.subspan(o.sent - sizeof(Header)));
+    o.sent += n;
+    moved = moved || n > 0;
+    if (o.sent < sizeof(Header) + o.data.size()) break;
+    o.done->push_back(o.slot);
+    ++link.queue_head;
+  }
+  if (link.queue_head == link.queue.size()) {
+    link.queue.clear();
+    link.queue_head = 0;
+  } else {
+    link.out->wait_for_room();
+  }
+  if (moved) link.doorbell->ring();
+  return moved;
+}
+
+bool ShmNode::begin_message(Link& link) {
+  if (link.in->readable() < sizeof(Header)) return false;
+  link.in->read_some(std::as_writable_bytes(std::span(&link.header, 1)));
+  link.got = 0;
+  link.receiving = true;
+  link.stray = nullptr;
+  const auto posted = std::find_if(link.posted.begin(), link.posted.end(),
+                                   [&](const Posted& p) { return p.tag == link.header.tag; });
+  if (posted == link.posted.end()) {
+    link.unexpected.push_back(std::make_unique<Unexpected>());
+    link.stray = link.unexpected.back().get();
+    link.stray->tag = link.header.tag;
+    link.stray->data.resize(link.header.bytes);
+    return true;
+  }
+  link.current = *posted;
+  link.posted.erase(posted);
+  if (link.current.data.size() != link.header.bytes) {
+    throw TransportError("message from rank " + std::to_string(link.peer) + " has " +
+                         std::to_string(link.header.bytes) + " bytes, expected " +
+                         std::to_string(link.current.data.size()));
+  }
+  return true;
+}
+
+void ShmNode::end_message(Link& link) {
+  link.receiving = false;
+  if (link.stray == nullptr) {
+    link.current.done->push_back(link.current.slot);
+  } else if (link.stray->claimed) {
+    finish_stray(link, link.stray);
+  }
+}
+
+void ShmNode::finish_stray(Link& link, Unexpected* stray) {
+  std::memcpy(stray->claim.data.data(), stray->data.data(), stray->data.size());
+  stray->claim.done->push_back(stray->claim.slot);
+  std::erase_if(link.unexpected, [&](const auto& u) { return u.get() == stray; });
+}
+
+/// Reads what has arrived, message by message.
+bool ShmNode::pull(Link& link) {
+  bool moved = false;
+  while (link.receiving || begin_message(link)) {
+    const std::span<std::byte> to =
+        link.stray != nullptr ? std::span<std::byte>(link.stray->data) : link.current.data;
+    const std::size_t n = link.in->read_some(to.subspan(link.got));
+    link.got += n;
+    moved = true;
+    if (link.stray != nullptr) link.stray->got = link.got;
+    if (link.got < to.size()) break;
+    end_message(link);
+  }
+  if (moved && link.in->take_request()) link.doorbell->ring();
+  return moved;
+}
+
+bool ShmNode::progress() {
+  bool moved = false;
+  for (Link& link : links_) {
+    if (link.queue_head < link.queue.size()) moved = push(link) || moved;
+    if (link.in->readable() > 0) moved = pull(link) || moved;
+  }
+  return moved;
+}
+
+void ShmNode::sleep(long microseconds) {
+  const std::uint32_t seen = own_doorbell_->rings.load(std::memory_order_acquire);
+  own_doorbell_->sleeping.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!progress()) own_doorbell_->sleep(seen, microseconds);
+  own_doorbell_->sleeping.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace tapa

@@ -1,0 +1,99 @@
+/// @file
+/// Messages between the ranks of one node through shared memory rings: matching, flow control, sleeping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/shm_segment.hpp"
+
+namespace tapa {
+
+/// This rank's end of all rings of its node. Shared by the transports of one communicator; not thread-safe.
+class ShmNode {
+ public:
+  /// Opens the rings to and from `peers` (ranks of the communicator, without `rank` itself), whose tokens are
+  /// tokens[i]. Null when one cannot be opened; `why` names it. Then no rank may use shared memory: agree on
+  /// that.
+  static std::unique_ptr<ShmNode> connect(ShmSegment segment, int rank, int ranks,
+                                          const std::vector<int>& peers,
+                                          const std::vector<std::string>& tokens, std::string& why);
+
+  /// Where completed slots of one user of the node go.
+  using Completions = std::vector<int>;
+
+  [[nodiscard]] bool has(int peer) const { return link_of_[static_cast<std::size_t>(peer)] >= 0; }
+
+  /// Starts a message; `done` gets `slot` when it is complete, at once or from progress().
+  void send(int peer, int tag, std::span<const std::byte> data, int slot, Completions* done);
+  void recv(int peer, int tag, std::span<std::byte> data, int slot, Completions* done);
+
+  /// Moves what can be moved; true when anything moved.
+  bool progress();
+
+  /// Sleeps until a peer rings or for `microseconds`; returns at once when there is something to do.
+  void sleep(long microseconds);
+
+ private:
+  struct Header {
+    std::int64_t tag;
+    std::uint64_t bytes;
+  };
+  struct Outgoing {
+    Header header;
+    std::span<const std::byte> data;
+    std::size_t sent;  // of header and data together
+    int slot;
+    Completions* done;
+  };
+  struct Posted {
+    std::int64_t tag;
+    std::span<std::byte> data;
+    int slot;
+    Completions* done;
+  };
+  /// A message that came before its receive was posted.
+  struct Unexpected {
+    std::int64_t tag;
+    std::vector<std::byte> data;
+    std::size_t got = 0;
+    bool claimed = false;
+    Posted claim{};
+  };
+  struct Link {
+    int peer = -1;
+    Mapping doorbell_map, out_map, in_map;
+    Doorbell* doorbell = nullptr;  // the peer's
+    ShmRing* out = nullptr;
+    ShmRing* in = nullptr;
+    std::vector<Outgoing> queue;  // not yet all written, in order
+    std::size_t queue_head = 0;
+    std::vector<Posted> posted;
+    std::vector<std::unique_ptr<Unexpected>> unexpected;
+    bool receiving = false;  // inside a message
+    Header header{};
+    std::size_t got = 0;
+    Posted current{};  // its receive, unless `stray`
+    Unexpected* stray = nullptr;
+  };
+
+  ShmNode() = default;
+  bool open_link(Link& link, int rank, int peer, const std::string& token, const ShmSegment& own);
+  bool push(Link& link);
+  bool pull(Link& link);
+  bool begin_message(Link& link);
+  void end_message(Link& link);
+  void finish_stray(Link& link, Unexpected* stray);
+
+  std::unique_ptr<ShmSegment> segment_;
+  Mapping own_doorbell_map_;
+  Doorbell* own_doorbell_ = nullptr;
+  std::vector<int> link_of_;  // rank -> index in links_, or -1
+  std::vector<Link> links_;
+};
+
+}  // namespace tapa

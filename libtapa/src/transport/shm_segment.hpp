@@ -1,0 +1,69 @@
+/// @file
+/// A rank's shared memory: a doorbell and one incoming ring for each rank of the communicator. It is an
+/// anonymous file (memfd) that peers open through /proc, so nothing is left behind whatever happens.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "transport/shm_ring.hpp"
+
+namespace tapa {
+
+/// Where a rank sleeps until somebody has written to it or has read what it wrote.
+struct Doorbell {
+  alignas(64) std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> sleeping;
+
+  /// Wakes the owner when it sleeps. Call after the change that it should see.
+  void ring();
+  /// Sleeps until rung or for `microseconds`, unless it was rung since `seen` was read from `rings`.
+  void sleep(std::uint32_t seen, long microseconds);
+};
+
+/// A mapping of a range of a segment. Movable; unmaps on destruction.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Maps `bytes` of `fd` from `offset`; ok() tells whether it worked.
+  Mapping(int fd, std::size_t offset, std::size_t bytes);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+  [[nodiscard]] bool ok() const { return address_ != nullptr; }
+  [[nodiscard]] void* address() const { return address_; }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// The own segment. Pages are only used once touched, so its size costs nothing.
+class ShmSegment {
+ public:
+  /// Room for rings from `ranks` ranks. Empty when the kernel refuses; `why` then says so.
+  static std::optional<ShmSegment> create(int ranks, std::string& why);
+
+  ShmSegment(ShmSegment&& other) noexcept;
+  ShmSegment& operator=(ShmSegment&&) = delete;
+  ~ShmSegment();
+
+  /// How peers on the same node find it: "pid:fd".
+  [[nodiscard]] std::string token() const;
+  [[nodiscard]] int fd() const { return fd_; }
+
+  /// Opens a peer's segment by its token; -1 when that is not possible. The caller closes it.
+  static int open_token(const std::string& token);
+
+  static constexpr std::size_t kHeader = 4096;  ///< the doorbell's page
+  static std::size_t ring_offset(int from);     ///< of the ring that rank `from` writes
+  static constexpr std::size_t kRingBytes = (sizeof(ShmRing) + 4095) / 4096 * 4096;
+
+ private:
+  explicit ShmSegment(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+}  // namespace tapa

@@ -1,0 +1,84 @@
+/// @file
+/// All ranks of an all-to-all in one process: a network of mailboxes for testing executors without MPI.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "transport/transport.hpp"
+
+namespace tapa::testing {
+
+/// Matches sends with receives by (from, to, tag), in posting order. Sends are synchronous: they complete
+/// when matched.
+class LocalNetwork {
+ public:
+  explicit LocalNetwork(int ranks) : completed_(static_cast<std::size_t>(ranks)) {}
+
+  std::unique_ptr<Transport> transport(int rank) { return std::make_unique<Port>(*this, rank); }
+
+  [[nodiscard]] std::size_t unmatched() const {
+    std::size_t n = 0;
+    for (const auto& [key, box] : boxes_) n += box.sends.size() + box.recvs.size();
+    return n;
+  }
+
+ private:
+  struct Send {
+    int slot;
+    std::span<const std::byte> data;
+  };
+  struct Recv {
+    int slot;
+    std::span<std::byte> data;
+  };
+  struct Box {
+    std::vector<Send> sends;
+    std::vector<Recv> recvs;
+  };
+
+  class Port final : public Transport {
+   public:
+    Port(LocalNetwork& network, int rank) : network_(network), rank_(rank) {}
+    void reserve(int) override {}
+    void post_send(int slot, int peer, int tag, std::span<const std::byte> data) override {
+      network_.boxes_[{rank_, peer, tag}].sends.push_back({slot, data});
+      network_.match(rank_, peer, tag);
+    }
+    void post_recv(int slot, int peer, int tag, std::span<std::byte> data) override {
+      network_.boxes_[{peer, rank_, tag}].recvs.push_back({slot, data});
+      network_.match(peer, rank_, tag);
+    }
+    void poll(std::vector<int>& completed, bool) override {
+      auto& mine = network_.completed_[static_cast<std::size_t>(rank_)];
+      completed.insert(completed.end(), mine.begin(), mine.end());
+      mine.clear();
+    }
+
+   private:
+    LocalNetwork& network_;
+    int rank_;
+  };
+
+  void match(int from, int to, int tag) {
+    Box& box = boxes_[{from, to, tag}];
+    while (!box.sends.empty() && !box.recvs.empty()) {
+      const Send s = box.sends.front();
+      const Recv r = box.recvs.front();
+      box.sends.erase(box.sends.begin());
+      box.recvs.erase(box.recvs.begin());
+      if (s.data.size() != r.data.size()) throw TransportError("message sizes differ");
+      std::memcpy(r.data.data(), s.data.data(), s.data.size());
+      completed_[static_cast<std::size_t>(from)].push_back(s.slot);
+      completed_[static_cast<std::size_t>(to)].push_back(r.slot);
+    }
+  }
+
+  std::map<std::tuple<int, int, int>, Box> boxes_;
+  std::vector<std::vector<int>> completed_;
+};
+
+}  // namespace tapa::testing
