@@ -293,7 +293,7 @@ TEST(Records, BrokenOnesNameTheRank) {
   EXPECT_EQ(message({with("\"gpu\":{}")}), "record of rank 0: $.gpu: key \"gpu\" is missing");
   EXPECT_EQ(message({with("\"host\":7")}),
             "record of rank 0: $.host: 7, expected text of 0 to 256 bytes without control characters");
-  EXPECT_EQ(message({with("\"x\":7")}).substr(0, 36), "record of rank 0: $: unknown key \"x\",");
+  EXPECT_EQ(message({with("\"x\":7")}).substr(0, 37), "record of rank 0: $: unknown key \"x\",");
   EXPECT_EQ(message({std::string(70000, ' ')}), "record of rank 0: 70000 bytes, expected at most 65536");
 }
 
