@@ -7,6 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "topology/sysfs.hpp"
+
 namespace tapa {
 
 namespace {
@@ -41,18 +43,20 @@ Value parse_word(std::string_view text, const std::array<std::pair<std::string_v
   throw Unacceptable{expected};
 }
 
-std::optional<double> parse_rate(std::string_view text) {
-  constexpr std::string_view expected = "a rate such as 100mbit, 25gbit or 800kbit";
+/// The rate of all NICs; nothing when each is named with its own, which detection reads.
+std::optional<double> parse_nic_rate(std::string_view text) {
   if (text.empty()) return std::nullopt;
-  static constexpr std::array<std::pair<std::string_view, double>, 4> units{
-      {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"bit", 1}}};
-  for (const auto& [unit, scale] : units) {
-    if (!text.ends_with(unit)) continue;
-    const double bits = parse_number(text.substr(0, text.size() - unit.size()), expected) * scale;
-    if (bits > 0) return bits / 8;
-    break;
+  const bool named = text.find('=') != std::string_view::npos;
+  std::optional<double> rate;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = named ? std::min(text.find(',', begin), text.size()) : text.size();
+    std::string_view entry = text.substr(begin, end - begin);
+    if (named) entry.remove_prefix(std::min(entry.find('='), entry.size() - 1) + 1);
+    rate = parse_rate(entry);
+    if (!rate) throw Unacceptable{"a rate such as 100mbit, 25gbit or 800kbit, or nic0=100mbit,nic1=1gbit"};
+    begin = end + 1;
   }
-  throw Unacceptable{std::string(expected)};
+  return named ? std::nullopt : rate;
 }
 
 std::optional<Choice> parse_plan(std::string_view text) {
@@ -83,9 +87,12 @@ constexpr Row rows[] = {
     {{"plan", "TAPA_PLAN", "auto or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
       "forces one plan for all calls"},
      [](Settings& s, std::string_view v) { s.plan = parse_plan(v); }},
-    {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit", "",
+    {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
       "rate of one NIC, when detection cannot know it"},
-     [](Settings& s, std::string_view v) { s.nic_rate = parse_rate(v); }},
+     [](Settings& s, std::string_view v) { s.nic_rate = parse_nic_rate(v); }},
+    {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
+      "which NICs carry the data between nodes, when detection takes the wrong ones"},
+     [](Settings& s, std::string_view v) { s.nics = v; }},
     {{"check", "TAPA_CHECK", "off|args|counts|data", "args",
       "args: local arguments; counts (or 1): both ends of every block agree; data: and its checksum is "
       "right"},

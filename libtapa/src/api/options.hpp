@@ -27,6 +27,7 @@ struct Settings {
   std::string tuning;
   std::optional<Choice> plan;
   std::optional<double> nic_rate;  ///< bytes per second
+  std::string nics;
   Check check = Check::args;
   double timeout = 0;  ///< seconds, 0 = no watchdog
   Fallback fallback = Fallback::print;
