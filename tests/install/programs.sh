@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# programs.sh TREE: every installed program finds its libraries and prints its help, without a build tree; the drop-in is
+# found beside them.
+set -euo pipefail
+tree=$1
+failed=0 count=0
+for program in "$tree"/bin/*; do
+  [ -f "$program" ] && [ "${program##*/}" != tapa-preload-path ] || continue
+  count=$((count + 1))
+  if ! output=$(cd / && env -u LD_LIBRARY_PATH timeout 60 "$program" --help 2>&1); then
+    echo "$program --help failed:"; echo "$output"; failed=1
+  elif ! grep -qi -- usage <<<"$output"; then
+    echo "$program --help prints no usage:"; echo "$output"; failed=1
+  fi
+done
+echo "$count programs"
+[ $count -gt 0 ] || { echo "no program in $tree/bin"; failed=1; }
+path=$("$tree/bin/tapa-preload-path")
+[[ $path = "$(readlink -f "$tree")"/*/libtapa_preload.so ]] || { echo "tapa-preload-path prints $path"; failed=1; }
+exit $failed
