@@ -1,5 +1,6 @@
 // How states hang on communicators, and how they end.
 #include <algorithm>
+#include <cstdio>
 
 #include "api/comm_state.hpp"
 #include "api/datatype.hpp"
@@ -30,7 +31,18 @@ int delete_state(MPI_Comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
+/// Rank 0 of each communicator speaks; of the communicators of one rank only those of the job's rank 0 are
+/// interesting.
+void print_report() {
+  int world_rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  auto rows = report_rows();
+  if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
+  std::fputs(format_report(rows).c_str(), stderr);
+}
+
 int at_finalize(MPI_Comm, int, void*, void*) {
+  print_report();
   for (const auto& state : CommState::all()) state->release();
   free_type_keyval();
   Registry& r = registry();
@@ -77,7 +89,7 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
 }
 
 std::vector<ReportRow> report_rows() {
-  std::vector<ReportRow> rows;
+  auto rows = kept_rows();
   for (const auto& state : CommState::all()) {
     const auto own = state->report();
     rows.insert(rows.end(), own.begin(), own.end());

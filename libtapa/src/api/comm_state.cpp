@@ -45,6 +45,7 @@ CommState::CommState(MPI_Comm user) : setup_(std::make_unique<Setup>(user)) {
 }
 
 CommState::~CommState() {
+  keep_rows(report_.rows(name_, rank_, size_));
   release();
 }
 
@@ -264,24 +265,21 @@ bool CommState::agreed_mean(std::size_t own_bytes, std::size_t& mean) {
   return true;
 }
 
-void CommState::count_call(const char* function, const PlanEntry& entry, double seconds) {
+void CommState::count_call(const char* function, const PlanEntry& entry, double seconds,
+                           const std::optional<Sample>& sample) {
   const std::lock_guard lock(mutex_);
-  const std::size_t size_class = size_class_of(entry.bytes);
-  auto row = std::ranges::find_if(report_, [&](const ReportRow& r) {
-    return r.size_class == size_class && r.function == function && r.plan == entry.text;
-  });
-  if (row == report_.end()) {
-    report_.push_back({name_, size_, function, size_class, entry.text, 0, 0, 0});
-    row = report_.end() - 1;
-  }
-  ++row->calls;
-  row->bytes += entry.bytes * static_cast<std::size_t>(size_);
-  row->seconds += seconds;
+  report_.count(function, entry.bytes, entry.text, entry.bytes * static_cast<std::size_t>(size_), seconds,
+                sample);
+}
+
+bool CommState::sample_due(const char* function, const PlanEntry& entry) const {
+  const std::lock_guard lock(mutex_);
+  return report_.sample_due(function, entry.bytes, entry.text);
 }
 
 std::vector<ReportRow> CommState::report() const {
   const std::lock_guard lock(mutex_);
-  return report_;
+  return report_.rows(name_, rank_, size_);
 }
 
 }  // namespace tapa

@@ -106,7 +106,10 @@ class CommState {
   [[nodiscard]] bool agreed_mean(std::size_t own_bytes, std::size_t& mean);
 
   /// Counters for TAPA_REPORT.
-  void count_call(const char* function, const PlanEntry& entry, double seconds);
+  void count_call(const char* function, const PlanEntry& entry, double seconds,
+                  const std::optional<Sample>& sample);
+  /// Whether MPI is to be run beside the next call of this kind, for the report.
+  [[nodiscard]] bool sample_due(const char* function, const PlanEntry& entry) const;
   [[nodiscard]] std::vector<ReportRow> report() const;
 
   /// Frees the private communicator now; nothing may be in flight.
@@ -143,7 +146,7 @@ class CommState {
   std::uint64_t mean_own_ = 0;
   std::uint64_t mean_total_ = 0;
   std::size_t mean_ = 0;
-  std::vector<ReportRow> report_;
+  Report report_;
 };
 
 }  // namespace tapa

@@ -44,6 +44,7 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   code_ = MPI_SUCCESS;
   message_.clear();
   has_arguments_ = false;
+  mpi_seconds_.reset();
   mean_ = 0;
   key_.clear();
   tags_ = {};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,7 @@ class Operation {
   bool step_counts();
   void launch();
   void launch_mpi();
+  void sample_mpi();
   bool step_running(bool block);
   void finish();
   void fail(int code, const std::string& message);
@@ -148,8 +150,9 @@ class Operation {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
 
-  double started_ = 0;  // MPI_Wtime of the call or of the run
-  double warned_ = 0;   // age at which the watchdog spoke last
+  std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
+  double started_ = 0;                 // MPI_Wtime of the call or of the run
+  double warned_ = 0;                  // age at which the watchdog spoke last
 };
 
 /// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.

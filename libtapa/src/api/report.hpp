@@ -1,17 +1,27 @@
 /// @file
-/// Counters that the report at finalize is made of.
+/// What the report at finalize (TAPA_REPORT=1) is made of: calls, bytes and time for each communicator and
+/// class of sizes, and now and then MPI's own all-to-all of the same sizes beside a call, for comparison.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapa {
 
+/// A call beside which MPI's own all-to-all was run, both begun by all ranks together. Seconds.
+struct Sample {
+  double tapa = 0;
+  double mpi = 0;
+};
+
 /// Calls of one function on one communicator, in one class of sizes, with one plan. Of this rank.
 struct ReportRow {
   std::string communicator;  ///< its MPI name, or "" when it has none
+  int rank = 0;              ///< this process's rank in it
   int ranks = 0;
   std::string function;        ///< "TAPA_Alltoall", ...
   std::size_t size_class = 0;  ///< bytes per pair, rounded down to a power of two (0 stays 0)
@@ -19,9 +29,44 @@ struct ReportRow {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< sent, itself included
   double seconds = 0;       ///< from call to completion, summed
+  std::uint64_t samples = 0;
+  Sample sampled;  ///< sums over the samples
 };
 
-/// Rows of all communicators that live, counted while option "report" is on.
+/// The rows of one communicator. Not thread-safe.
+class Report {
+ public:
+  /// Counts a call.
+  void count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan, std::size_t bytes,
+             double seconds, const std::optional<Sample>& sample);
+
+  /// Whether MPI is to be run beside the next call of its kind: the 4th, 8th, 16th, ... Alike on all ranks
+  /// when the arguments are and all calls of the kind are counted in the same order.
+  [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair,
+                                std::string_view plan) const;
+
+  /// All rows, with the communicator's name, this process's rank and the number of ranks filled in.
+  [[nodiscard]] std::vector<ReportRow> rows(const std::string& communicator, int rank, int ranks) const;
+
+ private:
+  /// Index of a row, rows_.size() when there is none.
+  [[nodiscard]] std::size_t find(std::string_view function, std::size_t size_class,
+                                 std::string_view plan) const;
+
+  std::vector<ReportRow> rows_;
+};
+
+/// Keeps the rows of a communicator that ends, for report_rows().
+void keep_rows(std::vector<ReportRow> rows);
+
+/// What keep_rows() has kept.
+[[nodiscard]] std::vector<ReportRow> kept_rows();
+
+/// Rows of all communicators, those that ended first, counted while option "report" was on.
 [[nodiscard]] std::vector<ReportRow> report_rows();
+
+/// The report as text: a table for each communicator of which this process is rank 0, as that rank saw it.
+/// Communicators of equal name and size share a table. Empty when there is nothing to report.
+[[nodiscard]] std::string format_report(const std::vector<ReportRow>& rows);
 
 }  // namespace tapa

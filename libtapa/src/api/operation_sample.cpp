@@ -1,0 +1,67 @@
+// MPI's own all-to-all beside a call, for the report.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "api/error.hpp"
+#include "api/operation.hpp"
+
+namespace tapa {
+
+namespace {
+
+// More than this is not copied for a comparison.
+constexpr std::uint64_t kSampleLimit = std::uint64_t{1} << 30;
+static_assert(kSampleLimit <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+
+/// One side as MPI_Alltoallv wants it, in bytes.
+struct ByteSide {
+  explicit ByteSide(const std::vector<Block>& blocks) {
+    int at = 0;
+    for (const Block& block : blocks) {
+      counts.push_back(static_cast<int>(block.bytes));
+      displs.push_back(at);
+      at += counts.back();
+    }
+    data.resize(static_cast<std::size_t>(at) + 1);
+  }
+  std::vector<int> counts;
+  std::vector<int> displs;
+  std::vector<std::byte> data;
+};
+
+std::uint64_t total(const std::vector<Block>& blocks) {
+  std::uint64_t bytes = 0;
+  for (const Block& block : blocks) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+// The same bytes between the same ranks, as dense blocks of memory of its own: the call's result never
+// depends on it. The ranks begin together, with MPI's run and then with ours, so that waiting for a late rank
+// counts for neither.
+void Operation::sample_mpi() {
+  const MPI_Comm comm = state_->comm();
+  std::uint64_t most = std::max(total(exchange_.send), total(exchange_.recv));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  if (most > kSampleLimit) return;
+  ByteSide send(exchange_.send);
+  ByteSide recv(exchange_.recv);
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+  const double begin = MPI_Wtime();
+  if (exchange_.uniform) {
+    const auto bytes = static_cast<int>(exchange_.uniform_bytes);
+    check_mpi(PMPI_Alltoall(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes, MPI_BYTE, comm),
+              "MPI_Alltoall");
+  } else {
+    check_mpi(PMPI_Alltoallv(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
+                             recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE, comm),
+              "MPI_Alltoallv");
+  }
+  mpi_seconds_ = MPI_Wtime() - begin;
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+  started_ = MPI_Wtime();
+}
+
+}  // namespace tapa
