@@ -1,6 +1,7 @@
 #include "driver.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -45,7 +46,7 @@ class Latency {
       : program_(program),
         session_(session),
         options_(session.options()),
-        columns_{options_.full, options_.validate, options_.nic_rate.has_value()},
+        columns_{options_.full, options_.validate, options_.nic_rate.has_value(), false},
         exchange_(program.make(comm_, options_)) {
     if (options_.versus_mpi) {
       mpi_.emplace(comm_, program.mpi_variable);
@@ -54,7 +55,8 @@ class Latency {
   }
 
   int run() {
-    print_header();
+    session_.print(preamble(program_, options_) +
+                   (options_.versus_mpi ? versus_header(columns_) : latency_header(columns_)));
     for (const std::size_t bytes : sizes(options_, session_.machine().ranks)) {
       exchange_->resize(bytes);
       const std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
@@ -65,22 +67,10 @@ class Latency {
                           : print_latency(bytes, times[0], valid);
       exchange_->release();
     }
-    return write_json() && all_valid_ ? 0 : 1;
+    return write_json(program_, options_, session_.machine(), session_.rank(), rows_) && all_valid_ ? 0 : 1;
   }
 
  private:
-  void print_header() const {
-    const char* library = options_.versus_mpi ? "TAPA vs MPI" : (options_.use_mpi ? "MPI" : "TAPA");
-    std::string text =
-        "\n# OSU-style " + std::string(library) + " " + program_.title + "\n# Datatype: MPI_CHAR.\n";
-    if (options_.nic_rate) {
-      text += "# NIC bound: busiest node's bytes to or from other nodes, 1514 on the wire for 1448, over " +
-              std::to_string(options_.nic_rate->nics) + " NIC(s) of " +
-              std::to_string(options_.nic_rate->bytes_per_second / 1e6) + " MB/s\n";
-    }
-    session_.print(text + (options_.versus_mpi ? versus_header(columns_) : latency_header(columns_)));
-  }
-
   std::vector<Contender> the_contender() {
     const bool mpi = options_.use_mpi;
     return {{mpi ? "MPI" : "TAPA", !mpi, false, [this, mpi] {
@@ -150,23 +140,10 @@ class Latency {
                     const std::vector<Times>& times, bool valid) {
     VersusRow row{bytes, {}, plan_of(comm_, bytes), nic_bound(), valid};
     for (std::size_t c = 0; c < contenders.size(); ++c) {
-      row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest)});
+      row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest), {}});
     }
     session_.print(versus_line(row, columns_));
     rows_.push_back(std::move(row));
-  }
-
-  [[nodiscard]] bool write_json() const {
-    if (options_.json.empty() || session_.rank() != 0) {
-      return true;
-    }
-    std::ofstream file(options_.json);
-    file << versus_json(program_.name, session_.machine(), rows_);
-    file.close();
-    if (!file) {
-      std::fprintf(stderr, "--json %s: cannot be written\n", options_.json.c_str());
-    }
-    return static_cast<bool>(file);
   }
 
   const MPI_Comm comm_ = MPI_COMM_WORLD;
@@ -182,6 +159,35 @@ class Latency {
 };
 
 }  // namespace
+
+std::string preamble(const Program& program, const Options& options) {
+  const char* library = options.versus_mpi ? "TAPA vs MPI" : (options.use_mpi ? "MPI" : "TAPA");
+  std::string text =
+      "\n# OSU-style " + std::string(library) + " " + program.title + "\n# Datatype: MPI_CHAR.\n";
+  if (options.nic_rate) {
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(),
+                  "# NIC bound: busiest node's bytes to or from other nodes, 1514 on the wire for 1448, over "
+                  "%d x %g MB/s\n",
+                  options.nic_rate->nics, options.nic_rate->bytes_per_second / 1e6);
+    text += line.data();
+  }
+  return text;
+}
+
+bool write_json(const Program& program, const Options& options, const Machine& machine, int rank,
+                const std::vector<VersusRow>& rows) {
+  if (options.json.empty() || rank != 0) {
+    return true;
+  }
+  std::ofstream file(options.json);
+  file << versus_json(program.name, machine, rows);
+  file.close();
+  if (!file) {
+    std::fprintf(stderr, "--json %s: cannot be written\n", options.json.c_str());
+  }
+  return static_cast<bool>(file);
+}
 
 int run_latency(const Program& program, int argc, char** argv) {
   const Session session(program, argc, argv);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exchange.hpp"
 #include "options.hpp"
@@ -30,6 +31,13 @@ int run_latency(const Program& program, int argc, char** argv);
 
 /// The plan of the library for blocks of `bytes`. Collective.
 [[nodiscard]] std::string plan_of(MPI_Comm comm, std::size_t bytes);
+
+/// Writes rows to options.json on rank 0; nothing without that option. False, and a message, when it cannot.
+[[nodiscard]] bool write_json(const Program& program, const Options& options, const Machine& machine,
+                              int rank, const std::vector<VersusRow>& rows);
+
+/// The head of a table: title, datatype, how the NIC bound is made.
+[[nodiscard]] std::string preamble(const Program& program, const Options& options);
 
 /// MPI from MPI_Init to MPI_Finalize, with the command line parsed in between.
 class Session {

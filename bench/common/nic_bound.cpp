@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -40,7 +41,7 @@ double unit_bytes(const std::string& unit, const std::string& text) {
 NicRate parse_nic_rate(const std::string& text) {
   NicRate rate;
   std::string rest = text;
-  if (const auto x = text.find('x'); x != std::string::npos) {
+  if (const auto x = text.find('x'); x != std::string::npos && text.find('=') == std::string::npos) {
     char* end = nullptr;
     const long nics = std::strtol(text.c_str(), &end, 10);
     if (end != text.c_str() + x || x == 0 || nics < 1 || nics > 1024) {
@@ -48,14 +49,32 @@ NicRate parse_nic_rate(const std::string& text) {
     }
     rate.nics = static_cast<int>(nics);
     rest = text.substr(x + 1);
+  } else if (text.find(',') != std::string::npos) {
+    rate.nics = 1;
   }
-  char* end = nullptr;
-  const double number = std::strtod(rest.c_str(), &end);
-  if (end == rest.c_str() || !std::isfinite(number) || number <= 0) {
+  std::istringstream list(rest);
+  std::string entry;
+  while (std::getline(list, entry, ',')) {
+    entry.erase(0, entry.find('=') + 1);  // npos + 1 is 0
+    char* end = nullptr;
+    const double number = std::strtod(entry.c_str(), &end);
+    if (end == entry.c_str() || !std::isfinite(number) || number <= 0) {
+      reject(text);
+    }
+    rate.bytes_per_second += number * unit_bytes(end, text);
+  }
+  if (rate.bytes_per_second <= 0) {
     reject(text);
   }
-  rate.bytes_per_second = number * unit_bytes(end, text);
   return rate;
+}
+
+int count_nics(const char* interfaces) {
+  const std::string text = interfaces == nullptr ? "" : interfaces;
+  if (text.empty() || text[0] == '^' || text.find('/') != std::string::npos) {
+    return 1;
+  }
+  return static_cast<int>(std::count(text.begin(), text.end(), ',')) + 1;
 }
 
 double wire_bytes(double payload) {

@@ -103,6 +103,9 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
          [&o](const std::string& text) {
            try {
              o.nic_rate = parse_nic_rate(text);
+             if (o.nic_rate->nics == 0) {
+               o.nic_rate->nics = count_nics(std::getenv("OMPI_MCA_btl_tcp_if_include"));
+             }
            } catch (const std::invalid_argument& error) {
              throw CLI::ValidationError("--nic-bound", error.what());
            }
@@ -120,6 +123,8 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
     app.add_option("--rows", o.rows, "rows of a block (a row has bytes / rows bytes, at least 1)")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
+    app.add_flag("--everywhere", o.everywhere,
+                 "only active rows travel inside a node too, not just between nodes");
     app.add_option("--active", o.active, "fraction of the rows that are active")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();

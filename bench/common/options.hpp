@@ -35,6 +35,7 @@ struct Options {
   double imbalance = 0;             ///< alltoallv, w: blocks have (1 - f) to (1 + f) times the size
   int rows = 16;                    ///< select: rows of a block
   double active = 0.25;             ///< select: fraction of active rows
+  bool everywhere = false;          ///< select: only active rows travel inside a node too
 };
 
 /// What parse() found. With `exit_code` the program ends at once, after rank 0 has printed `message`.

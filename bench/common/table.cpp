@@ -102,8 +102,9 @@ const Contestant& VersusRow::best_of_mpi() const {
 }
 
 std::string versus_header(const Columns& columns) {
+  const std::string overlap = columns.overlap ? padded("Overlap(%)", 12) : "";
   std::string line = padded("# Size", size_width, true) + padded("TAPA(us)", 14) + padded("+-(%)", 8) +
-                     padded("MPI(us)", 14) + padded("+-(%)", 8) + padded("Ratio", 8);
+                     overlap + padded("MPI(us)", 14) + padded("+-(%)", 8) + overlap + padded("Ratio", 8);
   line += columns.nic_bound ? padded("NIC bound(us)", 16) : "";
   line += columns.validation ? padded("Validation", 12) : "";
   return line + "  " + padded("MPI algorithm", 16, true) + "Plan\n";
@@ -112,16 +113,18 @@ std::string versus_header(const Columns& columns) {
 std::string versus_line(const VersusRow& row, const Columns& columns) {
   const Contestant& tapa = row.ours();
   const Contestant& mpi = row.best_of_mpi();
-  std::string text = padded(std::to_string(row.bytes), size_width, true) + fixed(tapa.time.median * 1e6, 14) +
-                     fixed(tapa.time.spread() * 100, 8, 1) + fixed(mpi.time.median * 1e6, 14) +
-                     fixed(mpi.time.spread() * 100, 8, 1) + fixed(row.ratio(), 8);
+  const auto times = [&](const Contestant& c) {
+    return fixed(c.time.median * 1e6, 14) + fixed(c.time.spread() * 100, 8, 1) +
+           (columns.overlap ? fixed(c.overlap.value_or(0), 12, 1) : "");
+  };
+  std::string text =
+      padded(std::to_string(row.bytes), size_width, true) + times(tapa) + times(mpi) + fixed(row.ratio(), 8);
   text += columns.nic_bound ? fixed(row.nic_bound.value_or(0) * 1e6, 16) : "";
   text += columns.validation ? padded(row.valid ? "Pass" : "Fail", 12) : "";
   text += "  " + padded(mpi.name, 16, true) + row.plan + "\n";
   for (const Contestant& c : row.contestants) {
     if (c.ours && &c != &tapa) {
-      text += padded("#   plan", size_width, true) + fixed(c.time.median * 1e6, 14) +
-              fixed(c.time.spread() * 100, 8, 1) + "  " + c.name + "\n";
+      text += padded("#   plan", size_width, true) + times(c) + "  " + c.name + "\n";
     }
   }
   return text;
@@ -156,13 +159,17 @@ std::string versus_json(const std::string& benchmark, const Machine& machine,
       entry["nic_bound_us"] = *row.nic_bound * 1e6;
     }
     for (const Contestant& c : row.contestants) {
-      entry["contestants"].push_back({{"name", c.name},
-                                      {"library", c.ours ? "tapa" : "mpi"},
-                                      {"median_us", c.time.median * 1e6},
-                                      {"low_us", c.time.low * 1e6},
-                                      {"high_us", c.time.high * 1e6},
-                                      {"min_us", c.time.min * 1e6},
-                                      {"iterations", c.time.count}});
+      json contestant = {{"name", c.name},
+                         {"library", c.ours ? "tapa" : "mpi"},
+                         {"median_us", c.time.median * 1e6},
+                         {"low_us", c.time.low * 1e6},
+                         {"high_us", c.time.high * 1e6},
+                         {"min_us", c.time.min * 1e6},
+                         {"iterations", c.time.count}};
+      if (c.overlap) {
+        contestant["overlap_percent"] = *c.overlap;
+      }
+      entry["contestants"].push_back(std::move(contestant));
     }
     out["rows"].push_back(std::move(entry));
   }

@@ -17,6 +17,7 @@ struct Columns {
   bool full = false;
   bool validation = false;
   bool nic_bound = false;
+  bool overlap = false;  ///< of --versus
 };
 
 /// One line of a latency table: times in microseconds, averages over ranks of each rank's mean.
@@ -42,6 +43,7 @@ struct Contestant {
   std::string name;  ///< "TAPA", a plan's text, or the name of MPI's algorithm
   bool ours = false;
   Summary time;
+  std::optional<double> overlap;  ///< percent, of nonblocking calls
 };
 
 /// One line of --versus: the library's own choice (the first contestant that is ours) against the best of

@@ -13,14 +13,30 @@ TEST(NicRate, UnitsOfTc) {
   EXPECT_DOUBLE_EQ(parse_nic_rate("800bit").bytes_per_second, 100);
   EXPECT_DOUBLE_EQ(parse_nic_rate("1.5gbit").bytes_per_second, 187.5e6);
   EXPECT_DOUBLE_EQ(parse_nic_rate("25gbps").bytes_per_second, 25e9);
-  EXPECT_EQ(parse_nic_rate("100mbit").nics, 1);
+  EXPECT_EQ(parse_nic_rate("100mbit").nics, 0);
   EXPECT_EQ(parse_nic_rate("2x100mbit").nics, 2);
   EXPECT_DOUBLE_EQ(parse_nic_rate("2x100mbit").bytes_per_second, 12.5e6);
 }
 
+TEST(NicRate, RatesOfSeveralNicsAreAddedUp) {
+  const NicRate rate = parse_nic_rate("nic0=100mbit,nic1=20mbit");
+  EXPECT_EQ(rate.nics, 1);
+  EXPECT_DOUBLE_EQ(rate.bytes_per_second, 15e6);
+}
+
+TEST(NicRate, CountFromOpenMpisInterfaces) {
+  EXPECT_EQ(count_nics(nullptr), 1);
+  EXPECT_EQ(count_nics(""), 1);
+  EXPECT_EQ(count_nics("^lo,docker0"), 1);
+  EXPECT_EQ(count_nics("10.0.0.0/24,10.1.0.0/24"), 1);
+  EXPECT_EQ(count_nics("nic0"), 1);
+  EXPECT_EQ(count_nics("nic0,nic1"), 2);
+}
+
 TEST(NicRate, WrongTextsAreQuoted) {
-  for (const char* text : {"", "fast", "100", "100 mbit", "-1mbit", "0mbit", "xmbit", "x100mbit", "0x100mbit",
-                           "2xx5mbit", "nanmbit", "infmbit", "99999x1mbit", "100Mbit/s"}) {
+  for (const char* text :
+       {"", "fast", "100", "100 mbit", "-1mbit", "0mbit", "xmbit", "x100mbit", "0x100mbit", "2xx5mbit",
+        "nanmbit", "infmbit", ",", "nic0=", "1mbit,x", "99999x1mbit", "100Mbit/s"}) {
     try {
       (void)parse_nic_rate(text);
       ADD_FAILURE() << text;
@@ -43,11 +59,10 @@ TEST(NicBound, HeadersOfEachSegmentAreCounted) {
 TEST(NicBound, FourNodesOfFourAt100Mbit) {
   const std::vector<int> node_of{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
   // A node sends 4 x 12 blocks of 64 KiB.
-  const double seconds =
-      nic_bound_seconds(node_of, parse_nic_rate("100mbit"), [](int, int) { return 65536; });
+  const double seconds = nic_bound_seconds(node_of, {1, 12.5e6}, [](int, int) { return 65536; });
   EXPECT_NEAR(seconds, 4 * 12 * 65536 * (1514.0 / 1448) / 12.5e6, 1e-5);
   EXPECT_NEAR(seconds, 0.263, 0.001);
-  const double two = nic_bound_seconds(node_of, parse_nic_rate("2x100mbit"), [](int, int) { return 65536; });
+  const double two = nic_bound_seconds(node_of, {2, 12.5e6}, [](int, int) { return 65536; });
   EXPECT_DOUBLE_EQ(two, seconds / 2);
 }
 

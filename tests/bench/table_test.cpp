@@ -48,10 +48,10 @@ VersusRow a_row() {
   VersusRow row;
   row.bytes = 64;
   row.plan = "tapa:split=node";
-  row.contestants = {{"TAPA", true, summarize({2e-6, 2e-6, 2e-6})},
-                     {"linear", true, summarize({3e-6})},
-                     {"default", false, summarize({6e-6})},
-                     {"pairwise", false, summarize({5e-6, 4e-6, 6e-6})}};
+  row.contestants = {{"TAPA", true, summarize({2e-6, 2e-6, 2e-6}), {}},
+                     {"linear", true, summarize({3e-6}), {}},
+                     {"default", false, summarize({6e-6}), {}},
+                     {"pairwise", false, summarize({5e-6, 4e-6, 6e-6}), {}}};
   row.nic_bound = 1e-6;
   return row;
 }
