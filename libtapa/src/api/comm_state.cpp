@@ -11,8 +11,9 @@
 #include "api/error.hpp"
 #include "api/log.hpp"
 #include "plan/planner.hpp"
-#include "api/detection.hpp"
+#include "topology/detect.hpp"
 #include "topology/override.hpp"
+#include "topology/topology_file.hpp"
 #include "transport/mpi_transport.hpp"
 
 namespace tapa {
@@ -89,8 +90,11 @@ void CommState::adopt(Agreement agreement) {
 void CommState::make_topology() {
   const std::string& text = options_->settings().topology;
   Topology topology;
-  if (!text.empty()) {
+  if (options_->origin("topology") == Origin::call && !text.empty()) {
     topology = override_topology(text, size_);
+  } else if (!text.empty()) {
+    topology = read_topology(agreement_.topology, "topology of rank 0");
+    topology.sources.insert(topology.sources.begin(), {"override", true, "TAPA_TOPOLOGY=" + text});
   } else if (std::ranges::any_of(agreement_.records, &std::string::empty)) {
     topology = make_uniform_topology({size_});
   } else {

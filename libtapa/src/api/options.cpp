@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 #include <stdexcept>
 
@@ -59,6 +60,15 @@ std::optional<double> parse_nic_rate(std::string_view text) {
   return named ? std::nullopt : rate;
 }
 
+/// For options that another part of the library reads from the environment, at a time when there is no state
+/// yet.
+void one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  if (std::ranges::find(words, text) != words.end()) return;
+  std::string expected;
+  for (const std::string_view word : words) expected += (expected.empty() ? "" : "|") + std::string(word);
+  throw Unacceptable{expected};
+}
+
 std::optional<Choice> parse_plan(std::string_view text) {
   if (text.empty() || text == "auto") return std::nullopt;
   try {
@@ -93,6 +103,16 @@ constexpr Row rows[] = {
     {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
       "which NICs carry the data between nodes, when detection takes the wrong ones"},
      [](Settings& s, std::string_view v) { s.nics = v; }},
+    {{"rails", "TAPA_RAILS", "auto|off", "auto",
+      "drop-in: whether each rank keeps to one NIC of Open MPI's list"},
+     [](Settings&, std::string_view v) {
+       one_of(v, {"auto", "off"});
+     }},
+    {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
+      "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
+     [](Settings&, std::string_view v) {
+       one_of(v, {"auto", "hook", "thread", "none"});
+     }},
     {{"check", "TAPA_CHECK", "off|args|counts|data", "args",
       "args: local arguments; counts (or 1): both ends of every block agree; data: and its checksum is "
       "right"},

@@ -2,17 +2,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "api/error.hpp"
 #include "api/log.hpp"
-#include "api/detection.hpp"
+#include "topology/detect.hpp"
+#include "topology/override.hpp"
+#include "topology/topology_file.hpp"
 
 extern char** environ;
 
@@ -50,15 +55,55 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Rank 0's options, then its tuning file; or why they cannot be had.
-std::string shared_part() {
+/// The topology that option "topology" asks for. The option describes the whole job, so that a program's
+/// sub-communicators get their part of it; where processes of other jobs are among them it describes these
+/// ranks.
+Topology topology_asked_for(const std::string& text, MPI_Comm comm) {
+  int size = 0;
+  int world_size = 0;
+  MPI_Comm_size(comm, &size);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> in_world(ranks.size());
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &group);
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  const int code = MPI_Group_translate_ranks(group, size, ranks.data(), world, in_world.data());
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  check_mpi(code, "MPI_Group_translate_ranks");
+  if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end()) return override_topology(text, size);
+  return override_topology(text, world_size).subset(in_world);
+}
+
+/// One part of several in a string: its length, a colon, its bytes.
+std::string framed(const std::string& part) {
+  return std::to_string(part.size()) + ":" + part;
+}
+
+std::string take_framed(std::string_view& from) {
+  const std::size_t colon = from.find(':');
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(from.data(), from.data() + std::min(colon, from.size()), length);
+  if (colon == std::string_view::npos || error != std::errc() || length > from.size() - colon - 1) {
+    throw Error(MPI_ERR_INTERN, "what rank 0 shares is cut short");
+  }
+  const std::string part(from.substr(colon + 1, length));
+  from.remove_prefix(colon + 1 + length);
+  return part;
+}
+
+/// Rank 0's options, tuning file and topology; or why they cannot be had.
+std::string shared_part(MPI_Comm comm) {
   try {
     const Options options = environment_options();
-    const std::string text = options.serialize();
+    const std::string& topology = options.settings().topology;
     const std::string& path = options.settings().tuning;
-    return kGood + std::to_string(text.size()) + ":" + text +
-           (path.empty() ? std::string() : read_file(path));
-  } catch (const Error& e) {
+    return kGood + framed(options.serialize()) + framed(path.empty() ? std::string() : read_file(path)) +
+           framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm)));
+  } catch (const std::exception& e) {
     return kBad + std::string(e.what());
   }
 }
@@ -67,10 +112,10 @@ void read_shared_part(const std::string& shared, Agreement& into) {
   if (shared.empty() || shared[0] != kGood) {
     throw Error(MPI_ERR_ARG, shared.empty() ? std::string("rank 0 sent no options") : shared.substr(1));
   }
-  const std::size_t colon = shared.find(':');
-  const std::size_t length = std::stoul(shared.substr(1, colon - 1));
-  into.options = Options::deserialize(std::string_view(shared).substr(colon + 1, length));
-  into.tuning = shared.substr(colon + 1 + length);
+  std::string_view rest = std::string_view(shared).substr(1);
+  into.options = Options::deserialize(take_framed(rest));
+  into.tuning = take_framed(rest);
+  into.topology = take_framed(rest);
 }
 
 }  // namespace
@@ -95,7 +140,7 @@ Setup::Setup(MPI_Comm user) {
   check_mpi(MPI_Comm_size(user, &size_), "MPI_Comm_size");
   check_mpi(MPI_Comm_idup(user, &result_.comm, &request_), "MPI_Comm_idup");
   // Local work while the others arrive.
-  const std::string shared = rank_ == 0 ? shared_part() : std::string();
+  const std::string shared = rank_ == 0 ? shared_part(user) : std::string();
   const std::string& record = own_record();
   header_ = {shared.size(), record.size(), host_number()};
   mine_ = shared + record;

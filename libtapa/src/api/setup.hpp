@@ -19,6 +19,7 @@ struct Agreement {
   MPI_Comm comm = MPI_COMM_NULL;     ///< private duplicate with MPI_ERRORS_RETURN
   Options options;                   ///< rank 0's
   std::string tuning;                ///< text of rank 0's tuning file, or empty
+  std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;             ///< of this rank's host
 };
