@@ -15,6 +15,7 @@
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 #include "transport/mpi_transport.hpp"
+#include "tune/tuning_file.hpp"
 
 namespace tapa {
 
@@ -101,6 +102,16 @@ void CommState::make_topology() {
     topology = merge_records(agreement_.records);
   }
   rates_ = rates_from(topology);
+  measurements_.clear();
+  if (!agreement_.tuning.empty()) {
+    const Tuning tuning = parse_tuning(agreement_.tuning, agreement_.options.settings().tuning);
+    rates_ = tuned_rates(tuning, topology, rates_);
+    measurements_ = tuned_measurements(tuning, topology);
+    if (rank_ == 0 && measurements_.empty()) {
+      log_info("tuning file " + agreement_.options.settings().tuning +
+               " is for another shape: its rates are used, its measured times are not");
+    }
+  }
   if (options_->settings().nic_rate) rates_.nic_bandwidth = *options_->settings().nic_rate;
   topology_ = std::make_shared<const Topology>(std::move(topology));
 }
