@@ -1,0 +1,134 @@
+// Every planner, on every shape of machine: the verifier finds nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "plan/planner.hpp"
+#include "plan/verify.hpp"
+#include "shapes.hpp"
+
+namespace tapa {
+namespace {
+
+class AllPlanners : public testing::TestWithParam<int> {
+ protected:
+  [[nodiscard]] int ranks() const { return GetParam(); }
+
+  void check(const Topology& topology, const Counts& counts, const std::string& kind,
+             const std::string& choice) {
+    ASSERT_EQ(topology.check(), "");
+    const std::vector<Defect> defects = verify(make_plan(topology, counts, parse_choice(choice)), counts);
+    for (const Defect& d : defects) {
+      ADD_FAILURE() << ranks() << " ranks, " << topology.name << ", " << kind << " counts, " << choice << ": "
+                    << to_string(d.kind) << ": " << d.what;
+    }
+  }
+
+  /// Up to 24 ranks with both kinds of counts, beyond in turn.
+  void check_all(const std::vector<Topology>& shapes, const std::vector<std::string>& choices) {
+    const Counts uniform = Counts::uniform(ranks(), 24);
+    const Counts random = test::random_counts(ranks(), static_cast<unsigned>(ranks()));
+    unsigned turn = static_cast<unsigned>(ranks());
+    for (const Topology& shape : shapes) {
+      for (const std::string& choice : choices) {
+        ++turn;
+        if (ranks() <= 24 || turn % 2 == 0) check(shape, uniform, "uniform", choice);
+        if (ranks() <= 24 || turn % 2 == 1) check(shape, random, "random", choice);
+        if (HasFailure()) return;
+      }
+      ++turn;  // so that a choice gets both kinds over the shapes
+    }
+  }
+};
+
+TEST_P(AllPlanners, FlatExchangesAreRight) {
+  const std::vector<Topology> shape = {test::make_shape("one group", ranks(), {})};
+  check_all(shape, test::flat_choices());
+  check(shape[0], Counts::uniform(ranks(), 0), "zero", "bruck");
+}
+
+TEST_P(AllPlanners, OneSplitIsRight) {
+  check_all(test::one_level_shapes(ranks()), test::one_level_choices());
+}
+
+TEST_P(AllPlanners, TwoSplitsAreRight) {
+  check_all(test::two_level_shapes(ranks()), test::two_level_choices());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, AllPlanners, testing::Range(1, 65));
+
+/// CoCoDiff, arXiv 2604.14561, III-A and III-E: tile pairs exchange first, then all ranks of a tile index.
+class PaperPhases : public testing::TestWithParam<int> {};
+
+TEST_P(PaperPhases, AuroraSplitAtTheTilePair) {
+  const int ranks = GetParam();
+  const std::size_t block = 1000;
+  const Topology aurora = test::make_shape(
+      "aurora", ranks, {{"tile", [](int r) { return r / 2; }}, {"node", [](int r) { return r / 12; }}});
+  const Counts counts = Counts::uniform(ranks, block);
+  const Plan plan = make_plan(aurora, counts, parse_choice("tapa:split=tile"));
+  ASSERT_TRUE(verify(plan, counts).empty());
+  ASSERT_EQ(plan.phases.size(), 2U);
+  for (const RankPlan& rank : plan.of_rank) {
+    const int sibling = rank.rank ^ 1;
+    std::vector<int> peers[2];
+    std::size_t bytes[2] = {0, 0};
+    for (const Step& step : rank.steps) {
+      if (step.kind != StepKind::send) continue;
+      ASSERT_LT(step.phase, 2);
+      peers[step.phase].push_back(step.peer);
+      bytes[step.phase] += step.bytes;
+      if (step.phase == 0) {
+        // Exactly the blocks whose destination has the sibling's tile index, each whole.
+        std::vector<int> blocks;
+        for (const Segment& s : rank.from(step)) {
+          EXPECT_EQ(s.buffer, Buffer::send);
+          EXPECT_EQ(s.bytes, block);
+          blocks.push_back(s.block);
+        }
+        std::sort(blocks.begin(), blocks.end());
+        std::vector<int> expected;
+        for (int dst = sibling % 2; dst < ranks; dst += 2) expected.push_back(dst);
+        EXPECT_EQ(blocks, expected);
+      } else {
+        // An aggregate of two blocks to a rank of the same tile index: its own and its sibling's.
+        EXPECT_EQ(step.peer % 2, rank.rank % 2);
+        EXPECT_EQ(step.bytes, 2 * block);
+        EXPECT_EQ(aurora.level_of(rank.rank, step.peer), rank.rank / 12 == step.peer / 12 ? 1 : 2);
+      }
+    }
+    const auto half = static_cast<std::size_t>(ranks) / 2;
+    EXPECT_EQ(peers[0], std::vector<int>{sibling});  // 1 peer, half of the send buffer
+    EXPECT_EQ(bytes[0], half * block);
+    std::sort(peers[1].begin(), peers[1].end());
+    EXPECT_EQ(peers[1].size(), half - 1);  // P/2 - 1 peers, each once
+    EXPECT_EQ(std::adjacent_find(peers[1].begin(), peers[1].end()), peers[1].end());
+    EXPECT_EQ(bytes[1], (half - 1) * 2 * block);
+  }
+}
+
+TEST_P(PaperPhases, TheInverseRunsTheSecondPhaseFirst) {
+  const int ranks = GetParam();
+  const Topology aurora = test::make_shape(
+      "aurora", ranks, {{"tile", [](int r) { return r / 2; }}, {"node", [](int r) { return r / 12; }}});
+  const Counts counts = Counts::uniform(ranks, 64);
+  const Plan plan = make_plan(aurora, counts, parse_choice("tapa:split=tile,order=slow-first"));
+  ASSERT_TRUE(verify(plan, counts).empty());
+  for (const RankPlan& rank : plan.of_rank) {
+    for (const Step& step : rank.steps) {
+      if (step.kind != StepKind::send) continue;
+      // Across pairs only inside the tile index, waiting for nothing.
+      if (step.peer / 2 != rank.rank / 2) {
+        EXPECT_EQ(step.peer % 2, rank.rank % 2);
+        EXPECT_EQ(step.deps.count, 0U);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, PaperPhases, testing::Values(2, 4, 12, 24, 48, 96));
+
+}  // namespace
+}  // namespace tapa
