@@ -128,8 +128,8 @@ std::size_t resident_kib() {
 }
 
 TEST(ProgressDriver, IsTheOneExpected) {
-  const char* expected = std::getenv("TAPA_TEST_DRIVER");
-  if (expected == nullptr) GTEST_SKIP() << "TAPA_TEST_DRIVER is not set";
+  const char* expected = std::getenv("TEST_DRIVER");
+  if (expected == nullptr) GTEST_SKIP() << "TEST_DRIVER is not set";
   EXPECT_EQ(tapa::to_string(Progress::instance().driver()), expected);
 }
 

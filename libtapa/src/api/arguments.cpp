@@ -146,11 +146,8 @@ void normalise(const Arguments& a, int ranks, Exchange& exchange) {
 }
 
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
-  if (block.rows != nullptr) {
-    for (std::size_t i = 0; i < block.row_count; ++i) {
-      std::memcpy(to + i * block.row_bytes,
-                  block.data + static_cast<std::size_t>(block.rows[i]) * block.row_bytes, block.row_bytes);
-    }
+  if (!block.runs.empty()) {
+    gather_rows(block.data, block.row_bytes, block.runs, to);
   } else if (block.type != MPI_DATATYPE_NULL) {
     pack(block.data, block.count, block.type, type_info(block.type), to, comm);
   } else {
@@ -159,11 +156,8 @@ void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
 }
 
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
-  if (block.rows != nullptr) {
-    for (std::size_t i = 0; i < block.row_count; ++i) {
-      std::memcpy(block.data + static_cast<std::size_t>(block.rows[i]) * block.row_bytes,
-                  from + i * block.row_bytes, block.row_bytes);
-    }
+  if (!block.runs.empty()) {
+    scatter_rows(from, block.data, block.row_bytes, block.runs);
   } else if (block.type != MPI_DATATYPE_NULL) {
     unpack(from, block.data, block.count, block.type, type_info(block.type), comm);
   } else {

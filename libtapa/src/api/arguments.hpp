@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "api/datatype.hpp"
+#include "run/selection.hpp"
 
 namespace tapa {
 
@@ -48,17 +50,16 @@ struct Arguments {
 };
 
 /// What this rank sends to, or receives from, one peer. Three layouts: dense bytes (type is MPI_DATATYPE_NULL
-/// and rows is null), elements of a datatype, or some rows of a dense array of rows.
+/// and there are no runs), elements of a datatype, or some rows of a dense array of rows.
 struct Block {
   std::byte* data = nullptr;  ///< dense: the first byte; datatype: the address MPI wants; rows: row 0
   std::size_t bytes = 0;      ///< bytes of data
   MPI_Count count = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  const int* rows = nullptr;  ///< indices of the rows that belong to the block
-  std::size_t row_count = 0;
+  std::span<const RowRun> runs;  ///< the rows that belong to the block
   std::size_t row_bytes = 0;
 
-  [[nodiscard]] bool dense() const { return type == MPI_DATATYPE_NULL && rows == nullptr; }
+  [[nodiscard]] bool dense() const { return type == MPI_DATATYPE_NULL && runs.empty(); }
 };
 
 /// A call, normalised: a block for each peer on both sides.

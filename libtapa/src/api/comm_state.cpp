@@ -10,6 +10,7 @@
 #include "api/datatype.hpp"
 #include "api/error.hpp"
 #include "api/log.hpp"
+#include "api/progress.hpp"
 #include "plan/planner.hpp"
 #include "topology/detect.hpp"
 #include "topology/override.hpp"
@@ -59,6 +60,7 @@ void CommState::release() {
 }
 
 bool CommState::ready() {
+  const Progress::Pause pause;  // pending operations lock the state too
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
   if (!setup_) return true;
@@ -257,6 +259,7 @@ Operation* CommState::first_in_queue() const {
 // The sum is started at calls 0, 1, 2, 4, 8, ... and every 16th. Call 0 waits for its own sum, later ones for
 // that of an earlier call, which is complete as a rule: what is agreed costs no round trip.
 bool CommState::agreed_mean(std::size_t own_bytes, std::size_t& mean) {
+  const Progress::Pause pause;
   const std::lock_guard lock(mutex_);
   const auto start = [&] {
     mean_own_ = own_bytes;

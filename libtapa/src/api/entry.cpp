@@ -1,11 +1,14 @@
 #include "api/entry.hpp"
 
 #include <mutex>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "api/error.hpp"
 #include "api/mpi_call.hpp"
+#include "api/progress.hpp"
 
 namespace tapa {
 
@@ -70,6 +73,21 @@ void release_operation(std::unique_ptr<Operation> operation) {
   p.idle.push_back(std::move(operation));
 }
 
+void run_to_end(std::unique_ptr<Operation> operation) {
+  complete(*operation);
+  const int code = operation->code();
+  const std::string message = operation->message();
+  release_operation(std::move(operation));
+  if (code != MPI_SUCCESS) throw Error(code, message);
+}
+
+void wait_until_ready(CommState& state) {
+  while (!state.ready()) {
+    Progress::relay();
+    std::this_thread::yield();
+  }
+}
+
 int run_blocking(const Arguments& arguments) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
     require_comm(arguments.comm);
@@ -79,11 +97,7 @@ int run_blocking(const Arguments& arguments) noexcept {
     auto operation = acquire_operation();
     operation->begin(std::move(state), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);
-    complete(*operation);
-    const int code = operation->code();
-    const std::string message = operation->message();
-    release_operation(std::move(operation));
-    if (code != MPI_SUCCESS) throw Error(code, message);
+    run_to_end(std::move(operation));
     return MPI_SUCCESS;
   });
 }

@@ -29,6 +29,12 @@ void check_call(const Arguments& arguments, CommState& state);
 [[nodiscard]] std::unique_ptr<Operation> acquire_operation();
 void release_operation(std::unique_ptr<Operation> operation);
 
+/// Runs an operation that was begun to its end and takes it back. Throws Error when it failed.
+void run_to_end(std::unique_ptr<Operation> operation);
+
+/// Waits for the setup of a state. Throws Error.
+void wait_until_ready(CommState& state);
+
 /// Carries out a blocking call and returns its MPI code.
 int run_blocking(const Arguments& arguments) noexcept;
 

@@ -40,6 +40,10 @@ void clear_last_error() {
   last_error_text.clear();
 }
 
+void set_last_error(const std::string& message) {
+  last_error_text = message;
+}
+
 int report_error(MPI_Comm comm, int code, const std::string& message) noexcept {
   try {
     last_error_text = message;

@@ -29,6 +29,8 @@ void check_mpi(int code, const char* call);
 /// The thread's last error text, "" when its last call succeeded.
 [[nodiscard]] const char* last_error();
 void clear_last_error();
+/// Sets it without calling an error handler: for calls that fail in MPI's hands.
+void set_last_error(const std::string& message);
 
 /// Ends a failed call: keeps the message for TAPA_Last_error, calls the error handler of `comm` (of
 /// MPI_COMM_WORLD when it is null) and returns `code`. Prints the message first when that handler ends the

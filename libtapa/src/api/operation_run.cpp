@@ -11,6 +11,7 @@
 #include "api/log.hpp"
 #include "api/mpi_call.hpp"
 #include "api/operation.hpp"
+#include "api/progress.hpp"
 
 namespace tapa {
 
@@ -238,6 +239,7 @@ std::string Operation::waits_for() const {
 void complete(Operation& operation) {
   using namespace std::chrono_literals;
   while (!operation.advance(operation.may_block())) {
+    Progress::relay();
     switch (operation.wait_mode()) {
       case Wait::yield:
         sched_yield();

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "api/error.hpp"
+
 namespace tapa {
 
 namespace {
@@ -48,13 +50,16 @@ std::string_view to_string(Driver driver) {
 /// What MPI keeps for a generalized request: it outlives the task, until the user has completed the request.
 struct Progress::Completion {
   int code = MPI_SUCCESS;
+  std::string message;
 
   static int query(void* state, MPI_Status* status) {
     MPI_Status_set_elements(status, MPI_BYTE, 0);
     MPI_Status_set_cancelled(status, 0);
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
-    return static_cast<Completion*>(state)->code;
+    const auto& completion = *static_cast<Completion*>(state);
+    if (completion.code != MPI_SUCCESS) set_last_error(completion.message);
+    return completion.code;
   }
   static int release(void* state) {
     delete static_cast<Completion*>(state);
@@ -98,6 +103,20 @@ class Progress::Inside {
  private:
   std::unique_lock<std::mutex> lock_;
 };
+
+std::atomic<bool> Progress::awake_{false};
+
+Progress::Pause::Pause() : before_(inside_engine) {
+  inside_engine = true;
+}
+
+Progress::Pause::~Pause() {
+  inside_engine = before_;
+}
+
+void Progress::relay() {
+  if (awake_.load(std::memory_order_relaxed)) instance().poll();
+}
 
 Progress& Progress::instance() {
   static auto* engine = new Progress;  // never destroyed: MPI may end after static objects
@@ -153,6 +172,7 @@ int Progress::poll() {
 
 // From now on the driver calls us.
 void Progress::wake() {
+  awake_ = true;
   if (driver_ == Driver::hook && !hooked_) {
     open_mpi("opal_progress_register")(&Progress::hook);
     hooked_ = true;
@@ -164,7 +184,9 @@ void Progress::wake() {
 
 // Nothing to do: MPI need not call us any more. The thread sees that by itself.
 void Progress::rest() {
-  if (!hooked_ || !jobs_.empty() || persistent_count_ != 0) return;
+  if (!jobs_.empty() || persistent_count_ != 0) return;
+  awake_ = false;
+  if (!hooked_) return;
   open_mpi("opal_progress_unregister")(&Progress::hook);
   hooked_ = false;
 }
@@ -248,6 +270,7 @@ int Progress::advance_jobs() {
       continue;
     }
     job.completion->code = job.task->result();
+    if (job.completion->code != MPI_SUCCESS) job.completion->message = job.task->message();
     job.task.reset();  // first, so that what the program does after its wait finds everything released
     MPI_Grequest_complete(job.request);
     if (&job != &jobs_.back()) job = std::move(jobs_.back());

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -39,6 +40,9 @@ class Task {
 
   /// MPI_SUCCESS, or the error code of the run that has ended.
   [[nodiscard]] virtual int result() const noexcept = 0;
+
+  /// What went wrong in that run, for TAPA_Last_error() in the thread that completes the request.
+  [[nodiscard]] virtual std::string message() const { return {}; }
 };
 
 /// Who calls the engine while the program waits in MPI.
@@ -83,6 +87,22 @@ class Progress {
   /// Advances everything, unless a thread does so at this moment. Returns how many runs were begun or ended.
   int poll();
 
+  /// Advances what is pending in this process, if anything, from loops that do not wait inside MPI.
+  static void relay();
+
+  /// Keeps the engine from running inside the MPI calls of this thread, while it holds a lock that tasks take
+  /// too.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    bool before_;
+  };
+
   /// Nonblocking tasks that have not ended, and persistent requests that exist; for tests and reports.
   [[nodiscard]] std::size_t pending();
   [[nodiscard]] std::size_t persistent();
@@ -95,6 +115,7 @@ class Progress {
 
   Progress();
   static int hook();
+  static std::atomic<bool> awake_;  // whether there may be something to do
   static int on_finalize(MPI_Comm comm, int keyval, void* value, void* extra);
   static int on_type_freed(MPI_Datatype type, int keyval, void* value, void* extra);
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 
 #include "api/entry.hpp"
 #include "api/error.hpp"
@@ -20,7 +19,7 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   if (is_intercomm(comm))
     throw Error(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
   auto state = CommState::of(comm);
-  while (!state->ready()) std::this_thread::yield();
+  wait_until_ready(*state);
   return state;
 }
 

@@ -1,0 +1,192 @@
+#include "api/requests.hpp"
+
+#include <string>
+#include <utility>
+
+#include "api/error.hpp"
+#include "api/log.hpp"
+#include "api/mpi_call.hpp"
+#include "api/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// A nonblocking operation.
+class OperationTask : public Task {
+ public:
+  OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep)
+      : operation_(std::move(operation)), keep_(std::move(keep)) {}
+  ~OperationTask() override {
+    if (operation_->ready() || operation_->finished()) release_operation(std::move(operation_));
+  }
+
+  void start() noexcept override {}
+  bool advance() noexcept override {
+    if (!operation_->advance(false)) return false;
+    if (result() != MPI_SUCCESS) log_error(message());
+    return true;
+  }
+  [[nodiscard]] int result() const noexcept override { return operation_->code(); }
+  [[nodiscard]] std::string message() const override {
+    return std::string(operation_->function()) + ": " + operation_->message();
+  }
+
+ protected:
+  [[nodiscard]] Operation& operation() { return *operation_; }
+
+ private:
+  std::unique_ptr<Operation> operation_;
+  std::shared_ptr<const void> keep_;
+};
+
+/// A persistent operation. An error cannot reach MPI_Wait, so it ends the program unless the communicator had
+/// another error handler than MPI_ERRORS_ARE_FATAL when the request was made.
+class PersistentTask final : public OperationTask {
+ public:
+  PersistentTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, bool fatal)
+      : OperationTask(std::move(operation), std::move(keep)),
+        empty_(this->operation().finished()),
+        fatal_(fatal) {}
+
+  void start() noexcept override {
+    if (!empty_) operation().start();
+  }
+  bool advance() noexcept override {
+    if (empty_) return true;
+    if (!OperationTask::advance()) return false;
+    if (result() != MPI_SUCCESS && fatal_) MPI_Abort(MPI_COMM_WORLD, result());
+    return true;
+  }
+
+ private:
+  bool empty_;  // no block has any bytes
+  bool fatal_;
+};
+
+/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
+class HandedTask final : public Task {
+ public:
+  HandedTask(const Arguments& arguments, int peers) {
+    check_mpi(call_mpi(arguments, peers, arguments.comm, &request_, storage_), "MPI's own all-to-all");
+  }
+  void start() noexcept override {}
+  bool advance() noexcept override {
+    int complete = 0;
+    code_ = MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    return complete != 0 || code_ != MPI_SUCCESS;
+  }
+  [[nodiscard]] int result() const noexcept override { return code_; }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  MpiCallStorage storage_;
+  int code_ = MPI_SUCCESS;
+};
+
+int hand_over(const Arguments& arguments, MPI_Request* request) {
+  const int peers = peers_of(arguments.comm);
+  check_arguments(arguments, peers);
+  if (MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform) {
+    if (Progress::instance().driver() == Driver::none) {
+      throw Error(MPI_ERR_UNSUPPORTED_OPERATION,
+                  "this MPI has no large counts and no way to complete the call, expected "
+                  "MPI_THREAD_MULTIPLE or MPI 4");
+    }
+    check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments, peers), request),
+              "MPI_Grequest_start");
+    return MPI_SUCCESS;
+  }
+  MpiCallStorage unused;
+  const int code = call_mpi(arguments, peers, arguments.comm, request, unused);
+  if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+  return MPI_SUCCESS;
+}
+
+void say_once_that_mpi_does_it() {
+  static const bool said = [] {
+    log_info(
+        "nothing would make nonblocking operations progress (TAPA_PROGRESS=none, or no MPI_THREAD_MULTIPLE "
+        "with an "
+        "MPI other than Open MPI): nonblocking calls are left to MPI");
+    return true;
+  }();
+  static_cast<void>(said);
+}
+
+bool errors_are_fatal(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (MPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
+  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  if (handler != MPI_ERRHANDLER_NULL) MPI_Errhandler_free(&handler);
+  return fatal;
+}
+
+std::unique_ptr<Operation> begin(const Arguments& arguments, Mode mode) {
+  auto state = CommState::of(arguments.comm);
+  check_call(arguments, *state);
+  auto operation = acquire_operation();
+  operation->begin(std::move(state), mode, arguments.function);
+  operation->take_arguments(arguments);
+  return operation;
+}
+
+}  // namespace
+
+void require_request(const MPI_Request* request) {
+  if (request == nullptr) throw Error(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
+}
+
+void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                      MPI_Request* request) {
+  const int code = Progress::instance().submit(
+      std::make_unique<OperationTask>(std::move(operation), std::move(keep)), request);
+  if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
+    throw Error(code, "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+  }
+  check_mpi(code, "MPI_Grequest_start");
+}
+
+void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
+                       MPI_Request* request) {
+  complete(*operation);
+  if (operation->code() != MPI_SUCCESS) {
+    const Error error(operation->code(), operation->message());
+    release_operation(std::move(operation));
+    throw error;
+  }
+  const int code = Progress::instance().prepare(
+      std::make_unique<PersistentTask>(std::move(operation), std::move(keep), errors_are_fatal(comm)),
+      request);
+  if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
+    throw Error(code, "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+  }
+  check_mpi(code, "MPI_Ssend_init");
+}
+
+int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept {
+  return guarded(arguments.comm, arguments.function, [&]() -> int {
+    require_comm(arguments.comm);
+    require_request(request);
+    const bool none = Progress::instance().driver() == Driver::none;
+    if (none) say_once_that_mpi_does_it();
+    if (none || is_intercomm(arguments.comm)) return hand_over(arguments, request);
+    submit_operation(begin(arguments, Mode::nonblocking), nullptr, request);
+    return MPI_SUCCESS;
+  });
+}
+
+int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
+  return guarded(arguments.comm, arguments.function, [&]() -> int {
+    require_comm(arguments.comm);
+    require_request(request);
+    if (is_intercomm(arguments.comm)) {
+      throw Error(MPI_ERR_COMM,
+                  "comm is an intercommunicator, expected an intracommunicator for persistent calls");
+    }
+    prepare_operation(begin(arguments, Mode::persistent), nullptr, arguments.comm, request);
+    return MPI_SUCCESS;
+  });
+}
+
+}  // namespace tapa

@@ -1,0 +1,30 @@
+/// @file
+/// Operations that end later: turns calls into MPI requests, nonblocking and persistent.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+
+#include "api/entry.hpp"
+
+namespace tapa {
+
+/// Throws Error unless `request` may take a new request.
+void require_request(const MPI_Request* request);
+
+/// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where nothing would make
+/// the operation progress (Driver::none), and on intercommunicators, the call is MPI's own.
+int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept;
+
+/// Makes the persistent request of a call and returns its MPI code. Collective.
+int run_init(const Arguments& arguments, MPI_Request* request) noexcept;
+
+/// The same for operations that were begun and filled by the caller. `keep` is held as long as the operation
+/// is in use. Throw Error.
+void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                      MPI_Request* request);
+void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
+                       MPI_Request* request);
+
+}  // namespace tapa

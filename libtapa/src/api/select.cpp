@@ -1,0 +1,221 @@
+// The entry points of the selective all-to-all.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/error.hpp"
+#include "api/requests.hpp"
+#include "api/selection_agreement.hpp"
+#include "run/selection.hpp"
+#include "tapa/tapa.h"
+
+using namespace tapa;
+
+/// What the handle points to. Operations hold the inner part, so that freeing the handle early does no harm.
+struct TAPA_Selection_s {
+  std::shared_ptr<CommState> state;
+  MPI_Comm comm = MPI_COMM_NULL;  ///< the caller's, for its error handler
+  std::shared_ptr<const Selection> rows;
+  std::size_t serial = 0;  ///< alike on no two selections of this process
+
+  std::mutex mutex;  ///< guards the counts of the last row size
+  std::size_t rowbytes = 0;
+  std::shared_ptr<const Counts> counts;
+  std::size_t mean = 0;
+  bool uniform = false;
+};
+
+namespace {
+
+/// A call as it was made.
+struct SelectCall {
+  const char* function;
+  const void* sendbuf;
+  const MPI_Aint* sdispls;
+  void* recvbuf;
+  const MPI_Aint* rdispls;
+  std::size_t rowbytes;
+  TAPA_Selection selection;
+};
+
+void require_selection(TAPA_Selection selection) {
+  if (selection == TAPA_SELECTION_NULL) {
+    throw Error(MPI_ERR_ARG, "selection is TAPA_SELECTION_NULL, expected one made by TAPA_Selection_create");
+  }
+}
+
+MPI_Comm comm_of(TAPA_Selection selection) {
+  return selection == TAPA_SELECTION_NULL ? MPI_COMM_NULL : selection->comm;
+}
+
+void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
+                std::size_t rowbytes, const std::function<const BlockRows&(int)>& block, int ranks) {
+  if (displs == nullptr) throw Error(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
+  if (buffer == MPI_IN_PLACE) {
+    throw Error(MPI_ERR_BUFFER, std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
+  }
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (buffer == nullptr && block(peer).travelling > 0 && rowbytes > 0) {
+      throw Error(MPI_ERR_BUFFER, std::string(buffer_name) +
+                                      " is null, expected a buffer: the block for rank " +
+                                      std::to_string(peer) + " has " +
+                                      std::to_string(block(peer).travelling) + " rows that travel");
+    }
+    if (displs[peer] < 0) {
+      throw Error(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
+                                   std::to_string(displs[peer]) + ", expected 0 or more");
+    }
+  }
+}
+
+void check_select(const SelectCall& call) {
+  const Selection& rows = *call.selection->rows;
+  check_side(
+      "sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes,
+      [&](int d) -> const BlockRows& { return rows.send(d); }, rows.ranks());
+  check_side(
+      "recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes,
+      [&](int s) -> const BlockRows& { return rows.recv(s); }, rows.ranks());
+}
+
+/// The block whose rows begin at `data`. A single run of rows is dense.
+Block block_of(std::byte* data, const BlockRows& rows, std::size_t rowbytes) {
+  Block block;
+  block.bytes = rows.travelling * rowbytes;
+  if (block.bytes == 0) return block;
+  if (rows.runs.size() == 1) {
+    block.data = data + rows.runs[0].first * rowbytes;
+    return block;
+  }
+  block.data = data;
+  block.runs = rows.runs;
+  block.row_bytes = rowbytes;
+  return block;
+}
+
+/// Tells the operation the counts of all pairs where they are known, for the exchange of them is then not
+/// needed.
+void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operation& operation) {
+  Exchange& exchange = operation.exchange();
+  const std::lock_guard lock(selection.mutex);
+  if (!selection.counts || selection.rowbytes != rowbytes) {
+    auto matrix = selection.rows->matrix(rowbytes);
+    if (matrix.empty()) return;
+    selection.uniform = std::ranges::all_of(matrix, [&](std::size_t bytes) { return bytes == matrix[0]; });
+    selection.mean = std::accumulate(matrix.begin(), matrix.end(), std::size_t{0}) / matrix.size();
+    selection.rowbytes = rowbytes;
+    selection.counts =
+        std::make_shared<const Counts>(Counts::matrix(selection.rows->ranks(), std::move(matrix)));
+  }
+  exchange.uniform = selection.uniform;
+  exchange.uniform_bytes = selection.uniform ? selection.mean : 0;
+  operation.know_counts(selection.counts, selection.mean, {selection.serial, rowbytes, 0});
+}
+
+std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
+  TAPA_Selection_s& selection = *call.selection;
+  if (selection.state->checks_arguments()) check_select(call);
+  auto operation = acquire_operation();
+  operation->begin(selection.state, mode, call.function);
+  Exchange& exchange = operation->exchange();
+  exchange = {};
+  const auto row = static_cast<MPI_Aint>(call.rowbytes);
+  auto* send = static_cast<std::byte*>(const_cast<void*>(call.sendbuf));
+  auto* recv = static_cast<std::byte*>(call.recvbuf);
+  for (int peer = 0; peer < selection.rows->ranks(); ++peer) {
+    exchange.send.push_back(
+        block_of(send + call.sdispls[peer] * row, selection.rows->send(peer), call.rowbytes));
+    exchange.recv.push_back(
+        block_of(recv + call.rdispls[peer] * row, selection.rows->recv(peer), call.rowbytes));
+  }
+  describe_counts(selection, call.rowbytes, *operation);
+  return operation;
+}
+
+}  // namespace
+
+extern "C" {
+
+int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int nactive[], const int active[],
+                          int one_list, const char* boundary, MPI_Comm comm, TAPA_Selection* selection) {
+  return guarded(comm, "TAPA_Selection_create", [&] {
+    require_comm(comm);
+    if (is_intercomm(comm)) {
+      throw Error(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+    }
+    auto made = std::make_unique<TAPA_Selection_s>();
+    made->state = CommState::of(comm);
+    made->comm = comm;
+    made->rows = agree_on_selection(
+        made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
+    static std::atomic<std::size_t> serials{0};
+    made->serial = ++serials;
+    *selection = made.release();
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Selection_free(TAPA_Selection* selection) {
+  return guarded(MPI_COMM_NULL, "TAPA_Selection_free", [&] {
+    if (selection == nullptr)
+      throw Error(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+    require_selection(*selection);
+    delete *selection;
+    *selection = TAPA_SELECTION_NULL;
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, size_t* sent, size_t* received) {
+  return guarded(comm_of(selection), "TAPA_Selection_bytes", [&] {
+    require_selection(selection);
+    if (sent != nullptr) *sent = selection->rows->bytes_sent(rowbytes);
+    if (received != nullptr) *received = selection->rows->bytes_received(rowbytes);
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
+                          const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection) {
+  return guarded(comm_of(selection), "TAPA_Alltoallv_select", [&] {
+    require_selection(selection);
+    run_to_end(begin({"TAPA_Alltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                     Mode::blocking));
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Ialltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
+                           const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
+                           MPI_Request* request) {
+  return guarded(comm_of(selection), "TAPA_Ialltoallv_select", [&] {
+    require_selection(selection);
+    require_request(request);
+    submit_operation(
+        begin({"TAPA_Ialltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+              Mode::nonblocking),
+        selection->rows, request);
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
+                               const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection, MPI_Info,
+                               MPI_Request* request) {
+  return guarded(comm_of(selection), "TAPA_Alltoallv_select_init", [&] {
+    require_selection(selection);
+    require_request(request);
+    prepare_operation(
+        begin({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+              Mode::persistent),
+        selection->rows, selection->comm, request);
+    return MPI_SUCCESS;
+  });
+}
+
+}  // extern "C"
