@@ -49,7 +49,11 @@ Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int r
   return topology;
 }
 
-std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine, int ranks) {
+}  // namespace
+
+std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) {
+  int ranks = 0;
+  check(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(static_cast<std::size_t>(ranks));
   check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
@@ -72,8 +76,6 @@ std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine, 
   return records;
 }
 
-}  // namespace
-
 void compare_with_mpi(MPI_Comm comm, Topology& topology) {
   MPI_Comm shared = MPI_COMM_NULL;
   int rank = 0;
@@ -89,7 +91,8 @@ void compare_with_mpi(MPI_Comm comm, Topology& topology) {
   bool same = groups == topology.nodes();
   for (int r = 0; same && r < topology.ranks; ++r)
     same = group[static_cast<std::size_t>(r)] == topology.node_of(r);
-  const std::string count = std::to_string(groups) + " groups of ranks that share memory";
+  const std::string count =
+      std::to_string(groups) + (groups == 1 ? " group" : " groups") + " of ranks that share memory";
   topology.sources.push_back(
       {"mpi", same,
        same ? count + ", as the nodes above"
@@ -102,7 +105,7 @@ Topology detect(MPI_Comm comm, const std::string& override_text) {
   check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   if (!override_text.empty()) return detect_override(comm, override_text, rank, ranks);
-  Topology topology = merge_records(gather_records(comm, local_record(), ranks));
+  Topology topology = merge_records(gather_records(comm, local_record()));
   compare_with_mpi(comm, topology);
   return topology;
 }

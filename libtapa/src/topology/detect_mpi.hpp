@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <vector>
 
 #include "topology/topology.hpp"
 
@@ -15,6 +16,10 @@ namespace tapa {
 /// (local_record) are gathered and merged, and MPI's own view (MPI_Comm_split_type) is compared.
 /// Throws std::invalid_argument for a bad override, on all ranks alike; std::runtime_error when MPI fails.
 [[nodiscard]] Topology detect(MPI_Comm comm, const std::string& override_text);
+
+/// Every rank's text, on every rank. Collective and blocking. Throws std::runtime_error when MPI fails or the
+/// texts have more than 2 GiB together.
+[[nodiscard]] std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine);
 
 /// Compares the nodes of `topology` with the ranks that share memory as MPI sees it, and adds the report
 /// "mpi". Collective and blocking. Throws std::runtime_error when MPI fails.

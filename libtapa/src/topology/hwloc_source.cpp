@@ -248,9 +248,9 @@ bool add_hwloc(const Environment& environment, Record& record) {
   record.facts.sockets = count_of(topology.get(), HWLOC_OBJ_PACKAGE);
   record.facts.numa_nodes = count_of(topology.get(), HWLOC_OBJ_NUMANODE);
   record.facts.gpus = static_cast<int>(gpus.size());
-  std::string detail = std::to_string(record.facts.sockets) + " sockets, " +
-                       std::to_string(record.facts.numa_nodes) + " NUMA nodes, " +
-                       std::to_string(record.cores) + " cores, " + std::to_string(gpus.size()) + " GPUs";
+  std::string detail = "sockets " + std::to_string(record.facts.sockets) + ", NUMA nodes " +
+                       std::to_string(record.facts.numa_nodes) + ", cores " + std::to_string(record.cores) +
+                       ", GPUs " + std::to_string(gpus.size());
   if (hwloc_topology_is_thissystem(topology.get()) == 0)
     detail += "; not of this machine (HWLOC_XMLFILE or such)";
   record.sources.push_back({"hwloc", true, detail});

@@ -34,9 +34,9 @@ Record describe_process(bool thorough) {
   }
   std::string names;
   for (const Nic& nic : record.nics) names += (names.empty() ? "" : ", ") + nic.name;
-  record.sources.push_back(
-      {"sysfs", !record.nics.empty(),
-       std::to_string(interfaces.size()) + " interfaces up; rails: " + (names.empty() ? "none" : names)});
+  record.sources.push_back({"sysfs", !record.nics.empty(),
+                            "interfaces up: " + std::to_string(interfaces.size()) +
+                                ", rails: " + (names.empty() ? "none" : names)});
   return record;
 }
 
