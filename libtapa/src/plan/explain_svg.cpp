@@ -14,7 +14,8 @@ namespace tapa {
 namespace {
 
 constexpr double kRadius = 190;     // of the circle of ranks
-constexpr double kPanel = 520;      // width and height of a panel
+constexpr double kPanel = 520;      // width of a panel
+constexpr double kHigh = 470;       // height of its picture
 constexpr double kHead = 64;        // caption above a panel
 constexpr double kTop = 84;         // title and legend
 constexpr double kNodeGap = 0.6;    // between nodes, in places of ranks
@@ -144,7 +145,7 @@ class Picture {
   std::string text() const {
     const std::size_t rows = (shown_.size() + columns_ - 1) / columns_;
     const double width = std::max(static_cast<double>(columns_) * kPanel, 2 * kPanel * 0.8);
-    const double height = kTop + static_cast<double>(rows) * (kPanel + kHead) + 10;
+    const double height = kTop + static_cast<double>(rows) * (kHigh + kHead) + 10;
     std::string svg = format(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' width='%.0f' height='%.0f' "
         "font-family='DejaVu Sans, Helvetica, Arial, sans-serif' font-size='13'>\n",
@@ -152,7 +153,7 @@ class Picture {
     svg += format("<rect width='%.0f' height='%.0f' fill='white'/>\n", width, height) + markers() + title();
     for (std::size_t i = 0; i < shown_.size(); ++i) {
       svg += panel(shown_[i], static_cast<double>(i % columns_) * kPanel,
-                   kTop + static_cast<double>(i / columns_) * (kPanel + kHead));
+                   kTop + static_cast<double>(i / columns_) * (kHigh + kHead));
     }
     return svg + "</svg>\n";
   }
@@ -198,8 +199,8 @@ class Picture {
                             std::to_string(phase + 1) + ". " + plan_.phases[phase].name);
     svg += label(x + 20, y + 44, "fill='#444'", caption);
     if (crowded) svg += label(x + 20, y + 61, "fill='#a33'", "too many to draw: only those of rank 0");
-    svg += format("<g transform='translate(%.1f %.1f)' fill='none'>\n", x + kPanel / 2,
-                  y + kHead + kPanel / 2 - 8);
+    svg +=
+        format("<g transform='translate(%.1f %.1f)' fill='none'>\n", x + kPanel / 2, y + kHead + kHigh / 2);
     svg += nodes();
     for (const bool strong : {false, true}) {
       for (const Arrow& a : arrows) {

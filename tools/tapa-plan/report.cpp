@@ -1,0 +1,104 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "plan/explain.hpp"
+#include "plan/explain_format.hpp"
+
+namespace tapa::plan_tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Messages and bytes of the levels that cross NICs.
+Traffic over_nics(const Cost& cost, const Topology& topology) {
+  Traffic sum;
+  for (auto l = static_cast<std::size_t>(topology.nic_level); l < topology.levels.size(); ++l) {
+    sum.messages += cost.level_messages[l];
+    sum.bytes += cost.level_bytes[l];
+  }
+  return sum;
+}
+
+std::size_t busiest_nic(const Cost& cost) {
+  return cost.nic_bytes.empty() ? 0 : *std::max_element(cost.nic_bytes.begin(), cost.nic_bytes.end());
+}
+
+Traffic all_levels(const Cost& cost) {
+  Traffic sum;
+  for (std::size_t l = 0; l < cost.level_bytes.size(); ++l) {
+    sum.messages += cost.level_messages[l];
+    sum.bytes += cost.level_bytes[l];
+  }
+  return sum;
+}
+
+Json block_json(std::optional<std::size_t> bytes) {
+  return bytes ? Json(*bytes) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string text_of(const Shown& shown, const Topology& topology, const std::vector<int>& ranks) {
+  std::string text = "blocks     " +
+                     (shown.block_bytes ? bytes_words(*shown.block_bytes) + " a pair" : "from a file") +
+                     "\nwhy        " + shown.why + "\n" + explain_text(shown.plan, topology, shown.cost);
+  if (shown.defects) {
+    text += shown.defects->empty()
+                ? "\nverified: every block arrives once and in place, no race, no deadlock\n"
+                : "\nDEFECTS\n";
+    for (const Defect& d : *shown.defects)
+      text += "  " + std::string(to_string(d.kind)) + ": " + d.what + "\n";
+  }
+  for (const int rank : ranks) text += "\n" + explain_rank(shown.plan, rank);
+  return text;
+}
+
+std::string json_of(const Shown& shown, const Topology& topology, bool steps) {
+  Json json = Json::parse(explain_json(shown.plan, topology, shown.cost, steps));
+  json["block_bytes"] = block_json(shown.block_bytes);
+  json["why"] = shown.why;
+  if (shown.defects) {
+    json["defects"] = Json::array();
+    for (const Defect& d : *shown.defects)
+      json["defects"].push_back({{"kind", to_string(d.kind)}, {"what", d.what}});
+  }
+  return json.dump(2);
+}
+
+std::string compare_text(const std::vector<Row>& rows, const Topology& topology, const std::string& why) {
+  Table table({"plan", "predicted", "replayed", "messages", "most a rank sends", "over NICs",
+               "bytes over NICs", "busiest NIC"});
+  for (const Row& row : rows) {
+    const Traffic nics = over_nics(row.cost, topology);
+    table.add({to_string(row.candidate.choice), seconds_words(row.candidate.seconds),
+               seconds_words(row.cost.seconds), std::to_string(all_levels(row.cost).messages),
+               std::to_string(row.sends), std::to_string(nics.messages), bytes_words(nics.bytes),
+               bytes_words(busiest_nic(row.cost))});
+  }
+  return why + "\n\n" + table.text();
+}
+
+std::string compare_json(const std::vector<Row>& rows, const Topology& topology, const std::string& why,
+                         std::optional<std::size_t> block_bytes) {
+  Json json = {{"schema", "tapa-plan/1"}, {"block_bytes", block_json(block_bytes)}, {"why", why}};
+  json["compare"] = Json::array();
+  for (const Row& row : rows) {
+    const Traffic all = all_levels(row.cost);
+    const Traffic nics = over_nics(row.cost, topology);
+    json["compare"].push_back({{"choice", to_string(row.candidate.choice)},
+                               {"seconds", row.candidate.seconds},
+                               {"replayed_seconds", row.cost.seconds},
+                               {"messages", all.messages},
+                               {"bytes", all.bytes},
+                               {"most_sends", row.sends},
+                               {"nic_messages", nics.messages},
+                               {"nic_bytes", nics.bytes},
+                               {"busiest_nic_bytes", busiest_nic(row.cost)}});
+  }
+  return json.dump(2);
+}
+
+}  // namespace tapa::plan_tool

@@ -1,0 +1,47 @@
+/// @file
+/// What tapa-plan prints.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/choose.hpp"
+#include "plan/plan.hpp"
+#include "plan/verify.hpp"
+
+namespace tapa::plan_tool {
+
+/// A plan with everything that is known about it.
+struct Shown {
+  std::optional<std::size_t> block_bytes;  ///< nothing when the blocks differ
+  std::string why;
+  Plan plan;
+  Cost cost;
+  std::optional<std::vector<Defect>> defects;  ///< when it was verified
+};
+
+/// `ranks`: whose steps are listed too.
+[[nodiscard]] std::string text_of(const Shown& shown, const Topology& topology,
+                                  const std::vector<int>& ranks);
+
+/// explain_json's object with "block_bytes", "why" and, when it was verified, "defects".
+[[nodiscard]] std::string json_of(const Shown& shown, const Topology& topology, bool steps);
+
+/// One candidate of a comparison.
+struct Row {
+  Candidate candidate;
+  Cost cost;              ///< of its plan, replayed step by step
+  std::size_t sends = 0;  ///< most messages that a rank sends
+};
+
+/// Candidates side by side, in the order given.
+[[nodiscard]] std::string compare_text(const std::vector<Row>& rows, const Topology& topology,
+                                       const std::string& why);
+
+/// {"schema": "tapa-plan/1", "block_bytes", "why", "compare": [{"choice", "seconds", "replayed_seconds",
+/// "messages", "bytes", "most_sends", "nic_messages", "nic_bytes", "busiest_nic_bytes"}]}
+[[nodiscard]] std::string compare_json(const std::vector<Row>& rows, const Topology& topology,
+                                       const std::string& why, std::optional<std::size_t> block_bytes);
+
+}  // namespace tapa::plan_tool
