@@ -21,6 +21,7 @@ class BlockExchange : public Exchange {
 
   void resize(std::size_t bytes) override;
   [[nodiscard]] std::size_t block_bytes(int src, int dst) const override;
+  [[nodiscard]] std::size_t mean_bytes() const override { return bytes_; }
   void fill(std::uint32_t seed) override;
   [[nodiscard]] std::size_t wrong_bytes(std::uint32_t seed) const override;
 

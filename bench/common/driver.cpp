@@ -138,7 +138,7 @@ class Latency {
 
   void print_versus(std::size_t bytes, const std::vector<Contender>& contenders,
                     const std::vector<Times>& times, bool valid) {
-    VersusRow row{bytes, {}, plan_of(comm_, bytes), nic_bound(), valid};
+    VersusRow row{bytes, {}, plan_of(comm_, exchange_->mean_bytes()), nic_bound(), valid};
     for (std::size_t c = 0; c < contenders.size(); ++c) {
       row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest), {}});
     }

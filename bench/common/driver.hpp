@@ -29,7 +29,7 @@ int run_latency(const Program& program, int argc, char** argv);
 /// Describes the job. Collective.
 [[nodiscard]] Machine describe_machine(MPI_Comm comm);
 
-/// The plan of the library for blocks of `bytes`. Collective.
+/// The plan of the library for blocks of rank 0's `bytes`. Collective.
 [[nodiscard]] std::string plan_of(MPI_Comm comm, std::size_t bytes);
 
 /// Writes rows to options.json on rank 0; nothing without that option. False, and a message, when it cannot.

@@ -26,6 +26,9 @@ class Exchange {
   /// Bytes of the block from src to dst that have to travel between nodes.
   [[nodiscard]] virtual std::size_t block_bytes(int src, int dst) const = 0;
 
+  /// Mean size of this rank's send blocks, by which the library chooses a plan.
+  [[nodiscard]] virtual std::size_t mean_bytes() const = 0;
+
   /// Writes the data of `seed` into the send blocks and poisons the receive buffer.
   virtual void fill(std::uint32_t seed) = 0;
 

@@ -76,7 +76,11 @@ Machine describe_machine(MPI_Comm comm) {
 std::string plan_of(MPI_Comm comm, std::size_t bytes) {
   std::array<char, 512> text{};
   int length = 0;
-  check(TAPA_Comm_plan(comm, bytes, text.data(), static_cast<int>(text.size()), &length), "TAPA_Comm_plan");
+  unsigned long long agreed = bytes;
+  MPI_Bcast(&agreed, 1, MPI_UNSIGNED_LONG_LONG, 0, comm);
+  check(TAPA_Comm_plan(comm, static_cast<std::size_t>(agreed), text.data(), static_cast<int>(text.size()),
+                       &length),
+        "TAPA_Comm_plan");
   return text.data();
 }
 
