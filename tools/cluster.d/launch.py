@@ -117,7 +117,8 @@ def environment(cluster, options):
     else:
         rate = ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
     options.env.setdefault("TAPA_NIC_RATE", rate)
-    return {**os.environ, **options.env, "TAPA_CLUSTER_STATE": cluster.folder}
+    options.env.setdefault("TAPA_NICS", ",".join(network.rail_name(rail) for rail in range(len(rates))))
+    return {**os.environ, **options.env, "CLUSTER_STATE": cluster.folder}
 
 
 def prefer():
@@ -194,6 +195,7 @@ def run(cluster, options, program):
     command = command_line(cluster, options, program)
     runs = []
     code = 0
+    cluster.kill_strays()  # of a run whose tool was killed
     for _ in range(options.repeat):
         before, start = cluster.counters(), time.monotonic()
         code = execute(cluster, command, env, options)

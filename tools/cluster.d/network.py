@@ -84,12 +84,12 @@ def _mac(network, host):
     return f"02:00:0a:63:{network:02x}:{host:02x}"
 
 
-def _start_node(node, state):
+def _start_node(name, node, state):
     def setup():
         namespaces.become_host(node_name(node), os.path.join(state, "hosts"))
         _quiet_tcp()
 
-    pid, _ = namespaces.spawn(setup, [shutil.which("sleep"), f"tapa-cluster-{node_name(node)}", "infinity"])
+    pid, _ = namespaces.spawn(setup, [shutil.which("sleep"), f"tapa-cluster-{name}-{node_name(node)}", "infinity"])
     with open(os.path.join(state, f"{node_name(node)}.pid"), "w") as file:
         file.write(f"{pid}\n")
     return pid
@@ -126,7 +126,8 @@ def build(state, nodes, rates):
     lines += [f"addr add {MANAGEMENT_NET}.{HEAD_ADDRESS}/24 dev {MANAGEMENT}"]
     for rail in range(len(rates)):
         lines += [f"link add rail{rail} type bridge", f"link set rail{rail} up"]
-    pids = [_start_node(node, state) for node in range(nodes)]
+    name = os.path.basename(state)
+    pids = [_start_node(name, node, state) for node in range(nodes)]
     for node, pid in enumerate(pids):
         lines += [f"link add nd{node}m type veth peer name {MANAGEMENT} netns {pid}"]
         lines += [f"link set nd{node}m master {MANAGEMENT} up"]

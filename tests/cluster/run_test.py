@@ -1,0 +1,137 @@
+"""tools/cluster run: exit codes, placement, environment, bytes per NIC, over a cluster that runs meanwhile."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+import harness
+
+PLACE = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]
+WARNING = re.compile(r"^\[head:\d+\] plm:rsh: Warning: setpgid.*\n", re.MULTILINE)  # a race inside Open MPI 4.1
+
+
+def run(*arguments, name=harness.NAME, **more):
+    return harness.tool("run", "--name", name, "--timeout", "120", *arguments, **more)
+
+
+def hosts(done):
+    """Host of each rank, in the order of ranks."""
+    pairs = dict(line.split() for line in done.stdout.splitlines())
+    return [pairs[str(rank)] for rank in range(len(pairs))]
+
+
+class OnOneCluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = harness.tool("up", "--name", harness.NAME, "--nodes", "3", "--nics", "2", "--rate", "200mbit,100mbit")
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        harness.tool("down", "--name", harness.NAME)
+
+    def test_exit_code_is_the_programs(self):
+        self.assertEqual(run("--ranks", "1", "--", "true").returncode, 0)
+        self.assertEqual(run("--ranks", "1", "--", "sh", "-c", "exit 7").returncode, 7)
+
+    def test_block_and_round_robin_placement(self):
+        self.assertEqual(hosts(run("--ranks", "2", "--", *PLACE)), ["nd0", "nd0", "nd1", "nd1", "nd2", "nd2"])
+        dealt = hosts(run("--ranks", "2", "--map", "round-robin", "--", *PLACE))
+        self.assertEqual(dealt, ["nd0", "nd1", "nd2", "nd0", "nd1", "nd2"])
+
+    def test_unequal_nodes(self):
+        self.assertEqual(hosts(run("--ranks", "1,3,2", "--", *PLACE)), ["nd0", "nd1", "nd1", "nd1", "nd2", "nd2"])
+        dealt = hosts(run("--ranks", "1,3,2", "--map", "round-robin", "--", *PLACE))
+        self.assertEqual(dealt, ["nd0", "nd1", "nd2", "nd1", "nd2", "nd1"])
+        self.assertEqual(hosts(run("--ranks", "2,0,1", "--", *PLACE)), ["nd0", "nd0", "nd2"])
+
+    def test_nodes_are_apart(self):
+        look = "echo $(hostname) $(ls /sys/class/net | tr '\\n' ' ') procs $(ls -d /proc/[0-9]* | wc -l) shm $(ls /dev/shm | wc -w)"
+        for line in run("--ranks", "1", "--", "sh", "-c", look).stdout.splitlines():
+            node, *nics, _, processes, _, _ = line.split()
+            self.assertRegex(node, r"nd[012]")
+            self.assertEqual(nics, ["lo", "mgmt", "nic0", "nic1"])
+            self.assertLess(int(processes), 12)
+
+    def test_traffic_is_right_and_counted_on_both_nics(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "nic.json")
+            done = run("--ranks", "2", "--nic-json", file, "--", "cluster_traffic", "200000")
+            with open(file) as opened:
+                traffic = json.load(opened)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ranks = done.stdout.splitlines()
+        self.assertEqual(len(ranks), 6)
+        for line in ranks:
+            self.assertIn("rate nic0=200mbit,nic1=100mbit nics nic0,nic1 rails nic0,nic1 wrong 0", line)
+        self.assertEqual([node["host"] for node in traffic["nodes"]], ["nd0", "nd1", "nd2"])
+        payload = 2 * 4 * 200000  # two ranks, four remote peers each
+        for node in traffic["nodes"]:
+            rails = [node["nics"][nic] for nic in ("nic0", "nic1")]
+            self.assertEqual([nic["rate"] for nic in rails], ["200mbit", "100mbit"])
+            for way in ("tx_bytes", "rx_bytes"):
+                self.assertGreater(min(nic[way] for nic in rails), payload / 20, "a NIC was not used")
+                self.assertGreater(sum(nic[way] for nic in rails), payload)
+                self.assertLess(sum(nic[way] for nic in rails), payload * 1.25)
+                self.assertLess(node["nics"]["mgmt"][way], 100000)
+        self.assertRegex(WARNING.sub("", done.stderr), r"\Acluster: bytes sent/received in \d+\.\d\d s: nd0 mgmt \d+/\d+ nic0 ")
+
+    def test_rate_limits(self):
+        # 2 ranks send 4 x 400 kB to other nodes: 3.2 MB, 85 ms at the 300 Mbit/s of both NICs, 10 ms at 2.4 Gbit/s.
+        program = ["cluster_traffic", "400000"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "nic.json")
+            run("--ranks", "2", "--nic-json", file, "--", *program)
+            with open(file) as opened:
+                self.assertGreater(json.load(opened)["seconds"], 0.08)
+
+    def test_pinned_ranks_have_one_rail_each(self):
+        done = run("--ranks", "2", "--pin-rails", "--", "cluster_traffic", "1000")
+        rails = sorted(line.split("rails ")[1] for line in done.stdout.splitlines())
+        self.assertEqual(rails, ["nic0 wrong 0"] * 3 + ["nic1 wrong 0"] * 3)
+
+    def test_environment_and_settings_reach_the_ranks(self):
+        show = ["sh", "-c", 'echo "$A|$B|$OMPI_MCA_btl_tcp_links|$PWD"']
+        done = run("--ranks", "1", "--env", "A=1 2", "--env", "B=", "--mca", "btl_tcp_links", "2", "--", *show, cwd="/usr")
+        self.assertEqual(done.stdout.splitlines(), ["1 2||2|/usr"] * 3)
+
+    def test_repeat_stops_at_the_first_failure(self):
+        done = run("--ranks", "1,0,0", "--repeat", "3", "--", "echo", "once")
+        self.assertEqual(done.stdout, "once\n" * 3)
+        done = run("--ranks", "1,0,0", "--repeat", "3", "--", "sh", "-c", "echo once; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, "once\n"))
+
+    def test_time_limit_ends_the_ranks(self):
+        done = harness.tool("run", "--name", harness.NAME, "--ranks", "1", "--timeout", "2", "--", "sleep", f"86400.{os.getpid()}")
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("cluster: stopped after 2 s\n", done.stderr)
+        self.assertEqual(harness.processes(f"sleep 86400.{os.getpid()}"), [])
+
+    def test_a_cluster_of_another_shape_is_refused(self):
+        name = harness.NAME
+        for options, is_up in (
+            (["--nodes", "4"], "3 nodes, not 4"),
+            (["--nics", "1"], "2 NICs per node, not 1"),
+            (["--rate", "1gbit"], "NICs of 200mbit,100mbit, not 1gbit"),
+            (["--nodes", "2", "--nics", "3"], "3 nodes, not 2 and 2 NICs per node, not 3"),
+        ):
+            advice = f"take it down (down --name {name}) or use another --name"
+            with self.subTest(options=options):
+                done = run(*options, "--", "true")
+                self.assertEqual((done.returncode, done.stderr), (125, f"cluster: cluster {name} is up with {is_up}: {advice}\n"))
+
+    def test_fitting_shape_and_two_clusters_side_by_side(self):
+        self.assertEqual(run("--nodes", "3", "--rate", "200mbit,100mbit", "--ranks", "1", "--", "true").returncode, 0)
+        other = f"{harness.NAME}b"
+        self.assertEqual(harness.tool("up", "--name", other, "--nodes", "2").returncode, 0)
+        try:
+            self.assertEqual(hosts(run("--ranks", "1", "--", *PLACE, name=other)), ["nd0", "nd1"])
+            self.assertEqual(hosts(run("--ranks", "1", "--", *PLACE)), ["nd0", "nd1", "nd2"])
+        finally:
+            harness.tool("down", "--name", other)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,39 @@
+// An all-to-all of BYTES per pair, checked; every rank prints its number, host and rails.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int bytes = argc > 1 ? std::atoi(argv[1]) : 1024;
+  const auto total = static_cast<std::size_t>(bytes) * static_cast<std::size_t>(size);
+  std::vector<char> out(total);
+  std::vector<char> in(total);
+  for (std::size_t i = 0; i < total; ++i) out[i] = static_cast<char>(rank * 7 + static_cast<int>(i));
+  MPI_Alltoall(out.data(), bytes, MPI_CHAR, in.data(), bytes, MPI_CHAR, MPI_COMM_WORLD);
+  int wrong = 0;
+  for (int source = 0; source < size; ++source) {
+    for (int i = 0; i < bytes; ++i) {
+      const char got = in[static_cast<std::size_t>(source * bytes + i)];
+      wrong += got != static_cast<char>(source * 7 + rank * bytes + i) ? 1 : 0;
+    }
+  }
+  std::array<char, 64> host{};
+  gethostname(host.data(), host.size() - 1);
+  const char* rate = std::getenv("TAPA_NIC_RATE");
+  const char* nics = std::getenv("TAPA_NICS");
+  const char* rails = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  std::printf("rank %d host %s rate %s nics %s rails %s wrong %d\n", rank, host.data(),
+              rate != nullptr ? rate : "-", nics != nullptr ? nics : "-", rails != nullptr ? rails : "-",
+              wrong);
+  MPI_Finalize();
+  return wrong == 0 ? 0 : 1;
+}
