@@ -283,16 +283,15 @@ bool CommState::agreed_mean(std::size_t own_bytes, std::size_t& mean) {
   return true;
 }
 
-void CommState::count_call(const char* function, const PlanEntry& entry, double seconds,
-                           const std::optional<Sample>& sample) {
+void CommState::count_call(const char* function, const PlanEntry& entry, std::size_t bytes_per_pair,
+                           std::size_t bytes, double seconds, const std::optional<Sample>& sample) {
   const std::lock_guard lock(mutex_);
-  report_.count(function, entry.bytes, entry.text, entry.bytes * static_cast<std::size_t>(size_), seconds,
-                sample);
+  report_.count(function, bytes_per_pair, entry.text, bytes, seconds, sample);
 }
 
-bool CommState::sample_due(const char* function, const PlanEntry& entry) const {
+bool CommState::sample_due(const char* function, const PlanEntry& entry, std::size_t bytes_per_pair) const {
   const std::lock_guard lock(mutex_);
-  return report_.sample_due(function, entry.bytes, entry.text);
+  return report_.sample_due(function, bytes_per_pair, entry.text);
 }
 
 std::vector<ReportRow> CommState::report() const {

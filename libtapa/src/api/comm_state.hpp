@@ -105,11 +105,12 @@ class CommState {
   /// all ranks. Called in turn (first_in_queue) with this call's bytes; false until the number is there.
   [[nodiscard]] bool agreed_mean(std::size_t own_bytes, std::size_t& mean);
 
-  /// Counters for TAPA_REPORT.
-  void count_call(const char* function, const PlanEntry& entry, double seconds,
-                  const std::optional<Sample>& sample);
+  /// Counters for TAPA_REPORT. `bytes_per_pair` must be alike on all ranks.
+  void count_call(const char* function, const PlanEntry& entry, std::size_t bytes_per_pair, std::size_t bytes,
+                  double seconds, const std::optional<Sample>& sample);
   /// Whether MPI is to be run beside the next call of this kind, for the report.
-  [[nodiscard]] bool sample_due(const char* function, const PlanEntry& entry) const;
+  [[nodiscard]] bool sample_due(const char* function, const PlanEntry& entry,
+                                std::size_t bytes_per_pair) const;
   [[nodiscard]] std::vector<ReportRow> report() const;
 
   /// Frees the private communicator now; nothing may be in flight.

@@ -259,7 +259,7 @@ bool Operation::step_plan() {
     stage_ = Stage::ready;
   } else {
     const Settings& settings = options_->settings();
-    if (settings.enable && !settings.plan) {
+    if (settings.enable && (!settings.plan || settings.report)) {
       std::size_t bytes = 0;
       for (const Block& block : exchange_.send) bytes += block.bytes;
       if (!state_->agreed_mean(bytes, mean_)) return false;

@@ -98,6 +98,11 @@ class Operation {
   void launch();
   void launch_mpi();
   void sample_mpi();
+  void report_run();
+  /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
+  [[nodiscard]] std::size_t bytes_per_pair() const {
+    return exchange_.uniform ? exchange_.uniform_bytes : mean_;
+  }
   bool step_running(bool block);
   void finish();
   void fail(int code, const std::string& message);

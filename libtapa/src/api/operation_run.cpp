@@ -79,8 +79,8 @@ void Operation::launch() {
                                       std::to_string(entry_->plan->channels) + " tags, expected at most " +
                                       std::to_string(tags_.count - kPlanTags));
     }
-    const bool sampled =
-        mode_ == Mode::blocking && options_->settings().report && state_->sample_due(function_, *entry_);
+    const bool sampled = mode_ == Mode::blocking && options_->settings().report &&
+                         state_->sample_due(function_, *entry_, bytes_per_pair());
     if (sampled) sample_mpi();
     stage_blocks();
     if (options_->settings().check == Check::data) start_sums();
@@ -160,12 +160,7 @@ void Operation::finish() {
   if (!entry_) return;
   const Settings& settings = options_->settings();
   if (settings.explain) explain_run();
-  if (settings.report) {
-    const double seconds = MPI_Wtime() - started_;
-    std::optional<Sample> sample;
-    if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
-    state_->count_call(function_, *entry_, seconds, sample);
-  }
+  if (settings.report) report_run();
 }
 
 void Operation::explain_run() {

@@ -1,4 +1,4 @@
-// MPI's own all-to-all beside a call, for the report.
+// What the report counts: a run, and MPI's own all-to-all beside it.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -62,6 +62,13 @@ void Operation::sample_mpi() {
   mpi_seconds_ = MPI_Wtime() - begin;
   check_mpi(MPI_Barrier(comm), "MPI_Barrier");
   started_ = MPI_Wtime();
+}
+
+void Operation::report_run() {
+  const double seconds = MPI_Wtime() - started_;
+  std::optional<Sample> sample;
+  if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
+  state_->count_call(function_, *entry_, bytes_per_pair(), total(exchange_.send), seconds, sample);
 }
 
 }  // namespace tapa
