@@ -144,7 +144,7 @@ void rail_hints(const Topology& topology, const std::vector<Record>& records, Hi
 
 void host_hints(const std::vector<Record>& records, Hints& hints) {
   const std::vector<int> no_gpu =
-      ranks_where(records, [](const Record& r) { return r.facts.gpus > 0 && r.gpu.gpu < 0; });
+      ranks_where(records, [](const Record& r) { return r.facts.gpus > 1 && r.gpu.gpu < 0; });
   if (!no_gpu.empty()) {
     hints.push_back({"gpu-unknown", "there are GPUs, but nothing says which " + ranks_text(no_gpu) + " drive",
                      "give each rank one: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK, by "

@@ -68,7 +68,7 @@ Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment
   if (const std::string value = environment("ZE_AFFINITY_MASK"); !intel.empty() && !value.empty()) {
     return intel_gpu(intel, value, environment("ZE_FLAT_DEVICE_HIERARCHY") != "COMPOSITE");
   }
-  return list.size() == 1 && list[0].tiles == 1 ? list[0].gpu : Gpu{};
+  return {};
 }
 
 }  // namespace tapa

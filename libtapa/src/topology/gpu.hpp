@@ -25,7 +25,7 @@ using Environment = std::function<std::string(const char*)>;
 
 /// The device that the environment gives to this rank: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or
 /// HIP_VISIBLE_DEVICES, ZE_AFFINITY_MASK (with ZE_FLAT_DEVICE_HIERARCHY) when they name exactly one device by
-/// number. Without any of them and with a single device on the node, that one. Else gpu.gpu is -1.
+/// number. Else gpu.gpu is -1: a program on a node with GPUs may still be one for CPUs.
 [[nodiscard]] Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment);
 
 }  // namespace tapa

@@ -147,7 +147,14 @@ void look_below(const hwloc_obj* pci, int& tiles, std::string& serial) {
   }
 }
 
-constexpr unsigned class_display = 0x03;
+/// Display controllers, and "processing accelerators" as newer AMD Instincts call themselves; not the
+/// graphics of an Intel desktop processor (VGA).
+bool is_gpu_class(unsigned vendor, unsigned class_id) {
+  constexpr unsigned vga = 0x0300, display = 0x03, accelerator = 0x12, amd = 0x1002, intel = 0x8086;
+  if (vendor == intel && class_id == vga) return false;
+  return class_id >> 8 == display || (vendor == amd && class_id >> 8 == accelerator);
+}
+
 const std::map<unsigned, std::pair<GpuVendor, const char*> >& vendors() {
   static const std::map<unsigned, std::pair<GpuVendor, const char*> > known = {
       {0x10de, {GpuVendor::nvidia, "NVIDIA"}},
@@ -162,7 +169,7 @@ std::vector<GpuEntry> list_gpus(hwloc_topology_t topology) {
   hwloc_obj_t pci = nullptr;
   while ((pci = hwloc_get_next_pcidev(topology, pci)) != nullptr) {
     const auto& attr = pci->attr->pcidev;
-    if (attr.class_id >> 8 == class_display && vendors().count(attr.vendor_id) != 0)
+    if (vendors().count(attr.vendor_id) != 0 && is_gpu_class(attr.vendor_id, attr.class_id))
       devices[pci_text(pci)] = pci;
   }
   std::vector<GpuEntry> list;
