@@ -10,12 +10,11 @@
 #include "api/datatype.hpp"
 #include "api/error.hpp"
 #include "api/log.hpp"
-#include "api/progress.hpp"
 #include "plan/planner.hpp"
 #include "topology/detect.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
-#include "transport/mpi_transport.hpp"
+#include "transport/node_transport.hpp"
 #include "tune/tuning_file.hpp"
 
 namespace tapa {
@@ -56,18 +55,25 @@ void CommState::release() {
   setup_.reset();
   if (mean_request_ != MPI_REQUEST_NULL) MPI_Wait(&mean_request_, MPI_STATUS_IGNORE);
   plans_.clear();
+  agreement_.node.reset();
   if (agreement_.comm != MPI_COMM_NULL) MPI_Comm_free(&agreement_.comm);
 }
 
+// MPI calls may run the progress hook, which advances other operations, which ask for readiness too: whoever
+// finds somebody at it already leaves it to them. No lock is held while MPI is called.
 bool CommState::ready() {
-  const Progress::Pause pause;  // pending operations lock the state too
-  const std::lock_guard lock(mutex_);
+  if (ready_.load(std::memory_order_acquire)) return true;
+  if (in_setup_.test_and_set(std::memory_order_acquire)) return false;
+  const auto leave = [this](CommState*) { in_setup_.clear(std::memory_order_release); };
+  const std::unique_ptr<CommState, decltype(leave)> guard(this, leave);
   if (failure_) throw Error(*failure_);
-  if (!setup_) return true;
+  if (ready_.load(std::memory_order_relaxed)) return true;
   try {
     if (!setup_->advance()) return false;
+    const std::lock_guard lock(mutex_);
     adopt(setup_->take());
     setup_.reset();
+    ready_.store(true, std::memory_order_release);
     return true;
   } catch (const Error& e) {
     failure_ = std::make_unique<Error>(e);
@@ -225,7 +231,22 @@ std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
       return executor;
     }
   }
-  return std::make_unique<Executor>(entry.plan, std::make_unique<MpiTransport>(agreement_.comm));
+  return std::make_unique<Executor>(
+      entry.plan, std::make_unique<NodeTransport>(agreement_.comm, agreement_.node.get(),
+                                                  options()->settings().shm_limit, wait_policy()));
+}
+
+WaitPolicy CommState::wait_policy() const {
+  switch (options()->settings().wait) {
+    case Wait::spin:
+      return WaitPolicy::spin;
+    case Wait::yield:
+      return WaitPolicy::yield;
+    case Wait::sleep:
+      return WaitPolicy::sleep;
+    default:
+      return oversubscribed_ ? WaitPolicy::sleep : WaitPolicy::spin;
+  }
 }
 
 void CommState::give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor) {
@@ -256,11 +277,10 @@ Operation* CommState::first_in_queue() const {
   return queue_.empty() ? nullptr : queue_.front();
 }
 
-// The sum is started at calls 0, 1, 2, 4, 8, ... and every 16th. Call 0 waits for its own sum, later ones for
-// that of an earlier call, which is complete as a rule: what is agreed costs no round trip.
+// Only the operation whose turn it is gets here, so no lock is needed, nor may one be held while MPI is
+// called. The sum is started at calls 0, 1, 2, 4, 8, ... and every 16th. Call 0 waits for its own sum, later
+// ones for that of an earlier call, which is complete as a rule: what is agreed costs no round trip.
 bool CommState::agreed_mean(std::size_t own_bytes, std::size_t& mean) {
-  const Progress::Pause pause;
-  const std::lock_guard lock(mutex_);
   const auto start = [&] {
     mean_own_ = own_bytes;
     check_mpi(

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,6 +22,7 @@
 #include "plan/choose.hpp"
 #include "plan/counts.hpp"
 #include "topology/topology.hpp"
+#include "transport/node_transport.hpp"
 
 namespace tapa {
 
@@ -72,6 +74,9 @@ class CommState {
   [[nodiscard]] std::shared_ptr<const Topology> topology() const;
   /// Whether this rank's host has more ranks than processors.
   [[nodiscard]] bool oversubscribed() const { return oversubscribed_; }
+
+  /// How executors wait.
+  [[nodiscard]] WaitPolicy wait_policy() const;
 
   /// Sets an option; later operations see it. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
@@ -127,6 +132,8 @@ class CommState {
   int rank_ = 0;
   int size_ = 0;
   std::string name_;
+  std::atomic<bool> ready_ = false;
+  std::atomic_flag in_setup_;     // somebody advances the setup
   std::unique_ptr<Setup> setup_;  // until it is complete
   std::unique_ptr<Error> failure_;
   Agreement agreement_;

@@ -256,7 +256,7 @@ Wait Operation::wait_mode() const {
 }
 
 bool Operation::may_block() const {
-  return timeout() <= 0 && wait_mode() == Wait::spin;
+  return timeout() <= 0;
 }
 
 }  // namespace tapa

@@ -28,6 +28,13 @@ double parse_number(std::string_view text, std::string_view expected) {
   return value;
 }
 
+std::size_t parse_bytes(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) throw Unacceptable{"a number of bytes"};
+  return value;
+}
+
 bool parse_bool(std::string_view text) {
   if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
   if (text == "0" || text == "off" || text == "no" || text == "false") return false;
@@ -146,8 +153,11 @@ constexpr Row rows[] = {
      }},
     {{"report", "TAPA_REPORT", "0|1", "0", "counts calls, bytes and time, for the report at finalize"},
      [](Settings& s, std::string_view v) { s.report = parse_bool(v); }},
+    {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
+      "longest message between ranks of one node that goes through the library's own shared memory"},
+     [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
     {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
-      "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
+      "how a blocked rank waits; auto: spin, or sleep when a node has more ranks than cores"},
      [](Settings& s, std::string_view v) {
        s.wait = parse_word<Wait, 4>(v, {{{"auto", Wait::automatic},
                                          {"spin", Wait::spin},

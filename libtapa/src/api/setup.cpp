@@ -48,6 +48,17 @@ const std::string& own_record() {
   return record;
 }
 
+/// This rank's shared memory. None where several threads may be in MPI: rings are for one thread at a time.
+std::optional<ShmSegment> own_segment(int ranks) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level == MPI_THREAD_MULTIPLE) return std::nullopt;
+  std::string why;
+  auto segment = ShmSegment::create(ranks, why);
+  if (!segment) log_info("no shared memory: " + why);
+  return segment;
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
@@ -141,9 +152,11 @@ Setup::Setup(MPI_Comm user) {
   check_mpi(MPI_Comm_idup(user, &result_.comm, &request_), "MPI_Comm_idup");
   // Local work while the others arrive.
   const std::string shared = rank_ == 0 ? shared_part(user) : std::string();
+  if (auto segment = own_segment(size_)) segment_.emplace(std::move(*segment));
+  const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
-  header_ = {shared.size(), record.size(), host_number()};
-  mine_ = shared + record;
+  header_ = {shared.size(), token.size(), record.size(), host_number()};
+  mine_ = shared + token + record;
 }
 
 Setup::~Setup() {
@@ -164,8 +177,11 @@ bool Setup::advance() {
       case Stage::sizes:
         start_records();
         break;
+      case Stage::records:
+        take_records();
+        break;
       default:
-        finish();
+        judge_memory();
     }
   }
   return true;
@@ -185,8 +201,8 @@ void Setup::start_records() {
   std::uint64_t total = 0;
   for (const Header& h : headers_) {
     displs_.push_back(static_cast<int>(total));
-    counts_.push_back(static_cast<int>(h.shared_bytes + h.record_bytes));
-    total += h.shared_bytes + h.record_bytes;
+    counts_.push_back(static_cast<int>(h.shared_bytes + h.token_bytes + h.record_bytes));
+    total += h.shared_bytes + h.token_bytes + h.record_bytes;
     if (total > 0x7fffffff) throw Error(MPI_ERR_INTERN, "descriptions of all ranks exceed 2 GiB");
   }
   all_.resize(total);
@@ -195,17 +211,46 @@ void Setup::start_records() {
             "MPI_Iallgatherv");
 }
 
-void Setup::finish() {
+void Setup::take_records() {
   stage_ = Stage::done;
   result_.ranks_on_host = 0;
+  std::vector<std::string> tokens;
   for (std::size_t r = 0; r < headers_.size(); ++r) {
     const Header& h = headers_[r];
-    result_.records.push_back(
-        all_.substr(static_cast<std::size_t>(displs_[r]) + h.shared_bytes, h.record_bytes));
+    std::size_t at = static_cast<std::size_t>(displs_[r]) + h.shared_bytes;
+    tokens.push_back(all_.substr(at, h.token_bytes));
+    result_.records.push_back(all_.substr(at + h.token_bytes, h.record_bytes));
     if (h.host == header_.host) ++result_.ranks_on_host;
   }
   read_shared_part(all_.substr(0, headers_[0].shared_bytes), result_);
   all_.clear();
+  // Each of these is the same on all ranks.
+  const bool wanted = result_.options.settings().shm_limit > 0;
+  const bool possible = std::ranges::none_of(tokens, &std::string::empty);
+  if (wanted && possible && size_ > 1) connect_memory(tokens);
+}
+
+void Setup::connect_memory(const std::vector<std::string>& tokens) {
+  std::vector<int> peers;
+  std::vector<std::string> theirs;
+  for (int r = 0; r < size_; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    if (r == rank_ || headers_[at].host != header_.host) continue;
+    peers.push_back(r);
+    theirs.push_back(tokens[at]);
+  }
+  std::string why;
+  result_.node = ShmNode::connect(std::move(*segment_), rank_, size_, peers, theirs, why);
+  if (!result_.node) log_info("no shared memory: " + why);
+  memory_works_ = result_.node ? 1 : 0;
+  stage_ = Stage::memory;
+  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &memory_works_, 1, MPI_INT, MPI_MIN, result_.comm, &request_),
+            "MPI_Iallreduce");
+}
+
+void Setup::judge_memory() {
+  stage_ = Stage::done;
+  if (memory_works_ == 0) result_.node.reset();
 }
 
 Agreement Setup::take() {

@@ -6,11 +6,14 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/options.hpp"
 #include "topology/topology.hpp"
+#include "transport/shm_node.hpp"
 
 namespace tapa {
 
@@ -22,6 +25,7 @@ struct Agreement {
   std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;             ///< of this rank's host
+  std::unique_ptr<ShmNode> node;     ///< shared memory with the ranks of this host, on all ranks or on none
 };
 
 /// The state machine. Collective: every rank of `user` makes one, in the order of its collective calls.
@@ -39,22 +43,27 @@ class Setup {
   [[nodiscard]] Agreement take();
 
  private:
-  enum class Stage : std::uint8_t { duplicate, sizes, records, done };
+  enum class Stage : std::uint8_t { duplicate, sizes, records, memory, done };
   struct Header {                // what each rank tells first
     std::uint64_t shared_bytes;  // rank 0: options and tuning file; others: 0
+    std::uint64_t token_bytes;   // how others open this rank's shared memory; 0: it has none
     std::uint64_t record_bytes;
     std::uint64_t host;  // same number = same host
   };
 
   void start_sizes();
   void start_records();
-  void finish();
+  void take_records();
+  void connect_memory(const std::vector<std::string>& tokens);
+  void judge_memory();
 
   Stage stage_ = Stage::duplicate;
   MPI_Request request_ = MPI_REQUEST_NULL;
   Agreement result_;
   int rank_ = 0;
   int size_ = 0;
+  std::optional<ShmSegment> segment_;
+  int memory_works_ = 0;
   std::string mine_;
   Header header_{};
   std::vector<Header> headers_;

@@ -12,6 +12,8 @@ constexpr int kSpins =
 // MPI still holds for it.
 constexpr long kSleepMicroseconds = 1000;
 
+constexpr unsigned kQuietPolls = 64;
+
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -60,6 +62,10 @@ bool NodeTransport::poll_once(std::vector<int>& completed) {
   if (in_mpi_ > 0) {
     mpi_.poll(completed, false);
     in_mpi_ -= completed.size() - from_memory;
+  } else if (++quiet_ % kQuietPolls == 0) {
+    // MPI may still hold bytes that other nodes wait for, although their sends are complete here.
+    int flag = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
   }
   return completed.size() > before;
 }

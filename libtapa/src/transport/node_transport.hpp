@@ -44,6 +44,7 @@ class NodeTransport final : public Transport {
   std::vector<int> done_;      // completions from the node, not yet reported
   std::size_t in_memory_ = 0;  // messages in flight through the node
   std::size_t in_mpi_ = 0;     // messages in flight through MPI
+  unsigned quiet_ = 0;         // polls since MPI was last driven
 };
 
 }  // namespace tapa
