@@ -5,6 +5,7 @@
 #include "api/comm_state.hpp"
 #include "api/datatype.hpp"
 #include "api/error.hpp"
+#include "api/progress.hpp"
 
 namespace tapa {
 
@@ -71,6 +72,7 @@ std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   int found = 0;
   check_mpi(MPI_Comm_get_attr(comm, r.keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
   if (found != 0) return *static_cast<Holder*>(value);
+  const Progress::Pause pause;  // what tasks do may need the registry too
   auto state = std::make_shared<CommState>(comm);
   check_mpi(MPI_Comm_set_attr(comm, r.keyval, new Holder(state)), "MPI_Comm_set_attr");
   std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });

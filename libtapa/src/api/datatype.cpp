@@ -202,10 +202,18 @@ void in_portions(MPI_Count count, const TypeInfo& info, Step step) {
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw Error(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
+  // Handles of named types are never freed, so the last one seen by this thread can be remembered.
+  thread_local MPI_Datatype last = MPI_DATATYPE_NULL;
+  thread_local TypeInfo last_info;
+  if (type == last) return last_info;
   int n = 0;
   int combiner = 0;
   check_mpi(MPI_Type_get_envelope(type, &n, &n, &n, &combiner), "MPI_Type_get_envelope");
-  if (combiner == MPI_COMBINER_NAMED) return decode(type);
+  if (combiner == MPI_COMBINER_NAMED) {
+    last_info = decode(type);
+    last = type;
+    return last_info;
+  }
   const std::lock_guard lock(keyval_mutex);
   if (keyval == MPI_KEYVAL_INVALID) {
     check_mpi(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_info, &keyval, nullptr),
