@@ -118,7 +118,8 @@ def environment(cluster, options):
         rate = ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
     options.env.setdefault("TAPA_NIC_RATE", rate)
     options.env.setdefault("TAPA_NICS", ",".join(network.rail_name(rail) for rail in range(len(rates))))
-    return {**os.environ, **options.env, "CLUSTER_STATE": cluster.folder}
+    callers = {name: value for name, value in os.environ.items() if name != "TAPA_BUILD"}  # ours, not the library's
+    return {**callers, **options.env, "CLUSTER_STATE": cluster.folder}
 
 
 def prefer():
