@@ -59,6 +59,61 @@ TEST_P(AllPlanners, TwoSplitsAreRight) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AllPlanners, testing::Range(1, 65));
 
+bool same(const RankPlan& a, const RankPlan& b) {
+  const auto same_step = [&](const Step& x, const Step& y) {
+    return x.kind == y.kind && x.phase == y.phase && x.peer == y.peer && x.channel == y.channel &&
+           x.bytes == y.bytes && std::ranges::equal(a.from(x), b.from(y)) &&
+           std::ranges::equal(a.to(x), b.to(y)) && std::ranges::equal(a.deps_of(x), b.deps_of(y));
+  };
+  return a.rank == b.rank && a.ranks == b.ranks && a.channels == b.channels &&
+         a.scratch_bytes == b.scratch_bytes && std::ranges::equal(a.steps, b.steps, same_step);
+}
+
+/// The ranks whose counts knowledge_needed() says that a rank must have.
+std::vector<int> ranks_to_know(const Topology& topology, const Choice& choice, int rank) {
+  if (knowledge_needed(choice) == Knowledge::own) return {rank};
+  std::vector<int> known;
+  const int split = choice.splits.empty() ? -1 : topology.find_level(choice.splits.back());
+  for (int r = 0; r < topology.ranks; ++r) {
+    if (knowledge_needed(choice) == Knowledge::all || topology.level_of(rank, r) <= split) known.push_back(r);
+  }
+  return known;
+}
+
+Counts part_of(const Counts& counts, const std::vector<int>& known) {
+  std::vector<std::size_t> rows;
+  std::vector<std::size_t> columns;
+  for (const int k : known) {
+    for (int other = 0; other < counts.ranks(); ++other) {
+      rows.push_back(counts.bytes(k, other));
+      columns.push_back(counts.bytes(other, k));
+    }
+  }
+  return Counts::partial(counts.ranks(), known, rows, columns);
+}
+
+/// A rank that knows only what knowledge_needed() asks for makes the plan that one with all counts makes.
+TEST(PartialKnowledge, GivesTheSamePlan) {
+  for (const int ranks : {1, 2, 5, 8, 12, 17}) {
+    const Counts counts = test::random_counts(ranks, static_cast<unsigned>(ranks));
+    const auto check = [&](const std::vector<Topology>& shapes, const std::vector<std::string>& choices) {
+      for (const Topology& shape : shapes) {
+        for (const std::string& text : choices) {
+          const Choice choice = parse_choice(text);
+          for (int rank = 0; rank < ranks; ++rank) {
+            const Counts part = part_of(counts, ranks_to_know(shape, choice, rank));
+            ASSERT_TRUE(same(plan_rank(shape, part, choice, rank), plan_rank(shape, counts, choice, rank)))
+                << ranks << " ranks, " << shape.name << ", " << text << ", rank " << rank;
+          }
+        }
+      }
+    };
+    check({test::make_shape("one group", ranks, {})}, test::flat_choices());
+    check(test::one_level_shapes(ranks), test::one_level_choices());
+    check(test::two_level_shapes(ranks), test::two_level_choices());
+  }
+}
+
 /// CoCoDiff, arXiv 2604.14561, III-A and III-E: tile pairs exchange first, then all ranks of a tile index.
 class PaperPhases : public testing::TestWithParam<int> {};
 

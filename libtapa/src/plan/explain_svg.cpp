@@ -13,13 +13,14 @@ namespace tapa {
 
 namespace {
 
-constexpr double kRadius = 190;     // of the circle of ranks
-constexpr double kPanel = 520;      // width of a panel
-constexpr double kHigh = 470;       // height of its picture
-constexpr double kHead = 64;        // caption above a panel
-constexpr double kTop = 84;         // title and legend
-constexpr double kNodeGap = 0.6;    // between nodes, in places of ranks
-constexpr double kGroupGap = 0.22;  // between groups inside a node
+constexpr double kRadius = 190;      // of the circle of ranks
+constexpr double kPanel = 520;       // width of a panel
+constexpr double kHigh = 470;        // height of its picture
+constexpr double kLeastWidth = 660;  // the line under the title fits
+constexpr double kHead = 64;         // caption above a panel
+constexpr double kTop = 84;          // title and legend
+constexpr double kNodeGap = 0.6;     // between nodes, in places of ranks
+constexpr double kGroupGap = 0.22;   // between groups inside a node
 constexpr std::size_t kMostArrows = 1500;
 
 // Distinct in hue and in lightness, fast to slow.
@@ -139,12 +140,20 @@ class Picture {
       arrows_.push_back(arrows_of(plan, p));
       for (const Arrow& a : arrows_.back()) most_bytes_ = std::max(most_bytes_, a.traffic.bytes);
     }
+    for (std::size_t l = 0; l < topology.levels.size(); ++l) {
+      legend_.emplace_back();
+      if (cost.level_messages[l] == 0) continue;
+      legend_[l] = topology.levels[l].name + ": " + std::to_string(cost.level_messages[l]) + " messages, " +
+                   bytes_words(cost.level_bytes[l]);
+    }
     columns_ = std::min<std::size_t>(std::max<std::size_t>(shown_.size(), 1), 3);
   }
 
   std::string text() const {
     const std::size_t rows = (shown_.size() + columns_ - 1) / columns_;
-    const double width = std::max(static_cast<double>(columns_) * kPanel, 2 * kPanel * 0.8);
+    double legend = 20;
+    for (const std::string& words : legend_) legend += words.empty() ? 0 : legend_width(words);
+    const double width = std::max({static_cast<double>(columns_) * kPanel, kLeastWidth, legend});
     const double height = kTop + static_cast<double>(rows) * (kHigh + kHead) + 10;
     std::string svg = format(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' width='%.0f' height='%.0f' "
@@ -171,19 +180,21 @@ class Picture {
     return defs + "</defs>\n";
   }
 
+  static double legend_width(const std::string& words) {
+    return 52 + 7.6 * static_cast<double>(words.size());
+  }
+
   [[nodiscard]] std::string title() const {
     std::string text = label(20, 30, "font-size='18' font-weight='bold'", plan_.choice);
     text += label(20, 52, "fill='#444'",
                   topology_.name + ", " + std::to_string(topology_.ranks) + " ranks, predicted " +
                       seconds_words(cost_.seconds) + ". Strong: messages of rank 0; width: bytes.");
     double x = 20;
-    for (std::size_t l = 0; l < topology_.levels.size(); ++l) {
-      if (cost_.level_messages[l] == 0) continue;
-      const std::string words = topology_.levels[l].name + ": " + std::to_string(cost_.level_messages[l]) +
-                                " messages, " + bytes_words(cost_.level_bytes[l]);
+    for (std::size_t l = 0; l < legend_.size(); ++l) {
+      if (legend_[l].empty()) continue;
       text += format("<rect x='%.1f' y='65' width='22' height='6' rx='3' fill='%s'/>\n", x, colour_of(l));
-      text += label(x + 28, 73, "", words);
-      x += 52 + 7.6 * static_cast<double>(words.size());
+      text += label(x + 28, 73, "", legend_[l]);
+      x += legend_width(legend_[l]);
     }
     return text;
   }
@@ -202,11 +213,14 @@ class Picture {
     svg +=
         format("<g transform='translate(%.1f %.1f)' fill='none'>\n", x + kPanel / 2, y + kHead + kHigh / 2);
     svg += nodes();
-    for (const bool strong : {false, true}) {
-      for (const Arrow& a : arrows) {
-        const bool of_first = a.from == circle_.order()[0];
-        if (of_first == strong && (strong || !crowded)) svg += arrow(a, strong, arrows.size());
-      }
+    const auto of_first = [&](const Arrow& a) { return a.from == circle_.order()[0]; };
+    const Style strong = strong_style(std::count_if(arrows.begin(), arrows.end(), of_first));
+    const Style faint = faint_style(arrows.size());
+    for (const Arrow& a : arrows) {
+      if (!of_first(a) && !crowded) svg += arrow(a, faint);
+    }
+    for (const Arrow& a : arrows) {
+      if (of_first(a)) svg += arrow(a, strong);
     }
     return svg + ranks() + "</g>\n";
   }
@@ -250,27 +264,44 @@ class Picture {
     return svg;
   }
 
-  [[nodiscard]] std::string arrow(const Arrow& a, bool strong, std::size_t count) const {
+  struct Style {
+    double least = 1, range = 3;  // width of an arrow without bytes, and how much more the largest has
+    double opacity = 1;
+    bool head = true;
+  };
+
+  static Style strong_style(std::ptrdiff_t count) {
+    const double thin = std::min(1.0, 30.0 / static_cast<double>(std::max<std::ptrdiff_t>(count, 1)));
+    return {1.0, 3.4 * thin, 0.95, true};
+  }
+
+  static Style faint_style(std::size_t count) {
+    const double density = std::sqrt(static_cast<double>(std::max<std::size_t>(count, 1)));
+    return {0.6, count > 300 ? 1.6 : 3.2, std::clamp(3.5 / density, 0.12, 0.45), count <= 60};
+  }
+
+  /// Bent to the centre, and a little to its right, so that both directions of a pair can be told apart.
+  static Point bend_of(const Point& from, const Point& to) {
+    const double length = std::max(1.0, std::hypot(to.x - from.x, to.y - from.y));
+    const double apart = length / (2 * kRadius);
+    const double pull = 0.62 - 0.5 * apart;
+    const double side = (10 + 8 * apart) / length;
+    return {(from.x + to.x) / 2 * pull - (to.y - from.y) * side,
+            (from.y + to.y) / 2 * pull + (to.x - from.x) * side};
+  }
+
+  [[nodiscard]] std::string arrow(const Arrow& a, const Style& style) const {
     const auto level = static_cast<std::size_t>(topology_.level_of(a.from, a.to));
     const double reach = kRadius - circle_.dot() - 1;
     const Point from = circle_.at(a.from, reach);
     const Point to = circle_.at(a.to, reach);
-    // Bent to the centre, and a little to its right, so that both directions of a pair can be told apart.
-    const double apart = std::hypot(to.x - from.x, to.y - from.y) / (2 * kRadius);
-    const double pull = 0.62 - 0.5 * apart;
-    const double side = 10 + 8 * apart;
-    const double length = std::max(1.0, std::hypot(to.x - from.x, to.y - from.y));
-    const Point bend = {(from.x + to.x) / 2 * pull - (to.y - from.y) / length * side,
-                        (from.y + to.y) / 2 * pull + (to.x - from.x) / length * side};
-    const double share =
-        most_bytes_ > 0 ? static_cast<double>(a.traffic.bytes) / static_cast<double>(most_bytes_) : 0;
-    const double width = (strong ? 1.2 : 0.6) + 3.2 * std::sqrt(share) * (count > 300 && !strong ? 0.5 : 1);
-    const double opacity =
-        strong ? 0.95 : std::clamp(14.0 / std::sqrt(static_cast<double>(count)) / 4, 0.12, 0.45);
+    const Point bend = bend_of(from, to);
+    const double share = static_cast<double>(a.traffic.bytes) / static_cast<double>(most_bytes_);
     std::string svg = format(
         "<path d='M%.1f %.1fQ%.1f %.1f %.1f %.1f' stroke='%s' stroke-width='%.2f' stroke-opacity='%.2f'",
-        from.x, from.y, bend.x, bend.y, to.x, to.y, colour_of(level), width, opacity);
-    if (strong || count <= 60) svg += format(" marker-end='url(#head%zu)'", level);
+        from.x, from.y, bend.x, bend.y, to.x, to.y, colour_of(level),
+        style.least + style.range * std::sqrt(share), style.opacity);
+    if (style.head) svg += format(" marker-end='url(#head%zu)'", level);
     return svg + format("><title>%d to %d: %zu messages, %s</title></path>\n", a.from, a.to,
                         a.traffic.messages, bytes_words(a.traffic.bytes).c_str());
   }
@@ -296,6 +327,7 @@ class Picture {
   const Cost& cost_;
   Circle circle_;
   std::vector<PhaseTraffic> traffic_;
+  std::vector<std::string> legend_;         // for each level, empty when it has no messages
   std::vector<std::vector<Arrow>> arrows_;  // for each phase
   std::vector<std::size_t> shown_;          // phases with messages
   std::size_t columns_ = 1;
