@@ -99,6 +99,15 @@ void print_choices(const tapa::Tuning& tuning) {
   }
 }
 
+void print_left_out(const tapa::Tuning& tuning, const std::vector<std::size_t>& sizes) {
+  for (const std::size_t bytes : sizes) {
+    if (std::none_of(tuning.measurements.begin(), tuning.measurements.end(),
+                     [bytes](const tapa::Measurement& m) { return m.bytes == bytes; })) {
+      std::printf("# no time was left for %zu bytes\n", bytes);
+    }
+  }
+}
+
 void run(const Options& options, int rank) {
   const char* override_text = std::getenv("TAPA_TOPOLOGY");
   const tapa::Topology topology = tapa::detect(MPI_COMM_WORLD, override_text == nullptr ? "" : override_text);
@@ -118,6 +127,7 @@ void run(const Options& options, int rank) {
   if (talk) {
     print_machine(tuning);
     print_choices(tuning);
+    print_left_out(tuning, options.request.sizes);
   }
   if (rank == 0) {
     tapa::write_tuning(options.output, tuning);

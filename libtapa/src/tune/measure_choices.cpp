@@ -1,5 +1,6 @@
 // Times of whole all-to-alls, by forced plans on communicators of their own.
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <stdexcept>
 
@@ -13,7 +14,15 @@ namespace {
 
 constexpr std::size_t least_rounds = 3;
 constexpr std::size_t most_rounds = 200;
-constexpr double hopeless = 2;  // a candidate this much over the best after two calls is not timed further
+
+// After so many calls, candidates whose best time is over `factor` times the best of all are not timed
+// further. Best times, as a disturbance must not decide; and the three fastest always stay.
+struct Cut {
+  std::size_t calls;
+  double factor;
+};
+constexpr std::array<Cut, 3> cuts{{{1, 4}, {2, 2.5}, {4, 1.5}}};
+constexpr std::size_t always_kept = 3;
 
 double slowest(MPI_Comm comm, double seconds) {
   MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm);
@@ -58,6 +67,7 @@ struct Trial {
   Runner* runner = nullptr;
   std::vector<double> seconds;
 
+  [[nodiscard]] double best() const { return *std::min_element(seconds.begin(), seconds.end()); }
   [[nodiscard]] double median() const {
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
@@ -86,7 +96,6 @@ class Choices {
     std::vector<char> send(bytes * static_cast<std::size_t>(topology_.ranks) + 1, 1);
     std::vector<char> recv(send.size());
     std::vector<Trial> trials;
-    double best = 0;
     // Half of the time to find the plausible ones. Times are agreed, so all ranks break off alike.
     for (const Choice& choice : in_order(bytes)) {
       if (trials.size() >= 2 && time_is_over(end - seconds / 2)) {
@@ -94,16 +103,15 @@ class Choices {
       }
       Runner& runner = runner_of(choice);
       runner.call(send, recv, bytes);  // makes the plan
-      const double time = runner.call(send, recv, bytes);
-      best = trials.empty() ? time : std::min(best, time);
-      trials.push_back({&runner, {time}});
+      trials.push_back({&runner, {runner.call(send, recv, bytes)}});
     }
-    std::erase_if(trials, [&](const Trial& trial) { return trial.seconds[0] > hopeless * best; });
+    cut(trials);
     for (std::size_t round = 1; round < least_rounds || (round < most_rounds && !time_is_over(end));
          ++round) {
       for (Trial& trial : trials) {
         trial.seconds.push_back(trial.runner->call(send, recv, bytes));
       }
+      cut(trials);
     }
     std::vector<Measurement> result;
     for (const Trial& trial : trials) {
@@ -113,6 +121,17 @@ class Choices {
   }
 
  private:
+  static void cut(std::vector<Trial>& trials) {
+    std::stable_sort(trials.begin(), trials.end(),
+                     [](const Trial& a, const Trial& b) { return a.best() < b.best(); });
+    for (const Cut& c : cuts) {
+      while (trials.size() > always_kept && trials.back().seconds.size() == c.calls &&
+             trials.back().best() > c.factor * trials.front().best()) {
+        trials.pop_back();
+      }
+    }
+  }
+
   [[nodiscard]] bool time_is_over(double end) const { return slowest(comm_, MPI_Wtime() - end) > 0; }
 
   Runner& runner_of(const Choice& choice) {
@@ -143,9 +162,12 @@ std::vector<Measurement> measure_choices(MPI_Comm comm, const Topology& topology
   Choices choices(comm, topology, machine);
   const double start = MPI_Wtime();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    progress(std::to_string(sizes[i]) + " bytes per pair");
     // What is left is shared equally, so that quick small sizes leave more for the large ones.
     const double left = slowest(comm, seconds - (MPI_Wtime() - start));
+    if (i > 0 && left <= 0) {
+      break;
+    }
+    progress(std::to_string(sizes[i]) + " bytes per pair");
     const auto measured = choices.at(sizes[i], std::max(0.0, left) / static_cast<double>(sizes.size() - i));
     all.insert(all.end(), measured.begin(), measured.end());
   }
