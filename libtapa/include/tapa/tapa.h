@@ -2,12 +2,12 @@
  * libtapa: a topology-aware all-to-all for MPI programs.
  *
  * The calls have the arguments and the meaning of their MPI namesakes; a program changes by prefix only.
- * Every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the communicator's
- * error handler, as MPI does; TAPA_Last_error() then tells, in words, which argument was wrong, its value, and what
- * would have been right. Buffers belong to the caller throughout.
+ * Every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the
+ * communicator's error handler, as MPI does; TAPA_Last_error() then tells, in words, which argument was
+ * wrong, its value, and what would have been right. Buffers belong to the caller throughout.
  *
- * The first call on a communicator makes its state (a private duplicate, the topology of its ranks, options as rank 0
- * has them). The state hangs on the communicator as an attribute and is freed with it.
+ * The first call on a communicator makes its state (a private duplicate, the topology of its ranks, options
+ * as rank 0 has them). The state hangs on the communicator as an attribute and is freed with it.
  */
 #ifndef TAPA_TAPA_H
 #define TAPA_TAPA_H
@@ -29,18 +29,19 @@ extern "C" {
 
 /** @defgroup blocking Blocking all-to-all
  * As MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw: MPI_IN_PLACE, MPI_BOTTOM, any datatype, zero counts and
- * intercommunicators (handed to MPI) are all legal. The _c forms take MPI_Count counts and MPI_Aint displacements.
+ * intercommunicators (handed to MPI) are all legal. The _c forms take MPI_Count counts and MPI_Aint
+ * displacements.
  * @{ */
 /** As MPI_Alltoall. */
-TAPA_API int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
-                           MPI_Datatype recvtype, MPI_Comm comm);
+TAPA_API int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                           int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 /** As MPI_Alltoall with MPI_Count counts. */
 TAPA_API int TAPA_Alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 /** As MPI_Alltoallv. */
-TAPA_API int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
-                            void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
-                            MPI_Comm comm);
+TAPA_API int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                            MPI_Datatype sendtype, void* recvbuf, const int recvcounts[], const int rdispls[],
+                            MPI_Datatype recvtype, MPI_Comm comm);
 /** As MPI_Alltoallv with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                               MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
@@ -56,23 +57,25 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
 /** @} */
 
 /** @defgroup nonblocking Nonblocking all-to-all
- * The request is an MPI request: complete it with MPI_Wait, MPI_Test or their kin. Count, displacement and type arrays
- * must stay valid until then, as in MPI.
+ * The request is an MPI request: complete it with MPI_Wait, MPI_Test or their kin. Count, displacement and
+ * type arrays must stay valid until then, as in MPI.
  * @{ */
 /** As MPI_Ialltoall. */
-TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
-                            MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
 /** As MPI_Ialltoall with MPI_Count counts. */
 TAPA_API int TAPA_Ialltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                              MPI_Request* request);
 /** As MPI_Ialltoallv. */
-TAPA_API int TAPA_Ialltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
-                             void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
-                             MPI_Comm comm, MPI_Request* request);
+TAPA_API int TAPA_Ialltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                             MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
+                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
 /** As MPI_Ialltoallv with MPI_Count counts and MPI_Aint displacements. */
 TAPA_API int TAPA_Ialltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
                                MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
-                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
+                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                               MPI_Request* request);
 /** As MPI_Ialltoallw. */
 TAPA_API int TAPA_Ialltoallw(const void* sendbuf, const int sendcounts[], const int sdispls[],
                              const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
@@ -87,64 +90,67 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 
 /** @defgroup persistent Persistent all-to-all
  * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective. `info` may be MPI_INFO_NULL.
- * Start with MPI_Start (or TAPA_Start), complete with MPI_Wait or MPI_Test, free with TAPA_Request_free. A request
- * freed with MPI_Request_free is safe too; its memory is then reclaimed with the communicator.
+ * Start with MPI_Start (or TAPA_Start), complete with MPI_Wait or MPI_Test, free with TAPA_Request_free. A
+ * request freed with MPI_Request_free is safe too; its memory is then reclaimed with the communicator.
  * @{ */
 /** As MPI_Alltoall_init. */
 TAPA_API int TAPA_Alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                                 int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
                                 MPI_Request* request);
 /** As MPI_Alltoall_init with MPI_Count counts. */
-TAPA_API int TAPA_Alltoall_init_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                                  MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                                  MPI_Request* request);
+TAPA_API int TAPA_Alltoall_init_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                  void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                  MPI_Info info, MPI_Request* request);
 /** As MPI_Alltoallv_init. */
 TAPA_API int TAPA_Alltoallv_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
-                                 MPI_Datatype sendtype, void* recvbuf, const int recvcounts[], const int rdispls[],
-                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+                                 MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
+                                 const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                 MPI_Request* request);
 /** As MPI_Alltoallv_init with MPI_Count counts and MPI_Aint displacements. */
-TAPA_API int TAPA_Alltoallv_init_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-                                   MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
-                                   const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                                   MPI_Request* request);
+TAPA_API int TAPA_Alltoallv_init_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                   const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                   const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
 /** As MPI_Alltoallw_init. */
 TAPA_API int TAPA_Alltoallw_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
                                  const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
-                                 const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
-                                 MPI_Request* request);
+                                 const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                 MPI_Info info, MPI_Request* request);
 /** As MPI_Alltoallw_init with MPI_Count counts and MPI_Aint displacements. */
-TAPA_API int TAPA_Alltoallw_init_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-                                   const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
-                                   const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
-                                   MPI_Info info, MPI_Request* request);
+TAPA_API int TAPA_Alltoallw_init_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                   const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void* recvbuf,
+                                   const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                   const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                   MPI_Request* request);
 /** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start. */
 TAPA_API int TAPA_Start(MPI_Request* request);
 /** TAPA_Start for `count` requests. */
 TAPA_API int TAPA_Startall(int count, MPI_Request requests[]);
-/** Frees a persistent request that is not active and everything prepared for it; sets it to MPI_REQUEST_NULL. */
+/** Frees a persistent request that is not active and everything prepared for it; sets it to MPI_REQUEST_NULL.
+ */
 TAPA_API int TAPA_Request_free(MPI_Request* request);
 /** @} */
 
 /** @defgroup selective Selective all-to-all
- * Blocks are made of rows of `rowbytes` bytes. On levels at or above a boundary only the active rows of a block travel;
- * below it all rows do. The receiver scatters rows to their places; inactive rows of the receive buffer keep what they
- * hold.
+ * Blocks are made of rows of `rowbytes` bytes. On levels at or above a boundary only the active rows of a
+ * block travel; below it all rows do. The receiver scatters rows to their places; inactive rows of the
+ * receive buffer keep what they hold.
  * @{ */
 
 /** Which rows of which blocks are active, agreed between the ranks of one communicator. */
 typedef struct TAPA_Selection_s* TAPA_Selection;
 #define TAPA_SELECTION_NULL ((TAPA_Selection)0) /**< no selection */
 
-/** Agrees on a selection. Collective: each rank passes the active rows of the blocks that it sends, and learns those of
- * the blocks that it receives.
+/** Agrees on a selection. Collective: each rank passes the active rows of the blocks that it sends, and
+ * learns those of the blocks that it receives.
  * @param sendrows   rows of the block for each rank, `size` entries, each >= 0
  * @param recvrows   rows of the block from each rank; must equal the sender's sendrows
  * @param nactive    active rows of each block, `size` entries; with `one_list`, one entry
- * @param active     row indices, ascending and distinct within a block, the blocks' lists one after the other; with
- *                   `one_list` one list that holds for all blocks (indices below every sendrows[i] that is not 0)
+ * @param active     row indices, ascending and distinct within a block, the blocks' lists one after the
+ * other; with `one_list` one list that holds for all blocks (indices below every sendrows[i] that is not 0)
  * @param one_list   nonzero when `nactive` and `active` describe one list for all blocks
- * @param boundary   name of the level from which on only active rows travel ("node", "rack", ...: messages that leave
- *                   a group of that level), or NULL: the level that crosses NICs; "" means everywhere
+ * @param boundary   name of the level from which on only active rows travel ("node", "rack", ...: messages
+ * that leave a group of that level), or NULL: the level that crosses NICs; "" means everywhere
  * @param selection  the result; free with TAPA_Selection_free
  * @param comm       intracommunicator */
 TAPA_API int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int nactive[],
@@ -152,11 +158,13 @@ TAPA_API int TAPA_Selection_create(const int sendrows[], const int recvrows[], c
                                    TAPA_Selection* selection);
 /** Frees a selection that no unfinished operation uses, and sets it to TAPA_SELECTION_NULL. Local. */
 TAPA_API int TAPA_Selection_free(TAPA_Selection* selection);
-/** Bytes this rank would send and receive to and from other ranks with rows of `rowbytes`. Local; pointers may be null. */
+/** Bytes this rank would send and receive to and from other ranks with rows of `rowbytes`. Local; pointers
+ * may be null. */
 TAPA_API int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, size_t* sent, size_t* received);
 
-/** Exchanges rows as `selection` says. Row i of the block for rank d is at sendbuf + (sdispls[d] + i) * rowbytes; rdispls
- * likewise. sendbuf and recvbuf must not overlap. Collective over the selection's communicator. */
+/** Exchanges rows as `selection` says. Row i of the block for rank d is at sendbuf + (sdispls[d] + i) *
+ * rowbytes; rdispls likewise. sendbuf and recvbuf must not overlap. Collective over the selection's
+ * communicator. */
 TAPA_API int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                    const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection);
 /** Nonblocking form: complete the request with MPI_Wait or MPI_Test. */
@@ -173,16 +181,18 @@ TAPA_API int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdis
  * @{ */
 /** Makes the state of `comm` now instead of in the first all-to-all. Collective; a no-op when it exists. */
 TAPA_API int TAPA_Comm_setup(MPI_Comm comm);
-/** Sets an option for this communicator ("plan", "check", ...; see tapa-info --options). Collective: all ranks must pass
- * the same key and value. An unknown key or a wrong value is MPI_ERR_ARG. */
+/** Sets an option for this communicator ("plan", "check", ...; see tapa-info --options). Collective: all
+ * ranks must pass the same key and value. An unknown key or a wrong value is MPI_ERR_ARG. */
 TAPA_API int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value);
 /** Reads an option into `value` (at most `size` bytes with the final zero); `length` gets its full length. */
 TAPA_API int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* length);
 /** The plan that TAPA_Alltoall uses for blocks of `bytes`, as text for TAPA_PLAN. Collective on first use. */
 TAPA_API int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length);
-/** Level names of the communicator's topology, fast to slow, and the level at which this rank reaches `peer`. */
+/** Level names of the communicator's topology, fast to slow, and the level at which this rank reaches `peer`.
+ */
 TAPA_API int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size);
-/** What was wrong in this thread's last failed call; "" when none failed. Valid until the thread's next TAPA call. */
+/** What was wrong in this thread's last failed call; "" when none failed. Valid until the thread's next TAPA
+ * call. */
 TAPA_API const char* TAPA_Last_error(void);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);

@@ -15,7 +15,9 @@ int main(int argc, char** argv) {
   int patch = -1;
   TAPA_Get_version(&major, &minor, &patch);
   int wrong = major != TAPA_VERSION_MAJOR || minor != TAPA_VERSION_MINOR || patch != TAPA_VERSION_PATCH;
-  if (wrong) printf("header %d.%d.%d, library %d.%d.%d\n", TAPA_VERSION_MAJOR, TAPA_VERSION_MINOR, TAPA_VERSION_PATCH, major, minor, patch);
+  if (wrong)
+    printf("header %d.%d.%d, library %d.%d.%d\n", TAPA_VERSION_MAJOR, TAPA_VERSION_MINOR, TAPA_VERSION_PATCH,
+           major, minor, patch);
 
   int* sent = malloc((size_t)ranks * sizeof *sent);
   int* received = malloc((size_t)ranks * sizeof *received);

@@ -9,7 +9,8 @@ bool exchange_is_right() {
   const auto comm = tapa::Communicator::duplicate(MPI_COMM_WORLD);
   std::vector<int> sent(static_cast<std::size_t>(comm.size()));
   std::vector<int> received(sent.size(), -1);
-  for (int peer = 0; peer < comm.size(); ++peer) sent[static_cast<std::size_t>(peer)] = 1000 * comm.rank() + peer;
+  for (int peer = 0; peer < comm.size(); ++peer)
+    sent[static_cast<std::size_t>(peer)] = 1000 * comm.rank() + peer;
   comm.alltoall(sent, received);
   for (int peer = 0; peer < comm.size(); ++peer) {
     if (received[static_cast<std::size_t>(peer)] != 1000 * peer + comm.rank()) return false;
