@@ -29,10 +29,16 @@ namespace {
 constexpr char kGood = '+';
 constexpr char kBad = '-';
 
+/// Ranks with the same number can open each other's shared memory: same boot of the same kernel, same host
+/// name, same process numbers.
 std::uint64_t host_number() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  return std::hash<std::string>{}(name);
+  char processes[64] = {};
+  if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0) processes[0] = '\0';
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return std::hash<std::string>{}(std::string(name) + "/" + processes + "/" + boot);
 }
 
 /// This rank's description of its place; made once, as it does not change. Empty when detection failed.
