@@ -249,7 +249,8 @@ void complete(Operation& operation) {
 }
 
 Wait Operation::wait_mode() const {
-  if (!options_) return Wait::yield;
+  // Setup is long and rare: leave the core to those who still have to arrive.
+  if (!options_) return Wait::sleep;
   const Wait wait = options_->settings().wait;
   if (wait != Wait::automatic) return wait;
   return state_->oversubscribed() ? Wait::yield : Wait::spin;
