@@ -58,7 +58,12 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
 
 /** @defgroup nonblocking Nonblocking all-to-all
  * The request is an MPI request: complete it with MPI_Wait, MPI_Test or their kin. Count, displacement and
- * type arrays must stay valid until then, as in MPI.
+ * type arrays must stay valid until then, as in MPI. The operation follows a plan as blocking ones do, so the
+ * library must run now and then: with Open MPI it does so inside every MPI call that waits or tests, with
+ * other MPIs in a thread of its own, for which MPI must provide MPI_THREAD_MULTIPLE. Where neither is
+ * possible the call is MPI's own. TAPA_PROGRESS chooses. A failed operation gives MPI_Wait an error: with
+ * Open MPI its code, raised on MPI_COMM_WORLD as for all generalized requests; with a thread
+ * MPI_ERR_TRUNCATE. Its message is printed.
  * @{ */
 /** As MPI_Ialltoall. */
 TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -89,9 +94,13 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 /** @} */
 
 /** @defgroup persistent Persistent all-to-all
- * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective. `info` may be MPI_INFO_NULL.
- * Start with MPI_Start (or TAPA_Start), complete with MPI_Wait or MPI_Test, free with TAPA_Request_free. A
- * request freed with MPI_Request_free is safe too; its memory is then reclaimed with the communicator.
+ * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective; intracommunicators only. `info`
+ * is not read and may be MPI_INFO_NULL. Start with MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in
+ * any order; complete with MPI_Wait, MPI_Test or their kin; free with TAPA_Request_free or MPI_Request_free.
+ * MPI_ERR_UNSUPPORTED_OPERATION where nothing makes nonblocking operations progress (see there). MPI gives no
+ * way to return the error of a failed run from MPI_Wait: it ends the program when the communicator's error
+ * handler was MPI_ERRORS_ARE_FATAL as the request was made; else its message is printed and TAPA_Start
+ * refuses the request from then on.
  * @{ */
 /** As MPI_Alltoall_init. */
 TAPA_API int TAPA_Alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -122,12 +131,13 @@ TAPA_API int TAPA_Alltoallw_init_c(const void* sendbuf, const MPI_Count sendcoun
                                    const MPI_Count recvcounts[], const MPI_Aint rdispls[],
                                    const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                                    MPI_Request* request);
-/** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start. */
+/** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start.
+ * MPI_ERR_REQUEST when it is active, or none of this library's. */
 TAPA_API int TAPA_Start(MPI_Request* request);
 /** TAPA_Start for `count` requests. */
 TAPA_API int TAPA_Startall(int count, MPI_Request requests[]);
 /** Frees a persistent request that is not active and everything prepared for it; sets it to MPI_REQUEST_NULL.
- */
+ * MPI_ERR_REQUEST when it is active, or none of this library's. */
 TAPA_API int TAPA_Request_free(MPI_Request* request);
 /** @} */
 
@@ -142,7 +152,8 @@ typedef struct TAPA_Selection_s* TAPA_Selection;
 #define TAPA_SELECTION_NULL ((TAPA_Selection)0) /**< no selection */
 
 /** Agrees on a selection. Collective: each rank passes the active rows of the blocks that it sends, and
- * learns those of the blocks that it receives.
+ * learns those of the blocks that it receives. Wrong arguments of one rank, and ranks that disagree about the
+ * rows of a block or about the boundary, are an error on all ranks that names the ranks and both values.
  * @param sendrows   rows of the block for each rank, `size` entries, each >= 0
  * @param recvrows   rows of the block from each rank; must equal the sender's sendrows
  * @param nactive    active rows of each block, `size` entries; with `one_list`, one entry
@@ -156,7 +167,7 @@ typedef struct TAPA_Selection_s* TAPA_Selection;
 TAPA_API int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int nactive[],
                                    const int active[], int one_list, const char* boundary, MPI_Comm comm,
                                    TAPA_Selection* selection);
-/** Frees a selection that no unfinished operation uses, and sets it to TAPA_SELECTION_NULL. Local. */
+/** Frees a selection and sets it to TAPA_SELECTION_NULL. Operations that use it go on undisturbed. Local. */
 TAPA_API int TAPA_Selection_free(TAPA_Selection* selection);
 /** Bytes this rank would send and receive to and from other ranks with rows of `rowbytes`. Local; pointers
  * may be null. */
@@ -167,7 +178,8 @@ TAPA_API int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, siz
  * communicator. */
 TAPA_API int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                    const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection);
-/** Nonblocking form: complete the request with MPI_Wait or MPI_Test. */
+/** Nonblocking form, see the group of nonblocking calls. MPI_ERR_UNSUPPORTED_OPERATION where nothing makes it
+ * progress. */
 TAPA_API int TAPA_Ialltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                     const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
                                     MPI_Request* request);

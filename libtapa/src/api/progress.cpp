@@ -70,8 +70,9 @@ struct Progress::Completion {
 
 struct Progress::Job {
   std::unique_ptr<Task> task;
-  Completion* completion;
+  Completion* completion;  // null where the request is a receive
   MPI_Request request;
+  int tag;  // of that receive
 };
 
 struct Progress::Persistent {
@@ -226,25 +227,25 @@ void Progress::shut_down() {
   if (hooked_) open_mpi("opal_progress_unregister")(&Progress::hook);
   hooked_ = false;
   driver_ = Driver::none;
-  // Requests that the program did not free are unusable now. Their records stay: MPI may still free the
-  // datatypes.
+  // Requests that the program did not free are unusable now. Their records stay, as MPI may still free the
+  // datatypes; what runs stays too, as MPI may still write into its memory.
   for (auto& p : persistent_) {
-    if (p != nullptr) p->task.reset();
+    if (p != nullptr && !p->active) p->task.reset();
   }
-  jobs_.clear();
   if (self_ != MPI_COMM_NULL) MPI_Comm_free(&self_);
+  if (ends_ != MPI_COMM_NULL) MPI_Comm_free(&ends_);
   if (type_keyval_ != MPI_KEYVAL_INVALID) MPI_Type_free_keyval(&type_keyval_);
 }
 
 int Progress::submit(std::unique_ptr<Task> task, MPI_Request* request) {
   if (driver_ == Driver::none) return MPI_ERR_UNSUPPORTED_OPERATION;
   const Inside inside(*this);
-  auto completion = std::make_unique<Completion>();
   jobs_.reserve(jobs_.size() + 1);  // so that nothing can fail once the request exists
-  const int code = MPI_Grequest_start(Completion::query, Completion::release, Completion::cancel,
-                                      completion.get(), request);
+  Job job{std::move(task), nullptr, MPI_REQUEST_NULL, 0};
+  const int code = driver_ == Driver::hook ? open_generalized(job) : open_receive(job);
   if (code != MPI_SUCCESS) return code;
-  jobs_.push_back({std::move(task), completion.release(), *request});
+  *request = job.request;
+  jobs_.push_back(std::move(job));
   jobs_.back().task->start();
   advance_all();
   if (jobs_.empty()) {
@@ -261,6 +262,38 @@ int Progress::advance_all() {
   return events;
 }
 
+int Progress::open_generalized(Job& job) {
+  auto completion = std::make_unique<Completion>();
+  const int code = MPI_Grequest_start(Completion::query, Completion::release, Completion::cancel,
+                                      completion.get(), &job.request);
+  if (code == MPI_SUCCESS) job.completion = completion.release();
+  return code;
+}
+
+// Generalized requests that another thread completes fail in MPI_Waitall of MPICH 4.0. An empty message from
+// this rank to itself does the same; a failure makes it one byte too long.
+int Progress::open_receive(Job& job) {
+  constexpr int kTags = 32768;  // any MPI has that many
+  if (const int code = make_self(); code != MPI_SUCCESS) return code;
+  job.tag = next_tag_;
+  next_tag_ = (next_tag_ + 1) % kTags;
+  return MPI_Irecv(&sink_, 0, MPI_BYTE, 0, job.tag, ends_, &job.request);
+}
+
+void Progress::close(Job& job) {
+  const int code = job.task->result();
+  if (job.completion != nullptr) {
+    job.completion->code = code;
+    if (code != MPI_SUCCESS) job.completion->message = job.task->message();
+  }
+  job.task.reset();  // first, so that what the program does after its wait finds everything released
+  if (job.completion != nullptr) {
+    MPI_Grequest_complete(job.request);
+  } else {
+    MPI_Send(&byte_, code == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, job.tag, ends_);
+  }
+}
+
 int Progress::advance_jobs() {
   int ended = 0;
   for (std::size_t i = 0; i < jobs_.size();) {
@@ -269,10 +302,7 @@ int Progress::advance_jobs() {
       ++i;
       continue;
     }
-    job.completion->code = job.task->result();
-    if (job.completion->code != MPI_SUCCESS) job.completion->message = job.task->message();
-    job.task.reset();  // first, so that what the program does after its wait finds everything released
-    MPI_Grequest_complete(job.request);
+    close(job);
     if (&job != &jobs_.back()) job = std::move(jobs_.back());
     jobs_.pop_back();
     ++ended;
@@ -280,12 +310,13 @@ int Progress::advance_jobs() {
   return ended;
 }
 
-// A duplicate of MPI_COMM_SELF with tags of its own; its making involves no other rank.
+// Duplicates of MPI_COMM_SELF with tags of their own; their making involves no other rank.
 int Progress::make_self() {
-  if (self_ != MPI_COMM_NULL) return MPI_SUCCESS;
+  if (ends_ != MPI_COMM_NULL) return MPI_SUCCESS;
   int code = MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_freed, &type_keyval_, nullptr);
   if (code == MPI_SUCCESS) code = MPI_Comm_dup(MPI_COMM_SELF, &self_);
   if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(self_, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = MPI_Comm_dup(self_, &ends_);
   return code;
 }
 

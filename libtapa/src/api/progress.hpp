@@ -65,7 +65,8 @@ class Progress {
   /// The driver in use: TAPA_PROGRESS when it names one that is possible here, else the first possible one.
   [[nodiscard]] Driver driver() const { return driver_; }
 
-  /// Starts a task. `request` completes when the task has ended, with its result as the request's error.
+  /// Starts a task. `request` completes when the task has ended, with its result as the request's error; with
+  /// the driver `thread` every error is MPI_ERR_TRUNCATE.
   /// MPI_ERR_UNSUPPORTED_OPERATION when the driver is `none`.
   [[nodiscard]] int submit(std::unique_ptr<Task> task, MPI_Request* request);
 
@@ -126,6 +127,9 @@ class Progress {
   void run_thread();
   void shut_down();
 
+  int open_generalized(Job& job);
+  int open_receive(Job& job);
+  void close(Job& job);
   int advance_all();
   int advance_jobs();
   int find_starts();
@@ -144,6 +148,8 @@ class Progress {
   std::size_t active_ = 0;             // persistent ones that run
   std::atomic<std::size_t> freed_{0};  // persistent ones whose request MPI has freed
   MPI_Comm self_ = MPI_COMM_NULL;      // this rank alone; carries the starts
+  MPI_Comm ends_ = MPI_COMM_NULL;      // likewise; carries the ends of nonblocking operations
+  int next_tag_ = 0;
   int type_keyval_ = MPI_KEYVAL_INVALID;
   char byte_ = 0;  // what starts send
   char sink_ = 0;  // and receive

@@ -12,7 +12,8 @@ namespace tapa {
 
 namespace {
 
-/// A nonblocking operation.
+/// A nonblocking operation. Its failure is logged, as the thread that runs into it may not be the one that
+/// waits.
 class OperationTask : public Task {
  public:
   OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep)
