@@ -198,5 +198,25 @@ TEST(TuningFile, AMeasurementDecidesTheChoice) {
   EXPECT_TRUE(ranked.front().measured);
 }
 
+TEST(TuningFile, EveryCandidateSurvivesTheFile) {
+  for (const std::vector<int>& shape :
+       std::vector<std::vector<int>>{{3}, {2, 2}, {4, 4}, {8, 2, 3}, {6, 2, 2, 2}}) {
+    for (const Choice& choice : candidates(make_uniform_topology(shape), true)) {
+      EXPECT_EQ(parse_choice(to_string(choice)), choice) << to_string(choice);
+    }
+  }
+}
+
+TEST(TuningFile, AChoiceThatWasPassedOverAtALargerSizeIsNotExtrapolatedToIt) {
+  const Topology topology = make_uniform_topology({2, 2});
+  const Choice linear = parse_choice("linear");
+  const Choice pairwise = parse_choice("pairwise");
+  const std::vector<Measurement> measurements{{pairwise, 16, 1e-6}, {linear, 16, 2e-6}, {linear, 65536, 1}};
+  const Rates rates = rates_from(topology);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 16, false).front().choice, pairwise);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 4096, false).front().choice, linear);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 65536, false).front().choice, linear);
+}
+
 }  // namespace
 }  // namespace tapa

@@ -13,6 +13,9 @@ namespace {
 Choice make(Algorithm algorithm) {
   Choice c;
   c.algorithm = algorithm;
+  // As parse_choice has it, so that a choice equals the one that its text gives.
+  if (algorithm == Algorithm::pairwise) c.flat.algorithm = FlatAlgorithm::pairwise;
+  if (algorithm == Algorithm::bruck) c.flat.algorithm = FlatAlgorithm::bruck;
   return c;
 }
 
@@ -55,9 +58,10 @@ void add_split_candidates(const Topology& topology, std::size_t level, std::vect
   }
 }
 
-/// Log-linear between measured sizes; beyond them in proportion to the bytes upwards, flat downwards.
+/// Log-linear between measured sizes; beyond all of them (not `inside`) in proportion to the bytes upwards,
+/// flat downwards.
 std::optional<double> interpolate(const std::vector<Measurement>& measurements, const Choice& choice,
-                                  std::size_t bytes) {
+                                  std::size_t bytes, bool inside) {
   const Measurement* below = nullptr;
   const Measurement* above = nullptr;
   for (const Measurement& m : measurements) {
@@ -66,6 +70,7 @@ std::optional<double> interpolate(const std::vector<Measurement>& measurements, 
     if (m.bytes >= bytes && (above == nullptr || m.bytes < above->bytes)) above = &m;
   }
   if (below == nullptr && above == nullptr) return std::nullopt;
+  if (inside && (below == nullptr || above == nullptr)) return std::nullopt;
   if (below == nullptr) return above->seconds;
   if (above == nullptr) {
     return below->seconds * static_cast<double>(bytes) /
@@ -75,6 +80,15 @@ std::optional<double> interpolate(const std::vector<Measurement>& measurements, 
   const auto log_of = [](std::size_t n) { return std::log(static_cast<double>(n) + 1); };
   const double t = (log_of(bytes) - log_of(below->bytes)) / (log_of(above->bytes) - log_of(below->bytes));
   return std::exp((1 - t) * std::log(below->seconds) + t * std::log(above->seconds));
+}
+
+/// Whether plans were timed at sizes on both sides. Then a choice without a time on both sides was passed
+/// over there.
+bool covered(const std::vector<Measurement>& measurements, std::size_t bytes) {
+  const auto smaller = [&](const Measurement& m) { return m.bytes <= bytes; };
+  const auto larger = [&](const Measurement& m) { return m.bytes >= bytes; };
+  return std::any_of(measurements.begin(), measurements.end(), smaller) &&
+         std::any_of(measurements.begin(), measurements.end(), larger);
 }
 
 /// Median of measured over predicted: brings predictions of unmeasured candidates onto the measured scale.
@@ -131,8 +145,9 @@ std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& ra
                                        bool with_mpi) {
   std::vector<Candidate> list;
   std::vector<double> predicted;
+  const bool inside = covered(measurements, bytes);
   for (const Choice& choice : candidates(topology, with_mpi)) {
-    const std::optional<double> measured = interpolate(measurements, choice, bytes);
+    const std::optional<double> measured = interpolate(measurements, choice, bytes, inside);
     // MPI's time cannot be predicted: it is a candidate only when it was measured.
     if (choice.algorithm == Algorithm::mpi && !measured) continue;
     predicted.push_back(choice.algorithm == Algorithm::mpi ? 0 : predict(topology, rates, choice, bytes));
@@ -142,8 +157,10 @@ std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& ra
   for (Candidate& c : list) {
     if (!c.measured) c.seconds *= scale;
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  std::stable_sort(list.begin(), list.end(), [inside](const Candidate& a, const Candidate& b) {
+    if (inside && a.measured != b.measured) return a.measured;
+    return a.seconds < b.seconds;
+  });
   return list;
 }
 

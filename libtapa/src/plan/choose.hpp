@@ -30,7 +30,9 @@ struct Candidate {
 [[nodiscard]] std::vector<Choice> candidates(const Topology& topology, bool with_mpi);
 
 /// All candidates, cheapest first. A candidate with measurements is priced by them (log-linear between
-/// sizes), others by predict(). Deterministic: ties go to the earlier one of candidates().
+/// sizes), others by predict(). Between sizes at which anything was measured, candidates that were not timed
+/// on both sides come last: they were passed over for better ones. Deterministic: ties go to the earlier one
+/// of candidates().
 [[nodiscard]] std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
                                                      const std::vector<Measurement>& measurements,
                                                      std::size_t bytes, bool with_mpi);
