@@ -1,5 +1,9 @@
 #include "api/mpi_call.hpp"
 
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
 #include <limits>
 #include <string>
 
@@ -106,6 +110,39 @@ int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request,
     small.recv = narrow_side(a.recv, ranks, storage.numbers.data() + 2 * n);
   }
   return call_small(small, comm, request);
+#endif
+}
+
+#if MPI_VERSION >= 4
+#define TAPA_PERSISTENT(name) PMPI_##name
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define TAPA_PERSISTENT(name) PMPIX_##name
+#endif
+
+int call_mpi_init(const Arguments& a, MPI_Request* request) {
+#ifdef TAPA_PERSISTENT
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  if (a.large) throw Error(MPI_ERR_COUNT, "large counts cannot be handed to MPI's persistent calls");
+  switch (a.form) {
+    case Form::uniform:
+      return TAPA_PERSISTENT(Alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
+                                            static_cast<int>(r.count), r.type, a.comm, MPI_INFO_NULL,
+                                            request);
+    case Form::v:
+      return TAPA_PERSISTENT(Alltoallv_init)(s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs,
+                                             r.type, a.comm, MPI_INFO_NULL, request);
+    default:
+      return TAPA_PERSISTENT(Alltoallw_init)(s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs,
+                                             r.types, a.comm, MPI_INFO_NULL, request);
+  }
+#else
+  static_cast<void>(a);
+  static_cast<void>(request);
+  throw Error(
+      MPI_ERR_UNSUPPORTED_OPERATION,
+      "this MPI has no persistent all-to-all to leave the call to, expected MPI_THREAD_MULTIPLE or MPI 4");
 #endif
 }
 

@@ -21,4 +21,8 @@ struct MpiCallStorage {
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* request,
              MpiCallStorage& storage);
 
+/// Makes MPI's own persistent all-to-all of the same form. Where this MPI has none, or none with large
+/// counts, that is an Error. Returns MPI's code.
+int call_mpi_init(const Arguments& arguments, MPI_Request* request);
+
 }  // namespace tapa

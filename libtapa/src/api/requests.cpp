@@ -109,7 +109,7 @@ void say_once_that_mpi_does_it() {
     log_info(
         "nothing would make nonblocking operations progress (TAPA_PROGRESS=none, or no MPI_THREAD_MULTIPLE "
         "with an "
-        "MPI other than Open MPI): nonblocking calls are left to MPI");
+        "MPI other than Open MPI): nonblocking and persistent calls are left to MPI");
     return true;
   }();
   static_cast<void>(said);
@@ -181,9 +181,13 @@ int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
     require_comm(arguments.comm);
     require_request(request);
-    if (is_intercomm(arguments.comm)) {
-      throw Error(MPI_ERR_COMM,
-                  "comm is an intercommunicator, expected an intracommunicator for persistent calls");
+    const bool none = Progress::instance().driver() == Driver::none;
+    if (none) say_once_that_mpi_does_it();
+    if (none || is_intercomm(arguments.comm)) {
+      check_arguments(arguments, peers_of(arguments.comm));
+      const int code = call_mpi_init(arguments, request);
+      if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+      return MPI_SUCCESS;
     }
     prepare_operation(begin(arguments, Mode::persistent), nullptr, arguments.comm, request);
     return MPI_SUCCESS;

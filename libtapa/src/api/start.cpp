@@ -1,4 +1,5 @@
 // The entry points of persistent requests: starting and freeing them.
+#include <algorithm>
 #include <string>
 
 #include "api/error.hpp"
@@ -30,6 +31,12 @@ void require_inactive(MPI_Request request, const std::string& name, bool to_star
                   : name + " is not a request of TAPA_Alltoall_init or its kin");
 }
 
+/// Whether persistent requests are MPI's own, because nothing would make ours progress.
+bool left_to_mpi(const MPI_Request requests[], int count) {
+  return Progress::instance().driver() == Driver::none &&
+         std::none_of(requests, requests + count, [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+}
+
 }  // namespace
 
 extern "C" {
@@ -37,6 +44,7 @@ extern "C" {
 int TAPA_Start(MPI_Request* request) {
   return guarded(MPI_COMM_NULL, "TAPA_Start", [&] {
     require_request(request);
+    if (left_to_mpi(request, 1)) return MPI_Start(request);
     require_inactive(*request, "request", true);
     check_mpi(Progress::instance().start(1, request), "MPI_Start");
     return MPI_SUCCESS;
@@ -48,6 +56,7 @@ int TAPA_Startall(int count, MPI_Request requests[]) {
     if (count < 0) throw Error(MPI_ERR_COUNT, "count is " + std::to_string(count) + ", expected 0 or more");
     if (count == 0) return MPI_SUCCESS;
     if (requests == nullptr) throw Error(MPI_ERR_ARG, "requests is null, expected an array of requests");
+    if (left_to_mpi(requests, count)) return MPI_Startall(count, requests);
     for (int i = 0; i < count; ++i)
       require_inactive(requests[i], "requests[" + std::to_string(i) + "]", true);
     check_mpi(Progress::instance().start(count, requests), "MPI_Startall");
@@ -58,6 +67,7 @@ int TAPA_Startall(int count, MPI_Request requests[]) {
 int TAPA_Request_free(MPI_Request* request) {
   return guarded(MPI_COMM_NULL, "TAPA_Request_free", [&] {
     require_request(request);
+    if (left_to_mpi(request, 1)) return MPI_Request_free(request);
     require_inactive(*request, "request", false);
     check_mpi(Progress::instance().free(request), "MPI_Request_free");
     return MPI_SUCCESS;
