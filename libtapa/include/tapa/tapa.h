@@ -203,7 +203,7 @@ TAPA_API int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, i
 /** Level names of the communicator's topology, fast to slow, and the level at which this rank reaches `peer`.
  */
 TAPA_API int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size);
-/** What was wrong in this thread's last failed call; "" when none failed. Valid until the thread's next TAPA
+/** What was wrong in this thread's last call; "" when it succeeded. Valid until the thread's next TAPA
  * call. */
 TAPA_API const char* TAPA_Last_error(void);
 /** Version of the library that is running, which may differ from the header's. */

@@ -95,7 +95,7 @@ constexpr Row rows[] = {
     {{"enable", "TAPA_ENABLE", "0|1", "1", "0 hands every call to MPI"},
      [](Settings& s, std::string_view v) { s.enable = parse_bool(v); }},
     {{"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
-      "replaces the detected topology"},
+      "replaces detection: in the environment it describes the whole job, set on a communicator its ranks"},
      [](Settings& s, std::string_view v) { s.topology = v; }},
     {{"machines", "TAPA_MACHINES", "folder", "", "where described machines are looked up by name"},
      [](Settings& s, std::string_view v) { s.machines = v; }},
