@@ -51,7 +51,7 @@ class Ring final : public tapa::Task {
   void start() noexcept override {
     ++log_->starts;
     round_ = 0;
-    post();
+    if (rounds_ > 0) post();
   }
   bool advance() noexcept override {
     while (round_ < rounds_) {
@@ -397,6 +397,9 @@ TEST_F(ProgressTest, ActivePersistentRequestMayBeFreed) {
 }
 
 TEST_F(ProgressTest, MemoryDoesNotGrow) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer holds freed memory back";
+#endif
   Log log;
   const auto calls = [&](int count) {
     for (int i = 0; i < count; ++i) {
