@@ -9,8 +9,8 @@ for program in "$tree"/bin/*; do
   count=$((count + 1))
   if ! output=$(cd / && env -u LD_LIBRARY_PATH timeout 60 "$program" --help 2>&1); then
     echo "$program --help failed:"; echo "$output"; failed=1
-  elif ! grep -qi -- usage <<<"$output"; then
-    echo "$program --help prints no usage:"; echo "$output"; failed=1
+  elif ! grep -qiE -- 'usage|\[--' <<<"$output"; then
+    echo "$program --help prints neither usage nor options:"; echo "$output"; failed=1
   fi
 done
 echo "$count programs"
