@@ -94,11 +94,12 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 /** @} */
 
 /** @defgroup persistent Persistent all-to-all
- * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective; intracommunicators only. `info`
+ * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective. `info`
  * is not read and may be MPI_INFO_NULL. Start with MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in
  * any order; complete with MPI_Wait, MPI_Test or their kin; free with TAPA_Request_free or MPI_Request_free.
- * MPI_ERR_UNSUPPORTED_OPERATION where nothing makes nonblocking operations progress (see there). MPI gives no
- * way to return the error of a failed run from MPI_Wait: it ends the program when the communicator's error
+ * On intercommunicators, and where nothing makes nonblocking operations progress (see there), the request is
+ * MPI's own: start and free it with MPI's calls; MPI_ERR_UNSUPPORTED_OPERATION where MPI has none. MPI gives
+ * no way to return the error of a failed run from MPI_Wait: it ends the program when the communicator's error
  * handler was MPI_ERRORS_ARE_FATAL as the request was made; else its message is printed and TAPA_Start
  * refuses the request from then on.
  * @{ */
