@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -32,26 +33,22 @@ std::vector<std::unique_ptr<ShmNode>> make_nodes(int count) {
     tokens.push_back(segment->token());
     segments.push_back(std::move(*segment));
   }
+  std::vector<int> members(static_cast<std::size_t>(count));
+  std::iota(members.begin(), members.end(), 0);
   std::vector<std::unique_ptr<ShmNode>> nodes;
   for (int r = 0; r < count; ++r) {
-    std::vector<int> peers;
-    std::vector<std::string> theirs;
-    for (int other = 0; other < count; ++other) {
-      if (other == r) continue;
-      peers.push_back(other);
-      theirs.push_back(tokens[static_cast<std::size_t>(other)]);
-    }
     nodes.push_back(
-        ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count, peers, theirs, why));
+        ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count, members, tokens, why));
     EXPECT_TRUE(nodes.back()) << why;
   }
+  for (auto& node : nodes) node->agreed();
   return nodes;
 }
 
 TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
   auto nodes = make_nodes(2);
-  const std::vector<std::size_t> sizes = {0, 1, 15, 16, 4096, ShmRing::kCapacity, ShmRing::kCapacity * 5 + 3,
-                                          7};
+  const std::vector<std::size_t> sizes = {
+      0, 1, 15, 16, 4096, ShmSegment::kMaxCapacity, ShmSegment::kMaxCapacity * 5 + 3, 7};
   std::vector<std::vector<std::byte>> sent, received;
   ShmNode::Completions sender, receiver;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -160,8 +157,7 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   ASSERT_TRUE(a && b) << why;
   const std::vector<std::string> tokens = {a->token(), b->token()};
   const auto exchange = [&](int rank, ShmSegment segment) {
-    auto node = ShmNode::connect(std::move(segment), rank, 2, {1 - rank},
-                                 {tokens[static_cast<std::size_t>(1 - rank)]}, why);
+    auto node = ShmNode::connect(std::move(segment), rank, 2, {0, 1}, tokens, why);
     if (!node) return false;
     ShmNode::Completions done;
     const auto mine = pattern(rank, 1'000'000);
@@ -193,7 +189,36 @@ TEST(ShmSegment, TokensOfNobodyAreRefused) {
   EXPECT_EQ(ShmSegment::open_token("12"), -1);
   EXPECT_EQ(ShmSegment::open_token("x:1"), -1);
   EXPECT_EQ(ShmSegment::open_token("1:-1"), -1);
-  EXPECT_EQ(ShmSegment::open_token("999999999:3"), -1);
+  EXPECT_EQ(ShmSegment::open_token("12:3"), -1);
+  EXPECT_EQ(ShmSegment::open_token("999999999:3:1"), -1);
+  // The right process and file, but another number: a rank of another host with the same pid.
+  std::string why;
+  const auto segment = ShmSegment::create(1, why);
+  ASSERT_TRUE(segment) << why;
+  EXPECT_EQ(ShmSegment::open_token(segment->token() + "0"), -1);
+  const int fd = ShmSegment::open_token(segment->token());
+  EXPECT_GE(fd, 0);
+  close(fd);
+}
+
+TEST(ShmNode, AUserThatGivesUpLeavesTheOthersAlone) {
+  auto nodes = make_nodes(2);
+  ShmNode::Completions sender, gone, receiver;
+  const auto first = pattern(1, 100000), second = pattern(2, 50);
+  std::vector<std::byte> lost(first.size()), got(second.size());
+  nodes[1]->recv(0, 1, lost, 0, &gone);
+  nodes[0]->send(1, 1, first, 0, &sender);  // more than the ring holds
+  nodes[1]->progress();
+  nodes[1]->forget(&gone);
+  nodes[0]->send(1, 2, second, 1, &sender);
+  nodes[1]->recv(0, 2, got, 7, &receiver);
+  for (int pass = 0; pass < 20; ++pass) {
+    nodes[0]->progress();
+    nodes[1]->progress();
+  }
+  EXPECT_TRUE(gone.empty());
+  EXPECT_EQ(receiver, std::vector<int>{7});
+  EXPECT_EQ(got, second);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@ namespace tapa {
 
 namespace {
 
-constexpr int kSpins =
-    200;  // polls before a yielding or sleeping rank gives its core away: some microseconds
+constexpr int kSpins = 20;       // polls before a rank goes to sleep
+constexpr int kPatience = 1000;  // pauses in one blocking poll
 // Asleep, a rank does not drive MPI; it wakes this often to do so, since other nodes may wait for bytes that
 // MPI still holds for it.
 constexpr long kSleepMicroseconds = 1000;
@@ -24,6 +24,10 @@ void relax() {
 
 NodeTransport::NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, WaitPolicy policy)
     : comm_(comm), mpi_(comm), node_(node), shm_limit_(shm_limit), policy_(policy) {}
+
+NodeTransport::~NodeTransport() {
+  if (node_ != nullptr && in_memory_ > 0) node_->forget(&done_);
+}
 
 void NodeTransport::reserve(int slots) {
   mpi_.reserve(slots);
@@ -53,10 +57,8 @@ void NodeTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> 
 bool NodeTransport::poll_once(std::vector<int>& completed) {
   const std::size_t before = completed.size();
   if (in_memory_ > 0) {
-    node_->progress();
-    in_memory_ -= done_.size();
-    completed.insert(completed.end(), done_.begin(), done_.end());
-    done_.clear();
+    node_->progress(done_, completed);
+    in_memory_ -= completed.size() - before;
   }
   const std::size_t from_memory = completed.size();
   if (in_mpi_ > 0) {
@@ -75,7 +77,7 @@ void NodeTransport::pause(int idle) {
     relax();
   } else if (policy_ == WaitPolicy::yield || in_mpi_ > 0) {
     sched_yield();
-  } else if (idle < kSpins / 10) {
+  } else if (idle < kSpins) {
     relax();
   } else {
     node_->sleep(kSleepMicroseconds);
@@ -84,14 +86,9 @@ void NodeTransport::pause(int idle) {
   }
 }
 
+// With `block`, gives up after a while all the same, so that the caller can look at its watchdog.
 void NodeTransport::poll(std::vector<int>& completed, bool block) {
-  if (in_memory_ == 0 && (!block || policy_ == WaitPolicy::spin)) {
-    const std::size_t before = completed.size();
-    mpi_.poll(completed, block);
-    in_mpi_ -= completed.size() - before;
-    return;
-  }
-  for (int idle = 0; !poll_once(completed) && block; ++idle) pause(idle);
+  for (int idle = 0; !poll_once(completed) && block && idle < kPatience; ++idle) pause(idle);
 }
 
 }  // namespace tapa

@@ -24,6 +24,10 @@ class NodeTransport final : public Transport {
   /// decide alike.
   NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, WaitPolicy policy);
 
+  ~NodeTransport() override;
+  NodeTransport(const NodeTransport&) = delete;
+  NodeTransport& operator=(const NodeTransport&) = delete;
+
   void reserve(int slots) override;
   void post_send(int slot, int peer, int tag, std::span<const std::byte> data) override;
   void post_recv(int slot, int peer, int tag, std::span<std::byte> data) override;

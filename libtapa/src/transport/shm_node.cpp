@@ -10,52 +10,70 @@
 
 namespace tapa {
 
+namespace {
+
+/// Smaller rings where many ranks share a node: their number grows with the square.
+std::size_t capacity_for(std::size_t members) {
+  constexpr std::size_t most = ShmSegment::kMaxCapacity;
+  return members <= 16 ? most : members <= 32 ? most / 2 : most / 4;
+}
+
+}  // namespace
+
 std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int ranks,
-                                          const std::vector<int>& peers,
+                                          const std::vector<int>& members,
                                           const std::vector<std::string>& tokens, std::string& why) {
   std::unique_ptr<ShmNode> node(new ShmNode);
   node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
-  node->own_doorbell_map_ = Mapping(node->segment_->fd(), 0, ShmSegment::kHeader);
-  if (!node->own_doorbell_map_.ok()) {
+  node->capacity_ = capacity_for(members.size());
+  node->own_map_ = Mapping(node->segment_->fd(), 0, ShmSegment::slot_offset(members.size(), node->capacity_));
+  if (!node->own_map_.ok()) {
     why = "cannot map the own segment";
     return nullptr;
   }
-  node->own_doorbell_ = static_cast<Doorbell*>(node->own_doorbell_map_.address());
+  node->own_doorbell_ = static_cast<Doorbell*>(node->own_map_.address());
   node->link_of_.assign(static_cast<std::size_t>(ranks), -1);
-  node->links_.resize(peers.size());
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    if (!node->open_link(node->links_[i], rank, peers[i], tokens[i], *node->segment_)) {
-      why = "cannot open the segment of rank " + std::to_string(peers[i]) + " (" + tokens[i] + ")";
+  node->links_.reserve(members.size());
+  const auto own = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == rank) continue;
+    Link& link = node->links_.emplace_back();
+    link.peer = members[i];
+    if (!node->open_link(link, tokens[i], own, i)) {
+      why = "cannot open the segment of rank " + std::to_string(members[i]) + " (" + tokens[i] + ")";
       return nullptr;
     }
-    node->link_of_[static_cast<std::size_t>(peers[i])] = static_cast<int>(i);
+    node->link_of_[static_cast<std::size_t>(members[i])] = static_cast<int>(node->links_.size()) - 1;
   }
   return node;
 }
 
-bool ShmNode::open_link(Link& link, int rank, int peer, const std::string& token, const ShmSegment& own) {
+/// Slot i of a segment is the ring that the i-th member writes.
+bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index) {
   const int fd = ShmSegment::open_token(token);
   if (fd < 0) return false;
-  link.peer = peer;
   link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
-  link.out_map = Mapping(fd, ShmSegment::ring_offset(rank), ShmSegment::kRingBytes);
-  link.in_map = Mapping(own.fd(), ShmSegment::ring_offset(peer), ShmSegment::kRingBytes);
+  link.out_map =
+      Mapping(fd, ShmSegment::slot_offset(own_index, capacity_), ShmSegment::slot_bytes(capacity_));
   close(fd);
-  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.in_map.ok()) return false;
+  if (!link.doorbell_map.ok() || !link.out_map.ok()) return false;
   link.doorbell = static_cast<Doorbell*>(link.doorbell_map.address());
-  link.out = static_cast<ShmRing*>(link.out_map.address());
-  link.in = static_cast<ShmRing*>(link.in_map.address());
+  link.out = ShmRing(link.out_map.address(), capacity_);
+  auto* own = static_cast<std::byte*>(own_map_.address());
+  link.in = ShmRing(own + ShmSegment::slot_offset(peer_index, capacity_), capacity_);
   return true;
 }
 
 void ShmNode::send(int peer, int tag, std::span<const std::byte> data, int slot, Completions* done) {
   Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
-  link.queue.push_back({{tag, data.size()}, data, 0, slot, done});
+  const std::lock_guard lock(mutex_);
+  link.queue.push_back({{tag, data.size()}, data, 0, slot, done, {}});
   push(link);
 }
 
 void ShmNode::recv(int peer, int tag, std::span<std::byte> data, int slot, Completions* done) {
   Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
+  const std::lock_guard lock(mutex_);
   const Posted posted{tag, data, slot, done};
   const auto early = std::find_if(link.unexpected.begin(), link.unexpected.end(),
                                   [&](const auto& u) { return u->tag == tag && !u->claimed; });
@@ -80,31 +98,31 @@ bool ShmNode::push(Link& link) {
   while (link.queue_head < link.queue.size()) {
     Outgoing& o = link.queue[link.queue_head];
     if (o.sent == 0) {
-      if (link.out->writable() < sizeof(Header)) break;
-      link.out->write(std::as_bytes(std::span(&o.header, 1)));
+      if (link.out.writable() < sizeof(Header)) break;
+      link.out.write(std::as_bytes(std::span(&o.header, 1)));
       o.sent = sizeof(Header);
       moved = true;
     }
-    const std::size_t n = link.out->write(o.data.subspan(o.sent - sizeof(Header)));
+    const std::size_t n = link.out.write(o.data.subspan(o.sent - sizeof(Header)));
     o.sent += n;
     moved = moved || n > 0;
     if (o.sent < sizeof(Header) + o.data.size()) break;
-    o.done->push_back(o.slot);
+    if (o.done != nullptr) o.done->push_back(o.slot);
     ++link.queue_head;
   }
   if (link.queue_head == link.queue.size()) {
     link.queue.clear();
     link.queue_head = 0;
   } else {
-    link.out->wait_for_room();
+    link.out.wait_for_room();
   }
   if (moved) link.doorbell->ring();
   return moved;
 }
 
 bool ShmNode::begin_message(Link& link) {
-  if (link.in->readable() < sizeof(Header)) return false;
-  link.in->read_some(std::as_writable_bytes(std::span(&link.header, 1)));
+  if (link.in.readable() < sizeof(Header)) return false;
+  link.in.read_some(std::as_writable_bytes(std::span(&link.header, 1)));
   link.got = 0;
   link.receiving = true;
   link.stray = nullptr;
@@ -148,22 +166,60 @@ bool ShmNode::pull(Link& link) {
   while (link.receiving || begin_message(link)) {
     const std::span<std::byte> to =
         link.stray != nullptr ? std::span<std::byte>(link.stray->data) : link.current.data;
-    const std::size_t n = link.in->read_some(to.subspan(link.got));
+    const std::size_t n = link.in.read_some(to.subspan(link.got));
     link.got += n;
     moved = true;
     if (link.stray != nullptr) link.stray->got = link.got;
     if (link.got < to.size()) break;
     end_message(link);
   }
-  if (moved && link.in->take_request()) link.doorbell->ring();
+  if (moved && link.in.take_request()) link.doorbell->ring();
   return moved;
 }
 
 bool ShmNode::progress() {
+  const std::lock_guard lock(mutex_);
+  return progress_locked();
+}
+
+void ShmNode::progress(Completions& done, Completions& to) {
+  const std::lock_guard lock(mutex_);
+  progress_locked();
+  to.insert(to.end(), done.begin(), done.end());
+  done.clear();
+}
+
+/// The rest of the message that is just coming in goes to memory of our own.
+void ShmNode::orphan_current(Link& link) {
+  link.unexpected.push_back(std::make_unique<Unexpected>());
+  link.stray = link.unexpected.back().get();
+  link.stray->tag = link.header.tag;
+  link.stray->data.resize(link.header.bytes);
+  link.stray->got = link.got;
+}
+
+void ShmNode::forget(const Completions* done) {
+  const std::lock_guard lock(mutex_);
+  for (Link& link : links_) {
+    std::erase_if(link.posted, [&](const Posted& p) { return p.done == done; });
+    for (auto& u : link.unexpected) u->claimed = u->claimed && u->claim.done != done;
+    if (link.receiving && link.stray == nullptr && link.current.done == done) orphan_current(link);
+    // What the peer has seen the beginning of must come to its end.
+    for (std::size_t i = link.queue_head; i < link.queue.size(); ++i) {
+      Outgoing& o = link.queue[i];
+      if (o.done != done) continue;
+      o.kept.assign(o.data.begin(), o.data.end());
+      o.data = o.kept;
+      o.done = nullptr;
+    }
+  }
+}
+
+bool ShmNode::progress_locked() {
   bool moved = false;
   for (Link& link : links_) {
     if (link.queue_head < link.queue.size()) moved = push(link) || moved;
-    if (link.in->readable() > 0) moved = pull(link) || moved;
+    if (link.in.readable() > 0) moved = pull(link) || moved;
   }
   return moved;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +14,18 @@
 
 namespace tapa {
 
-/// This rank's end of all rings of its node. Shared by the transports of one communicator; not thread-safe.
+/// This rank's end of all rings of its node. Shared by the transports of one communicator; thread-safe.
 class ShmNode {
  public:
-  /// Opens the rings to and from `peers` (ranks of the communicator, without `rank` itself), whose tokens are
-  /// tokens[i]. Null when one cannot be opened; `why` names it. Then no rank may use shared memory: agree on
-  /// that.
+  /// Opens the rings between `rank` and the other `members`: the ranks of the communicator that share the
+  /// node, ascending, `rank` among them; tokens[i] is that of members[i]. Null when one cannot be opened;
+  /// `why` names it. Then no rank may use shared memory: agree on that, and call agreed() when all could.
   static std::unique_ptr<ShmNode> connect(ShmSegment segment, int rank, int ranks,
-                                          const std::vector<int>& peers,
+                                          const std::vector<int>& members,
                                           const std::vector<std::string>& tokens, std::string& why);
+
+  /// All members have connected: the file that they opened is no longer needed.
+  void agreed() { segment_->close_file(); }
 
   /// Where completed slots of one user of the node go.
   using Completions = std::vector<int>;
@@ -34,6 +38,13 @@ class ShmNode {
 
   /// Moves what can be moved; true when anything moved.
   bool progress();
+
+  /// progress(), then moves all slots of `done` to the end of `to`.
+  void progress(Completions& done, Completions& to);
+
+  /// Forgets all unfinished messages that would complete into `done`: for a user that gives up after an
+  /// error.
+  void forget(const Completions* done);
 
   /// Sleeps until a peer rings or for `microseconds`; returns at once when there is something to do.
   void sleep(long microseconds);
@@ -49,6 +60,7 @@ class ShmNode {
     std::size_t sent;  // of header and data together
     int slot;
     Completions* done;
+    std::vector<std::byte> kept;  // the data, when its owner has gone
   };
   struct Posted {
     std::int64_t tag;
@@ -66,10 +78,10 @@ class ShmNode {
   };
   struct Link {
     int peer = -1;
-    Mapping doorbell_map, out_map, in_map;
+    Mapping doorbell_map, out_map;
     Doorbell* doorbell = nullptr;  // the peer's
-    ShmRing* out = nullptr;
-    ShmRing* in = nullptr;
+    ShmRing out;
+    ShmRing in;
     std::vector<Outgoing> queue;  // not yet all written, in order
     std::size_t queue_head = 0;
     std::vector<Posted> posted;
@@ -82,7 +94,9 @@ class ShmNode {
   };
 
   ShmNode() = default;
-  bool open_link(Link& link, int rank, int peer, const std::string& token, const ShmSegment& own);
+  bool open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index);
+  bool progress_locked();
+  void orphan_current(Link& link);
   bool push(Link& link);
   bool pull(Link& link);
   bool begin_message(Link& link);
@@ -90,7 +104,9 @@ class ShmNode {
   void finish_stray(Link& link, Unexpected* stray);
 
   std::unique_ptr<ShmSegment> segment_;
-  Mapping own_doorbell_map_;
+  Mapping own_map_;
+  std::size_t capacity_ = 0;
+  std::mutex mutex_;  // of all below
   Doorbell* own_doorbell_ = nullptr;
   std::vector<int> link_of_;  // rank -> index in links_, or -1
   std::vector<Link> links_;

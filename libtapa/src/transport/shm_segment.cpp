@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,10 @@
 #include <utility>
 
 namespace tapa {
+
+namespace {
+constexpr off_t kNumberAt = 1024;  // in the first page, behind the doorbell
+}
 
 void Doorbell::ring() {
   // Pairs with the fence in the sleeper: either it sees our change, or we see that it sleeps.
@@ -48,32 +53,46 @@ Mapping::~Mapping() {
   if (address_ != nullptr) munmap(address_, bytes_);
 }
 
-std::size_t ShmSegment::ring_offset(int from) {
-  return kHeader + static_cast<std::size_t>(from) * kRingBytes;
+std::size_t ShmSegment::slot_bytes(std::size_t capacity) {
+  constexpr std::size_t page = 4096;
+  return (ShmRing::bytes_for(capacity) + page - 1) / page * page;
+}
+
+std::size_t ShmSegment::slot_offset(std::size_t index, std::size_t capacity) {
+  return kHeader + index * slot_bytes(capacity);
 }
 
 std::optional<ShmSegment> ShmSegment::create(int ranks, std::string& why) {
+  const auto failed = [&](const char* call) {
+    why = std::string(call) + ": " + std::strerror(errno);
+    return std::nullopt;
+  };
   const int fd = memfd_create("tapa", MFD_CLOEXEC);
-  if (fd < 0) {
-    why = std::string("memfd_create: ") + std::strerror(errno);
-    return std::nullopt;
-  }
-  ShmSegment segment(fd);
-  if (ftruncate(fd, static_cast<off_t>(ring_offset(ranks))) != 0) {
-    why = std::string("ftruncate: ") + std::strerror(errno);
-    return std::nullopt;
-  }
+  if (fd < 0) return failed("memfd_create");
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) number = 0;
+  ShmSegment segment(fd, number);
+  const std::size_t bytes = slot_offset(static_cast<std::size_t>(ranks), kMaxCapacity);
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return failed("ftruncate");
+  if (pwrite(fd, &number, sizeof number, kNumberAt) != static_cast<ssize_t>(sizeof number))
+    return failed("pwrite");
   return segment;
 }
 
-ShmSegment::ShmSegment(ShmSegment&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+ShmSegment::ShmSegment(ShmSegment&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), number_(other.number_) {}
 
 ShmSegment::~ShmSegment() {
+  close_file();
+}
+
+void ShmSegment::close_file() {
   if (fd_ >= 0) close(fd_);
+  fd_ = -1;
 }
 
 std::string ShmSegment::token() const {
-  return std::to_string(getpid()) + ":" + std::to_string(fd_);
+  return std::to_string(getpid()) + ":" + std::to_string(fd_) + ":" + std::to_string(number_);
 }
 
 int ShmSegment::open_token(const std::string& token) {
@@ -81,9 +100,18 @@ int ShmSegment::open_token(const std::string& token) {
   const long pid = std::strtol(token.c_str(), &end, 10);
   if (pid <= 0 || *end != ':') return -1;
   const long fd = std::strtol(end + 1, &end, 10);
-  if (fd < 0 || *end != '\0') return -1;
+  if (fd < 0 || *end != ':') return -1;
+  const std::uint64_t number = std::strtoull(end + 1, &end, 10);
+  if (*end != '\0') return -1;
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
-  return open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (opened < 0) return -1;
+  std::uint64_t found = 0;
+  const bool right =
+      pread(opened, &found, sizeof found, kNumberAt) == static_cast<ssize_t>(sizeof found) && found == number;
+  if (right) return opened;
+  close(opened);
+  return -1;
 }
 
 }  // namespace tapa

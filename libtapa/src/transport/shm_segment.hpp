@@ -43,27 +43,35 @@ class Mapping {
 /// The own segment. Pages are only used once touched, so its size costs nothing.
 class ShmSegment {
  public:
-  /// Room for rings from `ranks` ranks. Empty when the kernel refuses; `why` then says so.
+  /// Room for rings from `ranks` ranks of at most kMaxCapacity bytes. Empty when the kernel refuses; `why`
+  /// then says so.
   static std::optional<ShmSegment> create(int ranks, std::string& why);
 
   ShmSegment(ShmSegment&& other) noexcept;
   ShmSegment& operator=(ShmSegment&&) = delete;
   ~ShmSegment();
 
-  /// How peers on the same node find it: "pid:fd".
+  /// How peers on the same node find it: "pid:fd:number", where the number is random and stands in the
+  /// segment too, so that the same pid and fd on another host are not taken for it.
   [[nodiscard]] std::string token() const;
   [[nodiscard]] int fd() const { return fd_; }
+
+  /// Closes the file; mappings stay. Peers that have not opened it cannot any more.
+  void close_file();
 
   /// Opens a peer's segment by its token; -1 when that is not possible. The caller closes it.
   static int open_token(const std::string& token);
 
-  static constexpr std::size_t kHeader = 4096;  ///< the doorbell's page
-  static std::size_t ring_offset(int from);     ///< of the ring that rank `from` writes
-  static constexpr std::size_t kRingBytes = (sizeof(ShmRing) + 4095) / 4096 * 4096;
+  static constexpr std::size_t kHeader = 4096;  ///< the page of the doorbell and the number
+  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 15;
+  /// Bytes of a slot for one ring, whole pages, and where slot `index` begins.
+  static std::size_t slot_bytes(std::size_t capacity);
+  static std::size_t slot_offset(std::size_t index, std::size_t capacity);
 
  private:
-  explicit ShmSegment(int fd) : fd_(fd) {}
+  ShmSegment(int fd, std::uint64_t number) : fd_(fd), number_(number) {}
   int fd_ = -1;
+  std::uint64_t number_ = 0;
 };
 
 }  // namespace tapa

@@ -37,8 +37,8 @@ class Transport {
   /// Starts receiving exactly data.size() bytes. Throws TransportError.
   virtual void post_recv(int slot, int peer, int tag, std::span<std::byte> data) = 0;
 
-  /// Appends the slots that completed since the last call to `completed`. With `block`, waits until there is
-  /// one. Throws TransportError.
+  /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but
+  /// not for ever: it may return with none. Throws TransportError.
   virtual void poll(std::vector<int>& completed, bool block) = 0;
 };
 
