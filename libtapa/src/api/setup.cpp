@@ -237,16 +237,16 @@ void Setup::take_records() {
 }
 
 void Setup::connect_memory(const std::vector<std::string>& tokens) {
-  std::vector<int> peers;
+  std::vector<int> members;
   std::vector<std::string> theirs;
   for (int r = 0; r < size_; ++r) {
     const auto at = static_cast<std::size_t>(r);
-    if (r == rank_ || headers_[at].host != header_.host) continue;
-    peers.push_back(r);
+    if (headers_[at].host != header_.host) continue;
+    members.push_back(r);
     theirs.push_back(tokens[at]);
   }
   std::string why;
-  result_.node = ShmNode::connect(std::move(*segment_), rank_, size_, peers, theirs, why);
+  result_.node = ShmNode::connect(std::move(*segment_), rank_, size_, members, theirs, why);
   if (!result_.node) log_info("no shared memory: " + why);
   memory_works_ = result_.node ? 1 : 0;
   stage_ = Stage::memory;
@@ -256,7 +256,11 @@ void Setup::connect_memory(const std::vector<std::string>& tokens) {
 
 void Setup::judge_memory() {
   stage_ = Stage::done;
-  if (memory_works_ == 0) result_.node.reset();
+  if (memory_works_ == 0) {
+    result_.node.reset();
+  } else {
+    result_.node->agreed();
+  }
 }
 
 Agreement Setup::take() {

@@ -25,9 +25,6 @@ std::string why_not_split(const Topology& topology, const Choice& choice) {
     const int level = topology.find_level(name);
     if (level < 0) return "split level " + name + " is unknown, expected one of " + known_levels(topology);
     if (level <= previous) return "split level " + name + " is not slower than the one before it";
-    if (level + 1 == static_cast<int>(topology.levels.size())) {
-      return "split level " + name + " is the slowest level, there is nothing across it";
-    }
     previous = level;
   }
   return {};

@@ -138,7 +138,8 @@ void Routes::name_stages(const Topology& topology, std::size_t depth, int base, 
   const Parts p = parts(depth, base);
   const int level = split_levels_[depth];
   name_flat(choice_.slow, p.slow, splits_[depth].most_groups,
-            prefix + "slow " + topology.levels[static_cast<std::size_t>(level)].name, level + 1);
+            prefix + "slow " + topology.levels[static_cast<std::size_t>(level)].name,
+            std::min(level + 1, static_cast<int>(topology.levels.size()) - 1));
   name_stages(topology, depth + 1, p.in, prefix);
   if (p.out != p.in) name_stages(topology, depth + 1, p.out, prefix + "out ");
 }

@@ -6,8 +6,8 @@ namespace tapa {
 
 namespace {
 
-constexpr int kSpins = 20;       // polls before a rank goes to sleep
-constexpr int kPatience = 1000;  // pauses in one blocking poll
+constexpr int kSpins = 20;     // polls before a rank goes to sleep
+constexpr int kPatience = 50;  // pauses in one blocking poll
 // Asleep, a rank does not drive MPI; it wakes this often to do so, since other nodes may wait for bytes that
 // MPI still holds for it.
 constexpr long kSleepMicroseconds = 1000;

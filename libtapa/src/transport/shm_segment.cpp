@@ -82,6 +82,12 @@ std::optional<ShmSegment> ShmSegment::create(int ranks, std::string& why) {
 ShmSegment::ShmSegment(ShmSegment&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), number_(other.number_) {}
 
+ShmSegment& ShmSegment::operator=(ShmSegment&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(number_, other.number_);
+  return *this;
+}
+
 ShmSegment::~ShmSegment() {
   close_file();
 }

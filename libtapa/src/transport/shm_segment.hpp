@@ -48,7 +48,7 @@ class ShmSegment {
   static std::optional<ShmSegment> create(int ranks, std::string& why);
 
   ShmSegment(ShmSegment&& other) noexcept;
-  ShmSegment& operator=(ShmSegment&&) = delete;
+  ShmSegment& operator=(ShmSegment&& other) noexcept;
   ~ShmSegment();
 
   /// How peers on the same node find it: "pid:fd:number", where the number is random and stands in the
