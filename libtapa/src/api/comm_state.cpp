@@ -233,7 +233,15 @@ std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
   }
   return std::make_unique<Executor>(
       entry.plan, std::make_unique<NodeTransport>(agreement_.comm, agreement_.node.get(),
-                                                  options()->settings().shm_limit, wait_policy()));
+                                                  options()->settings().shm_limit, piece(), wait_policy()));
+}
+
+std::size_t CommState::piece() const {
+  // Below the usual eager limit of MPI over TCP, 64 KiB: a rendezvous would stand in line behind other data.
+  constexpr std::size_t over_tcp_piece = 32768;
+  const std::size_t wanted = options()->settings().piece;
+  if (wanted > 0) return wanted;
+  return over_tcp(*topology()) ? over_tcp_piece : MpiTransport::kIntMax;
 }
 
 WaitPolicy CommState::wait_policy() const {

@@ -75,6 +75,9 @@ class CommState {
   /// Whether this rank's host has more ranks than processors.
   [[nodiscard]] bool oversubscribed() const { return oversubscribed_; }
 
+  /// Longest message between nodes that travels whole.
+  [[nodiscard]] std::size_t piece() const;
+
   /// How executors wait.
   [[nodiscard]] WaitPolicy wait_policy() const;
 

@@ -156,6 +156,10 @@ constexpr Row rows[] = {
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory"},
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
+    {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
+      "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
+      "elsewhere"},
+     [](Settings& s, std::string_view v) { s.piece = parse_bytes(v); }},
     {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
       "how a blocked rank waits; auto: spin, or sleep when a node has more ranks than cores"},
      [](Settings& s, std::string_view v) {

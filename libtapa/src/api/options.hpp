@@ -28,6 +28,7 @@ struct Settings {
   std::optional<Choice> plan;
   std::optional<double> nic_rate;  ///< bytes per second
   std::string nics;
+  std::size_t piece = 0;  ///< bytes, 0 = by the network
   std::size_t shm_limit = 0;
   Check check = Check::args;
   double timeout = 0;  ///< seconds, 0 = no watchdog

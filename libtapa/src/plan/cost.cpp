@@ -15,12 +15,6 @@ constexpr LevelRates kMemory = {0.5e-6, 6e9, 0.3e-6};
 constexpr LevelRates kFabric = {2e-6, 12.5e9, 0.5e-6};
 constexpr LevelRates kTcp = {30e-6, 1.25e8, 8e-6};
 
-bool over_tcp(const Topology& topology) {
-  return std::any_of(topology.nics.begin(), topology.nics.end(), [](const Nic& nic) {
-    return nic.provider.find("tcp") != std::string::npos || nic.provider.find("sockets") != std::string::npos;
-  });
-}
-
 /// Replays a plan against clocks: one for each rank's CPU and one for each NIC and direction.
 class Clock {
  public:
@@ -180,6 +174,12 @@ class Clock {
 };
 
 }  // namespace
+
+bool over_tcp(const Topology& topology) {
+  return std::any_of(topology.nics.begin(), topology.nics.end(), [](const Nic& nic) {
+    return nic.provider.find("tcp") != std::string::npos || nic.provider.find("sockets") != std::string::npos;
+  });
+}
 
 Rates rates_from(const Topology& topology) {
   Rates rates;

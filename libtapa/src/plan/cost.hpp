@@ -30,6 +30,9 @@ struct Rates {
   double step = 0.2e-6;            ///< CPU seconds of our own bookkeeping per step
 };
 
+/// Whether messages between nodes go through kernel TCP, as far as the NICs' providers tell.
+[[nodiscard]] bool over_tcp(const Topology& topology);
+
 /// Figures from the topology where it has them, defaults elsewhere.
 [[nodiscard]] Rates rates_from(const Topology& topology);
 

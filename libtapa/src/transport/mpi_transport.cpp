@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 namespace tapa {
 
 namespace {
 
-// MPI-3 counts are int: longer messages travel as elements of a contiguous type of this many bytes, plus a
-// tail.
-constexpr std::size_t kIntMax = static_cast<std::size_t>(std::numeric_limits<int>::max());
+constexpr std::size_t kMostPieces = 64;  // in flight for one message, so that polling stays cheap
 
 void check(int code, const char* call, int peer) {
   if (code == MPI_SUCCESS) return;
@@ -22,68 +19,45 @@ void check(int code, const char* call, int peer) {
                        code);
 }
 
-/// A datatype that covers `bytes` bytes for messages over 2 GiB.
-class LargeType {
- public:
-  explicit LargeType(std::size_t bytes) {
-    constexpr std::size_t chunk = std::size_t{1} << 30;
-    const auto chunks = static_cast<int>(bytes / chunk);
-    const auto tail = static_cast<int>(bytes % chunk);
-    MPI_Datatype whole = MPI_DATATYPE_NULL;
-    MPI_Type_vector(chunks, static_cast<int>(chunk), static_cast<int>(chunk), MPI_BYTE, &whole);
-    int lengths[2] = {1, tail};
-    MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(bytes - static_cast<std::size_t>(tail))};
-    MPI_Datatype types[2] = {whole, MPI_BYTE};
-    MPI_Type_create_struct(2, lengths, offsets, types, &type_);
-    MPI_Type_commit(&type_);
-    MPI_Type_free(&whole);
-  }
-  ~LargeType() { MPI_Type_free(&type_); }
-  LargeType(const LargeType&) = delete;
-  LargeType& operator=(const LargeType&) = delete;
-  [[nodiscard]] MPI_Datatype get() const { return type_; }
-
- private:
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;
-};
-
 }  // namespace
 
 void MpiTransport::reserve(int slots) {
   const auto n = static_cast<std::size_t>(slots);
+  pieces_left_.assign(n, 0);
   active_.reserve(n);
   slot_of_.reserve(n);
-  indices_.resize(n);
-  statuses_.resize(n);
+  indices_.reserve(n);
+  statuses_.reserve(n);
 }
 
-void MpiTransport::track(int slot, MPI_Request request) {
-  active_.push_back(request);
-  slot_of_.push_back(slot);
+/// Both ends cut alike: the size of the pieces follows from the size of the message.
+template <typename Post>
+void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
+  const std::size_t piece = std::clamp((bytes + kMostPieces - 1) / kMostPieces, piece_, kIntMax);
+  std::size_t at = 0;
+  do {
+    const std::size_t n = std::min(piece, bytes - at);
+    MPI_Request request = MPI_REQUEST_NULL;
+    post(at, static_cast<int>(n), &request);
+    active_.push_back(request);
+    slot_of_.push_back(slot);
+    ++pieces_left_[static_cast<std::size_t>(slot)];
+    at += n;
+  } while (at < bytes);
+  indices_.resize(active_.size());
+  statuses_.resize(active_.size());
 }
 
 void MpiTransport::post_send(int slot, int peer, int tag, std::span<const std::byte> data) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (data.size() <= kIntMax) {
-    check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request),
-          "MPI_Isend", peer);
-  } else {
-    const LargeType type(data.size());
-    check(MPI_Isend(data.data(), 1, type.get(), peer, tag, comm_, &request), "MPI_Isend", peer);
-  }
-  track(slot, request);
+  cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
+    check(MPI_Isend(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Isend", peer);
+  });
 }
 
 void MpiTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> data) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (data.size() <= kIntMax) {
-    check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, comm_, &request),
-          "MPI_Irecv", peer);
-  } else {
-    const LargeType type(data.size());
-    check(MPI_Irecv(data.data(), 1, type.get(), peer, tag, comm_, &request), "MPI_Irecv", peer);
-  }
-  track(slot, request);
+  cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
+    check(MPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Irecv", peer);
+  });
 }
 
 void MpiTransport::poll(std::vector<int>& completed, bool block) {
@@ -98,7 +72,8 @@ void MpiTransport::poll(std::vector<int>& completed, bool block) {
   check(code, block ? "MPI_Waitsome" : "MPI_Testsome", -1);
   if (done <= 0) return;
   for (int i = 0; i < done; ++i) {
-    completed.push_back(slot_of_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])]);
+    const int slot = slot_of_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
+    if (--pieces_left_[static_cast<std::size_t>(slot)] == 0) completed.push_back(slot);
   }
   // Close the gaps from the back, so that an index still names the entry that it named.
   std::sort(indices_.begin(), indices_.begin() + done, std::greater<>());

@@ -9,10 +9,14 @@
 namespace tapa {
 
 /// Moves messages with MPI_Isend and MPI_Irecv. The communicator is borrowed and must outlive the transport;
-/// its error handler must be MPI_ERRORS_RETURN, so that failures come back as TransportError.
+/// its error handler must be MPI_ERRORS_RETURN, so that failures come back as TransportError. Messages over
+/// `piece` bytes travel in pieces (at most 64): over TCP, pieces below MPI's eager limit do not wait for a
+/// handshake that stands in line behind other data; and no MPI count exceeds int.
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(MPI_Comm comm) : comm_(comm) {}
+  static constexpr std::size_t kIntMax = std::size_t{1} << 30;  ///< largest piece
+
+  explicit MpiTransport(MPI_Comm comm, std::size_t piece = kIntMax) : comm_(comm), piece_(piece) {}
 
   void reserve(int slots) override;
   void post_send(int slot, int peer, int tag, std::span<const std::byte> data) override;
@@ -20,9 +24,12 @@ class MpiTransport final : public Transport {
   void poll(std::vector<int>& completed, bool block) override;
 
  private:
-  void track(int slot, MPI_Request request);
+  template <typename Post>
+  void cut(int slot, std::size_t bytes, const Post& post);
 
   MPI_Comm comm_;
+  std::size_t piece_;
+  std::vector<int> pieces_left_;     // of each slot
   std::vector<MPI_Request> active_;  // requests in flight, dense
   std::vector<int> slot_of_;         // slot of each entry of active_
   std::vector<int> indices_;         // output of MPI_Testsome

@@ -22,8 +22,9 @@ void relax() {
 
 }  // namespace
 
-NodeTransport::NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, WaitPolicy policy)
-    : comm_(comm), mpi_(comm), node_(node), shm_limit_(shm_limit), policy_(policy) {}
+NodeTransport::NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, std::size_t piece,
+                             WaitPolicy policy)
+    : comm_(comm), mpi_(comm, piece), node_(node), shm_limit_(shm_limit), policy_(policy) {}
 
 NodeTransport::~NodeTransport() {
   if (node_ != nullptr && in_memory_ > 0) node_->forget(&done_);

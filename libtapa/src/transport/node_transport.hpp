@@ -22,7 +22,8 @@ class NodeTransport final : public Transport {
   /// `node` may be null: then everything goes through MPI. It is borrowed, as `comm` is.
   /// Messages to peers of the node that are longer than `shm_limit` bytes go through MPI too; both ends
   /// decide alike.
-  NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, WaitPolicy policy);
+  /// `piece` is MpiTransport's.
+  NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, std::size_t piece, WaitPolicy policy);
 
   ~NodeTransport() override;
   NodeTransport(const NodeTransport&) = delete;
