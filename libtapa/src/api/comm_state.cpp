@@ -253,7 +253,7 @@ WaitPolicy CommState::wait_policy() const {
     case Wait::sleep:
       return WaitPolicy::sleep;
     default:
-      return oversubscribed_ ? WaitPolicy::sleep : WaitPolicy::spin;
+      return oversubscribed_ ? WaitPolicy::yield : WaitPolicy::spin;
   }
 }
 

@@ -161,7 +161,7 @@ constexpr Row rows[] = {
       "elsewhere"},
      [](Settings& s, std::string_view v) { s.piece = parse_bytes(v); }},
     {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
-      "how a blocked rank waits; auto: spin, or sleep when a node has more ranks than cores"},
+      "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
      [](Settings& s, std::string_view v) {
        s.wait = parse_word<Wait, 4>(v, {{{"auto", Wait::automatic},
                                          {"spin", Wait::spin},

@@ -54,11 +54,8 @@ const std::string& own_record() {
   return record;
 }
 
-/// This rank's shared memory. None where several threads may be in MPI: rings are for one thread at a time.
+/// This rank's shared memory.
 std::optional<ShmSegment> own_segment(int ranks) {
-  int level = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&level);
-  if (level == MPI_THREAD_MULTIPLE) return std::nullopt;
   std::string why;
   auto segment = ShmSegment::create(ranks, why);
   if (!segment) log_info("no shared memory: " + why);

@@ -28,6 +28,9 @@ void add_split_candidates(const Topology& topology, std::size_t level, std::vect
   Choice tapa = make(Algorithm::tapa);
   tapa.splits = {l.name};
   list.push_back(tapa);
+  Choice ordered = tapa;
+  ordered.slow.algorithm = FlatAlgorithm::pairwise;
+  list.push_back(ordered);
   Choice inverse = tapa;
   inverse.order = PhaseOrder::slow_first;
   list.push_back(inverse);

@@ -26,6 +26,7 @@ struct Rates {
   double copy = 8e9;               ///< bytes per second of a local copy (read + write counted once)
   double nic_bandwidth = 0;        ///< bytes per second of one NIC, 0 = no NIC bound known
   double nic_message = 0;          ///< seconds a NIC needs per message
+  double incast = 0;               ///< share by which bytes take longer when many ranks send to one at once
   double cores_per_rank = 1;       ///< below 1 when ranks share cores: CPU costs are divided by it
   double step = 0.2e-6;            ///< CPU seconds of our own bookkeeping per step
 };

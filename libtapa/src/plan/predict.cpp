@@ -17,6 +17,7 @@ struct Load {
   std::vector<double> node;        // messages sent by all ranks of a node together
   std::vector<double> node_bytes;  // bytes sent by all ranks of a node together
   double copied = 0;               // bytes that the busiest rank gathers and scatters
+  bool crowded = false;            // all send to all at once
   double rounds = 1;               // latencies in a row
 
   explicit Load(std::size_t levels) : busiest(levels), bytes(levels), node(levels), node_bytes(levels) {}
@@ -85,6 +86,7 @@ class Model {
     if (algorithm != FlatAlgorithm::bruck) {
       spread(load, below, upto, places - 1, (places - 1) * block, senders);
       if (algorithm == FlatAlgorithm::pairwise) load.rounds = places - 1;
+      load.crowded = algorithm == FlatAlgorithm::linear && flat.window == 0 && places > 2;
       if (flat.window > 0) load.rounds = std::ceil((places - 1) / flat.window);
       return price(load);
     }
@@ -164,7 +166,8 @@ class Model {
         }
       }
     }
-    const double cores = std::max(1.0, ranks_per_node_ * rates_.cores_per_rank);
+    if (load.crowded) nic *= 1 + rates_.incast;
+    const double cores = ranks_per_node_ * std::min(1.0, rates_.cores_per_rank);
     return load.rounds * latency + std::max({cpu, node_cpu / cores, nic});
   }
 
