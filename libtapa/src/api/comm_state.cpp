@@ -110,6 +110,7 @@ void CommState::make_topology() {
     topology = merge_records(agreement_.records);
   }
   rates_ = rates_from(topology);
+  if (over_tcp(topology) && striped(topology)) rates_.stripe_from = 65536 + 1;
   measurements_.clear();
   if (!agreement_.tuning.empty()) {
     const Tuning tuning = parse_tuning(agreement_.tuning, agreement_.options.settings().tuning);
@@ -236,12 +237,18 @@ std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
                                                   options()->settings().shm_limit, piece(), wait_policy()));
 }
 
+// Open MPI spreads only messages above its eager limit over several NICs, so long ones stay whole there.
+bool CommState::striped(const Topology& topology) const {
+  return !agreement_.one_rail && static_cast<int>(topology.nics.size()) > topology.nodes();
+}
+
 std::size_t CommState::piece() const {
   // Below the usual eager limit of MPI over TCP, 64 KiB: a rendezvous would stand in line behind other data.
   constexpr std::size_t over_tcp_piece = 32768;
   const std::size_t wanted = options()->settings().piece;
   if (wanted > 0) return wanted;
-  return over_tcp(*topology()) ? over_tcp_piece : MpiTransport::kIntMax;
+  const auto topology = this->topology();
+  return over_tcp(*topology) && !striped(*topology) ? over_tcp_piece : MpiTransport::kIntMax;
 }
 
 WaitPolicy CommState::wait_policy() const {

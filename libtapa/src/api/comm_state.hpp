@@ -127,6 +127,7 @@ class CommState {
  private:
   void adopt(Agreement agreement);
   void make_topology();
+  [[nodiscard]] bool striped(const Topology& topology) const;
   [[nodiscard]] Decision decide_locked(std::size_t bytes, bool with_mpi);
   [[nodiscard]] Decision forced(const Choice& choice, bool with_mpi);
   [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);

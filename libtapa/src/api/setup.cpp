@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -60,6 +62,12 @@ std::optional<ShmSegment> own_segment(int ranks) {
   auto segment = ShmSegment::create(ranks, why);
   if (!segment) log_info("no shared memory: " + why);
   return segment;
+}
+
+/// Whether Open MPI's TCP transport was told to use one interface, by hand or by the drop-in.
+bool has_one_rail() {
+  const char* include = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  return include != nullptr && *include != '\0' && std::strchr(include, ',') == nullptr;
 }
 
 std::string read_file(const std::string& path) {
@@ -158,7 +166,7 @@ Setup::Setup(MPI_Comm user) {
   if (auto segment = own_segment(size_)) segment_.emplace(std::move(*segment));
   const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
-  header_ = {shared.size(), token.size(), record.size(), host_number()};
+  header_ = {shared.size(), token.size(), record.size(), host_number(), has_one_rail() ? 1U : 0U};
   mine_ = shared + token + record;
 }
 
@@ -225,6 +233,7 @@ void Setup::take_records() {
     result_.records.push_back(all_.substr(at + h.token_bytes, h.record_bytes));
     if (h.host == header_.host) ++result_.ranks_on_host;
   }
+  result_.one_rail = headers_[0].one_rail != 0;
   read_shared_part(all_.substr(0, headers_[0].shared_bytes), result_);
   all_.clear();
   // Each of these is the same on all ranks.

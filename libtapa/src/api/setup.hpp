@@ -25,6 +25,7 @@ struct Agreement {
   std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;             ///< of this rank's host
+  bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
   std::unique_ptr<ShmNode> node;     ///< shared memory with the ranks of this host, on all ranks or on none
 };
 
@@ -48,7 +49,8 @@ class Setup {
     std::uint64_t shared_bytes;  // rank 0: options and tuning file; others: 0
     std::uint64_t token_bytes;   // how others open this rank's shared memory; 0: it has none
     std::uint64_t record_bytes;
-    std::uint64_t host;  // same number = same host
+    std::uint64_t host;      // same number = same host
+    std::uint64_t one_rail;  // rank 0: see Agreement
   };
 
   void start_sizes();

@@ -27,8 +27,9 @@ struct Rates {
   double nic_bandwidth = 0;        ///< bytes per second of one NIC, 0 = no NIC bound known
   double nic_message = 0;          ///< seconds a NIC needs per message
   double incast = 0;               ///< share by which bytes take longer when many ranks send to one at once
-  double cores_per_rank = 1;       ///< below 1 when ranks share cores: CPU costs are divided by it
-  double step = 0.2e-6;            ///< CPU seconds of our own bookkeeping per step
+  double stripe_from = 0;     ///< bytes from which a message uses all NICs of its node; shorter ones use one
+  double cores_per_rank = 1;  ///< below 1 when ranks share cores: CPU costs are divided by it
+  double step = 0.2e-6;       ///< CPU seconds of our own bookkeeping per step
 };
 
 /// Whether messages between nodes go through kernel TCP, as far as the NICs' providers tell.

@@ -159,10 +159,10 @@ class Model {
       node_cpu += load.node[l] * per_message + (over_nic ? 0 : load.node_bytes[l] / r.bandwidth);
       if (over_nic) {
         nic = std::max(nic, load.bytes[l] / r.bandwidth);
+        const bool striped = load.bytes[l] / load.busiest[l] >= rates_.stripe_from;
         if (rates_.nic_bandwidth > 0) {
-          nic =
-              std::max(nic, (load.node_bytes[l] / rates_.nic_bandwidth + load.node[l] * rates_.nic_message) /
-                                nics_per_node_);
+          const double serial = load.node_bytes[l] / rates_.nic_bandwidth + load.node[l] * rates_.nic_message;
+          nic = std::max(nic, serial / (striped ? nics_per_node_ : 1));
         }
       }
     }
