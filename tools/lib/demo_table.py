@@ -10,16 +10,21 @@ import statistics
 import sys
 
 
+def latencies(path):
+    """Size -> average latency in us, from a file in OSU's form."""
+    with open(path) as file:
+        return {int(m[1]): float(m[2]) for m in (re.match(r"(\d+)\s+([0-9.]+)", line) for line in file) if m}
+
+
 def benchmark_rows(folder):
-    """(name, size, MPI us, TAPA us, drop-in us or None, plan) of each size."""
+    """(name, size, MPI us, TAPA us, plan) of each size: in one run, and as an unmodified program with the drop-in."""
     with open(os.path.join(folder, "alltoall.json")) as file:
         rows = json.load(file)["rows"]
-    dropin = {}
-    with open(os.path.join(folder, "dropin.txt")) as file:
-        for line in file:
-            if match := re.match(r"(\d+)\s+([0-9.]+)", line):
-                dropin[int(match[1])] = float(match[2])
-    return [("MPI_Alltoall", row["bytes"], row["mpi_us"], row["tapa_us"], dropin.get(row["bytes"]), row["plan"]) for row in rows]
+    without, with_it = (latencies(os.path.join(folder, name)) for name in ("plain.txt", "dropin.txt"))
+    plans = {row["bytes"]: row["plan"] for row in rows}
+    return [("in turn, MPI's best", row["bytes"], row["mpi_us"], row["tapa_us"], row["plan"]) for row in rows] + [
+        ("drop-in, MPI_Alltoall", size, without[size], with_it[size], plans.get(size, "")) for size in without if size in with_it
+    ]
 
 
 def read_fft(paths):
@@ -44,25 +49,16 @@ def fft_rows(folder):
     rows = []
     for name in mpi:
         without, with_it = (1e3 * statistics.median(times[name]) for times in (mpi, tapa))
-        rows.append((f"FFTW {name}", "", without, None, with_it, ""))
+        rows.append((f"drop-in, FFTW {name}", "", without, with_it, ""))
     return rows
 
 
-def line(name, size, mpi, tapa, dropin, plan):
-    """One row; a time that was not measured stays empty, with its ratio."""
-
-    def pair(time):
-        return f"{'':>12} {'':>6}" if time is None else f"{time:12.1f} {mpi / time:6.2f}"
-
-    return f"{name:24} {size:>8} {mpi:12.1f} {pair(tapa)} {pair(dropin)}  {plan}".rstrip()
-
-
 def main(folder):
-    print(f"{'program':24} {'bytes':>8} {'MPI us':>12} {'TAPA us':>12} {'ratio':>6} {'drop-in us':>12} {'ratio':>6}  plan")
-    for row in benchmark_rows(folder) + fft_rows(folder):
-        print(line(*row))
-    print("MPI: the best of its algorithms; TAPA: called by its own name, in the same run; drop-in: the unmodified program")
-    print("with LD_PRELOAD, in a run of its own. ratio: MPI's time over ours. FFTW's results are the same to the last bit.")
+    print(f"{'program':24} {'bytes':>8} {'MPI us':>12} {'TAPA us':>12} {'ratio':>6}  plan")
+    for name, size, mpi, tapa, plan in benchmark_rows(folder) + fft_rows(folder):
+        print(f"{name:24} {size:>8} {mpi:12.1f} {tapa:12.1f} {mpi / tapa:6.2f}  {plan}".rstrip())
+    print("in turn: both in one run, slowest rank, against the best of MPI's algorithms. drop-in: the unmodified program in")
+    print("runs without and with LD_PRELOAD, mean over the ranks. FFTW's results are the same to the last bit.")
 
 
 main(sys.argv[1])
