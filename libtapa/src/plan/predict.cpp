@@ -115,7 +115,7 @@ class Model {
     const double n = size_at(upto) / q;
     const double fast = split(choice, index - 1, level, block * n);
     const double slow = flat(choice.slow, choice.slow.algorithm, level, upto, n, block * q, size_at(upto)) +
-                        2 * block * size_at(upto) / rates_.copy;
+                        2 * block * size_at(upto) / (rates_.copy * std::min(1.0, rates_.cores_per_rank));
     const double parts = std::min<double>(choice.pipeline, std::max(1.0, n - 1));
     double time = parts > 1 ? std::max(fast, slow) + std::min(fast, slow) / parts +
                                   (parts - 1) * (q - 1) * 2 * message(level)
@@ -148,11 +148,12 @@ class Model {
 
   /// Latency, plus the largest of: CPU of the busiest rank, CPU of the node shared by its ranks, NICs.
   [[nodiscard]] double price(const Load& load) const {
-    double latency = 0, cpu = load.copied / rates_.copy, node_cpu = 0, nic = 0;
+    double latency = 0, cpu = load.copied / rates_.copy, node_cpu = 0, nic = 0, chain = 0;
     for (std::size_t l = 0; l < levels_; ++l) {
       if (load.busiest[l] <= 0) continue;
       const LevelRates& r = rates_.levels[l];
       latency = std::max(latency, r.latency);
+      chain += load.bytes[l] / r.bandwidth;
       const double per_message = 2 * (r.message + rates_.step);
       const bool over_nic = static_cast<int>(l) >= topology_.nic_level;
       cpu += load.busiest[l] * per_message + (over_nic ? 0 : load.bytes[l] / r.bandwidth);
@@ -168,7 +169,8 @@ class Model {
     }
     if (load.crowded) nic *= 1 + rates_.incast;
     const double cores = ranks_per_node_ * std::min(1.0, rates_.cores_per_rank);
-    return load.rounds * latency + std::max({cpu, node_cpu / cores, nic});
+    // Rounds in a row keep one rank waiting; the others of its node use the NIC meanwhile.
+    return latency + std::max({cpu, node_cpu / cores, nic, (load.rounds - 1) * latency + chain});
   }
 
   const Topology& topology_;
