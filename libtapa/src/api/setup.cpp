@@ -149,6 +149,9 @@ Options environment_options() {
     static std::once_flag once;
     std::call_once(once, [&] {
       set_log_level(options.settings().log);
+      int rank = 0;  // once in the job is enough
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      if (rank != 0) return;
       for (const std::string& warning : warnings) log_warn(warning);
     });
     return options;

@@ -120,7 +120,7 @@ class Model {
     double time = parts > 1 ? std::max(fast, slow) + std::min(fast, slow) / parts +
                                   (parts - 1) * (q - 1) * 2 * message(level)
                             : fast + slow;
-    if (choice.order == PhaseOrder::slow_first && choice.local_direct) time += (q - 1) * 2 * message(level);
+    if (choice.order == PhaseOrder::slow_first) time += (q - 1) * 2 * message(level);
     return time;
   }
 

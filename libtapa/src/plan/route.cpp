@@ -105,9 +105,6 @@ Routes::Parts Routes::parts(std::size_t depth, int base) const {
   if (choice_.algorithm == Algorithm::tapa && choice_.order == PhaseOrder::fast_first) {
     return {base, base + fast, base, base + fast + slow};
   }
-  if (choice_.algorithm == Algorithm::tapa && !choice_.local_direct) {
-    return {base + slow, base, base + slow, base + slow + fast};
-  }
   return {base, base + fast, base + fast + slow, base + fast + slow + fast};
 }
 

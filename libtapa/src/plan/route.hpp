@@ -66,7 +66,7 @@ class Routes {
     std::vector<std::vector<int>> in_domain;  ///< in_domain[domain]: groups, ascending
     int most_groups = 1;                      ///< largest number of groups in a domain
   };
-  /// First stages of the three parts at a depth; `out` is `in` where both may share messages.
+  /// First stages of the three parts at a depth; `out` is `in` where there is no third part.
   struct Parts {
     int in = 0, slow = 0, out = 0, end = 0;
   };
