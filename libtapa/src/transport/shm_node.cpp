@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "transport/transport.hpp"
@@ -155,7 +154,7 @@ void ShmNode::end_message(Link& link) {
 }
 
 void ShmNode::finish_stray(Link& link, Unexpected* stray) {
-  std::memcpy(stray->claim.data.data(), stray->data.data(), stray->data.size());
+  std::ranges::copy(stray->data, stray->claim.data.begin());
   stray->claim.done->push_back(stray->claim.slot);
   std::erase_if(link.unexpected, [&](const auto& u) { return u.get() == stray; });
 }

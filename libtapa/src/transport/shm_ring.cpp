@@ -8,6 +8,7 @@ namespace tapa {
 std::size_t ShmRing::write(std::span<const std::byte> from) {
   const std::uint64_t position = header_->written.load(std::memory_order_relaxed);
   const std::size_t count = std::min(from.size(), writable());
+  if (count == 0) return 0;
   const std::size_t at = position % capacity_;
   const std::size_t first = std::min(count, capacity_ - at);
   std::memcpy(data_ + at, from.data(), first);
@@ -31,6 +32,7 @@ bool ShmRing::take_request() {
 std::size_t ShmRing::read_some(std::span<std::byte> to) {
   const std::uint64_t position = header_->read.load(std::memory_order_relaxed);
   const std::size_t count = std::min(to.size(), readable());
+  if (count == 0) return 0;
   const std::size_t at = position % capacity_;
   const std::size_t first = std::min(count, capacity_ - at);
   std::memcpy(to.data(), data_ + at, first);
