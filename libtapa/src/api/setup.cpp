@@ -166,7 +166,7 @@ Setup::Setup(MPI_Comm user) {
   check_mpi(MPI_Comm_idup(user, &result_.comm, &request_), "MPI_Comm_idup");
   // Local work while the others arrive.
   const std::string shared = rank_ == 0 ? shared_part(user) : std::string();
-  if (auto segment = own_segment(size_)) segment_.emplace(std::move(*segment));
+  segment_ = own_segment(size_);
   const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
   header_ = {shared.size(), token.size(), record.size(), host_number(), has_one_rail() ? 1U : 0U};

@@ -8,8 +8,7 @@ namespace {
 
 constexpr int kSpins = 20;     // polls before a rank goes to sleep
 constexpr int kPatience = 50;  // pauses in one blocking poll
-// Asleep, a rank does not drive MPI; it wakes this often to do so, since other nodes may wait for bytes that
-// MPI still holds for it.
+// Asleep, a rank does not drive MPI; it wakes this often to do so.
 constexpr long kSleepMicroseconds = 1000;
 
 constexpr unsigned kQuietPolls = 64;
@@ -55,6 +54,12 @@ void NodeTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> 
   }
 }
 
+// MPI may still hold bytes that other nodes wait for, although their sends are complete here.
+void NodeTransport::drive_mpi() {
+  int flag = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+}
+
 bool NodeTransport::poll_once(std::vector<int>& completed) {
   const std::size_t before = completed.size();
   if (in_memory_ > 0) {
@@ -66,9 +71,7 @@ bool NodeTransport::poll_once(std::vector<int>& completed) {
     mpi_.poll(completed, false);
     in_mpi_ -= completed.size() - from_memory;
   } else if (++quiet_ % kQuietPolls == 0) {
-    // MPI may still hold bytes that other nodes wait for, although their sends are complete here.
-    int flag = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+    drive_mpi();
   }
   return completed.size() > before;
 }
@@ -82,8 +85,7 @@ void NodeTransport::pause(int idle) {
     relax();
   } else {
     node_->sleep(kSleepMicroseconds);
-    int flag = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+    drive_mpi();
   }
 }
 

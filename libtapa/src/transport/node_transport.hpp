@@ -39,6 +39,7 @@ class NodeTransport final : public Transport {
     return node_ != nullptr && bytes <= shm_limit_ && node_->has(peer);
   }
   bool poll_once(std::vector<int>& completed);
+  void drive_mpi();
   void pause(int idle);
 
   MPI_Comm comm_;
