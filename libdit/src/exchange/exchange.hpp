@@ -1,0 +1,110 @@
+/// Exchange plugins from C++: loading by name, and contexts and requests with owners. Errors are ExchangeError.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dit/exchange.h"
+
+namespace dit {
+
+/// A plugin that failed, with its own words.
+class ExchangeError : public std::runtime_error {
+ public:
+  ExchangeError(dit_status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+  [[nodiscard]] dit_status status() const { return status_; }
+
+ private:
+  dit_status status_;
+};
+
+/// A loaded plugin. Stays loaded to the program's end (MPI libraries cannot be unloaded).
+class ExchangePlugin {
+ public:
+  /// "local" (linked in), a name (libdit-exchange-NAME.so on the search path) or a path with a slash. The search path:
+  /// DIT_PLUGIN_PATH (colon-separated), the folder of the program and ../lib of it, the folder of libdit, the install
+  /// folder. Throws ExchangeError that lists the places looked at and what dlopen said of each; also for a missing
+  /// entry function, another interface version, a null function in the table.
+  [[nodiscard]] static ExchangePlugin load(std::string_view name);
+  /// One that is linked in; checked in the same way.
+  [[nodiscard]] static ExchangePlugin linked(dit_exchange_entry entry);
+  /// Names of the plugins that can be found, sorted.
+  [[nodiscard]] static std::vector<std::string> available();
+
+  [[nodiscard]] const dit_exchange_plugin& table() const { return *table_; }
+  [[nodiscard]] std::string name() const { return table_->name; }
+  [[nodiscard]] const std::string& path() const { return path_; }  ///< "" when linked in
+
+ private:
+  const dit_exchange_plugin* table_ = nullptr;
+  std::string path_;
+};
+
+class ExchangeContext;
+
+/// An exchange under way. Waits when destroyed, so that buffers outlive it if they are declared before it.
+class ExchangeRequest {
+ public:
+  ExchangeRequest() = default;
+  ExchangeRequest(ExchangeRequest&& other) noexcept;
+  ExchangeRequest& operator=(ExchangeRequest&& other) noexcept;
+  ~ExchangeRequest();
+  [[nodiscard]] bool test();
+  void wait();
+  [[nodiscard]] bool active() const { return request_ != nullptr; }
+
+ private:
+  friend class ExchangeContext;
+  const dit_exchange_plugin* table_ = nullptr;
+  dit_context* context_ = nullptr;
+  dit_request* request_ = nullptr;
+};
+
+/// One group of ranks.
+class ExchangeContext {
+ public:
+  struct Options {
+    void* communicator = nullptr;
+    double timeout_seconds = 0;
+    std::string config;
+  };
+  ExchangeContext(const ExchangePlugin& plugin, const Options& options);
+  ExchangeContext(ExchangeContext&&) noexcept;
+  ExchangeContext& operator=(ExchangeContext&&) noexcept;
+  ~ExchangeContext();
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  [[nodiscard]] std::vector<std::string> levels() const;  ///< names, fast to slow
+  [[nodiscard]] int level_of(int peer) const;
+  [[nodiscard]] int slow_level() const;
+  [[nodiscard]] int level_named(std::string_view name) const;  ///< throws ExchangeError that lists the names
+
+  /// struct_size is filled in. See dit_exchange_call for the lifetime of buffers.
+  [[nodiscard]] ExchangeRequest start(dit_exchange_call call);
+  void exchange(dit_exchange_call call);  ///< blocking
+  void barrier();                         ///< an exchange of one byte with everybody
+  /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
+  [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);
+  /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...". Keeps a rank's error from
+  /// leaving the others waiting: every rank calls it after a step that may fail, then all throw or none.
+  [[nodiscard]] std::string agree_on_error(std::string_view own);
+
+  [[nodiscard]] std::unique_ptr<ExchangeContext> split(int colour, int key);  ///< null when colour < 0
+  [[nodiscard]] dit_exchange_totals totals() const;
+  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] const ExchangePlugin& plugin() const { return plugin_; }
+  [[noreturn]] void abort_job(int exit_code);
+
+ private:
+  ExchangePlugin plugin_;
+  dit_context* context_ = nullptr;
+};
+
+}  // namespace dit

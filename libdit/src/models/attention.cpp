@@ -1,0 +1,69 @@
+#include "models/attention.hpp"
+
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace dit {
+namespace {
+
+/// Queries per pass: the scores of one pass stay in a core's cache for usual sequence lengths.
+constexpr std::int64_t kQueryChunk = 256;
+
+/// One head of one sample: q [queries, head_dim], k and v [keys, head_dim].
+at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(1)));
+  const at::Tensor scaled = (q * scale).contiguous();
+  const at::Tensor keys = k.contiguous().t();
+  const at::Tensor values = v.contiguous();
+  std::vector<at::Tensor> parts;
+  for (std::int64_t begin = 0; begin < q.size(0); begin += kQueryChunk) {
+    const std::int64_t count = std::min(kQueryChunk, q.size(0) - begin);
+    parts.push_back(at::mm(at::softmax(at::mm(scaled.narrow(0, begin, count), keys), -1), values));
+  }
+  return parts.empty() ? at::empty_like(scaled) : at::cat(parts, 0);
+}
+
+at::Tensor attention_by_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             at::IntArrayRef kv_of_head) {
+  std::vector<at::Tensor> samples;
+  for (std::int64_t b = 0; b < q.size(0); ++b) {
+    std::vector<at::Tensor> heads;
+    for (std::int64_t h = 0; h < q.size(2); ++h) {
+      const std::int64_t kv = kv_of_head[static_cast<std::size_t>(h)];
+      heads.push_back(one_head(q.select(0, b).select(1, h), k.select(0, b).select(1, kv), v.select(0, b).select(1, kv)));
+    }
+    samples.push_back(at::stack(heads, 1));
+  }
+  return at::stack(samples, 0);
+}
+
+}  // namespace
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, at::IntArrayRef kv_of_head) {
+  if (q.numel() == 0) {
+    return at::empty_like(q);
+  }
+#if TORCH_VERSION_MAJOR >= 2
+  if (!q.is_cpu()) {
+    const at::Tensor index = at::tensor(kv_of_head, at::TensorOptions(at::kLong).device(q.device()));
+    const bool same = k.size(2) == q.size(2);
+    const at::Tensor keys = same ? k : k.index_select(2, index);
+    const at::Tensor values = same ? v : v.index_select(2, index);
+    return at::scaled_dot_product_attention(q.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2))
+        .transpose(1, 2);
+  }
+#endif
+  return attention_by_head(q, k, v, kv_of_head);
+}
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  std::vector<std::int64_t> heads(static_cast<std::size_t>(q.size(2)));
+  std::iota(heads.begin(), heads.end(), 0);
+  return attention(q, k, v, heads);
+}
+
+}  // namespace dit

@@ -1,0 +1,20 @@
+/// How far two pictures are apart. Pure; planes of floats with a known range.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace dit {
+
+struct Quality {
+  double mse = 0;
+  double psnr_db = 0;    ///< 10 log10(range^2 / mse); +infinity when equal
+  double ssim = 1;       ///< mean over pixels and channels; Gaussian window 11x11, sigma 1.5, K 0.01 and 0.03 (Wang 2004)
+  double max_error = 0;  ///< largest absolute difference
+};
+/// a, b: [channels, height, width], contiguous. `range`: largest minus smallest possible value, > 0. Throws
+/// std::invalid_argument when sizes do not match.
+[[nodiscard]] Quality compare(std::span<const float> a, std::span<const float> b, std::int64_t channels,
+                              std::int64_t height, std::int64_t width, double range);
+
+}  // namespace dit

@@ -1,0 +1,143 @@
+#include "models/pixel_dit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/attention.hpp"
+
+namespace dit {
+namespace {
+
+using testing::HasSubstr;
+
+PixelDitConfig small_config() {
+  PixelDitConfig config;
+  config.width = 24;
+  config.heads = 3;
+  config.head_dim = 8;
+  config.layers = 2;
+  config.classes = 4;
+  return config;
+}
+
+/// Weights without the zeros that make a fresh model blind.
+PixelDit random_model(const PixelDitConfig& config) {
+  TensorMap weights = PixelDit::initial_weights(config, 1);
+  at::manual_seed(5);
+  for (auto& [name, tensor] : weights) {
+    tensor = tensor + at::randn(tensor.sizes()) * 0.05;
+  }
+  return {config, weights};
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+TEST(PixelDit, PatchesComeBack) {
+  const PixelDit model = random_model(small_config());
+  const at::Tensor images = at::randn({2, 2, 12, 20});
+  EXPECT_EQ(difference(model.unpatchify(model.patchify(images), 12, 20), images), 0);
+}
+
+TEST(PixelDit, PatchIsChannelSlowest) {
+  const PixelDit model = random_model(small_config());
+  const at::Tensor images = at::arange(2 * 8 * 8, at::kFloat).reshape({1, 2, 8, 8});
+  const at::Tensor patches = model.patchify(images);
+  EXPECT_EQ(patches[0][1][0].item<float>(), images[0][0][0][4].item<float>());
+  EXPECT_EQ(patches[0][2][16].item<float>(), images[0][1][4][0].item<float>());
+}
+
+TEST(PixelDit, FreshModelAnswersZero) {
+  const PixelDit model(small_config(), PixelDit::initial_weights(small_config(), 3));
+  const at::Tensor y = model.forward(at::randn({1, 2, 8, 8}), at::full({1}, 0.5), at::zeros({1}, at::kLong));
+  EXPECT_EQ(y.abs().max().item<float>(), 0.0F);
+}
+
+TEST(PixelDit, LabelTimeAndPositionMatter) {
+  const PixelDit model = random_model(small_config());
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::randn({1, 2, 8, 12});
+  const at::Tensor base = model.forward(x, at::full({1}, 0.5), at::zeros({1}, at::kLong));
+  EXPECT_GT(difference(base, model.forward(x, at::full({1}, 0.5), at::ones({1}, at::kLong))), 1e-4);
+  EXPECT_GT(difference(base, model.forward(x, at::full({1}, 0.6), at::zeros({1}, at::kLong))), 1e-4);
+  const at::Tensor rolled =
+      model.forward(at::roll(x, {4}, {3}), at::full({1}, 0.5), at::zeros({1}, at::kLong));
+  EXPECT_GT(difference(at::roll(base, {4}, {3}), rolled), 1e-5) << "without RoPE patches could change places";
+}
+
+TEST(PixelDit, RopeTurnsRowsAndColumnsApart) {
+  const PixelDit model = random_model(small_config());
+  const RopeTable table = model.rope({0, 6}, 3);  // two rows of three
+  ASSERT_EQ(table.cos.sizes(), (at::IntArrayRef{6, 4}));
+  EXPECT_NEAR(table.sin[4][0].item<double>(), std::sin(1.0), 1e-6);       // row 1, frequency 1
+  EXPECT_NEAR(table.sin[2][2].item<double>(), std::sin(2.0), 1e-6);       // column 2, frequency 1
+  EXPECT_NEAR(table.sin[2][3].item<double>(), std::sin(2.0 / 10), 1e-6);  // theta 100, two pairs per axis
+  EXPECT_EQ(difference(model.rope({2, 5}, 3).cos, table.cos.narrow(0, 2, 3)), 0);
+}
+
+TEST(PixelDit, ScoresDependOnDistanceOnly) {  // what RoPE is for
+  const PixelDit model = random_model(small_config());
+  const at::Tensor h =
+      at::randn({1, 1, 24}).expand({1, 12, 24}).contiguous();  // the same content at 12 places
+  const RopeTable table = model.rope({0, 12}, 12);
+  const at::Tensor q = model.query(0, h, table).select(2, 0)[0];
+  const at::Tensor k = model.key(0, h, table).select(2, 0)[0];
+  const at::Tensor scores = at::mm(q, k.t());
+  EXPECT_NEAR(scores[2][5].item<double>(), scores[7][10].item<double>(), 1e-4);
+}
+
+TEST(Attention, HeadsAreIndependent) {
+  const at::Tensor q = at::randn({2, 300, 4, 8});
+  const at::Tensor k = at::randn({2, 70, 4, 8});
+  const at::Tensor v = at::randn({2, 70, 4, 8});
+  const at::Tensor all = attention(q, k, v);
+  const at::Tensor part = attention(q.narrow(2, 1, 2), k.narrow(2, 1, 2), v.narrow(2, 1, 2));
+  EXPECT_TRUE(at::equal(all.narrow(2, 1, 2), part));
+  EXPECT_TRUE(
+      at::equal(all.narrow(0, 1, 1), attention(q.narrow(0, 1, 1), k.narrow(0, 1, 1), v.narrow(0, 1, 1))));
+}
+
+TEST(Attention, FollowsItsFormulaInDouble) {
+  const auto options = at::TensorOptions(at::kDouble);
+  const at::Tensor q = at::randn({1, 5, 4, 6}, options);
+  const at::Tensor k = at::randn({1, 7, 2, 6}, options);
+  const at::Tensor v = at::randn({1, 7, 2, 6}, options);
+  const at::Tensor out = attention(q, k, v, {0, 0, 1, 1});
+  const at::Tensor score = at::mm(q[0].select(1, 3), k[0].select(1, 1).t()) / std::sqrt(6.0);
+  const at::Tensor expected = at::mm(at::softmax(score, -1), v[0].select(1, 1));
+  EXPECT_LT(difference(out[0].select(1, 3), expected), 1e-12);
+}
+
+TEST(PixelDit, MisuseNamesWhatIsWrong) {
+  const auto message = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const PixelDitConfig config = small_config();
+  TensorMap weights = PixelDit::initial_weights(config, 1);
+  TensorMap missing = weights;
+  missing.erase("blocks.1.attn.to_k.bias");
+  EXPECT_EQ(message([&] { PixelDit(config, missing); }),
+            "tensor blocks.1.attn.to_k.bias is missing: expected shape [24]");
+  TensorMap wrong = weights;
+  wrong["x_embedder.weight"] = at::zeros({24, 31});
+  EXPECT_EQ(message([&] { PixelDit(config, wrong); }),
+            "tensor x_embedder.weight has shape [24, 31]: expected [24, 32]");
+  TensorMap extra = weights;
+  extra["blocks.2.scale_shift_table"] = at::zeros({6, 24});
+  EXPECT_THAT(message([&] { PixelDit(config, extra); }), HasSubstr("blocks.2.scale_shift_table"));
+  PixelDitConfig odd = config;
+  odd.head_dim = 6;
+  EXPECT_THAT(message([&] { check(odd); }), HasSubstr("head_dim = 6: expected a multiple of 4"));
+  odd = config;
+  odd.layers = 0;
+  EXPECT_EQ(message([&] { check(odd); }), "layers = 0: expected at least 1");
+}
+
+}  // namespace
+}  // namespace dit
