@@ -11,15 +11,24 @@ function(tapa_note name state)
   set_property(GLOBAL APPEND_STRING PROPERTY TAPA_SUMMARY "\n    ${name}${spaces}${state}")
 endfunction()
 
-# MPICXX's C++ bindings are not used; they only warn under -Wpedantic.
-find_package(MPI COMPONENTS C)
-if(NOT MPI_C_FOUND)
-  message(FATAL_ERROR "MPI not found: install libopenmpi-dev and openmpi-bin (or another MPI-3.1 with its compiler wrappers)")
+# Without MPI only libdit is built, with its local exchange: ranks are threads of one process.
+option(TAPA_MPI "build libtapa, the drop-in and the exchanges over MPI" ON)
+set(TAPA_HAVE_MPI FALSE)
+if(NOT TAPA_MPI)
+  tapa_note("MPI" "off  (TAPA_MPI=OFF: no libtapa)")
+else()
+  find_package(MPI COMPONENTS C)
+  if(NOT MPI_C_FOUND)
+    message(FATAL_ERROR "MPI not found: install libopenmpi-dev and openmpi-bin (or another MPI-3.1 with its compiler wrappers), "
+                        "or configure with -DTAPA_MPI=OFF to build libdit alone")
+  endif()
+  set(TAPA_HAVE_MPI TRUE)
+  add_library(tapa_mpi INTERFACE)
+  target_link_libraries(tapa_mpi INTERFACE MPI::MPI_C)
+  # MPICXX's C++ bindings are not used; they only warn under -Wpedantic.
+  target_compile_definitions(tapa_mpi INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+  tapa_note("MPI" "on   (${MPI_C_INCLUDE_DIRS})")
 endif()
-add_library(tapa_mpi INTERFACE)
-target_link_libraries(tapa_mpi INTERFACE MPI::MPI_C)
-target_compile_definitions(tapa_mpi INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
-tapa_note("MPI" "on   (${MPI_C_INCLUDE_DIRS})")
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
