@@ -1,4 +1,5 @@
-/// Exchange plugins from C++: loading by name, and contexts and requests with owners. Errors are ExchangeError.
+/// Exchange plugins from C++: loading by name, and contexts and requests with owners. Errors are
+/// ExchangeError.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,10 @@ class ExchangeError : public std::runtime_error {
 /// A loaded plugin. Stays loaded to the program's end (MPI libraries cannot be unloaded).
 class ExchangePlugin {
  public:
-  /// "local" (linked in), a name (libdit-exchange-NAME.so on the search path) or a path with a slash. The search path:
-  /// DIT_PLUGIN_PATH (colon-separated), the folder of the program and ../lib of it, the folder of libdit, the install
-  /// folder. Throws ExchangeError that lists the places looked at and what dlopen said of each; also for a missing
-  /// entry function, another interface version, a null function in the table.
+  /// "local" (linked in), a name (libdit-exchange-NAME.so on the search path) or a path with a slash. The
+  /// search path: DIT_PLUGIN_PATH (colon-separated), the folder of the program and ../lib of it, the folder
+  /// of libdit, the install folder. Throws ExchangeError that lists the places looked at and what dlopen said
+  /// of each; also for a missing entry function, another interface version, a null function in the table.
   [[nodiscard]] static ExchangePlugin load(std::string_view name);
   /// One that is linked in; checked in the same way.
   [[nodiscard]] static ExchangePlugin linked(dit_exchange_entry entry);
@@ -92,8 +93,8 @@ class ExchangeContext {
   void barrier();                         ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
   [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);
-  /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...". Keeps a rank's error from
-  /// leaving the others waiting: every rank calls it after a step that may fail, then all throw or none.
+  /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...". Keeps a rank's error
+  /// from leaving the others waiting: every rank calls it after a step that may fail, then all throw or none.
   [[nodiscard]] std::string agree_on_error(std::string_view own);
 
   [[nodiscard]] std::unique_ptr<ExchangeContext> split(int colour, int key);  ///< null when colour < 0

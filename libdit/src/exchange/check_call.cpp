@@ -1,0 +1,216 @@
+#include "exchange/check_call.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dit {
+namespace {
+
+using std::to_string;
+
+std::string element(const char* array, std::size_t index) {
+  return std::string(array) + "[" + to_string(index) + "]";
+}
+
+// One direction of a call: the same rules hold for what is sent and what is received.
+struct Side {
+  const char* buffer_name;
+  const char* blocks_name;
+  const char* counts_name;
+  const char* rows_name;
+  const void* buffer;
+  const dit_block* blocks;
+  const std::size_t* counts = nullptr;
+  const std::uint32_t* const* rows = nullptr;
+};
+
+std::string check_fixed_fields(const dit_exchange_call& call) {
+  if ((call.flags & ~DIT_EXCHANGE_BLOCKING) != 0)
+    return "call.flags is " + to_string(call.flags) + ", expected 0 or DIT_EXCHANGE_BLOCKING (1)";
+  if (call.memory_kind < DIT_MEMORY_HOST || call.memory_kind > DIT_MEMORY_LEVEL_ZERO)
+    return "call.memory_kind is " + to_string(call.memory_kind) +
+           ", expected a dit_memory_kind: 0 (host), 1 (cuda), 2 (hip) or 3 (level zero)";
+  if (call.device < 0) return "call.device is " + to_string(call.device) + ", expected 0 or more";
+  if (call.memory_kind == DIT_MEMORY_HOST && call.device != 0)
+    return "call.device is " + to_string(call.device) + ", expected 0 for host memory";
+  return {};
+}
+
+std::string check_blocks(const Side& side, std::size_t size) {
+  if (side.blocks == nullptr)
+    return std::string("call.") + side.blocks_name + " is null, expected " + to_string(size) + " blocks";
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    const dit_block& block = side.blocks[peer];
+    if (block.bytes == 0) continue;
+    const std::string name = "call." + element(side.blocks_name, peer);
+    if (side.buffer == nullptr)
+      return std::string("call.") + side.buffer_name + " is null, but " + name + " has " +
+             to_string(block.bytes) + " bytes";
+    const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
+    if (block.offset > UINTPTR_MAX - start || block.bytes > UINTPTR_MAX - start - block.offset)
+      return name + " ends past the end of memory: offset " + to_string(block.offset) + ", " +
+             to_string(block.bytes) + " bytes";
+  }
+  return {};
+}
+
+// Bytes that are read or written, to look for overlaps.
+struct Range {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::size_t peer;
+  bool received;
+};
+
+void add_ranges(std::vector<Range>& ranges, const Side& side, std::size_t size, bool received) {
+  const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    const dit_block& block = side.blocks[peer];
+    if (block.bytes > 0)
+      ranges.push_back({start + block.offset, start + block.offset + block.bytes, peer, received});
+  }
+}
+
+// Blocks may be sent to several peers at once, but nothing that is received may overlap anything else.
+std::string check_overlaps(const Side& send, const Side& recv, std::size_t size) {
+  std::vector<Range> ranges;
+  ranges.reserve(2 * size);
+  add_ranges(ranges, send, size, false);
+  add_ranges(ranges, recv, size, true);
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  const auto name = [](const Range& range) {
+    return "call." + element(range.received ? "recv_blocks" : "send_blocks", range.peer);
+  };
+  const Range* furthest = nullptr;           // of all ranges so far
+  const Range* furthest_received = nullptr;  // of the received ones so far
+  for (const Range& range : ranges) {
+    const Range* before = range.received ? furthest : furthest_received;
+    if (before != nullptr && before->end > range.begin)
+      return name(range) + " overlaps " + name(*before) + " by " +
+             to_string(std::min(before->end, range.end) - range.begin) +
+             " bytes: what is received must not overlap other blocks";
+    if (furthest == nullptr || range.end > furthest->end) furthest = &range;
+    if (range.received && (furthest_received == nullptr || range.end > furthest_received->end))
+      furthest_received = &range;
+  }
+  return {};
+}
+
+std::string check_rows(const Side& side, std::size_t peer, std::size_t row_bytes) {
+  const std::size_t in_block = side.blocks[peer].bytes / row_bytes;
+  const std::size_t count = side.counts[peer];
+  const std::string rows_name = "selection." + element(side.rows_name, peer);
+  if (count > in_block)
+    return "selection." + element(side.counts_name, peer) + " is " + to_string(count) +
+           ", but the block has " + to_string(in_block) + " rows";
+  if (count == 0) return {};
+  const std::uint32_t* rows = side.rows[peer];
+  if (rows == nullptr) return rows_name + " is null, expected " + to_string(count) + " row numbers";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows[i] >= in_block)
+      return element(rows_name.c_str(), i) + " is row " + to_string(rows[i]) + ", but the block has " +
+             to_string(in_block) + " rows";
+    if (i > 0 && rows[i] <= rows[i - 1])
+      return element(rows_name.c_str(), i) + " is row " + to_string(rows[i]) + " after row " +
+             to_string(rows[i - 1]) + ", expected ascending row numbers";
+  }
+  return {};
+}
+
+std::string check_selected_side(const Side& side, const dit_row_selection& selection,
+                                const ContextPlace& place) {
+  const std::string expected = " is null, expected " + to_string(place.size()) + " entries";
+  if (side.counts == nullptr) return std::string("selection.") + side.counts_name + expected;
+  if (side.rows == nullptr) return std::string("selection.") + side.rows_name + expected;
+  for (std::size_t peer = 0; peer < place.size(); ++peer) {
+    const std::size_t bytes = side.blocks[peer].bytes;
+    if (bytes % selection.row_bytes != 0)
+      return "call." + element(side.blocks_name, peer) + " has " + to_string(bytes) +
+             " bytes, expected a multiple of selection.row_bytes (" + to_string(selection.row_bytes) + ")";
+    const bool whole = static_cast<int>(peer) == place.rank || place.levels[peer] < selection.boundary;
+    if (whole) continue;  // the lists are not read
+    if (std::string problem = check_rows(side, peer, selection.row_bytes); !problem.empty()) return problem;
+  }
+  return {};
+}
+
+std::string check_selection(Side send, Side recv, const dit_row_selection& selection,
+                            const ContextPlace& place) {
+  if (selection.struct_size < sizeof(dit_row_selection))
+    return "selection.struct_size is " + to_string(selection.struct_size) + ", expected " +
+           to_string(sizeof(dit_row_selection)) + " (sizeof(dit_row_selection)) or more";
+  if (selection.row_bytes == 0) return "selection.row_bytes is 0, expected at least 1";
+  if (selection.boundary < 0 || selection.boundary > place.level_count)
+    return "selection.boundary is " + to_string(selection.boundary) + ", expected a level from 0 to " +
+           to_string(place.level_count - 1) + ", or " + to_string(place.level_count) + " to select nowhere";
+  send.counts = selection.send_counts;
+  send.rows = selection.send_rows;
+  recv.counts = selection.recv_counts;
+  recv.rows = selection.recv_rows;
+  if (std::string problem = check_selected_side(send, selection, place); !problem.empty()) return problem;
+  return check_selected_side(recv, selection, place);
+}
+
+}  // namespace
+
+std::string check_call(const dit_exchange_call* call, const ContextPlace& place) {
+  if (call == nullptr) return "call is null, expected a dit_exchange_call";
+  if (call->struct_size < sizeof(dit_exchange_call))
+    return "call.struct_size is " + to_string(call->struct_size) + ", expected " +
+           to_string(sizeof(dit_exchange_call)) + " (sizeof(dit_exchange_call)) or more";
+  const std::size_t size = place.size();
+  const Side send{"send", "send_blocks", "send_counts", "send_rows", call->send, call->send_blocks};
+  const Side recv{"recv", "recv_blocks", "recv_counts", "recv_rows", call->recv, call->recv_blocks};
+  std::string problem = check_fixed_fields(*call);
+  if (problem.empty()) problem = check_blocks(send, size);
+  if (problem.empty()) problem = check_blocks(recv, size);
+  if (!problem.empty()) return problem;
+
+  const auto self = static_cast<std::size_t>(place.rank);
+  if (call->send_blocks[self].bytes != call->recv_blocks[self].bytes)
+    return "call." + element("recv_blocks", self) + " has " + to_string(call->recv_blocks[self].bytes) +
+           " bytes, but this rank sends itself " + to_string(call->send_blocks[self].bytes);
+  if (problem = check_overlaps(send, recv, size); !problem.empty()) return problem;
+  return call->selection == nullptr ? std::string{} : check_selection(send, recv, *call->selection, place);
+}
+
+std::string check_host_memory(const dit_exchange_call& call, const char* plugin) {
+  if (call.memory_kind == DIT_MEMORY_HOST) return {};
+  return std::string("plugin ") + plugin + " moves host memory only, call.memory_kind is " +
+         to_string(call.memory_kind) + " (" + memory_kind_name(call.memory_kind) + ")";
+}
+
+std::string check_open(const dit_open_options* options, dit_context* const* context) {
+  if (options == nullptr) return "options is null, expected dit_open_options";
+  if (context == nullptr) return "context is null, expected where to put the context";
+  if (options->struct_size < sizeof(dit_open_options))
+    return "options.struct_size is " + to_string(options->struct_size) + ", expected " +
+           to_string(sizeof(dit_open_options)) + " (sizeof(dit_open_options)) or more";
+  if (!(options->timeout_seconds >= 0))  // not a number too
+    return "options.timeout_seconds is " + to_string(options->timeout_seconds) +
+           ", expected 0 (never) or more";
+  return {};
+}
+
+std::string call_name(const char* label) {
+  return label == nullptr || *label == '\0' ? "the exchange" : "exchange '" + std::string(label) + "'";
+}
+
+std::string memory_kind_name(int kind) {
+  switch (kind) {
+    case DIT_MEMORY_HOST:
+      return "host";
+    case DIT_MEMORY_CUDA:
+      return "cuda";
+    case DIT_MEMORY_HIP:
+      return "hip";
+    case DIT_MEMORY_LEVEL_ZERO:
+      return "level zero";
+    default:
+      return "kind " + to_string(kind);
+  }
+}
+
+}  // namespace dit
