@@ -1,11 +1,11 @@
-/// Who holds which tokens and which heads before and after an exchange. Pure: every rank computes every rank's part
-/// from the same few numbers, so that nothing is negotiated at run time.
+/// Who holds which tokens and which heads before and after an exchange. Pure: every rank computes every
+/// rank's part from the same few numbers, so that nothing is negotiated at run time.
 ///
 /// Sequence layout: a rank holds some tokens with all heads:    [batch, own tokens, heads, head_dim]
 /// Head layout:     a rank holds some heads with all tokens:    [batch, tokens, own heads, head_dim]
 ///
-/// With more ranks than heads several ranks share a head: each then attends for a part of the queries and holds the
-/// keys and values of all tokens ("gathered K/V"), which travel in the same exchange.
+/// With more ranks than heads several ranks share a head: each then attends for a part of the queries and
+/// holds the keys and values of all tokens ("gathered K/V"), which travel in the same exchange.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Part `index` of `count` when `total` things are dealt out evenly: sizes differ by at most one, and the larger parts
-/// are spread over all of them (floor(total * index / count)), so that no node gets all of the larger ones.
+/// Part `index` of `count` when `total` things are dealt out evenly: sizes differ by at most one, and the
+/// larger parts are spread over all of them (floor(total * index / count)), so that no node gets all of the
+/// larger ones.
 [[nodiscard]] Range even_part(std::int64_t total, std::int64_t count, std::int64_t index);
 
 /// Where text tokens stand in the joint sequence.
@@ -70,8 +71,9 @@ struct ExchangeLayout {
 
 enum class AttentionTensor { query, key, value };
 
-/// The layouts of one attention call on `ranks` ranks. Throws std::invalid_argument that names the argument, its
-/// value and what was expected; in refuse mode with more ranks than heads also the largest useful rank count.
+/// The layouts of one attention call on `ranks` ranks. Throws std::invalid_argument that names the argument,
+/// its value and what was expected; in refuse mode with more ranks than heads also the largest useful rank
+/// count.
 class UlyssesLayout {
  public:
   UlyssesLayout(const AttentionShape& shape, int ranks, BeyondHeads beyond = BeyondHeads::gather_kv);
@@ -93,10 +95,13 @@ class UlyssesLayout {
   /// Tokens of the joint sequence that a rank attends for: all, unless several ranks share a head.
   [[nodiscard]] Range query_tokens(int rank) const;
 
-  /// Sequence layout -> head layout. Target: [batch, tokens (query: query_tokens), heads of the group, head_dim].
-  [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0, int groups = 1) const;
-  /// Head layout -> sequence layout of the attention's output. Source: [batch, query_tokens, heads of the group,
-  /// head_dim]; target: [batch, sequence_rows, heads, head_dim], of which the groups fill disjoint parts.
+  /// Sequence layout -> head layout. Target: [batch, tokens (query: query_tokens), heads of the group,
+  /// head_dim].
+  [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0,
+                                             int groups = 1) const;
+  /// Head layout -> sequence layout of the attention's output. Source: [batch, query_tokens, heads of the
+  /// group, head_dim]; target: [batch, sequence_rows, heads, head_dim], of which the groups fill disjoint
+  /// parts.
   [[nodiscard]] ExchangeLayout gather_heads(int rank, int group = 0, int groups = 1) const;
 
  private:

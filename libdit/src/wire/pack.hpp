@@ -1,5 +1,5 @@
-/// Copies between tensors and exchange buffers, on raw host memory. Buffers hold the blocks of all peers one after the
-/// other, in rank order, rows in the order of the layout.
+/// Copies between tensors and exchange buffers, on raw host memory. Buffers hold the blocks of all peers one
+/// after the other, in rank order, rows in the order of the layout.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,22 @@
 namespace dit {
 
 /// Byte ranges of the peers' blocks in a buffer that holds them one after the other.
-[[nodiscard]] std::vector<dit_block> packed_blocks(std::span<const PeerBlock> peers, std::size_t element_bytes);
+[[nodiscard]] std::vector<dit_block> packed_blocks(std::span<const PeerBlock> peers,
+                                                   std::size_t element_bytes);
 /// Bytes of all blocks together.
 [[nodiscard]] std::size_t packed_bytes(std::span<const PeerBlock> peers, std::size_t element_bytes);
 
-/// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor or the buffer is short.
+/// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor or the buffer
+/// is short.
 void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> tensor,
           std::span<std::byte> buffer);
 /// Buffer -> tensor.
 void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> buffer,
             std::span<std::byte> tensor);
 
-/// The blocks as they lie in the tensor itself, when each is one contiguous piece, so that an exchange can write there
-/// (or read from there) without a copy; empty otherwise.
-[[nodiscard]] std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers, std::size_t element_bytes);
+/// The blocks as they lie in the tensor itself, when each is one contiguous piece, so that an exchange can
+/// write there (or read from there) without a copy; empty otherwise.
+[[nodiscard]] std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers,
+                                                     std::size_t element_bytes);
 
 }  // namespace dit

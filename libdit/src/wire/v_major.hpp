@@ -1,5 +1,5 @@
-/// V-Major (CoCoDiff, section III-D): of each tensor only the rows whose V changed most travel on slow links; the
-/// others keep, at the receiver, what an earlier step brought. Pure decisions; the same on all ranks.
+/// V-Major (CoCoDiff, section III-D): of each tensor only the rows whose V changed most travel on slow links;
+/// the others keep, at the receiver, what an earlier step brought. Pure decisions; the same on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +15,52 @@ namespace dit {
 struct RatioSchedule {
   enum class Kind { linear, constant, list };
   Kind kind = Kind::linear;
-  double value = 0.5;           ///< of constant
-  std::vector<double> values;   ///< of list: one for each step, in [0, 1]
+  double value = 0.5;          ///< of constant
+  std::vector<double> values;  ///< of list: one for each step, in [0, 1]
+  bool operator==(const RatioSchedule&) const = default;
 };
 
 struct VMajorPolicy {
-  int warmup_steps = 5;     ///< full at the start
-  int refresh_every = 10;   ///< a full step after so many steps; 0: never
-  RatioSchedule ratio;      ///< linear: 0 at the end of the warm-up, 1 at the last step
-  /// Peers reached at this level or a slower one get active rows only; empty: the first level that leaves a node.
+  int warmup_steps = 5;    ///< full at the start; the first step always is
+  int refresh_every = 10;  ///< every so manieth step is full, counted from the first: 10, 20, ...; 0: never
+  RatioSchedule ratio;     ///< linear: 0 at the end of the warm-up, 1 at the last step
+  /// Peers reached at this level or a slower one get active rows only; empty: the first level that leaves a
+  /// node.
   std::string boundary;
+  bool operator==(const VMajorPolicy&) const = default;
 };
 
-/// "v-major", "v-major:warmup=5,refresh=10,ratio=linear", "ratio=0.5", "ratio=@FILE", "boundary=node". Throws
-/// std::invalid_argument that names key, value and what was expected.
+/// "v-major", "v-major:warmup=5,refresh=10,ratio=linear", "ratio=0.5", "ratio=0/0.25/0.5" (one for each
+/// step), "ratio=@FILE" (the same, one to a line or with commas), "boundary=node". Throws
+/// std::invalid_argument that names key, value and what was expected. to_string writes what parses back to
+/// the same policy; of a file it writes the numbers.
 [[nodiscard]] VMajorPolicy parse_v_major(std::string_view text);
 [[nodiscard]] std::string to_string(const VMajorPolicy& policy);
 
 /// What one step does with Q, K and V.
 struct StepDecision {
-  bool full = true;     ///< everything travels (warm-up, refresh, or no cache yet)
-  double ratio = 0.0;   ///< fraction of rows that stay
+  bool full = true;    ///< everything travels (warm-up, refresh, or no cache yet)
+  double ratio = 0.0;  ///< fraction of rows that stay
   bool operator==(const StepDecision&) const = default;
 };
-/// Decision of step `step` of `steps`. With the paper's rule (5, 10, linear) and 50 steps the mean active fraction is
-/// 0.596 (paper: cocodiff, volume bound).
+/// Decision of step `step` of `steps`, counted from 0. Linear: with n = step + 1, full when n <= warmup or n
+/// is a multiple of refresh, else ratio (n - warmup) / (steps - warmup). With the paper's rule (5, 10,
+/// linear) and 50 steps the mean active fraction is then 0.596, and 0.540 without refresh, as the paper's
+/// volumes want it. Throws std::invalid_argument for a step out of range and for a list that has not one
+/// ratio for each step.
 [[nodiscard]] StepDecision decide_step(const VMajorPolicy& policy, int step, int steps);
 /// Mean over all steps of the fraction of rows that travel.
 [[nodiscard]] double mean_active_fraction(const VMajorPolicy& policy, int steps);
 
-/// Rows that travel: the `rows - floor(ratio * rows)` with the largest score; of equal scores the smaller row number
-/// first. NaN scores count as largest. Ascending.
+/// Rows that travel: the `rows - floor(ratio * rows)` with the largest score; of equal scores the smaller row
+/// number first. NaN scores count as largest. Ascending.
 [[nodiscard]] std::vector<std::uint32_t> choose_active_rows(std::span<const float> scores, double ratio);
 [[nodiscard]] std::int64_t active_row_count(std::int64_t rows, double ratio);
 
 /// Row sets as bit masks, as ranks tell them to each other: row i is bit i % 8 of byte i / 8.
 [[nodiscard]] std::size_t row_mask_bytes(std::int64_t rows);
-[[nodiscard]] std::vector<std::uint8_t> rows_to_mask(std::span<const std::uint32_t> active, std::int64_t rows);
+[[nodiscard]] std::vector<std::uint8_t> rows_to_mask(std::span<const std::uint32_t> active,
+                                                     std::int64_t rows);
 /// Throws std::invalid_argument when the mask has a bit at or beyond `rows` or is of another length.
 [[nodiscard]] std::vector<std::uint32_t> mask_to_rows(std::span<const std::uint8_t> mask, std::int64_t rows);
 
@@ -61,7 +70,8 @@ class RowAges {
   explicit RowAges(std::int64_t rows);
   void brought(std::span<const std::uint32_t> rows, int step);
   void brought_all(int step);
-  [[nodiscard]] int age(std::int64_t row, int step) const;  ///< in steps; throws std::logic_error when never brought
+  [[nodiscard]] int age(std::int64_t row,
+                        int step) const;  ///< in steps; throws std::logic_error when never brought
   [[nodiscard]] int oldest(int step) const;
   [[nodiscard]] double mean(int step) const;
   [[nodiscard]] bool complete() const;  ///< every row was brought once
@@ -70,8 +80,8 @@ class RowAges {
   std::vector<int> step_of_;
 };
 
-/// Bytes of the caches of one rank, before anything is allocated: the score's reference V in the sequence layout, and
-/// what the receiver keeps of Q, K, V.
+/// Bytes of the caches of one rank, before anything is allocated: the score's reference V in the sequence
+/// layout, and what the receiver keeps of Q, K, V.
 struct CacheBytes {
   std::uint64_t reference = 0;
   std::uint64_t received = 0;
@@ -80,15 +90,15 @@ struct CacheBytes {
 struct CacheShape {
   int layers = 0;
   int branches = 1;
-  std::int64_t own_rows = 0;        ///< rows of this rank in the sequence layout, per branch
-  std::int64_t row_elements = 0;    ///< heads * head_dim
+  std::int64_t own_rows = 0;                 ///< rows of this rank in the sequence layout, per branch
+  std::int64_t row_elements = 0;             ///< heads * head_dim
   std::int64_t received_query_elements = 0;  ///< this rank's Q in the head layout, per branch
   std::int64_t received_key_elements = 0;    ///< K, and the same again for V
   std::size_t element_bytes = 4;
 };
 [[nodiscard]] CacheBytes cache_bytes(const CacheShape& shape);
-/// Throws std::length_error with needed bytes, the budget, and advice (fewer layers cached is no option: more ranks,
-/// one branch per group of ranks, a smaller image, or a budget of at least N).
+/// Throws std::length_error with needed bytes, the budget, and advice (fewer layers cached is no option: more
+/// ranks, one branch per group of ranks, a smaller image, or a budget of at least N).
 void require_cache_budget(const CacheBytes& bytes, std::optional<std::uint64_t> budget);
 
 }  // namespace dit

@@ -1,0 +1,205 @@
+#include "wire/pack.hpp"
+
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace dit {
+namespace {
+
+// All sizes are checked against this before they are multiplied, so that none overflows.
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+void require_element_bytes(std::size_t element_bytes) {
+  if (element_bytes == 0 || element_bytes > 1024) {
+    throw std::invalid_argument("element_bytes = " + std::to_string(element_bytes) + ": expected 1 to 1024");
+  }
+}
+
+std::string run_name(std::size_t peer, std::size_t run) {
+  return "run " + std::to_string(run) + " of the block of peer " + std::to_string(peer);
+}
+
+void require_sound(const PeerBlock& block, const RowRun& run, std::size_t peer, std::size_t index) {
+  if (run.offset < 0 || run.rows < 0 || run.stride < 0 || block.row_elements < 0) {
+    throw std::length_error(run_name(peer, index) + ": offset " + std::to_string(run.offset) + ", " +
+                            std::to_string(run.rows) + " rows of " + std::to_string(block.row_elements) +
+                            " elements, stride " + std::to_string(run.stride) + ": expected none below 0");
+  }
+}
+
+// Whether all rows of a run lie in a tensor of so many elements.
+bool fits(const PeerBlock& block, const RowRun& run, std::int64_t elements) {
+  if (run.rows == 0) {
+    return true;
+  }
+  const std::int64_t room = elements - run.offset;
+  return block.row_elements <= room &&
+         (run.stride == 0 || (run.rows - 1) <= (room - block.row_elements) / run.stride);
+}
+
+void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                       std::size_t tensor_bytes) {
+  const auto elements = static_cast<std::int64_t>(tensor_bytes / element_bytes);
+  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+    for (std::size_t i = 0; i < peers[peer].runs.size(); ++i) {
+      const RowRun& run = peers[peer].runs[i];
+      require_sound(peers[peer], run, peer, i);
+      if (!fits(peers[peer], run, elements)) {
+        throw std::length_error(run_name(peer, i) + " leaves the tensor: " + std::to_string(run.rows) +
+                                " rows of " + std::to_string(peers[peer].row_elements) +
+                                " elements from element " + std::to_string(run.offset) + ", stride " +
+                                std::to_string(run.stride) + ", in " + std::to_string(elements) +
+                                " elements");
+      }
+    }
+  }
+}
+
+std::size_t block_bytes(const PeerBlock& block, std::size_t element_bytes, std::size_t peer) {
+  const auto most = kMost / static_cast<std::int64_t>(element_bytes);
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < block.runs.size(); ++i) {
+    const RowRun& run = block.runs[i];
+    require_sound(block, run, peer, i);
+    if (block.row_elements > 0 && run.rows > (most - elements) / block.row_elements) {
+      throw std::length_error(run_name(peer, i) + ": " + std::to_string(run.rows) + " rows of " +
+                              std::to_string(block.row_elements) + " elements of " +
+                              std::to_string(element_bytes) + " bytes are more than 2^63 bytes");
+    }
+    elements += run.rows * block.row_elements;
+  }
+  return static_cast<std::size_t>(elements) * element_bytes;
+}
+
+void require_in_buffer(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                       std::size_t buffer_bytes) {
+  const std::size_t needed = packed_bytes(peers, element_bytes);
+  if (needed > buffer_bytes) {
+    throw std::length_error("the buffer has " + std::to_string(buffer_bytes) + " bytes: the blocks need " +
+                            std::to_string(needed));
+  }
+}
+
+// Rows of a size that the compiler knows: a few instructions each instead of a call.
+template <std::size_t row_bytes>
+void copy_fixed_rows(std::byte* to, std::size_t to_step, const std::byte* from, std::size_t from_step,
+                     std::size_t rows) {
+  for (; rows > 0; --rows, to += to_step, from += from_step) {
+    std::memcpy(to, from, row_bytes);
+  }
+}
+
+void copy_rows(std::byte* to, std::size_t to_step, const std::byte* from, std::size_t from_step,
+               std::size_t rows, std::size_t row_bytes) {
+  if (to_step == row_bytes && from_step == row_bytes) {
+    std::memcpy(to, from, rows * row_bytes);
+    return;
+  }
+  switch (row_bytes) {
+    case 32:
+      return copy_fixed_rows<32>(to, to_step, from, from_step, rows);
+    case 64:
+      return copy_fixed_rows<64>(to, to_step, from, from_step, rows);
+    case 128:
+      return copy_fixed_rows<128>(to, to_step, from, from_step, rows);
+    default:
+      break;
+  }
+  for (; rows > 0; --rows, to += to_step, from += from_step) {
+    std::memcpy(to, from, row_bytes);
+  }
+}
+
+// Calls copy(run's first byte in the tensor, stride, run's first byte in the buffer, rows, bytes of a row).
+template <typename Copy>
+void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, Copy copy) {
+  std::size_t at = 0;
+  for (const PeerBlock& block : peers) {
+    const std::size_t row_bytes = static_cast<std::size_t>(block.row_elements) * element_bytes;
+    for (const RowRun& run : block.runs) {
+      const auto rows = static_cast<std::size_t>(run.rows);
+      if (rows > 0 && row_bytes > 0) {
+        copy(static_cast<std::size_t>(run.offset) * element_bytes,
+             static_cast<std::size_t>(run.stride) * element_bytes, at, rows, row_bytes);
+      }
+      at += rows * row_bytes;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<dit_block> packed_blocks(std::span<const PeerBlock> peers, std::size_t element_bytes) {
+  require_element_bytes(element_bytes);
+  std::vector<dit_block> blocks;
+  blocks.reserve(peers.size());
+  std::size_t at = 0;
+  for (const PeerBlock& block : peers) {
+    const std::size_t bytes = block_bytes(block, element_bytes, blocks.size());
+    if (bytes > static_cast<std::size_t>(kMost) - at) {
+      throw std::length_error("the blocks of " + std::to_string(peers.size()) +
+                              " peers are more than 2^63 bytes");
+    }
+    blocks.push_back({at, bytes});
+    at += bytes;
+  }
+  return blocks;
+}
+
+std::size_t packed_bytes(std::span<const PeerBlock> peers, std::size_t element_bytes) {
+  const std::vector<dit_block> blocks = packed_blocks(peers, element_bytes);
+  return blocks.empty() ? 0 : blocks.back().offset + blocks.back().bytes;
+}
+
+void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> tensor,
+          std::span<std::byte> buffer) {
+  require_in_buffer(peers, element_bytes, buffer.size());
+  require_in_tensor(peers, element_bytes, tensor.size());
+  for_each_run(
+      peers, element_bytes,
+      [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t rows, std::size_t row_bytes) {
+        copy_rows(buffer.data() + at, row_bytes, tensor.data() + offset, stride, rows, row_bytes);
+      });
+}
+
+void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> buffer,
+            std::span<std::byte> tensor) {
+  require_in_buffer(peers, element_bytes, buffer.size());
+  require_in_tensor(peers, element_bytes, tensor.size());
+  for_each_run(
+      peers, element_bytes,
+      [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t rows, std::size_t row_bytes) {
+        copy_rows(tensor.data() + offset, stride, buffer.data() + at, row_bytes, rows, row_bytes);
+      });
+}
+
+std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers, std::size_t element_bytes) {
+  require_element_bytes(element_bytes);
+  std::vector<dit_block> blocks;
+  blocks.reserve(peers.size());
+  for (const PeerBlock& block : peers) {
+    const std::size_t bytes = block_bytes(block, element_bytes, blocks.size());
+    if (bytes == 0) {
+      blocks.push_back({0, 0});
+      continue;
+    }
+    std::int64_t end = -1;  // of the rows so far; -1: none yet
+    std::int64_t begin = 0;
+    for (const RowRun& run : block.runs) {
+      if (run.rows == 0) {
+        continue;
+      }
+      if ((run.rows > 1 && run.stride != block.row_elements) || (end >= 0 && run.offset != end)) {
+        return {};
+      }
+      begin = end < 0 ? run.offset : begin;
+      end = run.offset + run.rows * block.row_elements;
+    }
+    blocks.push_back({static_cast<std::size_t>(begin) * element_bytes, bytes});
+  }
+  return blocks;
+}
+
+}  // namespace dit
