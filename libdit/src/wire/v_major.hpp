@@ -77,6 +77,8 @@ class RowAges {
   [[nodiscard]] bool complete() const;  ///< every row was brought once
 
  private:
+  [[nodiscard]] std::size_t place(std::int64_t row) const;  // throws std::out_of_range
+
   std::vector<int> step_of_;
 };
 

@@ -55,9 +55,17 @@ std::uint64_t at_least(const char* name, std::int64_t value, std::int64_t least)
 
 RowAges::RowAges(std::int64_t rows) : step_of_(at_least("rows", rows, 0), kNever) {}
 
+std::size_t RowAges::place(std::int64_t row) const {
+  if (row < 0 || row >= static_cast<std::int64_t>(step_of_.size())) {
+    throw std::out_of_range("cached row " + std::to_string(row) + ": expected 0 to " +
+                            std::to_string(static_cast<std::int64_t>(step_of_.size()) - 1));
+  }
+  return static_cast<std::size_t>(row);
+}
+
 void RowAges::brought(std::span<const std::uint32_t> rows, int step) {
   for (const std::uint32_t row : rows) {
-    step_of_.at(row) = step;
+    step_of_[place(row)] = step;
   }
 }
 
@@ -66,7 +74,7 @@ void RowAges::brought_all(int step) {
 }
 
 int RowAges::age(std::int64_t row, int step) const {
-  return age_of(step_of_.at(static_cast<std::size_t>(row)), row, step);
+  return age_of(step_of_[place(row)], row, step);
 }
 
 int RowAges::oldest(int step) const {

@@ -1,0 +1,179 @@
+#include "wire/pack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace dit {
+namespace {
+
+constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+
+bool operator==(const dit_block& a, const dit_block& b) {
+  return a.offset == b.offset && a.bytes == b.bytes;
+}
+
+// Two rows of three elements, five apart, from element 1; one row from element 20; then nothing; then four
+// rows that touch each other.
+const std::vector<PeerBlock> kBlocks{{3, {{1, 2, 5}, {20, 1, 5}}}, {3, {}}, {0, {}}, {2, {{10, 4, 2}}}};
+
+std::vector<std::byte> numbered(std::size_t bytes) {
+  std::vector<std::byte> memory(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<std::byte>(i % 251);
+  return memory;
+}
+
+template <typename Error, typename Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Pack, BlocksFollowEachOther) {
+  const std::vector<dit_block> blocks = packed_blocks(kBlocks, 4);
+  ASSERT_EQ(blocks.size(), 4U);
+  EXPECT_TRUE((blocks[0] == dit_block{0, 36}));
+  EXPECT_TRUE((blocks[1] == dit_block{36, 0}));
+  EXPECT_TRUE((blocks[2] == dit_block{36, 0}));
+  EXPECT_TRUE((blocks[3] == dit_block{36, 32}));
+  EXPECT_EQ(packed_bytes(kBlocks, 4), 68U);
+  EXPECT_EQ(packed_bytes({}, 4), 0U);
+}
+
+TEST(Pack, RowsTravelInOrderForAllElementSizes) {
+  for (const std::size_t bytes : {1, 2, 3, 4, 8, 16}) {
+    const std::vector<std::byte> tensor = numbered(23 * bytes);
+    std::vector<std::byte> buffer(packed_bytes(kBlocks, bytes));
+    pack(kBlocks, bytes, tensor, buffer);
+    std::size_t at = 0;
+    for (const std::size_t element : {1, 2, 3, 6, 7, 8, 20, 21, 22, 10, 11, 12, 13, 14, 15, 16, 17}) {
+      EXPECT_EQ(std::memcmp(&buffer[at], &tensor[element * bytes], bytes), 0) << element << " of " << bytes;
+      at += bytes;
+    }
+    EXPECT_EQ(at, buffer.size());
+    // Back to the same places, and nowhere else.
+    std::vector<std::byte> again(tensor.size(), std::byte{255});
+    unpack(kBlocks, bytes, buffer, again);
+    for (const std::size_t untouched : {0, 4, 5, 9, 18, 19}) {
+      EXPECT_EQ(again[untouched * bytes], std::byte{255});
+      std::memcpy(&again[untouched * bytes], &tensor[untouched * bytes], bytes);
+    }
+    EXPECT_EQ(again, tensor);
+  }
+}
+
+// Row sizes that have code of their own and those beside them.
+TEST(Pack, RowsOfAllSizes) {
+  for (std::int64_t size = 1; size <= 300; ++size) {
+    const std::vector<PeerBlock> blocks{{size, {{2, 3, size + 1}}}};
+    const std::vector<std::byte> tensor = numbered(static_cast<std::size_t>(3 * size + 4));
+    std::vector<std::byte> buffer(static_cast<std::size_t>(3 * size));
+    pack(blocks, 1, tensor, buffer);
+    std::vector<std::byte> again(tensor.size());
+    unpack(blocks, 1, buffer, again);
+    for (std::int64_t row = 0; row < 3; ++row) {
+      const auto at = static_cast<std::size_t>(2 + row * (size + 1));
+      ASSERT_EQ(std::memcmp(&buffer[static_cast<std::size_t>(row * size)], &tensor[at],
+                            static_cast<std::size_t>(size)),
+                0);
+      ASSERT_EQ(std::memcmp(&again[at], &tensor[at], static_cast<std::size_t>(size)), 0);
+    }
+  }
+}
+
+TEST(Pack, NothingToCopyNeedsNoMemory) {
+  const std::vector<PeerBlock> blocks{{0, {{100, 5, 7}}}, {4, {{7, 0, 4}}}, {}};
+  EXPECT_NO_THROW(pack(std::vector<PeerBlock>{{4, {}}, {}}, 4, {}, {}));
+  EXPECT_NO_THROW(unpack({}, 4, {}, {}));
+  const std::vector<std::byte> tensor = numbered(600);
+  EXPECT_NO_THROW(pack(blocks, 4, tensor, {}));
+}
+
+TEST(Pack, RunsThatLeaveTheTensor) {
+  std::vector<std::byte> memory(400), buffer(4000);
+  const auto error = [&](const RowRun& run, std::int64_t row_elements) {
+    const std::vector<PeerBlock> blocks{{1, {{0, 1, 1}}}, {row_elements, {{0, 1, 1}, run}}};
+    const std::string packing = error_of<std::length_error>([&] { pack(blocks, 4, memory, buffer); });
+    const std::string unpacking = error_of<std::length_error>([&] { unpack(blocks, 4, buffer, memory); });
+    EXPECT_EQ(packing, unpacking);
+    return packing;
+  };
+  EXPECT_EQ(error({97, 1, 10}, 3), "no error");
+  EXPECT_EQ(error({98, 1, 10}, 3),
+            "run 1 of the block of peer 1 leaves the tensor: 1 rows of 3 elements from element 98, stride "
+            "10, in 100 "
+            "elements");
+  EXPECT_EQ(error({7, 10, 10}, 3), "no error");
+  EXPECT_EQ(error({8, 10, 10}, 3),
+            "run 1 of the block of peer 1 leaves the tensor: 10 rows of 3 elements from element 8, stride "
+            "10, in 100 "
+            "elements");
+  EXPECT_EQ(error({1, 3, kHuge}, 3),
+            "run 1 of the block of peer 1 leaves the tensor: 3 rows of 3 elements from element 1, stride "
+            "9223372036854775807, in 100 elements");
+  EXPECT_EQ(error({kHuge, 1, 1}, 3),
+            "run 1 of the block of peer 1 leaves the tensor: 1 rows of 3 elements from element "
+            "9223372036854775807, "
+            "stride 1, in 100 elements");
+  EXPECT_EQ(error({-1, 1, 1}, 3),
+            "run 1 of the block of peer 1: offset -1, 1 rows of 3 elements, stride 1: expected none below 0");
+  EXPECT_EQ(error({0, -2, 1}, 3),
+            "run 1 of the block of peer 1: offset 0, -2 rows of 3 elements, stride 1: expected none below 0");
+  EXPECT_EQ(error({0, 2, -1}, 3),
+            "run 1 of the block of peer 1: offset 0, 2 rows of 3 elements, stride -1: expected none below 0");
+}
+
+TEST(Pack, SizesThatCannotBe) {
+  std::vector<std::byte> memory(400), buffer(67);
+  EXPECT_EQ(error_of<std::length_error>([&] { pack(kBlocks, 4, memory, buffer); }),
+            "the buffer has 67 bytes: the blocks need 68");
+  EXPECT_EQ(error_of<std::length_error>([&] { unpack(kBlocks, 4, buffer, memory); }),
+            "the buffer has 67 bytes: the blocks need 68");
+  EXPECT_EQ(error_of<std::length_error>([] {
+              (void)packed_bytes(std::vector<PeerBlock>{{kHuge, {{0, 1, 1}}}}, 4);
+            }),
+            "run 0 of the block of peer 0: 1 rows of 9223372036854775807 elements of 4 bytes are more than "
+            "2^63 bytes");
+  const PeerBlock half{kHuge / 8, {{0, 1, 1}}};
+  EXPECT_EQ(error_of<std::length_error>([&] {
+              (void)packed_blocks(std::vector<PeerBlock>{half, half, half}, 4);
+            }),
+            "the blocks of 3 peers are more than 2^63 bytes");
+  EXPECT_EQ(error_of<std::invalid_argument>([] { (void)packed_bytes(kBlocks, 0); }),
+            "element_bytes = 0: expected 1 to 1024");
+  EXPECT_EQ(error_of<std::invalid_argument>([] { (void)blocks_in_place(kBlocks, 1025); }),
+            "element_bytes = 1025: expected 1 to 1024");
+}
+
+TEST(BlocksInPlace, OnlyWhenEachBlockIsOnePiece) {
+  const PeerBlock touching{2, {{10, 4, 2}}};
+  const PeerBlock two_touching_runs{2, {{4, 2, 2}, {8, 0, 99}, {8, 1, 77}}};
+  const std::vector<dit_block> blocks =
+      blocks_in_place(std::vector{touching, PeerBlock{}, two_touching_runs}, 4);
+  ASSERT_EQ(blocks.size(), 3U);
+  EXPECT_TRUE((blocks[0] == dit_block{40, 32}));
+  EXPECT_TRUE((blocks[1] == dit_block{0, 0}));
+  EXPECT_TRUE((blocks[2] == dit_block{16, 24}));
+  EXPECT_TRUE(blocks_in_place(std::vector{touching, PeerBlock{2, {{0, 2, 3}}}}, 4).empty());
+  EXPECT_TRUE(blocks_in_place(std::vector{PeerBlock{2, {{0, 1, 2}, {3, 1, 2}}}}, 4).empty());
+}
+
+// One sample of image tokens: what comes from a peer lies in one piece in the head layout.
+TEST(BlocksInPlace, HeadLayoutOfOneSample) {
+  const UlyssesLayout layout({1, 0, 4429, 38, 38, 8}, 12);
+  const ExchangeLayout scatter = layout.scatter_heads(AttentionTensor::query, 5);
+  EXPECT_EQ(blocks_in_place(scatter.recv, 2).size(), 12U);
+  EXPECT_TRUE(blocks_in_place(scatter.send, 2).empty());
+  EXPECT_EQ(blocks_in_place(layout.gather_heads(5).send, 2).size(), 12U);
+}
+
+}  // namespace
+}  // namespace dit
