@@ -1,5 +1,5 @@
-/// The work of a forward pass as steps with dependencies. A schedule is an order of them (order.hpp); nothing here
-/// knows tensors.
+/// The work of a forward pass as steps with dependencies. A schedule is an order of them (order.hpp); nothing
+/// here knows tensors.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ enum class StepRole : std::uint8_t {
 
 struct Step {
   StepRole role = StepRole::prepare;
-  int unit = 0;   ///< what runs independently of the others: a guidance branch, a sample
+  int unit = 0;  ///< what runs independently of the others: a guidance branch, a sample
   int layer = 0;
-  int group = 0;  ///< head group
-  std::vector<StepId> after;   ///< steps that must be complete before this one starts; smaller ids only
-  double seconds = 0;          ///< estimate: compute time, or transfer time when alone on the links
+  int group = 0;                 ///< head group
+  std::vector<StepId> after;     ///< steps that must be complete before this one starts; smaller ids only
+  double seconds = 0;            ///< estimate: compute time, or transfer time when alone on the links
   std::uint64_t slow_bytes = 0;  ///< exchanges: bytes this rank sends beyond the node, for reports
 };
 
@@ -52,11 +52,13 @@ struct StepGraph {
 struct BlockGraphOptions {
   int units = 1;
   int layers = 1;
-  int groups = 1;      ///< head groups
+  int groups = 1;          ///< head groups
   bool selective = false;  ///< V-Major step: with score and mask
 };
-/// prepare, then per layer value, query, key, [score, mask], scatter_*, attention, gather_output (per group), finish,
-/// mlp; then last. Estimates are zero.
+/// Unit after unit: prepare; per layer value, [score], query, key, [mask], per group scatter_value,
+/// scatter_query, scatter_key, attention, gather_output; then finish, mlp; at the end last. Estimates are
+/// zero. Query and key come after value, as value computes the modulated input that they share. Throws
+/// std::invalid_argument that names the option, its value and what was expected.
 [[nodiscard]] StepGraph transformer_graph(const BlockGraphOptions& options);
 
 /// A step's name for traces and messages: "layer 3 unit 1 scatter_key group 0".

@@ -1,0 +1,186 @@
+#include "schedule/list_scheduler.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace dit {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+template <class Container>
+auto& at(Container& container, StepId id) {
+  return container[static_cast<std::size_t>(id)];
+}
+
+class ListScheduler {
+ public:
+  ListScheduler(const StepGraph& graph, const std::vector<double>& seconds, const ListRule& rule)
+      : graph_(graph),
+        rule_(rule),
+        seconds_(seconds),
+        missing_(graph.steps.size()),
+        end_(graph.steps.size(), 0),
+        path_(graph.steps.size(), 0),
+        consumers_(graph.steps.size()) {
+    for (std::size_t id = graph.steps.size(); id-- > 0;) prepare(static_cast<StepId>(id));
+    for (std::size_t id = 0; id < graph.steps.size(); ++id) {
+      if (missing_[id] == 0) offer(static_cast<StepId>(id));
+    }
+  }
+
+  Order build() {
+    while (!computes_.empty() || !exchanges_.empty()) {
+      const auto next = best(computes_);
+      if (next == computes_.end()) {
+        start_exchanges(rule_.eager ? kNever : now_);
+        if (best(computes_) == computes_.end()) idle();
+        continue;
+      }
+      // What leaves before the step occupies the link while it is computed; better candidates may turn up by
+      // then.
+      start_exchanges(rule_.eager ? kNever : now_ + at(seconds_, *next));
+      const auto again = best(computes_);
+      const StepId step = *again;
+      computes_.erase(again);
+      compute(step);
+    }
+    while (!under_way_.empty()) wait(under_way_.front());
+    return std::move(order_);
+  }
+
+ private:
+  using List = std::vector<StepId>;
+
+  /// Called from the last step to the first.
+  void prepare(StepId id) {
+    const Step& step = at(graph_.steps, id);
+    if (is_exchange(step.role)) at(seconds_, id) *= rule_.exchange_scale;
+    double longest = 0;
+    for (const StepId consumer : at(consumers_, id)) longest = std::max(longest, at(path_, consumer));
+    at(path_, id) = longest + at(seconds_, id);
+    at(missing_, id) = step.after.size();
+    for (const StepId before : step.after) at(consumers_, before).push_back(id);
+  }
+
+  /// When all that a step needs is complete; it must be computed or under way.
+  [[nodiscard]] double ready(StepId id) const {
+    double time = 0;
+    for (const StepId before : at(graph_.steps, id).after) time = std::max(time, at(end_, before));
+    return time;
+  }
+
+  /// Smaller comes first.
+  [[nodiscard]] std::tuple<double, double, StepId> rank(StepId id) const {
+    switch (rule_.priority) {
+      case ListRule::Priority::unit_first:
+        return {at(graph_.steps, id).unit, 0, id};
+      case ListRule::Priority::oldest:
+        return {ready(id), -at(path_, id), id};
+      case ListRule::Priority::longest_path:
+        break;
+    }
+    return {-at(path_, id), 0, id};
+  }
+
+  /// The best candidate that could begin now, or the end.
+  [[nodiscard]] List::iterator best(List& candidates) {
+    auto chosen = candidates.end();
+    for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
+      if (ready(*candidate) > now_) continue;
+      if (chosen == candidates.end() || rank(*candidate) < rank(*chosen)) chosen = candidate;
+    }
+    return chosen;
+  }
+
+  void offer(StepId id) { (is_exchange(at(graph_.steps, id).role) ? exchanges_ : computes_).push_back(id); }
+
+  /// A step has a known end: its consumers may have become candidates.
+  void known(StepId id, double end) {
+    at(end_, id) = end;
+    for (const StepId consumer : at(consumers_, id)) {
+      if (--at(missing_, consumer) == 0) offer(consumer);
+    }
+  }
+
+  void wait(StepId exchange) {
+    order_.push_back({Action::Kind::wait, exchange});
+    now_ = std::max(now_, at(end_, exchange));
+    std::erase(under_way_, exchange);
+  }
+
+  void wait_for_inputs(StepId id) {
+    const auto& after = at(graph_.steps, id).after;
+    const List started = under_way_;  // in the order in which they complete
+    for (const StepId exchange : started) {
+      if (std::find(after.begin(), after.end(), exchange) != after.end()) wait(exchange);
+    }
+  }
+
+  void compute(StepId id) {
+    wait_for_inputs(id);
+    order_.push_back({Action::Kind::compute, id});
+    now_ += at(seconds_, id);
+    known(id, now_);
+  }
+
+  /// Whether one more exchange may be under way; waits for one that is complete when that makes room.
+  bool make_room() {
+    if (rule_.exchanges_under_way == 0) return true;
+    if (under_way_.size() < static_cast<std::size_t>(rule_.exchanges_under_way)) return true;
+    if (at(end_, under_way_.front()) > now_) return false;
+    wait(under_way_.front());
+    return true;
+  }
+
+  /// Starts what can start, best first, until the link is busy to the end of the `horizon`.
+  void start_exchanges(double horizon) {
+    for (auto next = best(exchanges_); next != exchanges_.end(); next = best(exchanges_)) {
+      if (link_free_ > horizon || !make_room()) return;
+      const StepId id = *next;
+      exchanges_.erase(next);
+      wait_for_inputs(id);
+      order_.push_back({Action::Kind::start, id});
+      under_way_.push_back(id);
+      link_free_ = std::max(now_, link_free_) + at(seconds_, id);
+      known(id, link_free_);
+    }
+  }
+
+  /// Nothing can be computed now: on to the next moment at which something changes.
+  void idle() {
+    double next = kNever;
+    for (const List* candidates : {&computes_, &exchanges_}) {
+      for (const StepId id : *candidates) {
+        if (ready(id) > now_) next = std::min(next, ready(id));
+      }
+    }
+    for (const StepId exchange : under_way_) {
+      if (at(end_, exchange) > now_) next = std::min(next, at(end_, exchange));
+    }
+    now_ = next;
+  }
+
+  const StepGraph& graph_;
+  const ListRule rule_;
+  std::vector<double> seconds_;
+  std::vector<std::size_t> missing_;  ///< inputs whose end is not known yet
+  std::vector<double> end_;
+  std::vector<double> path_;  ///< longest way from the step's begin to the graph's end
+  std::vector<List> consumers_;
+  List computes_;   ///< all inputs computed or under way
+  List exchanges_;  ///< the same
+  List under_way_;  ///< started and not waited for, in order
+  Order order_;
+  double now_ = 0;
+  double link_free_ = 0;
+};
+
+}  // namespace
+
+Order list_schedule(const StepGraph& graph, const std::vector<double>& seconds, const ListRule& rule) {
+  return ListScheduler(graph, seconds, rule).build();
+}
+
+}  // namespace dit

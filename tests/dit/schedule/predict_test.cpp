@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "graphs.hpp"
+#include "schedule/order.hpp"
+
+namespace dit {
+namespace {
+
+using Kind = Action::Kind;
+
+double seconds(const StepGraph& graph, const Order& order, const PredictOptions& options = {}) {
+  return predict(graph, order, options).seconds;
+}
+
+/// Computing 10 s, then an exchange of 6 s that one more step of 4 s does not need and a last one of 1 s
+/// does.
+StepGraph small_graph() {
+  StepGraph graph;
+  graph.layers = 1;
+  graph.steps = {{StepRole::value, 0, 0, 0, {}, 10, 0},
+                 {StepRole::scatter_value, 0, 0, 0, {0}, 6, 0},
+                 {StepRole::query, 0, 0, 0, {0}, 4, 0},
+                 {StepRole::attention, 0, 0, 0, {1, 2}, 1, 0}};
+  return graph;
+}
+const Order kBlocking = {{Kind::compute, 0}, {Kind::exchange, 1}, {Kind::compute, 2}, {Kind::compute, 3}};
+const Order kOverlapped = {
+    {Kind::compute, 0}, {Kind::start, 1}, {Kind::compute, 2}, {Kind::wait, 1}, {Kind::compute, 3}};
+
+TEST(Predict, ABlockingExchangeIsExposed) {
+  const Prediction prediction = predict(small_graph(), kBlocking);
+  EXPECT_EQ(prediction.seconds, 21);
+  EXPECT_EQ(prediction.compute_seconds, 15);
+  EXPECT_EQ(prediction.exchange_seconds, 6);
+  EXPECT_EQ(prediction.exposed_seconds, 6);
+}
+
+TEST(Predict, AnOverlappedExchangeIsExposedForItsRest) {
+  const Prediction prediction = predict(small_graph(), kOverlapped);
+  EXPECT_EQ(prediction.seconds, 17);
+  EXPECT_EQ(prediction.compute_seconds, 15);
+  EXPECT_EQ(prediction.exposed_seconds, 2);
+}
+
+TEST(Predict, SlowerExchanges) {
+  PredictOptions options;
+  options.exchange_scale = 3;
+  EXPECT_EQ(seconds(small_graph(), kBlocking, options), 33);
+  EXPECT_EQ(predict(small_graph(), kOverlapped, options).exposed_seconds, 14);
+  options.exchange_scale = 0;
+  EXPECT_EQ(seconds(small_graph(), kBlocking, options), 15);
+}
+
+TEST(Predict, ProgressTakesTimeFromComputing) {
+  PredictOptions options;
+  options.progress_cost = 0.5;
+  // Blocking: nothing is computed meanwhile.
+  EXPECT_EQ(seconds(small_graph(), kBlocking, options), 21);
+  // 4 s of computing beside 6 s of exchange: 3 s done when it ends at 16, the rest until 17.
+  const Prediction half = predict(small_graph(), kOverlapped, options);
+  EXPECT_EQ(half.seconds, 18);
+  EXPECT_EQ(half.compute_seconds, 18);
+  EXPECT_EQ(half.exposed_seconds, 0);
+  // 2.4 s fit beside the exchange in 3 s.
+  options.progress_cost = 0.2;
+  EXPECT_DOUBLE_EQ(predict(small_graph(), kOverlapped, options).compute_seconds, 16);
+  EXPECT_DOUBLE_EQ(predict(small_graph(), kOverlapped, options).exposed_seconds, 1);
+  // Nothing can be computed while bytes move: no gain over blocking.
+  options.progress_cost = 1;
+  EXPECT_EQ(seconds(small_graph(), kOverlapped, options), 21);
+}
+
+TEST(Predict, ExchangesShareOneLaneInTheOrderOfTheirStarts) {
+  StepGraph graph;
+  graph.layers = 1;
+  graph.steps = {{StepRole::scatter_value, 0, 0, 0, {}, 3, 0},
+                 {StepRole::scatter_key, 0, 0, 0, {}, 5, 0},
+                 {StepRole::mlp, 0, 0, 0, {1}, 1, 0}};
+  // The second exchange ends at 8; the first one's wait costs nothing afterwards.
+  const Prediction prediction = predict(
+      graph, {{Kind::start, 0}, {Kind::start, 1}, {Kind::wait, 1}, {Kind::compute, 2}, {Kind::wait, 0}});
+  EXPECT_EQ(prediction.seconds, 9);
+  EXPECT_EQ(prediction.exposed_seconds, 8);
+  // Started first, it ends at 5.
+  EXPECT_EQ(
+      seconds(graph,
+              {{Kind::start, 1}, {Kind::start, 0}, {Kind::wait, 1}, {Kind::compute, 2}, {Kind::wait, 0}}),
+      8);
+  // A blocking exchange queues as well.
+  EXPECT_EQ(seconds(graph, {{Kind::start, 0}, {Kind::exchange, 1}, {Kind::compute, 2}, {Kind::wait, 0}}), 9);
+}
+
+TEST(Predict, RefusesOptionsThatMakeNoSense) {
+  const auto refusal = [](double scale, double progress) -> std::string {
+    try {
+      (void)predict(small_graph(), kBlocking, {scale, progress});
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal(-1, 0), "exchange_scale is -1.000000: expected 0 or more");
+  EXPECT_EQ(refusal(1, 1.5), "progress_cost is 1.500000: expected a share between 0 and 1");
+}
+
+TEST(Predict, OfABlockByHand) {
+  const StepGraph graph = test::with_layer_times(transformer_graph({}), 10, 8);
+  EXPECT_DOUBLE_EQ(seconds(graph, flat_order(graph)), 18);
+  // V (2 s) leaves at 1, Q at 3, K at 5 to 7; computing waits from 3 to 7, and 2 s for the output.
+  const Prediction v_first = predict(graph, v_first_order(graph));
+  EXPECT_DOUBLE_EQ(v_first.seconds, 16);
+  EXPECT_DOUBLE_EQ(v_first.exposed_seconds, 6);
+}
+
+TEST(Predict, PipelinedIsNeverWorseThanVFirstAndThatThanFlat) {
+  for (const auto& shape : test::small_shapes()) {
+    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+      const StepGraph graph = test::with_random_estimates(transformer_graph(shape), seed);
+      SCOPED_TRACE(test::name(shape) + ", seed " + std::to_string(seed));
+      const double flat = seconds(graph, flat_order(graph));
+      const double v_first = seconds(graph, v_first_order(graph));
+      const double pipelined = seconds(graph, pipelined_order(graph));
+      EXPECT_LE(v_first, flat);
+      EXPECT_LE(pipelined, v_first);
+      const ChosenOrder best = best_order(graph);
+      EXPECT_EQ(best.prediction.seconds, std::min({flat, v_first, pipelined}));
+      EXPECT_EQ(verify(graph, best.order), "");
+      EXPECT_EQ(best.order, make_order(best.schedule, graph));
+    }
+  }
+}
+
+TEST(Predict, TheSimplerScheduleWinsTies) {
+  StepGraph graph = transformer_graph({2, 2, 1, false});
+  EXPECT_EQ(best_order(graph).schedule, Schedule::flat);  // no estimates
+  PredictOptions options;
+  options.progress_cost = 1;
+  graph = test::with_layer_times(graph, 1, 1);
+  EXPECT_EQ(best_order(graph, options).schedule, Schedule::flat);  // nothing can be gained
+  EXPECT_EQ(best_order(graph).schedule, Schedule::pipelined);
+}
+
+/// Two units hide nearly all of the shorter lane behind the longer one.
+TEST(Predict, TwoUnitsHideNearlyEverything) {
+  constexpr int kLayers = 10;
+  const StepGraph shape = transformer_graph({2, kLayers, 1, false});
+  for (const double exchange : {0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0}) {
+    const StepGraph graph = test::with_layer_times(shape, 1, exchange);
+    const double longer = 2 * kLayers * std::max(1.0, exchange);
+    const double layer = 1 + exchange;
+    const double found = seconds(graph, pipelined_order(graph));
+    EXPECT_LE(found, 1.15 * longer + layer) << "exchange " << exchange;
+    RecordProperty("ratio_" + std::to_string(exchange), std::to_string(found / longer));
+    // Also when exchanges take twice as long, or half as long, as the order was made for.
+    for (const double scale : {0.5, 2.0}) {
+      PredictOptions options;
+      options.exchange_scale = scale;
+      const double bound = 2 * kLayers * std::max(1.0, exchange * scale);
+      EXPECT_LE(seconds(graph, pipelined_order(graph), options), 1.3 * bound + 1 + exchange * scale)
+          << "exchange " << exchange << " times " << scale;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dit
