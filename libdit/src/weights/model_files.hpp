@@ -9,7 +9,8 @@
 
 namespace dit {
 
-/// Values of a channel of training data, for pictures and for the way back to physical units: x = (value - mean) / scale.
+/// Values of a channel of training data, for pictures and for the way back to physical units: x = (value -
+/// mean) / scale.
 struct ChannelScale {
   std::string name;
   double mean = 0;
@@ -19,21 +20,22 @@ struct ChannelScale {
 /// What a config.json says ("_class_name": "PixelDit"): the network, its classes and its data.
 struct ModelConfig {
   PixelDitConfig network;
-  std::vector<std::string> class_names;      ///< `network.classes` of them
-  std::vector<ChannelScale> channels;        ///< `network.channels` of them
-  std::vector<std::int64_t> trained_sizes;   ///< image sides, pixels
+  std::vector<std::string> class_names;     ///< `network.classes` of them
+  std::vector<ChannelScale> channels;       ///< `network.channels` of them
+  std::vector<std::int64_t> trained_sizes;  ///< image sides, pixels
   std::string scheduler = "flow_match_euler";
-  double guidance = 2.0;                     ///< default guidance scale
-  int steps = 50;                            ///< default
+  double guidance = 2.0;  ///< default guidance scale
+  int steps = 50;         ///< default
 };
-/// Strict: unknown keys, wrong types and values are errors that name the key, its value and what was expected.
+/// Strict: unknown keys, wrong types and values are errors that name the key, its value and what was
+/// expected.
 [[nodiscard]] ModelConfig parse_model_config(const std::string& json, const std::string& where);
 [[nodiscard]] std::string to_json(const ModelConfig& config);
 
 struct LoadedModel {
   ModelConfig config;
-  TensorMap weights;  ///< fp32
-  std::string origin; ///< path, or "embedded"
+  TensorMap weights;   ///< fp32
+  std::string origin;  ///< path, or "embedded"
 };
 /// A folder with config.json and model.safetensors (or its index); "" means the embedded one.
 [[nodiscard]] LoadedModel load_model(const std::filesystem::path& folder);

@@ -1,8 +1,8 @@
-/// safetensors files: reading by memory map, writing. Files are untrusted input: every length, offset, overlap, dtype
-/// and shape is checked before use.
+/// safetensors files: reading by memory map, writing. Files are untrusted input: every length, offset,
+/// overlap, dtype and shape is checked before use.
 ///
-/// Format: u64 little-endian header length; JSON {name: {dtype, shape, data_offsets}}, optional __metadata__ of
-/// strings; then the bytes. Offsets count from the end of the header.
+/// Format: u64 little-endian header length; JSON {name: {dtype, shape, data_offsets}}, optional __metadata__
+/// of strings; then the bytes. Offsets count from the end of the header.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -27,8 +27,8 @@ struct TensorEntry {
   std::uint64_t end = 0;
 };
 
-/// One file, mapped. Tensors borrow the mapping and keep it alive. Errors: std::runtime_error that names file, tensor,
-/// value and what was expected.
+/// One file, mapped. Tensors borrow the mapping and keep it alive. Errors: std::runtime_error that names
+/// file, tensor, value and what was expected.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -46,8 +46,8 @@ class SafetensorsFile {
   std::shared_ptr<State> state_;
 };
 
-/// All tensors of a checkpoint: one file, or an index (NAME.safetensors.index.json) with its shards, all in the index's
-/// folder; a shard that is missing, a tensor in no shard or in two is an error.
+/// All tensors of a checkpoint: one file, or an index (NAME.safetensors.index.json) with its shards, all in
+/// the index's folder; a shard that is missing, a tensor in no shard or in two is an error.
 [[nodiscard]] TensorMap read_checkpoint(const std::filesystem::path& path);
 
 /// Writes atomically (a temporary file, then rename). Tensors are written as they are typed.

@@ -1,0 +1,83 @@
+#include "weights/model_files.hpp"
+
+#include <stdexcept>
+
+#include "weights/atomic_file.hpp"
+#include "weights/embedded_model.hpp"
+#include "weights/safetensors.hpp"
+#include "weights/strict_json.hpp"
+
+namespace dit {
+namespace {
+
+constexpr std::size_t kMostConfigBytes = 1 << 20;
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kWeightsName = "model.safetensors";
+
+/// Memory of its own: the file may go, and training changes weights in place.
+TensorMap to_float(const TensorMap& tensors) {
+  TensorMap result;
+  for (const auto& [name, tensor] : tensors) {
+    result[name] = tensor.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  }
+  return result;
+}
+
+LoadedModel load_embedded() {
+  const std::optional<EmbeddedModel> model = embedded_model();
+  if (!model) {
+    throw std::runtime_error(
+        "this build has no embedded model: name a folder with config.json and model.safetensors "
+        "(or build again with DIT_EMBEDDED_MODEL set to one)");
+  }
+  const std::string config(reinterpret_cast<const char*>(model->config.data()), model->config.size());
+  const SafetensorsFile file("embedded model.safetensors", model->weights.data(), model->weights.size());
+  TensorMap tensors;
+  for (const TensorEntry& entry : file.entries()) {
+    tensors[entry.name] = file.tensor(entry.name);
+  }
+  return {parse_model_config(config, "embedded config.json"), to_float(tensors), "embedded"};
+}
+
+std::filesystem::path weights_of(const std::filesystem::path& folder) {
+  const std::filesystem::path whole = folder / kWeightsName;
+  const std::filesystem::path index = folder / (std::string(kWeightsName) + ".index.json");
+  if (std::filesystem::exists(whole)) {
+    return whole;
+  }
+  if (std::filesystem::exists(index)) {
+    return index;
+  }
+  throw std::runtime_error(folder.string() + ": no " + kWeightsName + " and no " + index.filename().string() +
+                           ", expected one of them");
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::filesystem::path& folder) {
+  if (folder.empty()) {
+    return load_embedded();
+  }
+  if (!std::filesystem::is_directory(folder)) {
+    throw std::runtime_error(folder.string() +
+                             ": not a folder, expected one with config.json and model.safetensors");
+  }
+  const std::filesystem::path config = folder / kConfigName;
+  LoadedModel model;
+  model.config = parse_model_config(read_text_file(config, kMostConfigBytes), config.string());
+  model.weights = to_float(read_checkpoint(weights_of(folder)));
+  model.origin = folder.string();
+  return model;
+}
+
+void save_model(const std::filesystem::path& folder, const ModelConfig& config, const TensorMap& weights,
+                const std::map<std::string, std::string>& metadata) {
+  const std::string text = to_json(config);
+  // What cannot be read again is not written.
+  static_cast<void>(parse_model_config(text, (folder / kConfigName).string()));
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / kWeightsName, weights, metadata);
+  write_atomically(folder / kConfigName, [&](std::ostream& file) { file << text; });
+}
+
+}  // namespace dit
