@@ -2,6 +2,8 @@
 // the same mistakes, so that none waits for another.
 #include <mpi.h>
 
+#include <algorithm>
+
 #include "checks.hpp"
 #include "tapa/tapa.h"
 
@@ -131,6 +133,17 @@ void state_calls(MPI_Comm comm) {
   refused(TAPA_Comm_level(comm, size_of(comm), nullptr, nullptr, 0), MPI_ERR_RANK,
           "TAPA_Comm_level: peer is " + std::to_string(size_of(comm)) + ", expected 0 to " +
               std::to_string(size_of(comm) - 1));
+  int count = 0;
+  int nic_level = -1;
+  expect(TAPA_Comm_levels(comm, &count, &nic_level, text, 64, &length) == MPI_SUCCESS, "levels");
+  const std::string names(text);
+  expect_equal(std::to_string(std::count(names.begin(), names.end(), ',') + 1), std::to_string(count),
+               "as many names as levels");
+  expect_equal(names.substr(names.rfind(',') + 1), "world", "the slowest level");
+  expect_equal(std::to_string(nic_level), std::to_string(count), "no level crosses NICs in one node");
+  expect_equal(std::to_string(length), std::to_string(names.size()), "length of the levels' names");
+  refused(TAPA_Comm_levels(comm, &count, &nic_level, text, 0, &length), MPI_ERR_ARG,
+          "TAPA_Comm_levels: size is 0, expected 1 or more");
 }
 
 /// A plan that does not fit the topology is an error when that was asked for.

@@ -204,6 +204,10 @@ TAPA_API int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, i
 /** Level names of the communicator's topology, fast to slow, and the level at which this rank reaches `peer`.
  */
 TAPA_API int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size);
+/** The topology of a communicator: number of levels, the first one whose messages cross NICs (`count` when
+ * none does), and the levels' names from fast to slow, separated by commas (at most `size` bytes with the
+ * final zero; `length` gets the full length). Any pointer may be null. Collective on first use. */
+TAPA_API int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int size, int* length);
 /** What was wrong in this thread's last call; "" when it succeeded. Valid until the thread's next TAPA
  * call. */
 TAPA_API const char* TAPA_Last_error(void);

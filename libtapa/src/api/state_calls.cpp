@@ -100,6 +100,19 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
   });
 }
 
+int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int size, int* length) {
+  return guarded(comm, "TAPA_Comm_levels", [&] {
+    const auto topology = ready_state(comm)->topology();
+    std::string text;
+    for (const Level& level : topology->levels) text += (text.empty() ? "" : ",") + level.name;
+    if (names != nullptr) copy_text(text, names, size);
+    if (length != nullptr) *length = static_cast<int>(text.size());
+    if (count != nullptr) *count = static_cast<int>(topology->levels.size());
+    if (nic_level != nullptr) *nic_level = topology->nic_level;
+    return MPI_SUCCESS;
+  });
+}
+
 const char* TAPA_Last_error(void) {
   return last_error();
 }

@@ -1,0 +1,68 @@
+/// What an exchange over MPI must be able to do; everything else the plugins share (context.hpp).
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dit/exchange.h"
+#include "exchange/check_call.hpp"
+#include "exchange/plugin_config.hpp"
+
+namespace dit {
+
+/// The levels of a communicator, from fast to slow.
+struct Levels {
+  std::vector<std::string> names;
+  std::vector<int> of;  ///< of each peer
+  int slow = 0;         ///< first one that leaves a node; names.size() when none does
+};
+
+/// One exchange. Its memory stays until MPI has completed it.
+class Transfer {
+ public:
+  Transfer() = default;
+  virtual ~Transfer() = default;
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  /// Whether start waits for other ranks first; it must then not be called where the program computes.
+  [[nodiscard]] virtual bool start_waits() const { return false; }
+  /// Starts it; throws PluginError.
+  virtual void start(MPI_Request& request) = 0;
+  /// Does all of it, blocking; throws PluginError.
+  virtual void run() = 0;
+  /// After the request has completed: puts what was received in its place.
+  virtual void finish() {}
+};
+
+/// A way to exchange, bound to a communicator.
+class AllToAll {
+ public:
+  AllToAll() = default;
+  virtual ~AllToAll() = default;
+  AllToAll(const AllToAll&) = delete;
+  AllToAll& operator=(const AllToAll&) = delete;
+
+  [[nodiscard]] virtual Levels levels() = 0;
+  /// A transfer for a checked call, whose arrays are not needed afterwards. Local.
+  [[nodiscard]] virtual std::unique_ptr<Transfer> prepare(const dit_exchange_call& call,
+                                                          const ContextPlace& place) = 0;
+  /// For describe: how it moves bytes, in some words.
+  [[nodiscard]] virtual std::string text() const = 0;
+};
+
+/// A plugin: its name, its settings, and how it exchanges.
+struct AllToAllKind {
+  const char* name;
+  const char* description;
+  /// Reads a config and looks at every value of it; throws ConfigError. "progress" and "poll_us" are for the
+  /// context and must be among the keys.
+  PluginConfig (*read)(const char* config);
+  /// Collective over `comm`, which outlives what is made. Throws PluginError.
+  std::unique_ptr<AllToAll> (*make)(MPI_Comm comm, const PluginConfig& config);
+};
+
+}  // namespace dit

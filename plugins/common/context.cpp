@@ -1,0 +1,149 @@
+// The life of a context: open, split, describe, close.
+#include "common/context.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+namespace dit {
+namespace {
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+std::string names_of(const Levels& levels) {
+  std::string text;
+  for (const std::string& name : levels.names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
+                       const std::string& mine)
+    : kind_(kind), session_(session), comm_(comm), settings_(std::move(settings)) {
+  totals_.struct_size = sizeof totals_;
+  try {
+    rank_ = rank_in(comm_);
+    agree(mine);
+    const PluginConfig config = kind_.read(settings_.config.c_str());
+    read_settings(config);
+    exchange_ = kind_.make(comm_, config);
+    levels_ = exchange_->levels();
+  } catch (...) {
+    exchange_.reset();
+    MPI_Comm_free(&comm_);
+    throw;
+  }
+  if (threaded_) thread_ = std::thread(&MpiContext::run_thread, this);
+  session_.enter(*this);
+}
+
+MpiContext::~MpiContext() {
+  stop();
+  session_.leave(*this, failed_ == DIT_OK);
+  exchange_.reset();
+  MPI_Comm_free(&comm_);
+}
+
+// All ranks open a context, or none; a config that differs would make them exchange in different ways.
+void MpiContext::agree(const std::string& mine) {
+  const unsigned long hash = std::hash<std::string>()(settings_.config);
+  const unsigned long wrong = mine.empty() ? 0 : static_cast<unsigned long>(rank_) + 1;
+  unsigned long most[3] = {hash, ~hash, wrong};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_UNSIGNED_LONG, MPI_MAX, comm_), "MPI_Allreduce");
+  if (!mine.empty()) throw PluginError(DIT_ERROR_ARGUMENT, mine);
+  if (most[2] != 0)
+    throw PluginError(DIT_ERROR_ARGUMENT, "rank " + std::to_string(most[2] - 1) +
+                                              " passed wrong options, its own message says which");
+  if (most[0] != ~most[1])
+    throw PluginError(DIT_ERROR_ARGUMENT, "options.config is '" + settings_.config + "' on rank " +
+                                              std::to_string(rank_) + ", expected the same on all ranks");
+}
+
+void MpiContext::read_settings(const PluginConfig& config) {
+  const std::string progress = config.text("progress", "auto");
+  if (progress == "thread" && !session_.threads())
+    throw PluginError(DIT_ERROR_UNSUPPORTED, "config has progress=thread, but this is " + session_.text() +
+                                                 ", expected MPI_THREAD_MULTIPLE for that");
+  threaded_ = progress != "calls" && session_.threads();
+  longest_pause_us_ = config.number("poll_us", kDefaultPause, 1);
+}
+
+ContextPlace MpiContext::place() const {
+  return {rank_, static_cast<int>(levels_.names.size()), levels_.of};
+}
+
+// MPI may still write into memory of what failed, so such a context is only left, not taken down.
+void MpiContext::close() {
+  Lock lock(mutex_);
+  while (failed_ == DIT_OK && !under_way_.empty()) {
+    dit_request& first = *under_way_.front();
+    wait_for(first, lock);
+    take_finished(&first);
+  }
+}
+
+bool MpiContext::failed() const {
+  const Lock lock(mutex_);
+  return failed_ != DIT_OK;
+}
+
+void MpiContext::abandon() noexcept {
+  stop();
+  session_.leave(*this, false);
+}
+
+void MpiContext::stop() noexcept {
+  bool stuck = false;
+  {
+    const Lock lock(mutex_);
+    stopped_ = true;
+    stuck = starting_;
+  }
+  wake_.notify_all();
+  if (!thread_.joinable()) return;
+  if (stuck) {
+    thread_.detach();  // it waits inside MPI for a rank that will not come
+  } else {
+    thread_.join();
+  }
+}
+
+std::unique_ptr<MpiContext> MpiContext::split(int colour, int key) {
+  require_good();
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, key, &part), "MPI_Comm_split");
+  if (part == MPI_COMM_NULL) return nullptr;
+  return std::make_unique<MpiContext>(kind_, session_, part, settings_, "");
+}
+
+void MpiContext::totals(dit_exchange_totals& totals) const {
+  const Lock lock(mutex_);
+  const std::size_t known = std::min(totals.struct_size, sizeof totals_);
+  std::memcpy(&totals, &totals_, known);
+  totals.struct_size = known;
+}
+
+std::string MpiContext::describe() const {
+  std::string text = std::string(kind_.name) + ": rank " + std::to_string(rank_) + " of " +
+                     std::to_string(size()) + "; levels " + names_of(levels_);
+  text += levels_.slow < static_cast<int>(levels_.names.size())
+              ? ", slow from " + levels_.names[static_cast<std::size_t>(levels_.slow)]
+              : ", all in one node";
+  text += "; " + exchange_->text() + "; " + session_.text() + "; ";
+  if (threaded_)
+    text += "progress by a thread that pauses at most " +
+            std::to_string(static_cast<long>(longest_pause_us_)) + " us";
+  else if (session_.threads())
+    text += "progress only inside start, test and wait (progress=calls)";
+  else
+    text += "progress only inside start, test and wait: a thread needs MPI_THREAD_MULTIPLE";
+  return text;
+}
+
+}  // namespace dit

@@ -1,0 +1,122 @@
+/// A context of an exchange over MPI: its ranks, what is under way, and who makes it progress.
+///
+/// Where MPI allows (MPI_THREAD_MULTIPLE), a thread looks at what is under way while the program computes. It
+/// sleeps most of the time: MPI and the kernel move bytes by themselves for a while, and cores may be shared
+/// with ranks that compute. Once the program waits, it looks itself, all the time, and the thread keeps out
+/// of the way. Without exchanges the thread sleeps until there are some.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/all_to_all.hpp"
+#include "common/mpi_error.hpp"
+#include "common/mpi_session.hpp"
+#include "dit/exchange.h"
+#include "exchange/plugin_config.hpp"
+
+/// An exchange under way.
+struct dit_request {
+  std::unique_ptr<dit::Transfer> transfer;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::string label;
+  std::chrono::steady_clock::time_point begun;
+  bool started = false;
+  bool done = false;
+};
+
+namespace dit {
+
+/// How a context was opened; its parts inherit it.
+struct ContextSettings {
+  double timeout_seconds = 0;
+  std::string config;
+};
+
+class MpiContext final : public SessionMember {
+ public:
+  /// Collective. `comm` is the context's own from now on. `mine` is what is wrong with this rank's arguments,
+  /// "" for nothing: all ranks fail when one does.
+  MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
+             const std::string& mine);
+  ~MpiContext() override;
+
+  /// Waits for what is under way; collective. Throws PluginError when that fails.
+  void close();
+  /// Whether an exchange has failed: then close does nothing, and the context must not be destroyed, as MPI
+  /// may still write into its memory; abandon() makes that safe.
+  [[nodiscard]] bool failed() const;
+  void abandon() noexcept;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(levels_.of.size()); }
+  [[nodiscard]] const Levels& levels() const { return levels_; }
+
+  /// Null when the exchange is complete.
+  [[nodiscard]] dit_request* start(const dit_exchange_call& call);
+  [[nodiscard]] bool test(dit_request* request);
+  void wait(dit_request* request);
+
+  [[nodiscard]] std::unique_ptr<MpiContext> split(int colour, int key);
+  void totals(dit_exchange_totals& totals) const;
+  [[nodiscard]] std::string describe() const;
+
+  void stop() noexcept override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+  static constexpr double kShortestPause = 50;  ///< microseconds
+  static constexpr double kDefaultPause = 500;
+
+  void agree(const std::string& mine);
+  void read_settings(const PluginConfig& config);
+  [[nodiscard]] ContextPlace place() const;
+  void check(const dit_exchange_call& call) const;
+
+  void run_here(Transfer& transfer);
+  [[nodiscard]] dit_request& enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer,
+                                     Lock& lock);
+  void start_transfer(dit_request& request, Lock& lock);
+  void advance();
+  [[nodiscard]] bool unfinished() const;
+  void wait_for(dit_request& request, Lock& lock);
+  void take_finished(dit_request* request);
+  [[nodiscard]] dit_request& known(dit_request* request);
+  void run_thread();
+  [[nodiscard]] std::chrono::microseconds pause() const;
+  [[nodiscard]] std::string overdue(const dit_request& request) const;
+  [[noreturn]] void fail(dit_status status, const std::string& what);
+  void require_good() const;
+
+  const AllToAllKind& kind_;
+  MpiSession& session_;
+  MPI_Comm comm_;
+  ContextSettings settings_;
+  std::unique_ptr<AllToAll> exchange_;
+  Levels levels_;
+  int rank_ = 0;
+  bool threaded_ = false;
+  double longest_pause_us_ = 0;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::condition_variable wake_;
+  std::deque<std::unique_ptr<dit_request>> under_way_;  ///< in order of their starts
+  bool waiting_ = false;                                ///< the program waits, and looks itself
+  bool starting_ = false;  ///< the thread is inside a start that waits for other ranks
+  bool stopped_ = false;
+  dit_exchange_totals totals_{};
+  dit_status failed_ = DIT_OK;
+  std::string failure_;
+  std::thread thread_;
+};
+
+}  // namespace dit

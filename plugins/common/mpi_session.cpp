@@ -1,0 +1,144 @@
+#include "common/mpi_session.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "common/mpi_error.hpp"
+
+namespace dit {
+namespace {
+
+#ifdef OPEN_MPI
+constexpr std::string_view kBuiltFor = "Open MPI";
+#else
+constexpr std::string_view kBuiltFor = "MPICH";
+#endif
+
+std::string first_line(std::string text) {
+  text.resize(std::min({text.size(), text.find('\n'), text.find(',')}));
+  return text;
+}
+
+std::string library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  return first_line(text);
+}
+
+/// The file whose MPI_Init_thread this plugin calls; "" for a program that has MPI linked in.
+std::string used_library() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || info.dli_fname == nullptr) return {};
+  return info.dli_fname;
+}
+
+bool is_mpi_library(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libmpi.so") || name.starts_with("libmpich.so");
+}
+
+/// Another MPI library that is loaded, or "". Files are compared by inode, as names may be links.
+std::string other_library(const std::string& used) {
+  struct Search {
+    std::string used, found;
+  } search{used, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        auto& s = *static_cast<Search*>(data);
+        if (is_mpi_library(object->dlpi_name) && object->dlpi_name != s.used) s.found = object->dlpi_name;
+        return 0;
+      },
+      &search);
+  return search.found;
+}
+
+void require_same_mpi() {
+  const std::string used = used_library();
+  const std::string version = library_version();
+  const bool open_mpi = version.starts_with("Open MPI");
+  if (open_mpi != (kBuiltFor == "Open MPI"))
+    throw PluginError(DIT_ERROR_UNSUPPORTED,
+                      "the plugin was built for " + std::string(kBuiltFor) + ", but this program runs " +
+                          version + " (" + used +
+                          "), expected the plugin that was built for the program's MPI");
+  if (const std::string other = other_library(used); !other.empty())
+    throw PluginError(DIT_ERROR_UNSUPPORTED, "the plugin uses " + used +
+                                                 ", but this program has also loaded " + other +
+                                                 ", expected one MPI library in a program");
+  // Open MPI's components look for its symbols among the global ones; a plugin's libraries are loaded local.
+  if (!used.empty()) dlopen(used.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+const char* level_name(int level) {
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    default:
+      return "MPI_THREAD_MULTIPLE";
+  }
+}
+
+}  // namespace
+
+MpiSession& MpiSession::require() {
+  static auto* session = new MpiSession;  // never destroyed: used until the very end of the process
+  return *session;
+}
+
+MpiSession::MpiSession() {
+  require_same_mpi();
+  int initialised = 0;
+  int finalised = 0;
+  check_mpi(MPI_Finalized(&finalised), "MPI_Finalized");
+  if (finalised != 0)
+    throw PluginError(DIT_ERROR_UNSUPPORTED,
+                      "MPI is finalised already, expected a program that still runs it");
+  check_mpi(MPI_Initialized(&initialised), "MPI_Initialized");
+  if (initialised == 0) start_mpi();
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  threads_ = level == MPI_THREAD_MULTIPLE;
+  text_ = library_version() + ", " + level_name(level);
+  std::atexit([] { require().end(); });
+}
+
+void MpiSession::start_mpi() {
+  int level = MPI_THREAD_SINGLE;
+  const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  if (code != MPI_SUCCESS)
+    throw PluginError(DIT_ERROR_COMMUNICATION, "MPI_Init_thread failed with code " + std::to_string(code));
+  ours_ = true;
+  // Errors of requests that belong to no communicator are raised there.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+}
+
+void MpiSession::enter(SessionMember& member) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(&member);
+}
+
+void MpiSession::leave(SessionMember& member, bool clean) {
+  const std::lock_guard lock(mutex_);
+  std::erase(members_, &member);
+  clean_ = clean_ && clean;
+}
+
+void MpiSession::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (SessionMember* member : members_) member->stop();
+  int finalised = 0;
+  if (ours_ && clean_ && members_.empty() && MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0)
+    MPI_Finalize();
+}
+
+}  // namespace dit

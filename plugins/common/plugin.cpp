@@ -1,0 +1,224 @@
+// The C functions of an exchange over MPI: errors become a status and words.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "common/context.hpp"
+#include "exchange/check_call.hpp"
+
+// Each plugin defines what it is.
+namespace dit {
+extern const AllToAllKind plugin_kind;
+}  // namespace dit
+
+struct dit_context {
+  std::unique_ptr<dit::MpiContext> inner;
+};
+
+namespace dit {
+namespace {
+
+std::string& last_words() {
+  static thread_local std::string words;
+  return words;
+}
+
+dit_status refuse(dit_status status, const std::string& words) {
+  last_words() = words;
+  return status;
+}
+
+template <class Body>
+dit_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return DIT_OK;
+  } catch (const PluginError& e) {
+    return refuse(e.status(), e.what());
+  } catch (const ConfigError& e) {
+    return refuse(DIT_ERROR_ARGUMENT, e.what());
+  } catch (const std::bad_alloc&) {
+    return refuse(DIT_ERROR_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return refuse(DIT_ERROR_INTERNAL, e.what());
+  }
+}
+
+template <class T>
+void require(const T* pointer, const char* name) {
+  if (pointer == nullptr) throw PluginError(DIT_ERROR_ARGUMENT, std::string(name) + " is null");
+}
+
+MPI_Comm communicator_of(const dit_open_options& options) {
+  if (options.communicator == nullptr) return MPI_COMM_WORLD;
+  const MPI_Comm comm = *static_cast<const MPI_Comm*>(options.communicator);
+  if (comm == MPI_COMM_NULL)
+    throw PluginError(DIT_ERROR_ARGUMENT, "options.communicator is MPI_COMM_NULL, expected a communicator");
+  int inter = 0;
+  check_mpi(MPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+  if (inter != 0)
+    throw PluginError(DIT_ERROR_ARGUMENT,
+                      "options.communicator is an intercommunicator, expected an intracommunicator");
+  return comm;
+}
+
+// What is wrong with this rank's options.
+std::string fault_of(const dit_open_options& options) {
+  try {
+    plugin_kind.read(options.config);
+    return {};
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+}
+
+dit_status open(const dit_open_options* options, dit_context** context) {
+  return guarded([&] {
+    if (const std::string wrong = check_open(options, context); !wrong.empty())
+      throw PluginError(DIT_ERROR_ARGUMENT, wrong);
+    *context = nullptr;
+    MpiSession& session = MpiSession::require();
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(communicator_of(*options), &comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    const char* config = options->config == nullptr ? "" : options->config;
+    *context = new dit_context{std::make_unique<MpiContext>(
+        plugin_kind, session, comm, ContextSettings{options->timeout_seconds, config}, fault_of(*options))};
+  });
+}
+
+dit_status close(dit_context* context) {
+  if (context == nullptr) return DIT_OK;
+  const dit_status status = guarded([&] { context->inner->close(); });
+  if (context->inner->failed()) {
+    context->inner->abandon();
+    static_cast<void>(context->inner.release());
+  }
+  delete context;
+  return status;
+}
+
+int rank(const dit_context* context) {
+  return context == nullptr ? -1 : context->inner->rank();
+}
+
+int size(const dit_context* context) {
+  return context == nullptr ? 0 : context->inner->size();
+}
+
+int level_count(const dit_context* context) {
+  return context == nullptr ? 0 : static_cast<int>(context->inner->levels().names.size());
+}
+
+const char* level_name(const dit_context* context, int level) {
+  if (level < 0 || level >= level_count(context)) return nullptr;
+  return context->inner->levels().names[static_cast<std::size_t>(level)].c_str();
+}
+
+int level_of(const dit_context* context, int peer) {
+  if (peer < 0 || peer >= size(context)) return -1;
+  return context->inner->levels().of[static_cast<std::size_t>(peer)];
+}
+
+int slow_level(const dit_context* context) {
+  return context == nullptr ? 0 : context->inner->levels().slow;
+}
+
+dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
+  return guarded([&] {
+    require(context, "context");
+    require(request, "request");
+    *request = nullptr;
+    require(call, "call");
+    *request = context->inner->start(*call);
+  });
+}
+
+dit_status test(dit_context* context, dit_request** request, int* done) {
+  return guarded([&] {
+    require(context, "context");
+    require(request, "request");
+    require(done, "done");
+    *done = *request == nullptr || context->inner->test(*request) ? 1 : 0;
+    if (*done != 0) *request = nullptr;
+  });
+}
+
+dit_status wait(dit_context* context, dit_request** request) {
+  return guarded([&] {
+    require(context, "context");
+    require(request, "request");
+    if (dit_request* const waited = std::exchange(*request, nullptr)) context->inner->wait(waited);
+  });
+}
+
+dit_status split(dit_context* context, int colour, int key, dit_context** result) {
+  return guarded([&] {
+    require(context, "context");
+    require(result, "result");
+    *result = nullptr;
+    if (auto part = context->inner->split(colour, key)) *result = new dit_context{std::move(part)};
+  });
+}
+
+dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
+  return guarded([&] {
+    require(context, "context");
+    require(totals, "totals");
+    context->inner->totals(*totals);
+  });
+}
+
+std::size_t describe(const dit_context* context, char* text, std::size_t bytes) {
+  if (context == nullptr) return 0;
+  const std::string words = context->inner->describe();
+  if (text != nullptr && bytes > 0) {
+    const std::size_t length = std::min(words.size(), bytes - 1);
+    std::memcpy(text, words.data(), length);
+    text[length] = '\0';
+  }
+  return words.size();
+}
+
+const char* last_error(const dit_context*) {
+  return last_words().c_str();
+}
+
+void abort_job(dit_context*, int exit_code) {
+  int running = 0;
+  int finalised = 0;
+  if (MPI_Initialized(&running) == MPI_SUCCESS && MPI_Finalized(&finalised) == MPI_SUCCESS && running != 0 &&
+      finalised == 0)
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+}  // namespace
+}  // namespace dit
+
+extern "C" __attribute__((visibility("default"))) const dit_exchange_plugin* dit_exchange_plugin_v1(
+    std::uint32_t wanted) {
+  if (wanted != DIT_EXCHANGE_VERSION) return nullptr;
+  static const dit_exchange_plugin table = {sizeof(dit_exchange_plugin),
+                                            DIT_EXCHANGE_VERSION,
+                                            dit::plugin_kind.name,
+                                            dit::plugin_kind.description,
+                                            dit::open,
+                                            dit::close,
+                                            dit::rank,
+                                            dit::size,
+                                            dit::level_count,
+                                            dit::level_name,
+                                            dit::level_of,
+                                            dit::slow_level,
+                                            dit::start,
+                                            dit::test,
+                                            dit::wait,
+                                            dit::split,
+                                            dit::totals,
+                                            dit::describe,
+                                            dit::last_error,
+                                            dit::abort_job};
+  return &table;
+}

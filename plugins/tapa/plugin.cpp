@@ -1,0 +1,125 @@
+// The exchange "tapa": libtapa's topology-aware all-to-all.
+#include <tapa/tapa.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/all_to_all.hpp"
+#include "common/block_arrays.hpp"
+#include "common/mpi_error.hpp"
+#include "exchange/select_rows.hpp"
+
+namespace dit {
+
+namespace {
+
+constexpr std::size_t kMostLevels = std::size(dit_exchange_totals{}.sent_bytes);
+
+using Arrays = BlockArrays<MPI_Count, MPI_Aint>;
+
+void check_tapa(int code) {
+  if (code != MPI_SUCCESS) throw PluginError(DIT_ERROR_COMMUNICATION, TAPA_Last_error());
+}
+
+class TapaTransfer final : public Transfer {
+ public:
+  /// `packed`: the rows of a call that selects some, else nothing.
+  TapaTransfer(MPI_Comm comm, const dit_exchange_call& call, std::size_t size,
+               std::unique_ptr<PackedCall> packed)
+      : comm_(comm),
+        packed_(std::move(packed)),
+        send_(packed_ ? packed_->send_blocks() : std::span(call.send_blocks, size), "send_blocks"),
+        recv_(packed_ ? packed_->recv_blocks() : std::span(call.recv_blocks, size), "recv_blocks"),
+        send_data_(
+            send_.base(packed_ ? packed_->packed_send().data() : static_cast<const std::byte*>(call.send))),
+        recv_data_(recv_.base(packed_ ? packed_->packed_recv().data() : static_cast<std::byte*>(call.recv))) {
+  }
+
+  void start(MPI_Request& request) override {
+    check_tapa(TAPA_Ialltoallv_c(send_data_, send_.counts.data(), send_.displacements.data(), MPI_BYTE,
+                                 recv_data_, recv_.counts.data(), recv_.displacements.data(), MPI_BYTE, comm_,
+                                 &request));
+  }
+  void run() override {
+    check_tapa(TAPA_Alltoallv_c(send_data_, send_.counts.data(), send_.displacements.data(), MPI_BYTE,
+                                recv_data_, recv_.counts.data(), recv_.displacements.data(), MPI_BYTE,
+                                comm_));
+  }
+  void finish() override {
+    if (packed_) packed_->unpack();
+  }
+
+ private:
+  MPI_Comm comm_;
+  std::unique_ptr<PackedCall> packed_;
+  Arrays send_, recv_;
+  const std::byte* send_data_;
+  std::byte* recv_data_;
+};
+
+class TapaAllToAll final : public AllToAll {
+ public:
+  TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
+    if (config.has("plan")) {
+      std::string plan = config.text("plan", "");
+      std::replace(plan.begin(), plan.end(), ';', ',');
+      if (TAPA_Comm_set(comm_, "plan", plan.c_str()) != MPI_SUCCESS)
+        throw PluginError(DIT_ERROR_ARGUMENT,
+                          "config has plan=" + config.text("plan", "") + ": " + TAPA_Last_error());
+    }
+  }
+  Levels levels() override;
+  std::unique_ptr<Transfer> prepare(const dit_exchange_call& call, const ContextPlace& place) override {
+    auto packed = call.selection == nullptr ? nullptr : std::make_unique<PackedCall>(call, place);
+    return std::make_unique<TapaTransfer>(comm_, call, place.size(), std::move(packed));
+  }
+  std::string text() const override;
+
+ private:
+  MPI_Comm comm_;
+};
+
+Levels TapaAllToAll::levels() {
+  std::array<char, 4096> text{};
+  int count = 0;
+  int size = 0;
+  Levels levels;
+  check_tapa(
+      TAPA_Comm_levels(comm_, &count, &levels.slow, text.data(), static_cast<int>(text.size()), nullptr));
+  if (static_cast<std::size_t>(count) > kMostLevels)
+    throw PluginError(DIT_ERROR_UNSUPPORTED, "the topology has " + std::to_string(count) +
+                                                 " levels, expected at most " + std::to_string(kMostLevels));
+  std::string_view rest(text.data());
+  for (int level = 0; level < count; ++level) {
+    levels.names.emplace_back(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(levels.names.back().size() + 1, rest.size()));
+  }
+  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  levels.of.resize(static_cast<std::size_t>(size));
+  for (int peer = 0; peer < size; ++peer)
+    check_tapa(TAPA_Comm_level(comm_, peer, &levels.of[static_cast<std::size_t>(peer)], nullptr, 0));
+  return levels;
+}
+
+std::string TapaAllToAll::text() const {
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  TAPA_Get_version(&major, &minor, &patch);
+  return "libtapa " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+
+PluginConfig read(const char* text) {
+  return PluginConfig(text, {"progress", "poll_us", "plan"});
+}
+
+std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig& config) {
+  return std::make_unique<TapaAllToAll>(comm, config);
+}
+
+}  // namespace
+
+extern const AllToAllKind plugin_kind;
+const AllToAllKind plugin_kind{"tapa", "libtapa's topology-aware all-to-all", read, make};
+
+}  // namespace dit
