@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace dit {
@@ -192,6 +193,23 @@ std::string check_open(const dit_open_options* options, dit_context* const* cont
     return "options.timeout_seconds is " + to_string(options->timeout_seconds) +
            ", expected 0 (never) or more";
   return {};
+}
+
+std::string check_totals(const dit_exchange_totals* totals) {
+  if (totals == nullptr) return "totals is null, expected where to put them";
+  if (totals->struct_size < sizeof(dit_exchange_totals))
+    return "totals.struct_size is " + to_string(totals->struct_size) + ", expected " +
+           to_string(sizeof(dit_exchange_totals)) + " (sizeof(dit_exchange_totals)) or more";
+  return {};
+}
+
+std::size_t copy_text(const std::string& words, char* text, std::size_t bytes) {
+  if (text != nullptr && bytes > 0) {
+    const std::size_t copied = std::min(words.size(), bytes - 1);
+    std::memcpy(text, words.data(), copied);
+    text[copied] = '\0';
+  }
+  return words.size();
 }
 
 std::string call_name(const char* label) {

@@ -2,6 +2,7 @@
 /// words.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -27,6 +28,12 @@ struct ContextPlace {
 
 /// What is wrong with the arguments of open, but for its config; "" when nothing is.
 [[nodiscard]] std::string check_open(const dit_open_options* options, dit_context* const* context);
+
+/// What is wrong with the argument of totals; "" when nothing is.
+[[nodiscard]] std::string check_totals(const dit_exchange_totals* totals);
+
+/// Copies words for describe: at most `bytes` with the final zero. Returns the full length of the words.
+std::size_t copy_text(const std::string& words, char* text, std::size_t bytes);
 
 /// "the exchange", or "exchange 'v of block 3'" for a call with a label.
 [[nodiscard]] std::string call_name(const char* label);

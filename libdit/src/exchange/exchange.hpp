@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dit/exchange.h"
@@ -30,8 +30,9 @@ class ExchangePlugin {
  public:
   /// "local" (linked in), a name (libdit-exchange-NAME.so on the search path) or a path with a slash. The
   /// search path: DIT_PLUGIN_PATH (colon-separated), the folder of the program and ../lib of it, the folder
-  /// of libdit, the install folder. Throws ExchangeError that lists the places looked at and what dlopen said
-  /// of each; also for a missing entry function, another interface version, a null function in the table.
+  /// of libdit, the install folder. The first file of that name counts, whether it can be loaded or not.
+  /// Throws ExchangeError that lists the places looked at, or says what dlopen said; also for a missing entry
+  /// function, another interface version, a null function in the table.
   [[nodiscard]] static ExchangePlugin load(std::string_view name);
   /// One that is linked in; checked in the same way.
   [[nodiscard]] static ExchangePlugin linked(dit_exchange_entry entry);
@@ -43,13 +44,15 @@ class ExchangePlugin {
   [[nodiscard]] const std::string& path() const { return path_; }  ///< "" when linked in
 
  private:
-  const dit_exchange_plugin* table_ = nullptr;
+  ExchangePlugin(const dit_exchange_plugin* table, std::string path)
+      : table_(table), path_(std::move(path)) {}
+
+  const dit_exchange_plugin* table_;
   std::string path_;
 };
 
-class ExchangeContext;
-
 /// An exchange under way. Waits when destroyed, so that buffers outlive it if they are declared before it.
+/// Must not outlive its context.
 class ExchangeRequest {
  public:
   ExchangeRequest() = default;
@@ -62,6 +65,8 @@ class ExchangeRequest {
 
  private:
   friend class ExchangeContext;
+  void finish() noexcept;
+
   const dit_exchange_plugin* table_ = nullptr;
   dit_context* context_ = nullptr;
   dit_request* request_ = nullptr;
@@ -76,9 +81,10 @@ class ExchangeContext {
     std::string config;
   };
   ExchangeContext(const ExchangePlugin& plugin, const Options& options);
-  ExchangeContext(ExchangeContext&&) noexcept;
-  ExchangeContext& operator=(ExchangeContext&&) noexcept;
-  ~ExchangeContext();
+  ExchangeContext(ExchangeContext&& other) noexcept;
+  ExchangeContext& operator=(ExchangeContext&& other) noexcept;
+  ~ExchangeContext();  ///< closes; an error is logged
+  void close();        ///< collective; afterwards only good for destruction
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
@@ -93,17 +99,22 @@ class ExchangeContext {
   void barrier();                         ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
   [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);
-  /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...". Keeps a rank's error
-  /// from leaving the others waiting: every rank calls it after a step that may fail, then all throw or none.
+  /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...", of the first rank that
+  /// has one, with the number of other ranks that have one too; the bare message where there is one rank
+  /// only. Keeps a rank's error from leaving the others waiting: every rank calls it after a step that may
+  /// fail, then all throw or none.
   [[nodiscard]] std::string agree_on_error(std::string_view own);
 
   [[nodiscard]] std::unique_ptr<ExchangeContext> split(int colour, int key);  ///< null when colour < 0
   [[nodiscard]] dit_exchange_totals totals() const;
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] const ExchangePlugin& plugin() const { return plugin_; }
+  [[nodiscard]] dit_context* handle() const { return context_; }  ///< for calls of plugin().table()
   [[noreturn]] void abort_job(int exit_code);
 
  private:
+  explicit ExchangeContext(const ExchangePlugin& plugin) : plugin_(plugin) {}  // not open
+
   ExchangePlugin plugin_;
   dit_context* context_ = nullptr;
 };

@@ -1,0 +1,308 @@
+// The C functions of the local exchange.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exchange/local.hpp"
+#include "exchange/local_group.hpp"
+#include "exchange/plugin_config.hpp"
+#include "exchange/plugin_guard.hpp"
+
+namespace dit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a dit_request stands for.
+struct LocalRequest {
+  std::shared_ptr<LocalPart> part;
+  std::vector<std::size_t> sent_bytes;  // by level
+};
+
+// What a dit_context stands for. C code knows it as the incomplete type, of which every plugin has its own.
+struct LocalContext {
+  LocalContext(std::shared_ptr<LocalGroup> in_group, int own_rank, double timeout)
+      : group(std::move(in_group)), rank(own_rank), timeout_seconds(timeout), levels(group->levels_of(rank)) {
+    totals.struct_size = sizeof(totals);
+  }
+  [[nodiscard]] ContextPlace place() const {
+    return {rank, static_cast<int>(group->level_names().size()), levels};
+  }
+
+  std::shared_ptr<LocalGroup> group;
+  int rank;
+  double timeout_seconds;
+  std::vector<int> levels;
+  std::uint64_t splits = 0;
+  dit_exchange_totals totals{};
+  std::vector<std::unique_ptr<LocalRequest>> requests;  // under way
+};
+
+// Words belong to a thread: contexts are used by one thread at a time, and failed opens have none.
+std::string& last_words() {
+  thread_local std::string words;
+  return words;
+}
+
+LocalContext& self(dit_context* context) {
+  if (context == nullptr) throw PluginFailure(DIT_ERROR_ARGUMENT, "context is null, expected one from open");
+  return *reinterpret_cast<LocalContext*>(context);
+}
+
+const LocalContext& self(const dit_context* context) {
+  return self(const_cast<dit_context*>(context));
+}
+
+dit_context* handle(std::unique_ptr<LocalContext> context) {
+  return reinterpret_cast<dit_context*>(context.release());
+}
+
+// The request is over, well or not.
+void finish(LocalContext& context, const LocalRequest& request) {
+  ++context.totals.exchanges;
+  for (std::size_t level = 0; level < request.sent_bytes.size(); ++level)
+    context.totals.sent_bytes[level] += request.sent_bytes[level];
+}
+
+void forget(LocalContext& context, const LocalRequest* request) {
+  std::erase_if(context.requests, [&](const auto& owned) { return owned.get() == request; });
+}
+
+void wait_for(LocalContext& context, const LocalRequest& request, Clock::time_point begin = Clock::now()) {
+  const auto count_time = [&] {
+    context.totals.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  try {
+    context.group->wait(context.rank, *request.part, LocalGroup::Seconds(context.timeout_seconds));
+  } catch (...) {
+    count_time();
+    throw;
+  }
+  count_time();
+  finish(context, request);
+}
+
+dit_status open(const dit_open_options* options, dit_context** context) {
+  return guarded(last_words(), [&] {
+    require_argument(check_open(options, context));
+    const PluginConfig config(options->config, {});
+    std::unique_ptr<LocalContext> opened;
+    if (options->communicator == nullptr) {
+      const dit_local_member alone = make_local_group({}).front();
+      opened = std::make_unique<LocalContext>(alone.group, 0, options->timeout_seconds);
+    } else {
+      const auto& member = *static_cast<const dit_local_member*>(options->communicator);
+      if (member.group == nullptr || member.rank < 0 || member.rank >= member.group->size())
+        throw PluginFailure(
+            DIT_ERROR_ARGUMENT,
+            "options.communicator is not a member of a local group: rank " + std::to_string(member.rank));
+      opened = std::make_unique<LocalContext>(member.group, member.rank, options->timeout_seconds);
+    }
+    *context = handle(std::move(opened));
+  });
+}
+
+dit_status close(dit_context* context) {
+  return guarded(last_words(), [&] {
+    if (context == nullptr) return;
+    const std::unique_ptr<LocalContext> closing(&self(context));
+    for (const auto& request : closing->requests) wait_for(*closing, *request);
+  });
+}
+
+int rank(const dit_context* context) {
+  return context == nullptr ? -1 : self(context).rank;
+}
+
+int size(const dit_context* context) {
+  return context == nullptr ? 0 : self(context).group->size();
+}
+
+int level_count(const dit_context* context) {
+  return context == nullptr ? 0 : static_cast<int>(self(context).group->level_names().size());
+}
+
+const char* level_name(const dit_context* context, int level) {
+  if (level < 0 || level >= level_count(context)) return nullptr;
+  return self(context).group->level_names()[static_cast<std::size_t>(level)];
+}
+
+int level_of(const dit_context* context, int peer) {
+  if (peer < 0 || peer >= size(context)) return -1;
+  return self(context).levels[static_cast<std::size_t>(peer)];
+}
+
+int slow_level(const dit_context* context) {
+  return context == nullptr ? 0 : self(context).group->slow_level();
+}
+
+dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
+  return guarded(last_words(), [&] {
+    LocalContext& local = self(context);
+    if (request == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "request is null, expected where to put the request");
+    *request = nullptr;
+    const ContextPlace place = local.place();
+    require_argument(check_call(call, place));
+    if (const std::string words = check_host_memory(*call, "local"); !words.empty())
+      throw PluginFailure(DIT_ERROR_UNSUPPORTED, words);
+
+    auto started = std::make_unique<LocalRequest>();
+    started->part = std::make_shared<LocalPart>(*call, place);
+    dit_exchange_totals sent{};
+    count_sent(*call, place, sent);
+    started->sent_bytes.assign(sent.sent_bytes, sent.sent_bytes + place.level_count);
+    local.requests.reserve(local.requests.size() + 1);
+    const auto begin = Clock::now();
+    local.group->start(local.rank, started->part);
+    if ((call->flags & DIT_EXCHANGE_BLOCKING) != 0) {
+      wait_for(local, *started, begin);
+      return;
+    }
+    *request = reinterpret_cast<dit_request*>(started.get());
+    local.requests.push_back(std::move(started));
+  });
+}
+
+// The request's own owner ends here, however the wait ends.
+void wait_and_forget(LocalContext& local, dit_request*& request) {
+  const auto* waiting = reinterpret_cast<const LocalRequest*>(request);
+  request = nullptr;
+  try {
+    wait_for(local, *waiting);
+  } catch (...) {
+    forget(local, waiting);
+    throw;
+  }
+  forget(local, waiting);
+}
+
+dit_status test(dit_context* context, dit_request** request, int* done) {
+  return guarded(last_words(), [&] {
+    LocalContext& local = self(context);
+    if (request == nullptr || done == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, request == nullptr
+                                                  ? "request is null, expected a pointer to one"
+                                                  : "done is null, expected where to put the answer");
+    *done = 1;
+    if (*request == nullptr) return;
+    if (local.group->done(*reinterpret_cast<const LocalRequest*>(*request)->part))
+      wait_and_forget(local, *request);
+    else
+      *done = 0;
+  });
+}
+
+dit_status wait(dit_context* context, dit_request** request) {
+  return guarded(last_words(), [&] {
+    LocalContext& local = self(context);
+    if (request == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "request is null, expected a pointer to one");
+    if (*request != nullptr) wait_and_forget(local, *request);
+  });
+}
+
+struct ColourKey {
+  int colour;
+  int key;
+};
+
+// What every rank gave to split.
+std::vector<ColourKey> gather_colours(LocalContext& local, ColourKey own) {
+  const auto ranks = static_cast<std::size_t>(local.group->size());
+  std::vector<ColourKey> all(ranks);
+  std::vector<dit_block> send(ranks, dit_block{0, sizeof(own)}), recv;
+  for (std::size_t rank = 0; rank < ranks; ++rank) recv.push_back({rank * sizeof(own), sizeof(own)});
+  dit_exchange_call call{};
+  call.send = &own;
+  call.recv = all.data();
+  call.send_blocks = send.data();
+  call.recv_blocks = recv.data();
+  call.label = "split";
+  const auto part = std::make_shared<LocalPart>(call, local.place());
+  local.group->start(local.rank, part);
+  local.group->wait(local.rank, *part, LocalGroup::Seconds(local.timeout_seconds));
+  return all;
+}
+
+dit_status split(dit_context* context, int colour, int key, dit_context** result) {
+  return guarded(last_words(), [&] {
+    LocalContext& local = self(context);
+    if (result == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "result is null, expected where to put the context");
+    *result = nullptr;
+    const std::vector<ColourKey> all = gather_colours(local, {colour, key});
+    const std::uint64_t number = ++local.splits;
+    if (colour < 0) return;
+    std::vector<int> members;
+    for (int rank = 0; rank < local.group->size(); ++rank)
+      if (all[static_cast<std::size_t>(rank)].colour == colour) members.push_back(rank);
+    std::ranges::stable_sort(members, {}, [&](int rank) { return all[static_cast<std::size_t>(rank)].key; });
+    const auto place = std::ranges::find(members, local.rank) - members.begin();
+    *result = handle(std::make_unique<LocalContext>(local.group->subgroup(number, colour, members),
+                                                    static_cast<int>(place), local.timeout_seconds));
+  });
+}
+
+dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
+  return guarded(last_words(), [&] {
+    const LocalContext& local = self(context);
+    require_argument(check_totals(totals));
+    const std::size_t known = totals->struct_size;
+    *totals = local.totals;
+    totals->struct_size = known;
+  });
+}
+
+size_t describe(const dit_context* context, char* text, size_t bytes) {
+  std::string words;
+  const dit_status status = guarded(last_words(), [&] {
+    const LocalContext& local = self(context);
+    words = "local: rank " + std::to_string(local.rank) + " of " + std::to_string(local.group->size()) +
+            ", threads of one process; levels:";
+    for (const char* name : local.group->level_names()) words += std::string(" ") + name;
+  });
+  return status == DIT_OK ? copy_text(words, text, bytes) : 0;
+}
+
+const char* last_error(const dit_context* /*context*/) {
+  return last_words().c_str();
+}
+
+// Here the job is one process: the other ranks' waits end, and the caller goes on to end the process.
+void abort_job(dit_context* context, int exit_code) {
+  if (context == nullptr) return;
+  LocalContext& local = self(context);
+  local.group->job().fail("rank " + std::to_string(local.rank) + " aborted the job with exit code " +
+                          std::to_string(exit_code));
+}
+
+}  // namespace
+
+extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t wanted) {
+  static constexpr dit_exchange_plugin table{sizeof(dit_exchange_plugin),
+                                             DIT_EXCHANGE_VERSION,
+                                             "local",
+                                             "threads of one process, part of libdit",
+                                             open,
+                                             close,
+                                             rank,
+                                             size,
+                                             level_count,
+                                             level_name,
+                                             level_of,
+                                             slow_level,
+                                             start,
+                                             test,
+                                             wait,
+                                             split,
+                                             totals,
+                                             describe,
+                                             last_error,
+                                             abort_job};
+  return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
+}
+
+}  // namespace dit

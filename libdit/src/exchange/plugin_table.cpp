@@ -1,0 +1,63 @@
+#include "exchange/plugin_table.hpp"
+
+#include <array>
+#include <utility>
+
+#include "exchange/exchange.hpp"
+
+namespace dit {
+namespace {
+
+using std::to_string;
+
+// Name of the first function that is null, or null when all are there.
+const char* missing_function(const dit_exchange_plugin& table) {
+  const std::array functions{std::pair{"open", table.open != nullptr},
+                             std::pair{"close", table.close != nullptr},
+                             std::pair{"rank", table.rank != nullptr},
+                             std::pair{"size", table.size != nullptr},
+                             std::pair{"level_count", table.level_count != nullptr},
+                             std::pair{"level_name", table.level_name != nullptr},
+                             std::pair{"level_of", table.level_of != nullptr},
+                             std::pair{"slow_level", table.slow_level != nullptr},
+                             std::pair{"start", table.start != nullptr},
+                             std::pair{"test", table.test != nullptr},
+                             std::pair{"wait", table.wait != nullptr},
+                             std::pair{"split", table.split != nullptr},
+                             std::pair{"totals", table.totals != nullptr},
+                             std::pair{"describe", table.describe != nullptr},
+                             std::pair{"last_error", table.last_error != nullptr},
+                             std::pair{"abort_job", table.abort_job != nullptr}};
+  for (const auto& [name, present] : functions)
+    if (!present) return name;
+  return nullptr;
+}
+
+}  // namespace
+
+const dit_exchange_plugin& checked_table(dit_exchange_entry entry, const std::string& origin) {
+  const auto refuse = [&](const std::string& why) {
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED, "exchange plugin " + origin + " " + why);
+  };
+  if (entry == nullptr) refuse("has a null entry function");
+  const dit_exchange_plugin* table = entry(DIT_EXCHANGE_VERSION);
+  if (table == nullptr)
+    refuse("does not serve version " + to_string(DIT_EXCHANGE_VERSION) + " of the exchange interface");
+  // The version stands right behind the size in every version of the table.
+  if (table->struct_size < offsetof(dit_exchange_plugin, name))
+    refuse("gave a table of " + to_string(table->struct_size) + " bytes, expected at least " +
+           to_string(sizeof(dit_exchange_plugin)));
+  if (table->version != DIT_EXCHANGE_VERSION)
+    refuse("was built for version " + to_string(table->version) + " of the exchange interface, expected " +
+           to_string(DIT_EXCHANGE_VERSION));
+  if (table->struct_size < sizeof(dit_exchange_plugin))
+    refuse("gave a table of " + to_string(table->struct_size) + " bytes, expected at least " +
+           to_string(sizeof(dit_exchange_plugin)));
+  if (table->name == nullptr || *table->name == '\0') refuse("has no name in its table");
+  if (table->description == nullptr) refuse("has a null description in its table");
+  if (const char* missing = missing_function(*table))
+    refuse(std::string("has a null function in its table: ") + missing);
+  return *table;
+}
+
+}  // namespace dit
