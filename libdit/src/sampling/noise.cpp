@@ -1,0 +1,24 @@
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <stdexcept>
+
+#include "sampling/sampler.hpp"
+
+namespace dit {
+
+at::Tensor seeded_noise(std::uint64_t seed, std::int64_t channels, std::int64_t height, std::int64_t width) {
+  const auto check = [](const char* name, std::int64_t value) {
+    if (value < 1) {
+      throw std::invalid_argument(std::string(name) + " = " + std::to_string(value) +
+                                  ": expected at least 1");
+    }
+  };
+  check("channels", channels);
+  check("height", height);
+  check("width", width);
+  // A generator of its own: the process's default one belongs to others.
+  return at::randn({channels, height, width}, at::detail::createCPUGenerator(seed),
+                   at::TensorOptions(at::kFloat));
+}
+
+}  // namespace dit
