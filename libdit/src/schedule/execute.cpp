@@ -26,13 +26,7 @@ class UnderWay {
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
   ~UnderWay() {
-    for (Entry& entry : entries_) {
-      try {
-        entry.request.wait();
-      } catch (const std::exception&) {
-        // The error that brought us here is the one to tell.
-      }
-    }
+    for (Entry& entry : entries_) ExchangeRequest(std::move(entry.request));  // waits
   }
 
   void add(StepId step, Clock::time_point started, ExchangeRequest request) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 namespace dit {
 namespace {
@@ -16,15 +15,17 @@ auto& at(Container& container, StepId id) {
 
 class ListScheduler {
  public:
-  ListScheduler(const StepGraph& graph, const std::vector<double>& seconds, const ListRule& rule)
+  ListScheduler(const StepGraph& graph, const ListRule& rule)
       : graph_(graph),
         rule_(rule),
-        seconds_(seconds),
+        seconds_(graph.steps.size()),
         missing_(graph.steps.size()),
-        end_(graph.steps.size(), 0),
-        path_(graph.steps.size(), 0),
+        end_(graph.steps.size()),
+        path_(graph.steps.size()),
         consumers_(graph.steps.size()) {
     for (std::size_t id = graph.steps.size(); id-- > 0;) prepare(static_cast<StepId>(id));
+    const double longest = path_.empty() ? 0 : *std::max_element(path_.begin(), path_.end());
+    layers_per_second_ = longest > 0 ? graph.layers / longest : 0;
     for (std::size_t id = 0; id < graph.steps.size(); ++id) {
       if (missing_[id] == 0) offer(static_cast<StepId>(id));
     }
@@ -56,7 +57,7 @@ class ListScheduler {
   /// Called from the last step to the first.
   void prepare(StepId id) {
     const Step& step = at(graph_.steps, id);
-    if (is_exchange(step.role)) at(seconds_, id) *= rule_.exchange_scale;
+    at(seconds_, id) = step.seconds * (is_exchange(step.role) ? rule_.exchange_scale : 1);
     double longest = 0;
     for (const StepId consumer : at(consumers_, id)) longest = std::max(longest, at(path_, consumer));
     at(path_, id) = longest + at(seconds_, id);
@@ -72,24 +73,25 @@ class ListScheduler {
   }
 
   /// Smaller comes first.
-  [[nodiscard]] std::tuple<double, double, StepId> rank(StepId id) const {
-    switch (rule_.priority) {
-      case ListRule::Priority::unit_first:
-        return {at(graph_.steps, id).unit, 0, id};
-      case ListRule::Priority::oldest:
-        return {ready(id), -at(path_, id), id};
-      case ListRule::Priority::longest_path:
-        break;
-    }
-    return {-at(path_, id), 0, id};
+  [[nodiscard]] double rank(StepId id) const {
+    const Step& step = at(graph_.steps, id);
+    return rule_.role[static_cast<std::size_t>(step.role)] + rule_.unit * step.unit +
+           rule_.layer * step.layer + rule_.group * step.group +
+           (rule_.path * at(path_, id) + rule_.ready * ready(id)) * layers_per_second_;
   }
 
   /// The best candidate that could begin now, or the end.
-  [[nodiscard]] List::iterator best(List& candidates) {
+  [[nodiscard]] List::iterator best(List& candidates) const {
     auto chosen = candidates.end();
+    double chosen_rank = 0;
     for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
       if (ready(*candidate) > now_) continue;
-      if (chosen == candidates.end() || rank(*candidate) < rank(*chosen)) chosen = candidate;
+      const double own_rank = rank(*candidate);
+      const bool better = chosen == candidates.end() || own_rank < chosen_rank ||
+                          (own_rank == chosen_rank && *candidate < *chosen);
+      if (!better) continue;
+      chosen = candidate;
+      chosen_rank = own_rank;
     }
     return chosen;
   }
@@ -163,7 +165,7 @@ class ListScheduler {
   }
 
   const StepGraph& graph_;
-  const ListRule rule_;
+  const ListRule& rule_;
   std::vector<double> seconds_;
   std::vector<std::size_t> missing_;  ///< inputs whose end is not known yet
   std::vector<double> end_;
@@ -175,12 +177,13 @@ class ListScheduler {
   Order order_;
   double now_ = 0;
   double link_free_ = 0;
+  double layers_per_second_ = 0;
 };
 
 }  // namespace
 
-Order list_schedule(const StepGraph& graph, const std::vector<double>& seconds, const ListRule& rule) {
-  return ListScheduler(graph, seconds, rule).build();
+Order list_schedule(const StepGraph& graph, const ListRule& rule) {
+  return ListScheduler(graph, rule).build();
 }
 
 }  // namespace dit

@@ -31,12 +31,12 @@ using Order = std::vector<Action>;
 /// consumer. Needs no estimates. An exchange that another one needs (the mask) has one compute step to travel
 /// under.
 [[nodiscard]] Order v_first_order(const StepGraph& graph);
-/// List scheduling on two lanes, compute and exchange, by the graph's estimates: exchanges leave as soon as
-/// their inputs are there, and while one unit or head group waits another computes. Of several such orders
-/// the one with the best prediction; among nearly equal ones that which suffers least when exchanges take
-/// twice as long as estimated. Without any estimates it assumes that computing and exchanging take equally
-/// long. `exchanges_under_way`: at most so many; 0: no limit, and then never predicted worse than
-/// v_first_order.
+/// List scheduling on two lanes, compute and exchange, by the graph's estimates: exchanges leave when their
+/// inputs are there, and while one unit or head group waits another computes. Many priorities are tried; the
+/// order is the one with the best prediction, also for exchanges that take twice as long as estimated. Takes
+/// tens of milliseconds: make it once for a graph. Without any estimates it assumes that computing and
+/// exchanging take equally long. `exchanges_under_way`: at most so many; 0: no limit, and then never
+/// predicted worse than v_first_order.
 [[nodiscard]] Order pipelined_order(const StepGraph& graph, int exchanges_under_way = 0);
 
 enum class Schedule { flat, v_first, pipelined };

@@ -117,7 +117,7 @@ TEST(Predict, OfABlockByHand) {
 
 TEST(Predict, PipelinedIsNeverWorseThanVFirstAndThatThanFlat) {
   for (const auto& shape : test::small_shapes()) {
-    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    for (std::uint32_t seed = 1; seed <= 6; ++seed) {
       const StepGraph graph = test::with_random_estimates(transformer_graph(shape), seed);
       SCOPED_TRACE(test::name(shape) + ", seed " + std::to_string(seed));
       const double flat = seconds(graph, flat_order(graph));
@@ -125,10 +125,18 @@ TEST(Predict, PipelinedIsNeverWorseThanVFirstAndThatThanFlat) {
       const double pipelined = seconds(graph, pipelined_order(graph));
       EXPECT_LE(v_first, flat);
       EXPECT_LE(pipelined, v_first);
-      const ChosenOrder best = best_order(graph);
-      EXPECT_EQ(best.prediction.seconds, std::min({flat, v_first, pipelined}));
-      EXPECT_EQ(verify(graph, best.order), "");
-      EXPECT_EQ(best.order, make_order(best.schedule, graph));
+    }
+  }
+}
+
+TEST(Predict, TheBestOrderIsTheOneThatIsPredictedBest) {
+  for (const auto& shape : test::small_shapes()) {
+    const StepGraph graph = test::with_random_estimates(transformer_graph(shape), 77);
+    const ChosenOrder best = best_order(graph);
+    for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
+      const Order order = make_order(schedule, graph);
+      EXPECT_LE(best.prediction.seconds, seconds(graph, order)) << test::name(shape);
+      if (schedule == best.schedule) EXPECT_EQ(best.order, order) << test::name(shape);
     }
   }
 }
@@ -143,25 +151,26 @@ TEST(Predict, TheSimplerScheduleWinsTies) {
   EXPECT_EQ(best_order(graph).schedule, Schedule::pipelined);
 }
 
-/// Two units hide nearly all of the shorter lane behind the longer one.
-TEST(Predict, TwoUnitsHideNearlyEverything) {
+/// Two units hide nearly all of the shorter lane behind the longer one, also when exchanges take twice or
+/// half as long as the order was made for. In units of the longer lane, less the beginning and end in which
+/// one lane must be idle.
+double relative_to_longer_lane(double exchange, int groups, double scale) {
   constexpr int kLayers = 10;
-  const StepGraph shape = transformer_graph({2, kLayers, 1, false});
+  const StepGraph graph = test::with_layer_times(transformer_graph({2, kLayers, groups, false}), 1, exchange);
+  PredictOptions options;
+  options.exchange_scale = scale;
+  const double layer = 1 + exchange * scale;
+  const double longer = 2 * kLayers * std::max(1.0, exchange * scale);
+  return (seconds(graph, pipelined_order(graph), options) - layer) / longer;
+}
+
+TEST(Predict, TwoUnitsHideNearlyEverything) {
   for (const double exchange : {0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0}) {
-    const StepGraph graph = test::with_layer_times(shape, 1, exchange);
-    const double longer = 2 * kLayers * std::max(1.0, exchange);
-    const double layer = 1 + exchange;
-    const double found = seconds(graph, pipelined_order(graph));
-    EXPECT_LE(found, 1.15 * longer + layer) << "exchange " << exchange;
-    RecordProperty("ratio_" + std::to_string(exchange), std::to_string(found / longer));
-    // Also when exchanges take twice as long, or half as long, as the order was made for.
-    for (const double scale : {0.5, 2.0}) {
-      PredictOptions options;
-      options.exchange_scale = scale;
-      const double bound = 2 * kLayers * std::max(1.0, exchange * scale);
-      EXPECT_LE(seconds(graph, pipelined_order(graph), options), 1.3 * bound + 1 + exchange * scale)
-          << "exchange " << exchange << " times " << scale;
-    }
+    SCOPED_TRACE("exchange " + std::to_string(exchange));
+    EXPECT_LE(relative_to_longer_lane(exchange, 1, 1), 1.10);
+    EXPECT_LE(relative_to_longer_lane(exchange, 2, 1), 1.00);
+    EXPECT_LE(relative_to_longer_lane(exchange, 2, 2), 1.05);
+    EXPECT_LE(relative_to_longer_lane(exchange, 2, 0.5), 1.30);
   }
 }
 
