@@ -136,7 +136,9 @@ TEST(Predict, TheBestOrderIsTheOneThatIsPredictedBest) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
       const Order order = make_order(schedule, graph);
       EXPECT_LE(best.prediction.seconds, seconds(graph, order)) << test::name(shape);
-      if (schedule == best.schedule) EXPECT_EQ(best.order, order) << test::name(shape);
+      if (schedule == best.schedule) {
+        EXPECT_EQ(best.order, order) << test::name(shape);
+      }
     }
   }
 }
