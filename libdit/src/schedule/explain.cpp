@@ -54,7 +54,8 @@ std::string time_text(double seconds) {
   return text;
 }
 
-/// One line of the picture; a column belongs to what fills most of it.
+/// One line of the picture. A column shows what fills more than half of it, or what has its middle there:
+/// short steps are seen as well.
 class TimeLine {
  public:
   TimeLine(int columns, double column_seconds)
@@ -63,12 +64,13 @@ class TimeLine {
         column_seconds_(column_seconds) {}
 
   void draw(char letter, double begin, double end) {
-    const auto first = static_cast<std::size_t>(begin / column_seconds_);
-    for (std::size_t column = first; column < text_.size(); ++column) {
+    const auto middle = static_cast<std::size_t>((begin + end) / 2 / column_seconds_);
+    for (auto column = static_cast<std::size_t>(begin / column_seconds_); column < text_.size(); ++column) {
       const double left = std::max(begin, static_cast<double>(column) * column_seconds_);
       const double right = std::min(end, static_cast<double>(column + 1) * column_seconds_);
       if (left >= right) return;
-      if (right - left <= filled_[column]) continue;
+      const bool shown = column == middle || right - left > column_seconds_ / 2;
+      if (!shown || right - left <= filled_[column]) continue;
       filled_[column] = right - left;
       text_[column] = letter;
     }
