@@ -1,0 +1,88 @@
+#include <memory>
+
+#include "c_interface/error.hpp"
+#include "c_interface/handles.hpp"
+
+using namespace dit::c_interface;
+
+namespace {
+
+dit::ExchangeContext::Options to_options(const dit_open_options* options) {
+  dit::ExchangeContext::Options result;
+  if (options != nullptr) {
+    const dit_open_options& given = required_struct(options, "options", "dit_open_options");
+    result.communicator = given.communicator;
+    result.timeout_seconds = given.timeout_seconds;
+    result.config = given.config == nullptr ? "" : given.config;
+  }
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+dit_status dit_session_open(const char* plugin, const dit_open_options* options, dit_session** session) {
+  return guarded(__func__, [&] {
+    (void)required(plugin, "plugin");
+    dit_session*& result = required(session, "session");
+    const dit::ExchangeContext::Options wanted = to_options(options);
+    result = new dit_session{dit::ExchangeContext(dit::ExchangePlugin::load(plugin), wanted)};
+  });
+}
+
+dit_status dit_session_close(dit_session** session) {
+  return guarded(__func__, [&] {
+    dit_session*& handle = required(session, "session");
+    if (handle == nullptr) {
+      return;
+    }
+    if (handle->transfers > 0) {
+      throw std::invalid_argument("session has " + std::to_string(handle->transfers) +
+                                  " transfers: expected that they are freed before");
+    }
+    const std::unique_ptr<dit_session> owner(handle);  // gone even when closing fails
+    handle = nullptr;
+    owner->context.close();
+  });
+}
+
+dit_status dit_session_ranks(const dit_session* session, int* rank, int* size) {
+  return guarded(__func__, [&] {
+    const dit::ExchangeContext& context = required(session, "session").context;
+    int& own = required(rank, "rank");
+    required(size, "size") = context.size();
+    own = context.rank();
+  });
+}
+
+dit_status dit_session_level(const dit_session* session, const char* name, int* level) {
+  return guarded(__func__, [&] {
+    const dit::ExchangeContext& context = required(session, "session").context;
+    const char& first = required(name, "name");
+    int& result = required(level, "level");
+    result = first == '\0' ? context.slow_level() : context.level_named(name);
+  });
+}
+
+dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals) {
+  return guarded(__func__, [&] {
+    const dit::ExchangeContext& context = required(session, "session").context;
+    dit_exchange_totals& result = required_struct(totals, "totals", "dit_exchange_totals");
+    const std::size_t size = result.struct_size;
+    result = context.totals();
+    result.struct_size = size;
+  });
+}
+
+dit_status dit_session_plugin(const dit_session* session, const dit_exchange_plugin** plugin,
+                              dit_context** context) {
+  return guarded(__func__, [&] {
+    const dit::ExchangeContext& from = required(session, "session").context;
+    const dit_exchange_plugin*& table = required(plugin, "plugin");
+    required(context, "context") = from.handle();
+    table = &from.plugin().table();
+  });
+}
+
+}  // extern "C"
