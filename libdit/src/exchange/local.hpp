@@ -21,8 +21,7 @@ class LocalGroup;
 extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t wanted);
 
 /// How threads meet. `ranks_per_node` > 0 makes levels "node" and "world" (rank / ranks_per_node is its
-/// node), so that what depends on levels can be tested in one process; 0: one level. A group within one node
-/// has no level "world".
+/// node), so that what depends on levels can be tested in one process; 0: one level.
 struct LocalGroupOptions {
   int ranks = 1;
   int ranks_per_node = 0;

@@ -76,9 +76,8 @@ void LocalJob::fail(const std::string& why) {
 
 LocalGroup::LocalGroup(std::shared_ptr<LocalJob> job, std::vector<int> nodes, bool has_nodes)
     : job_(std::move(job)), nodes_(std::move(nodes)), has_nodes_(has_nodes), started_(nodes_.size()) {
-  const bool one_node = std::ranges::adjacent_find(nodes_, std::not_equal_to<>()) == nodes_.end();
   if (has_nodes_) level_names_.push_back("node");
-  if (!has_nodes_ || !one_node) level_names_.push_back("world");
+  level_names_.push_back("world");
 }
 
 std::vector<int> LocalGroup::levels_of(int rank) const {
@@ -88,8 +87,9 @@ std::vector<int> LocalGroup::levels_of(int rank) const {
 }
 
 int LocalGroup::slow_level() const {
-  return 1;
-}  // after "node", or behind the only level
+  const bool one_node = std::ranges::adjacent_find(nodes_, std::not_equal_to<>()) == nodes_.end();
+  return one_node ? static_cast<int>(level_names_.size()) : 1;
+}
 
 void LocalGroup::start(int rank, const std::shared_ptr<LocalPart>& part) {
   std::vector<std::pair<int, std::shared_ptr<LocalPart>>> present;

@@ -260,9 +260,11 @@ size_t describe(const dit_context* context, char* text, size_t bytes) {
   std::string words;
   const dit_status status = guarded(last_words(), [&] {
     const LocalContext& local = self(context);
+    std::string levels;
+    for (const char* name : local.group->level_names())
+      levels += (levels.empty() ? "" : ", ") + std::string(name);
     words = "local: rank " + std::to_string(local.rank) + " of " + std::to_string(local.group->size()) +
-            ", threads of one process; levels:";
-    for (const char* name : local.group->level_names()) words += std::string(" ") + name;
+            "; levels " + levels + "; threads of one process";
   });
   return status == DIT_OK ? copy_text(words, text, bytes) : 0;
 }

@@ -35,7 +35,7 @@ TEST(Context, OneRankNeedsNoCommunicator) {
   EXPECT_THAT(context.levels(), ElementsAre("world"));
   EXPECT_EQ(context.slow_level(), 1);
   context.barrier();
-  EXPECT_EQ(context.describe(), "local: rank 0 of 1, threads of one process; levels: world");
+  EXPECT_EQ(context.describe(), "local: rank 0 of 1; levels world; threads of one process");
 }
 
 TEST(Context, MovedContextsKeepTheirRequests) {
