@@ -1,0 +1,86 @@
+#include "training/field_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace dit {
+namespace {
+
+constexpr std::int64_t kBands = 10;
+
+/// Shell of each wave of fft2, [size * size]: |wave vector| rounded; what lies beyond the last shell goes to `size / 2
+/// + 1`.
+at::Tensor shells(std::int64_t size) {
+  const at::Tensor wave = at::arange(size, at::kDouble);
+  const at::Tensor frequency = at::minimum(wave, static_cast<double>(size) - wave);
+  const at::Tensor radius = at::sqrt(frequency.square().unsqueeze(1) + frequency.square().unsqueeze(0));
+  return at::floor(radius + 0.5).clamp_max(static_cast<double>(size / 2 + 1)).to(at::kLong).flatten();
+}
+
+/// fields: [count, size, size], fp64.
+at::Tensor radial_spectrum(const at::Tensor& fields) {
+  const std::int64_t size = fields.size(2);
+  const at::Tensor waves = at::fft_fft2(fields - fields.mean({1, 2}, true));
+  const at::Tensor power = at::real(waves * at::conj(waves)).flatten(1) / std::pow(static_cast<double>(size), 4);
+  const at::Tensor sums = at::zeros({fields.size(0), size / 2 + 2}, at::kDouble).index_add(1, shells(size), power);
+  return sums.narrow(1, 1, size / 2);
+}
+
+/// Sums over about `kBands` bands of equal ratio.
+at::Tensor bands(const at::Tensor& spectrum) {
+  const std::int64_t count = spectrum.size(1);
+  std::vector<at::Tensor> sums;
+  std::int64_t begin = 0;
+  for (std::int64_t band = 1; band <= kBands; ++band) {
+    const double share = static_cast<double>(band) / static_cast<double>(kBands);
+    const auto end = std::min(count, std::llround(std::pow(static_cast<double>(count), share)));
+    if (end > begin) {
+      sums.push_back(spectrum.narrow(1, begin, end - begin).sum(1));
+      begin = end;
+    }
+  }
+  return at::stack(sums, 1);
+}
+
+at::Tensor features(const FieldStatistics& s) {
+  return at::cat({s.mean, s.deviation, s.skewness, at::log10(bands(s.spectrum) + 1e-8)}, 1);
+}
+
+}  // namespace
+
+FieldStatistics field_statistics(const at::Tensor& fields) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor all = fields.to(at::kCPU).to(at::kDouble);
+  const at::Tensor flat = all.flatten(2);
+  FieldStatistics result;
+  result.mean = flat.mean(2);
+  const at::Tensor centred = flat - result.mean.unsqueeze(2);
+  result.deviation = centred.square().mean(2).sqrt();
+  result.skewness = centred.pow(3).mean(2) / (result.deviation.pow(3) + 1e-12);
+  result.spectrum = radial_spectrum(all.select(1, all.size(1) - 1));
+  return result;
+}
+
+double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected) {
+  const at::Tensor reference = expected.mean(0);
+  return ((spectra.mean(0) - reference).abs().sum() / reference.sum()).item<double>();
+}
+
+NearestRegime::NearestRegime(const FieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes) {
+  const at::Tensor x = features(statistics);
+  const at::Tensor member = at::one_hot(labels.to(at::kCPU), classes).to(at::kDouble);
+  centres_ = at::mm(member.t(), x) / member.sum(0).unsqueeze(1);
+  const at::Tensor rest = x - at::mm(member, centres_);
+  at::Tensor covariance = at::mm(rest.t(), rest) / static_cast<double>(x.size(0));
+  // A little of its own diagonal keeps it regular where features depend on each other.
+  covariance = covariance + at::diag(covariance.diagonal() * 0.01 + 1e-10);
+  inverse_ = at::linalg_inv(covariance);
+}
+
+at::Tensor NearestRegime::classify(const FieldStatistics& statistics) const {
+  const at::Tensor away = features(statistics).unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
+  return (at::matmul(away, inverse_) * away).sum(2).argmin(1);
+}
+
+}  // namespace dit
