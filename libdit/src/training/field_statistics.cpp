@@ -1,6 +1,5 @@
 #include "training/field_statistics.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -34,7 +33,7 @@ at::Tensor bands(const at::Tensor& spectrum) {
   std::int64_t begin = 0;
   for (std::int64_t band = 1; band <= kBands; ++band) {
     const double share = static_cast<double>(band) / static_cast<double>(kBands);
-    const auto end = std::min(count, std::llround(std::pow(static_cast<double>(count), share)));
+    const auto end = static_cast<std::int64_t>(std::llround(std::pow(static_cast<double>(count), share)));
     if (end > begin) {
       sums.push_back(spectrum.narrow(1, begin, end - begin).sum(1));
       begin = end;

@@ -1,0 +1,73 @@
+// dit evaluate: a model's fields against simulated ones that it has not seen.
+#include "training/evaluate.hpp"
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "train.hpp"
+
+namespace dit {
+namespace {
+
+struct EvaluateWords {
+  EvaluateOptions options;
+  std::string model;
+  std::vector<double> guidance;
+  std::string json;
+  std::string markdown;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) {
+    throw std::runtime_error(path + ": cannot be written");
+  }
+}
+
+void run(const EvaluateWords& words) {
+  const LoadedModel model = load_model(words.model);
+  const Evaluation evaluation(model, words.options);
+  std::string json;
+  std::string markdown;
+  const std::vector<double> all =
+      words.guidance.empty() ? std::vector<double>{model.config.guidance} : words.guidance;
+  for (const double guidance : all) {
+    const EvaluationReport report = evaluation.compare(guidance);
+    json += (json.empty() ? "" : ",\n") + to_json(report);
+    markdown += to_markdown(report) + "\n";
+    std::cout << to_markdown(report) << std::endl;
+  }
+  if (!words.json.empty()) {
+    write_text(words.json, "[" + json + "]\n");
+  }
+  if (!words.markdown.empty()) {
+    write_text(words.markdown, markdown);
+  }
+}
+
+}  // namespace
+
+void add_evaluate_command(CLI::App& app) {
+  const auto words = std::make_shared<EvaluateWords>();
+  EvaluateOptions& o = words->options;
+  CLI::App& command = *app.add_subcommand("evaluate", "compare a model's fields with held-out simulations");
+  command.add_option("model", words->model, "folder of the model; none: the one in the library");
+  command.add_option("--guidance", words->guidance, "guidance scales; default: the model's")->delimiter(',');
+  command.add_option("--size", o.size, "pixels a side")->capture_default_str();
+  command.add_option("--fields", o.per_class, "fields of each class")->capture_default_str();
+  command.add_option("--steps", o.steps, "sampling steps")->capture_default_str();
+  command.add_option("--simulation-steps", o.simulation_steps, "of each field")->capture_default_str();
+  command.add_option("--seed", o.seed, "of the held-out fields and of the noise")->capture_default_str();
+  command.add_option("--device", o.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  command.add_flag("--bf16", o.bf16, "sample in bf16");
+  command.add_option("--json", words->json, "file for all figures");
+  command.add_option("--markdown", words->markdown, "file for the tables");
+  command.callback([words] { run(*words); });
+}
+
+}  // namespace dit
