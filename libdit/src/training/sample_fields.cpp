@@ -1,8 +1,10 @@
 #include "training/sample_fields.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
+#include "sampling/sampler.hpp"
 #include "training/field_set.hpp"
 
 namespace dit {
@@ -19,7 +21,7 @@ at::Tensor direction(const PixelDit& model, const at::Tensor& x, double t, const
   }
   const at::Tensor none = at::full_like(labels, model.config().classes);
   const std::vector<at::Tensor> branches = ask(at::cat({x, x}, 0), at::cat({labels, none}, 0)).chunk(2, 0);
-  return branches[1] + guidance * (branches[0] - branches[1]);
+  return guided(branches[0], branches[1], guidance);
 }
 
 }  // namespace
@@ -35,9 +37,9 @@ at::Tensor sample_fields(const PixelDit& model, const at::Tensor& labels, const 
     const at::Tensor part = wanted.slice(0, begin, begin + batch);
     const auto place = at::TensorOptions(at::kFloat).device(device);
     at::Tensor x = at::randn({part.size(0), model.config().channels, options.size, options.size}, generator, place);
-    for (int step = 0; step < options.steps; ++step) {
-      const double t = 1.0 - static_cast<double>(step) / options.steps;
-      x = x - direction(model, x, t, part, options.guidance) / options.steps;
+    const std::unique_ptr<Sampler> sampler = make_sampler({.steps = options.steps});
+    for (int step = 0; step < sampler->steps(); ++step) {
+      x = sampler->advance(step, x, direction(model, x, sampler->time(step), part, options.guidance));
     }
     done.push_back(x);
   }
