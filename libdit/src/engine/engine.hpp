@@ -1,14 +1,17 @@
-/// Images from a model, on one rank or many: noise, steps, guidance, the parallel forward pass, and the report.
+/// Images from a model, on one rank or many: noise, steps, guidance, the parallel forward pass, and the
+/// report.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/guidance.hpp"
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
 #include "sampling/sampler.hpp"
@@ -19,15 +22,6 @@
 
 namespace dit {
 
-/// How the two branches of classifier-free guidance are computed.
-enum class GuidanceMode {
-  batched,     ///< both in one exchange
-  sequential,  ///< one after the other (what `pipelined` overlaps)
-  parallel     ///< one branch per half of the ranks; needs an even number of them
-};
-[[nodiscard]] GuidanceMode parse_guidance_mode(const std::string& name);
-[[nodiscard]] const char* to_string(GuidanceMode mode);
-
 struct GenerateOptions {
   int label = 0;
   std::uint64_t seed = 0;
@@ -35,13 +29,14 @@ struct GenerateOptions {
   std::int64_t width = 128;
   SamplerOptions sampler;
   double guidance = 2.0;  ///< 1: one branch only
-  GuidanceMode guidance_mode = GuidanceMode::batched;
+  /// None: sequential for `pipelined`, which overlaps the two branches; batched for the others.
+  std::optional<GuidanceMode> guidance_mode;
   Schedule schedule = Schedule::v_first;
   int head_groups = 1;
-  std::optional<VMajorPolicy> v_major;         ///< none: exact
-  std::optional<std::uint64_t> cache_budget;   ///< bytes per rank
+  std::optional<VMajorPolicy> v_major;        ///< none: exact
+  std::optional<std::uint64_t> cache_budget;  ///< bytes per rank
   BeyondHeads beyond_heads = BeyondHeads::gather_kv;
-  at::ScalarType dtype = at::kFloat;           ///< compute and wire type
+  at::ScalarType dtype = at::kFloat;  ///< compute and wire type
   at::Device device = at::kCPU;
   bool record_layers = false;  ///< keep each layer's output of the last step, for `dit check`
 };
@@ -51,46 +46,64 @@ struct StepReport {
   double seconds = 0;
   double compute_seconds = 0;
   double exposed_seconds = 0;
-  std::uint64_t slow_bytes = 0;   ///< sent beyond the node
-  std::uint64_t fast_bytes = 0;   ///< sent within the node, to other ranks
-  double active_fraction = 1;     ///< of rows on slow links
-  int oldest_row = 0;             ///< age in steps of the oldest cached row used
+  std::uint64_t slow_bytes = 0;  ///< sent beyond the node
+  std::uint64_t fast_bytes = 0;  ///< sent within the node, to other ranks
+  double active_fraction = 1;    ///< of rows on slow links
+  int oldest_row = 0;            ///< age in steps of the oldest cached row used
 };
 
 struct GenerateReport {
   std::vector<StepReport> steps;
-  double seconds = 0;           ///< first step's start to last step's end, on this rank
+  double seconds = 0;  ///< first step's start to last step's end, on this rank
   CacheBytes cache;
   std::uint64_t compute_threads = 1;
 };
 
 struct GenerateResult {
-  at::Tensor image;    ///< [channels, height, width], fp32, CPU, model units; on rank 0 (empty elsewhere)
+  at::Tensor image;  ///< [channels, height, width], fp32, CPU, model units; on rank 0 (empty elsewhere)
   GenerateReport report;
-  std::vector<at::Tensor> layers;  ///< record_layers: per layer [tokens, width] of the conditional branch, rank 0
+  std::vector<at::Tensor>
+      layers;  ///< record_layers: per layer [tokens, width] of the conditional branch, rank 0
   Trace trace;
-  StepGraph graph;     ///< of the trace's step ids (the full step's graph)
+  StepGraph graph;  ///< of the trace's step ids; with V-Major the selective step's
+};
+
+/// Graphs with estimates that all ranks agree on.
+struct MeasuredGraphs {
+  StepGraph full;
+  std::optional<StepGraph> selective;  ///< with V-Major
+  double active_fraction = 1;  ///< that `selective` was filled in for: the mean over the image's steps
 };
 
 /// Called on rank 0 after each step.
 using Progress = std::function<void(int step, int steps, const StepReport&)>;
 
-/// Sizes fixed and everything planned; nothing about it is a global.
+/// A model on some ranks. Compute threads: DIT_THREADS, or this rank's share of its node's cores; they are
+/// set for the calling thread by the constructor and by each generate(), never by loading the library.
+///
+/// Errors: what one rank finds wrong before a step runs is thrown on all of them. An exception in the middle
+/// of an image (a peer that is gone) is thrown where it happened: the caller ends the job
+/// (ExchangeContext::abort_job).
 class Engine {
  public:
-  /// `context` may be null: one rank. Collective. Throws std::invalid_argument naming option, value and what was
-  /// expected, the same on all ranks.
+  /// `context` may be null: one rank. It must outlive the engine. Collective. Throws std::invalid_argument
+  /// naming tensor or option, value and what was expected, the same on all ranks; also when ranks were given
+  /// other models.
   Engine(LoadedModel model, ExchangeContext* context);
   ~Engine();
   Engine(Engine&&) noexcept;
 
-  /// Collective. What does not fit (sizes, ranks, budgets) is refused before anything is allocated or sent.
+  /// Collective. What does not fit (sizes, ranks, budgets) is refused before anything is allocated or sent;
+  /// also options that differ between ranks. With `pipelined` the first step of the first image of a size
+  /// (and the first selective one) runs without overlap, to be measured.
   [[nodiscard]] GenerateResult generate(const GenerateOptions& options, const Progress& progress = {});
-  /// Checks options as generate does; throws the same.
+  /// Checks options as generate does; throws the same (std::length_error for a cache over its budget). Not
+  /// collective.
   void check(const GenerateOptions& options) const;
   /// Cache bytes of this rank for these options.
   [[nodiscard]] CacheBytes cache_for(const GenerateOptions& options) const;
-  /// The step graph with estimates (compute from measured or given rates, exchange from bytes and link rates).
+  /// Measures the steps of a forward pass on these ranks, nothing overlapped. Collective.
+  [[nodiscard]] MeasuredGraphs measure(const GenerateOptions& options);
   [[nodiscard]] const LoadedModel& model() const;
 
  private:

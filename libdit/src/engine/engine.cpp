@@ -1,0 +1,137 @@
+#include "engine/engine.hpp"
+
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "engine/estimates.hpp"
+#include "engine/image_run.hpp"
+#include "engine/run_shape.hpp"
+#include "engine/threads.hpp"
+
+namespace dit {
+namespace {
+
+/// Runs what may fail on some ranks: it succeeds on all of them, or throws on all.
+template <class Error, class Body>
+void together(ExchangeContext* context, Body&& body) {
+  if (context == nullptr) {
+    return body();
+  }
+  std::string error;
+  try {
+    body();
+  } catch (const std::exception& caught) {
+    error = *caught.what() != '\0' ? caught.what() : "failed without a word";
+  }
+  error = context->agree_on_error(error);
+  if (!error.empty()) {
+    throw Error(error);
+  }
+}
+
+/// Throws on all ranks when `text` is not the same on all of them.
+void require_same(ExchangeContext* context, const std::string& what, const std::string& text) {
+  if (context == nullptr) {
+    return;
+  }
+  const std::uint64_t digest = std::hash<std::string>{}(text);
+  const auto all = context->all_gather(std::as_bytes(std::span(&digest, 1)));
+  for (int rank = 1; rank < context->size(); ++rank) {
+    if (std::memcmp(all.data(), all.data() + static_cast<std::size_t>(rank) * sizeof(digest),
+                    sizeof(digest)) != 0) {
+      throw std::invalid_argument(what + " of rank " + std::to_string(rank) +
+                                  " is not that of rank 0: expected the same on all ranks");
+    }
+  }
+}
+
+}  // namespace
+
+struct Engine::State {
+  LoadedModel model;
+  ExchangeContext* context = nullptr;
+  int threads = 1;
+  std::optional<PixelDit> network;  // in the type and on the device last asked for
+  std::string network_type;
+  std::map<std::string, StepEstimates> estimates;  // by timing_text
+
+  const PixelDit& network_for(const GenerateOptions& options) {
+    const std::string type = std::string(c10::toString(options.dtype)) + " " + options.device.str();
+    if (!network || network_type != type) {
+      network.emplace(model.config.network, model.weights);
+      network->to(at::TensorOptions(options.dtype).device(options.device));
+      network_type = type;
+    }
+    return *network;
+  }
+
+  /// Checks, agrees and allocates.
+  std::unique_ptr<ImageRun> begin(const GenerateOptions& options, StepEstimates& known) {
+    require_same(context, "options", options_text(options));
+    check_options(model.config, options, context);
+    auto run = std::make_unique<ImageRun>(model.config.network, context, options, known);
+    together<std::runtime_error>(context, [&] { run->allocate(network_for(options)); });
+    return run;
+  }
+};
+
+Engine::Engine(LoadedModel model, ExchangeContext* context) : state_(std::make_unique<State>()) {
+  state_->model = std::move(model);
+  state_->context = context != nullptr && context->size() > 1 ? context : nullptr;
+  together<std::invalid_argument>(
+      state_->context, [&] { state_->network.emplace(state_->model.config.network, state_->model.weights); });
+  state_->network.reset();
+  require_same(state_->context, "the model's config.json", to_json(state_->model.config));
+  together<std::invalid_argument>(state_->context,
+                                  [&] { state_->threads = compute_threads_for(state_->context); });
+  use_compute_threads(state_->threads);
+}
+
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+
+const LoadedModel& Engine::model() const {
+  return state_->model;
+}
+
+void Engine::check(const GenerateOptions& options) const {
+  check_options(state_->model.config, options, state_->context);
+}
+
+CacheBytes Engine::cache_for(const GenerateOptions& options) const {
+  const PixelDitConfig& network = state_->model.config.network;
+  const RunShape shape = shape_of(network, options, state_->context != nullptr ? state_->context->size() : 1);
+  const int rank = state_->context != nullptr ? state_->context->rank() : 0;
+  return cache_of(network, shape, options, rank % shape.layout_ranks);
+}
+
+MeasuredGraphs Engine::measure(const GenerateOptions& options) {
+  const at::NoGradGuard no_grad;
+  use_compute_threads(state_->threads);
+  StepEstimates measured;
+  return state_->begin(options, measured)->measure();
+}
+
+GenerateResult Engine::generate(const GenerateOptions& options, const Progress& progress) {
+  const at::NoGradGuard no_grad;
+  use_compute_threads(state_->threads);
+  const std::unique_ptr<ImageRun> run = state_->begin(options, state_->estimates[timing_text(options)]);
+  GenerateResult result;
+  result.report.cache = cache_for(options);
+  result.report.compute_threads = static_cast<std::uint64_t>(state_->threads);
+  const bool leads = state_->context == nullptr || state_->context->rank() == 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int step = 0; step < options.sampler.steps; ++step) {
+    result.report.steps.push_back(run->advance(step));
+    if (leads && progress) {
+      progress(step, options.sampler.steps, result.report.steps.back());
+    }
+  }
+  result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  run->collect(result);
+  return result;
+}
+
+}  // namespace dit

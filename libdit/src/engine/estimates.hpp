@@ -1,0 +1,29 @@
+/// How long the steps of a forward pass take: measured on all ranks, and the same numbers on all of them,
+/// since orders are made from them and exchanges must start in the same order everywhere.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "exchange/exchange.hpp"
+#include "schedule/step_graph.hpp"
+
+namespace dit {
+
+class StepEstimates {
+ public:
+  /// Adds what was measured with nothing overlapped (flat_order), per role and head group: the median over
+  /// layers and units, then over ranks. Roles that are known stay as they are. Collective.
+  void add(const StepGraph& graph, const std::vector<double>& step_seconds, ExchangeContext* context);
+  /// Whether every step of the graph has an estimate.
+  [[nodiscard]] bool cover(const StepGraph& graph) const;
+  /// Fills in the seconds of a graph. Of scatters only `active_fraction` travels; none is faster than a mask.
+  void fill(StepGraph& graph, double active_fraction) const;
+
+ private:
+  using Key = std::pair<StepRole, int>;  // role, head group
+  std::map<Key, double> seconds_;
+};
+
+}  // namespace dit

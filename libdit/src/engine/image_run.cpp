@@ -1,0 +1,264 @@
+#include "engine/image_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "engine/gather_rows.hpp"
+
+namespace dit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
+double rounded_up(double fraction) {
+  return std::ceil(fraction * 8.0) / 8.0;
+}
+
+}  // namespace
+
+ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, const GenerateOptions& options,
+                   StepEstimates& estimates)
+    : context_(context),
+      options_(options),
+      estimates_(estimates),
+      shape_(shape_of(network, options, context != nullptr ? context->size() : 1)),
+      layout_(layout_of(shape_, options)) {
+  split_context(network.classes);
+}
+
+void ImageRun::allocate(const PixelDit& model) {
+  model_ = &model;
+  make_forward();
+  make_plans();
+  options_.sampler.image_tokens = shape_.tokens;
+  sampler_ = make_sampler(options_.sampler);
+  const at::Tensor noise =
+      seeded_noise(options_.seed, model.config().channels, options_.height, options_.width);
+  const Range own = layout_.image_tokens(shared_ != nullptr ? shared_->rank() : 0);
+  sample_ = model.patchify(noise.unsqueeze(0)).narrow(1, own.begin, own.size()).contiguous();
+}
+
+void ImageRun::split_context(std::int64_t null_label) {
+  const int ranks = context_ != nullptr ? context_->size() : 1;
+  const int rank = context_ != nullptr ? context_->rank() : 0;
+  branches_ = plan_branches(shape_.mode, shape_.guided, options_.label, null_label, rank, ranks);
+  if (branches_.partner >= 0) {
+    half_ = context_->split(branches_.conditional ? 0 : 1, rank);
+  }
+  shared_ = shape_.layout_ranks == 1 ? nullptr : half_ != nullptr ? half_.get() : context_;
+}
+
+void ImageRun::make_forward() {
+  const at::TensorOptions type = at::TensorOptions(options_.dtype).device(options_.device);
+  if (shape_.selective) {
+    v_major_ = std::make_unique<VMajorExchange>(
+        layout_, *shared_,
+        VMajorExchange::Shape{static_cast<int>(model_->config().layers), shape_.units, options_.head_groups,
+                              boundary_level(*options_.v_major, *context_, *shared_), options_.dtype});
+  }
+  forward_ =
+      std::make_unique<ParallelForward>(ForwardSetup{model_, shared_, v_major_.get(), branches_.unit_labels,
+                                                     shape_.columns, options_.head_groups, type},
+                                        layout_);
+}
+
+void ImageRun::make_plans() {
+  BlockGraphOptions graph;
+  graph.units = shape_.units;
+  graph.layers = static_cast<int>(model_->config().layers);
+  graph.groups = options_.head_groups;
+  full_.graph = transformer_graph(graph);
+  forward_->note_bytes(full_.graph);
+  if (shape_.selective) {
+    graph.selective = true;
+    selective_.graph = transformer_graph(graph);
+    forward_->note_bytes(selective_.graph);
+  }
+}
+
+/// The order to run next: of `pipelined` made from estimates, and to get these, first once without any
+/// overlap.
+void ImageRun::prepare_order(Plan& plan, double active_fraction) {
+  const bool needs_estimates = options_.schedule == Schedule::pipelined;
+  plan.measuring = needs_estimates && !estimates_.cover(plan.graph);
+  if (plan.measuring) {
+    plan.order = flat_order(plan.graph);
+    return;
+  }
+  const double fraction = needs_estimates ? rounded_up(active_fraction) : 1.0;
+  if (fraction == plan.active_fraction) {
+    return;
+  }
+  if (needs_estimates) {
+    estimates_.fill(plan.graph, fraction);
+  }
+  plan.order = make_order(options_.schedule, plan.graph);
+  plan.active_fraction = fraction;
+}
+
+StepDecision ImageRun::decision_of(int step) const {
+  if (!shape_.selective || step == 0) {
+    return {};
+  }
+  return decide_step(*options_.v_major, step, options_.sampler.steps);
+}
+
+ImageRun::Question ImageRun::question_of(int step) const {
+  const FlowTime flow = sampler_->flow_time(step);
+  return {flow.input_scale == 1.0 ? sample_ : sample_ * flow.input_scale, flow.t};
+}
+
+void ImageRun::begin_pass(const StepGraph& graph, int step, const StepDecision& decision,
+                          const Question& question) {
+  ParallelForward::Pass pass;
+  pass.patches = question.sample;
+  pass.time = question.time;
+  pass.step = step;
+  pass.decision = decision;
+  pass.keep_layers = options_.record_layers && step == options_.sampler.steps - 1;
+  forward_->begin(graph, std::move(pass));
+}
+
+ExecutionTimes ImageRun::run_forward(int step, const StepDecision& decision, const Question& question) {
+  Plan& plan = decision.full ? full_ : selective_;
+  prepare_order(plan, 1.0 - decision.ratio);
+  begin_pass(plan.graph, step, decision, question);
+  const std::size_t first_span = trace_.spans.size();
+  ExecutionTimes times = execute(plan.graph, plan.order, *forward_, &trace_, step);
+  if (plan.measuring) {
+    estimates_.add(plan.graph, times.step_seconds, context_);
+  }
+  if (decision.full && shape_.selective) {
+    translate_trace(first_span);
+  }
+  return times;
+}
+
+/// Steps of the full graph by their numbers in the selective one: a trace has one graph.
+void ImageRun::translate_trace(std::size_t first_span) {
+  const auto key = [](const Step& step) {
+    return std::make_tuple(step.role, step.unit, step.layer, step.group);
+  };
+  std::map<decltype(key(Step{})), StepId> ids;
+  for (std::size_t id = 0; id < selective_.graph.steps.size(); ++id) {
+    ids[key(selective_.graph.steps[id])] = static_cast<StepId>(id);
+  }
+  for (std::size_t span = first_span; span < trace_.spans.size(); ++span) {
+    StepId& step = trace_.spans[span].step;
+    step = ids.at(key(full_.graph.steps[static_cast<std::size_t>(step)]));
+  }
+}
+
+at::Tensor ImageRun::guided_velocity(StepReport& report) {
+  std::vector<at::Tensor> branches;
+  for (const at::Tensor& velocity : forward_->velocities()) {
+    branches.push_back(velocity.to(at::TensorOptions(at::kFloat).device(at::kCPU)));
+  }
+  if (branches_.partner >= 0) {
+    const Clock::time_point begin = Clock::now();
+    branches.push_back(exchange_with_partner(*context_, branches_.partner, branches[0]));
+    report.exposed_seconds += seconds_since(begin);
+    if (!branches_.conditional) {
+      std::swap(branches[0], branches[1]);
+    }
+  }
+  return branches.size() == 1 ? branches[0] : guided(branches[0], branches[1], options_.guidance);
+}
+
+ImageRun::Bytes ImageRun::sent() const {
+  Bytes bytes;
+  for (const ExchangeContext* context :
+       std::initializer_list<const ExchangeContext*>{context_, half_.get()}) {
+    if (context == nullptr) {
+      continue;
+    }
+    const dit_exchange_totals totals = context->totals();
+    for (int level = 0; level < static_cast<int>(std::size(totals.sent_bytes)); ++level) {
+      (level >= context->slow_level() ? bytes.slow : bytes.fast) += totals.sent_bytes[level];
+    }
+  }
+  return bytes;
+}
+
+StepReport ImageRun::advance(int step) {
+  StepReport report;
+  const Bytes before = sent();
+  const Clock::time_point begin = Clock::now();
+  const StepDecision decision = decision_of(step);
+  const Question question = question_of(step);
+  const ExecutionTimes times = run_forward(step, decision, question);
+  const at::Tensor velocity = guided_velocity(report);
+  sample_ =
+      sampler_->advance(step, sample_, answer_from_velocity(*sampler_, step, question.sample, velocity));
+  report.seconds = seconds_since(begin);
+  report.compute_seconds = times.compute_seconds;
+  report.exposed_seconds += times.exposed_seconds;
+  const Bytes after = sent();
+  report.slow_bytes = after.slow - before.slow;
+  report.fast_bytes = after.fast - before.fast;
+  if (v_major_ != nullptr) {
+    report.active_fraction = v_major_->take_active_fraction();
+    report.oldest_row = v_major_->oldest(step);
+  }
+  return report;
+}
+
+StepGraph ImageRun::measure(Plan& plan, const StepDecision& decision, int step, double active_fraction) {
+  begin_pass(plan.graph, step, decision, question_of(0));
+  estimates_.add(plan.graph, execute(plan.graph, flat_order(plan.graph), *forward_).step_seconds, context_);
+  estimates_.fill(plan.graph, active_fraction);
+  return plan.graph;
+}
+
+MeasuredGraphs ImageRun::measure() {
+  // Once unmeasured: the first pass touches all memory for the first time.
+  begin_pass(full_.graph, 0, {}, question_of(0));
+  static_cast<void>(execute(full_.graph, flat_order(full_.graph), *forward_));
+  MeasuredGraphs measured;
+  measured.full = measure(full_, {}, 0, 1.0);
+  if (shape_.selective) {
+    measured.active_fraction = mean_active_fraction(*options_.v_major, options_.sampler.steps);
+    measured.selective = measure(selective_, {false, 0.0}, 1, measured.active_fraction);
+  }
+  return measured;
+}
+
+at::Tensor ImageRun::collect_rows(const at::Tensor& own) const {
+  const int ranks = context_ != nullptr ? context_->size() : 1;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(ranks), 0);
+  for (int rank = 0; rank < shape_.layout_ranks;
+       ++rank) {  // with a branch per half of the ranks the first has all
+    rows[static_cast<std::size_t>(rank)] = layout_.image_tokens(rank).size();
+  }
+  const std::int64_t own_rows = rows[static_cast<std::size_t>(context_ != nullptr ? context_->rank() : 0)];
+  return gather_rows(
+      context_, own.narrow(0, 0, own_rows).to(at::TensorOptions(at::kFloat).device(at::kCPU)).contiguous(),
+      rows);
+}
+
+void ImageRun::collect(GenerateResult& result) {
+  const at::Tensor patches = collect_rows(sample_[0]);
+  const bool whole = context_ == nullptr || context_->rank() == 0;
+  if (whole) {
+    result.image = model_->unpatchify(patches.unsqueeze(0), options_.height, options_.width)[0].contiguous();
+  }
+  for (const at::Tensor& layer : forward_->kept_layers()) {
+    const at::Tensor rows = collect_rows(layer);
+    if (whole) {
+      result.layers.push_back(rows);
+    }
+  }
+  result.trace = std::move(trace_);
+  result.graph = shape_.selective ? std::move(selective_.graph) : std::move(full_.graph);
+}
+
+}  // namespace dit

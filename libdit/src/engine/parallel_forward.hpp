@@ -1,0 +1,111 @@
+/// One forward pass of a model on this rank's tokens: what the steps of a graph do. Which units there are
+/// (guidance branches) and in which order the steps run is the caller's; the result's bits depend on neither.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/tensor_exchange.hpp"
+#include "engine/v_major_exchange.hpp"
+#include "layout/layout.hpp"
+#include "models/pixel_dit.hpp"
+#include "schedule/execute.hpp"
+
+namespace dit {
+
+/// What stays the same for all forward passes of an image.
+struct ForwardSetup {
+  const PixelDit* model = nullptr;
+  ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
+  VMajorExchange* v_major = nullptr;                   ///< null: exact
+  std::vector<std::vector<std::int64_t>> unit_labels;  ///< all units have as many samples
+  std::int64_t columns = 0;                            ///< of tokens in the image
+  int groups = 1;                                      ///< head groups
+  at::TensorOptions options;                           ///< compute and wire type, device
+};
+
+class ParallelForward : public StepWork {
+ public:
+  /// What changes from pass to pass.
+  struct Pass {
+    at::Tensor patches;  ///< [1, own tokens, patch_elements]
+    double time = 0;
+    int step = 0;
+    StepDecision decision;
+    bool keep_layers = false;  ///< keep the output of each layer
+  };
+
+  /// `layout`: of one unit, its batch the unit's samples. Allocates all buffers of the exchanges.
+  ParallelForward(ForwardSetup setup, const UlyssesLayout& layout);
+
+  /// Must be called before each execute(); the graph must outlive that.
+  void begin(const StepGraph& graph, Pass pass);
+  void compute(StepId step) override;
+  void pack(StepId step) override;
+  [[nodiscard]] ExchangeRequest start(StepId step, bool blocking) override;
+  void arrived(StepId step) override;
+
+  /// After execute: of each branch, [1, own tokens, patch_elements] as the model's type.
+  [[nodiscard]] std::vector<at::Tensor> velocities() const;
+  /// With keep_layers: of the first branch, per layer [own tokens, width].
+  [[nodiscard]] const std::vector<at::Tensor>& kept_layers() const { return kept_layers_; }
+
+  /// Fills in the slow_bytes of a graph's exchanges.
+  void note_bytes(StepGraph& graph) const;
+
+ private:
+  static constexpr std::size_t kTensors = 3;  // query, key, value: as in AttentionTensor
+
+  struct Group {
+    Range heads;
+    std::vector<std::int64_t> kv_of_head;
+    std::vector<TensorExchange> scatter;                   // per tensor; none on one rank
+    std::vector<TensorExchange> gather;                    // one
+    std::vector<std::array<Received, kTensors>> received;  // one, or per layer when they are caches
+    Received output;
+    at::Tensor attended;
+  };
+  struct Unit {
+    std::vector<std::int64_t> labels;
+    std::vector<Conditioning> conditioning;      // per sample
+    std::vector<at::Tensor> x;                   // per sample [1, own tokens, width]
+    std::vector<at::Tensor> normed;              // attention's input; empty until somebody needs it
+    std::array<at::Tensor, kTensors> projected;  // [samples, own tokens, heads, head_dim]
+    at::Tensor output;                           // attention's, in the sequence layout
+    std::vector<Group> groups;
+    std::vector<at::Tensor> velocity;
+  };
+
+  [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
+  [[nodiscard]] Group make_group(int group, const at::Tensor& output) const;
+  void prepare(Unit& unit) const;
+  void project(Unit& unit, int layer, AttentionTensor tensor) const;
+  void attend(Unit& unit, const Step& step) const;
+  void finish(Unit& unit, int layer) const;
+  void feed_forward(Unit& unit, int layer);
+  void end(Unit& unit) const;
+  void value_computed(const Step& step);
+
+  [[nodiscard]] const Step& step_of(StepId id) const { return graph_->steps[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] Unit& unit_of(const Step& step) { return units_[static_cast<std::size_t>(step.unit)]; }
+  [[nodiscard]] Group& group_of(const Step& step) {
+    return unit_of(step).groups[static_cast<std::size_t>(step.group)];
+  }
+  [[nodiscard]] const std::array<Received, kTensors>& received(const Group& group, int layer) const;
+
+  ForwardSetup setup_;
+  UlyssesLayout layout_;
+  int rank_ = 0;
+  RopeTable rope_;
+  std::vector<Unit> units_;
+  const StepGraph* graph_ = nullptr;
+  std::vector<std::string> labels_;
+  Pass pass_;
+  std::vector<at::Tensor> kept_layers_;
+};
+
+}  // namespace dit

@@ -1,0 +1,177 @@
+#include "engine/run_shape.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+namespace dit {
+namespace {
+
+constexpr std::int64_t kMostPixels = 16384;  // of a side
+constexpr double kMostGuidance = 1000.0;
+
+template <class Value>
+[[noreturn]] void refuse(const char* name, const Value& value, const std::string& expected) {
+  std::ostringstream text;
+  text << name << " = " << value << ": expected " << expected;
+  throw std::invalid_argument(text.str());
+}
+
+void check_side(const char* name, std::int64_t pixels, std::int64_t patch) {
+  if (pixels < patch || pixels > kMostPixels || pixels % patch != 0) {
+    refuse(name, pixels,
+           "a multiple of the patch size " + std::to_string(patch) + ", from " + std::to_string(patch) +
+               " to " + std::to_string(kMostPixels));
+  }
+}
+
+void check_type(const GenerateOptions& options, int ranks) {
+  const bool cpu = options.device.is_cpu();
+  if (!cpu && ranks > 1) {
+    refuse("device", options.device.str(),
+           "cpu with " + std::to_string(ranks) +
+               " ranks: exchanges are from host memory; other devices work on one rank");
+  }
+  const at::ScalarType type = options.dtype;
+  const bool known =
+      type == at::kFloat || type == at::kBFloat16 || type == at::kDouble || (!cpu && type == at::kHalf);
+  if (!known) {
+    refuse("dtype", c10::toString(type),
+           cpu ? "Float, BFloat16 or Double on a CPU" : "Float, BFloat16, Half or Double");
+  }
+}
+
+void check_groups(const UlyssesLayout& layout, int groups) {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    most = std::max(most, layout.heads(rank).size());
+  }
+  if (groups < 1 || groups > most) {
+    refuse("head_groups", groups, "1 to " + std::to_string(most) + ", the heads of a rank");
+  }
+}
+
+void check_policy(const VMajorPolicy& policy, int steps, const ExchangeContext* context) {
+  for (int step = 0; step < steps; ++step) {
+    static_cast<void>(decide_step(policy, step, steps));  // a list of ratios may have too few
+  }
+  if (context != nullptr && !policy.boundary.empty()) {
+    try {
+      static_cast<void>(context->level_named(policy.boundary));
+    } catch (const ExchangeError& error) {
+      throw std::invalid_argument("v_major boundary: " + std::string(error.what()));
+    }
+  }
+}
+
+/// Of the rank that needs most, so that all ranks say the same.
+CacheBytes largest_cache(const PixelDitConfig& network, const RunShape& shape,
+                         const GenerateOptions& options) {
+  CacheBytes largest;
+  for (int rank = 0; rank < shape.layout_ranks; ++rank) {
+    const CacheBytes bytes = cache_of(network, shape, options, rank);
+    if (bytes.total() > largest.total()) {
+      largest = bytes;
+    }
+  }
+  return largest;
+}
+
+void print(std::ostream& text, const SamplerOptions& sampler) {
+  text << to_string(sampler.kind) << ' ' << sampler.steps << ' ' << sampler.shift << ' '
+       << sampler.dynamic_shift << ' ' << sampler.base_shift << ' ' << sampler.max_shift << ' '
+       << sampler.base_tokens << ' ' << sampler.max_tokens << ' ' << sampler.image_tokens << ' '
+       << sampler.shift_terminal << ' ' << sampler.diffusers_sigma_min;
+}
+
+}  // namespace
+
+RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks) {
+  check_side("height", options.height, network.patch);
+  check_side("width", options.width, network.patch);
+  RunShape shape;
+  shape.columns = options.width / network.patch;
+  shape.tokens = options.height / network.patch * shape.columns;
+  shape.guided = options.guidance != 1.0;
+  shape.mode = options.guidance_mode.value_or(default_guidance_mode(options.schedule));
+  const bool parallel = shape.guided && shape.mode == GuidanceMode::parallel;
+  if (parallel && ranks % 2 != 0) {
+    refuse("guidance_mode", "parallel", "an even number of ranks for it, not " + std::to_string(ranks));
+  }
+  shape.layout_ranks = parallel ? ranks / 2 : ranks;
+  shape.units = shape.guided && shape.mode == GuidanceMode::sequential ? 2 : 1;
+  shape.attention.batch = shape.guided && shape.mode == GuidanceMode::batched ? 2 : 1;
+  shape.attention.image_tokens = shape.tokens;
+  shape.attention.heads = network.heads;
+  shape.attention.kv_heads = network.heads;
+  shape.attention.head_dim = network.head_dim;
+  shape.selective = options.v_major.has_value() && shape.layout_ranks > 1;
+  return shape;
+}
+
+UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options) {
+  return {shape.attention, shape.layout_ranks, options.beyond_heads};
+}
+
+CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
+                    int layout_rank) {
+  if (!shape.selective) {
+    return {};
+  }
+  const UlyssesLayout layout = layout_of(shape, options);
+  CacheShape cache;
+  cache.layers = static_cast<int>(network.layers);
+  cache.branches = shape.units * static_cast<int>(shape.attention.batch);
+  cache.own_rows = layout.sequence_rows(layout_rank);
+  cache.row_elements = network.heads * network.head_dim;
+  const std::int64_t elements = layout.heads(layout_rank).size() * network.head_dim;
+  cache.received_query_elements = layout.query_tokens(layout_rank).size() * elements;
+  cache.received_key_elements = layout.tokens() * elements;
+  cache.element_bytes = c10::elementSize(options.dtype);
+  return cache_bytes(cache);
+}
+
+void check_options(const ModelConfig& config, const GenerateOptions& options,
+                   const ExchangeContext* context) {
+  const int ranks = context != nullptr ? context->size() : 1;
+  const std::int64_t classes = config.network.classes;
+  if (options.label < 0 || options.label >= classes) {
+    refuse("label", options.label, "0 to " + std::to_string(classes - 1));
+  }
+  if (!(options.guidance >= 0.0 && options.guidance <= kMostGuidance)) {
+    refuse("guidance", options.guidance, "0 to " + std::to_string(static_cast<int>(kMostGuidance)));
+  }
+  check_type(options, ranks);
+  const RunShape shape = shape_of(config.network, options, ranks);
+  SamplerOptions sampler = options.sampler;
+  sampler.image_tokens = shape.tokens;
+  check(sampler);
+  check_groups(layout_of(shape, options), options.head_groups);
+  if (options.v_major) {
+    check_policy(*options.v_major, options.sampler.steps, context);
+    require_cache_budget(largest_cache(config.network, shape, options), options.cache_budget);
+  }
+}
+
+std::string options_text(const GenerateOptions& options) {
+  std::ostringstream text;
+  text.precision(17);
+  text << timing_text(options) << ' ' << options.label << ' ' << options.seed << ' ' << options.guidance
+       << ' ' << to_string(options.schedule) << ' ' << options.cache_budget.value_or(0) << ' '
+       << options.cache_budget.has_value() << ' ' << options.record_layers << ' ';
+  print(text, options.sampler);
+  text << ' ' << (options.v_major ? to_string(*options.v_major) : "exact");
+  return text.str();
+}
+
+std::string timing_text(const GenerateOptions& options) {
+  std::ostringstream text;
+  text << options.height << 'x' << options.width << ' ' << (options.guidance != 1.0) << ' '
+       << to_string(options.guidance_mode.value_or(default_guidance_mode(options.schedule))) << ' '
+       << options.head_groups << ' ' << static_cast<int>(options.beyond_heads) << ' '
+       << c10::toString(options.dtype) << ' ' << options.device.str();
+  return text.str();
+}
+
+}  // namespace dit

@@ -1,0 +1,43 @@
+/// What an image's options mean for this number of ranks: sizes, units and layouts. Pure; refuses what does
+/// not fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/engine.hpp"
+#include "layout/layout.hpp"
+#include "models/pixel_dit.hpp"
+#include "wire/v_major.hpp"
+
+namespace dit {
+
+struct RunShape {
+  std::int64_t columns = 0;  ///< of tokens in the image
+  std::int64_t tokens = 0;
+  bool guided = false;
+  GuidanceMode mode = GuidanceMode::batched;
+  int layout_ranks = 1;      ///< ranks that share one branch
+  AttentionShape attention;  ///< of one unit
+  int units = 1;
+  bool selective = false;  ///< V-Major, and there is somebody to send to
+};
+
+/// Throws std::invalid_argument that names the option, its value and what was expected.
+[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks);
+[[nodiscard]] UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options);
+
+/// Caches of one rank of those that share a branch; nothing when exact.
+[[nodiscard]] CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape,
+                                  const GenerateOptions& options, int layout_rank);
+
+/// All that can be said before anything is allocated or sent, on any rank the same. `context`: null for one
+/// rank.
+void check_options(const ModelConfig& config, const GenerateOptions& options, const ExchangeContext* context);
+
+/// The options as text: equal on two ranks exactly when all options are.
+[[nodiscard]] std::string options_text(const GenerateOptions& options);
+/// The part of it on which the time of a forward pass depends.
+[[nodiscard]] std::string timing_text(const GenerateOptions& options);
+
+}  // namespace dit

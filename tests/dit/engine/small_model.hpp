@@ -1,0 +1,76 @@
+/// A model small enough for many ranks on two cores, whose tokens and heads no number of ranks here divides.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "engine/engine.hpp"
+#include "exchange/local.hpp"
+#include "weights/model_files.hpp"
+
+namespace dit::test {
+
+inline LoadedModel small_model() {
+  LoadedModel model;
+  PixelDitConfig& network = model.config.network;
+  network.channels = 2;
+  network.patch = 4;
+  network.width = 20;
+  network.heads = 5;
+  network.head_dim = 4;
+  network.layers = 2;
+  network.classes = 3;
+  network.mlp_ratio = 2;
+  model.config.class_names = {"spots", "stripes", "waves"};
+  model.config.channels = {{"u", 0, 1}, {"v", 0, 1}};
+  model.config.trained_sizes = {12};
+  model.weights = PixelDit::initial_weights(network, 1);
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU).clone();
+  generator.set_current_seed(7);
+  for (auto& [name, tensor] : model.weights) {  // a fresh model answers zero
+    tensor = tensor + at::randn(tensor.sizes(), generator) * 0.2;
+  }
+  return model;
+}
+
+/// 3 x 13 tokens, four steps.
+inline GenerateOptions small_image() {
+  GenerateOptions options;
+  options.label = 1;
+  options.seed = 11;
+  options.height = 12;
+  options.width = 52;
+  options.sampler.steps = 4;
+  return options;
+}
+
+/// Rank 0's result on so many ranks; 1: without a context.
+inline GenerateResult generate_on(const LocalGroupOptions& group, const GenerateOptions& options) {
+  if (group.ranks == 1) {
+    return Engine(small_model(), nullptr).generate(options);
+  }
+  GenerateResult of_first;
+  run_local_ranks(group, [&](ExchangeContext& context) {
+    GenerateResult result = Engine(small_model(), &context).generate(options);
+    if (context.rank() == 0) {
+      of_first = std::move(result);
+    }
+  });
+  return of_first;
+}
+
+inline GenerateResult generate_on(int ranks, const GenerateOptions& options) {
+  LocalGroupOptions group;
+  group.ranks = ranks;
+  return generate_on(group, options);
+}
+
+/// Largest difference, relative to the largest value.
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).abs().max() / b.abs().max()).item<double>();
+}
+
+}  // namespace dit::test
