@@ -1,5 +1,7 @@
 #include "engine/engine.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <cstring>
 #include <map>
 #include <stdexcept>

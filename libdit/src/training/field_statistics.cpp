@@ -1,5 +1,7 @@
 #include "training/field_statistics.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <cmath>
 #include <vector>
 

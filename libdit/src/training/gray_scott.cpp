@@ -1,5 +1,7 @@
 #include "training/gray_scott.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <ATen/Parallel.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "training/optimizer.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>

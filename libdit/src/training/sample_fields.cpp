@@ -1,5 +1,7 @@
 #include "training/sample_fields.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <memory>
 #include <vector>

@@ -1,4 +1,5 @@
 // Exact modes: the same bits whatever the schedule, the same image whatever the ranks.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "models/pixel_dit.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
