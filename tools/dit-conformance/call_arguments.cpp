@@ -106,8 +106,9 @@ void refuse(ExchangeContext& context, Findings& findings, const std::vector<Case
     const dit_status status = table.start(context.handle(), &wrong.call, &request);
     expect_refusal(context, findings, one.what, status, one.argument);
     findings.expect(request == nullptr, one.what + ": there is a request nevertheless");
-    if (status == DIT_OK)
-      throw ExchangeError(DIT_ERROR_COMMUNICATION, one.what + ": the exchange was started");
+    if (status != DIT_OK) continue;
+    table.wait(context.handle(), &request);  // before the buffers go
+    throw ExchangeError(DIT_ERROR_COMMUNICATION, one.what + ": the exchange was started");
   }
   findings.problem(exchange_problem(context, {[](int, int) { return std::size_t{20}; }}, 1));
 }

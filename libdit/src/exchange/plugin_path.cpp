@@ -31,7 +31,8 @@ class FolderList {
  public:
   void add(const fs::path& path, const char* reason) {
     if (path.empty()) return;
-    const fs::path normal = path.lexically_normal();
+    fs::path normal = path.lexically_normal();
+    if (!normal.has_filename() && normal.has_relative_path()) normal = normal.parent_path();  // "/c/" is "/c"
     if (std::ranges::find(folders, normal, &PluginFolder::path) == folders.end())
       folders.push_back({normal, reason});
   }

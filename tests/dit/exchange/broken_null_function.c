@@ -1,0 +1,2 @@
+#include "broken_table.h"
+BROKEN_PLUGIN(table.split = 0)
