@@ -19,16 +19,20 @@ struct Image {
 };
 
 /// Writes atomically; `text` becomes tEXt chunks (keys of 1-79 Latin-1 characters).
-void write_png(const std::filesystem::path& path, const Image& image, const std::map<std::string, std::string>& text = {});
+void write_png(const std::filesystem::path& path, const Image& image,
+               const std::map<std::string, std::string>& text = {});
 struct PngFile {
   Image image;
   std::map<std::string, std::string> text;
 };
-/// Any PNG is brought to 8-bit RGB. At most 16384 pixels a side. Errors name the file and what is wrong with it.
+/// Any PNG is brought to 8-bit RGB. At most 16384 pixels a side. Errors name the file and what is wrong with
+/// it.
 [[nodiscard]] PngFile read_png(const std::filesystem::path& path);
 
-/// A field [height, width] in a perceptually even colour map (viridis), `low` and below darkest, `high` brightest.
-[[nodiscard]] Image colour_map(std::span<const float> field, std::int64_t height, std::int64_t width, float low, float high);
+/// A field [height, width] in a perceptually even colour map (viridis), `low` and below darkest, `high`
+/// brightest.
+[[nodiscard]] Image colour_map(std::span<const float> field, std::int64_t height, std::int64_t width,
+                               float low, float high);
 /// Pictures side by side in rows of `columns`, with a gap of white pixels.
 [[nodiscard]] Image grid(const std::vector<Image>& images, std::int64_t columns, std::int64_t gap = 4);
 /// |a - b| times `gain`, per channel.

@@ -8,8 +8,11 @@ namespace dit {
 
 struct Quality {
   double mse = 0;
-  double psnr_db = 0;    ///< 10 log10(range^2 / mse); +infinity when equal
-  double ssim = 1;       ///< mean over pixels and channels; Gaussian window 11x11, sigma 1.5, K 0.01 and 0.03 (Wang 2004)
+  double psnr_db = 0;  ///< 10 log10(range^2 / mse); +infinity when equal
+  /// Mean over channels and all places where the window fits: Gaussian 11x11 (or the largest that a smaller
+  /// picture has room for), sigma 1.5, K 0.01 and 0.03 (Wang 2004; scikit-image with gaussian_weights,
+  /// use_sample_covariance=False).
+  double ssim = 1;
   double max_error = 0;  ///< largest absolute difference
 };
 /// a, b: [channels, height, width], contiguous. `range`: largest minus smallest possible value, > 0. Throws

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+
+#include "profile/check_image.hpp"
+#include "profile/image.hpp"
+#include "profile/png_error.hpp"
+#include "weights/strict_json.hpp"  // read_text_file
+
+namespace dit {
+namespace {
+
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 30;
+constexpr png_uint_32 kMostPixels = kMostImagePixels;
+constexpr png_alloc_size_t kMostChunkBytes = png_alloc_size_t{8} << 20;
+constexpr png_uint_32 kMostTexts = 1000;
+constexpr std::uint64_t kMostCompression = 1032;  // deflate cannot do better
+
+/// libpng's structures for one file in memory.
+class Reader {
+ public:
+  Reader(std::string where, std::string_view bytes) : where_(std::move(where)), left_(bytes) {
+    png_ =
+        png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, PngErrors::on_error, PngErrors::on_warning);
+    info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      png_destroy_read_struct(&png_, nullptr, nullptr);
+      fail("libpng has no memory");
+    }
+    png_set_user_limits(png_, kMostPixels, kMostPixels);
+    png_set_chunk_malloc_max(png_, kMostChunkBytes);
+    png_set_chunk_cache_max(png_, kMostTexts);
+    png_set_read_fn(png_, &left_, on_read);
+  }
+  ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  [[nodiscard]] Image read_image() {
+    const std::size_t file_bytes = left_.size();
+    guarded([this] { png_read_info(png_, info_); });
+    Image image;
+    image.width = png_get_image_width(png_, info_);
+    image.height = png_get_image_height(png_, info_);
+    if (png_get_rowbytes(png_, info_) * static_cast<std::uint64_t>(image.height) / kMostCompression >
+        file_bytes) {
+      fail("the file is cut short");
+    }
+    guarded([this] { to_rgba(); });
+    const auto width = static_cast<std::size_t>(image.width);
+    const auto height = static_cast<std::size_t>(image.height);
+    std::vector<png_byte> rgba(width * height * 4);
+    std::vector<png_bytep> rows(height);
+    for (std::size_t y = 0; y < height; ++y) {
+      rows[y] = rgba.data() + y * width * 4;
+    }
+    guarded([this, &rows] {
+      png_read_image(png_, rows.data());
+      png_read_end(png_, info_);
+    });
+    image.rgb = on_white(rgba);
+    return image;
+  }
+
+  [[nodiscard]] std::map<std::string, std::string> texts() const {
+    png_textp entries = nullptr;
+    const int count = png_get_text(png_, info_, &entries, nullptr);
+    std::map<std::string, std::string> result;
+    for (int i = 0; i < count; ++i) {
+      result.emplace(entries[i].key, entries[i].text == nullptr ? "" : entries[i].text);
+    }
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw std::runtime_error(where_ + ": " + what); }
+
+  template <typename Section>
+  void guarded(const Section& section) {
+    if (!errors_.protect(png_, section)) {
+      fail("not a readable PNG: " + errors_.message());
+    }
+  }
+
+  /// Four bytes a pixel, whatever the file has.
+  void to_rgba() {
+    png_set_expand(png_);
+    png_set_scale_16(png_);
+    png_set_gray_to_rgb(png_);
+    png_set_add_alpha(png_, 0xff, PNG_FILLER_AFTER);
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    if (png_get_rowbytes(png_, info_) != std::size_t{4} * png_get_image_width(png_, info_)) {
+      png_error(png_, "a pixel format that is not known");
+    }
+  }
+
+  static std::vector<std::uint8_t> on_white(const std::vector<png_byte>& rgba) {
+    std::vector<std::uint8_t> rgb(rgba.size() / 4 * 3);
+    for (std::size_t pixel = 0; pixel < rgba.size() / 4; ++pixel) {
+      const unsigned alpha = rgba[4 * pixel + 3];
+      for (std::size_t c = 0; c < 3; ++c) {
+        rgb[3 * pixel + c] =
+            static_cast<std::uint8_t>((rgba[4 * pixel + c] * alpha + 255 * (255 - alpha) + 127) / 255);
+      }
+    }
+    return rgb;
+  }
+
+  static void on_read(png_structp png, png_bytep data, std::size_t length) {
+    auto& left = *static_cast<std::string_view*>(png_get_io_ptr(png));
+    if (length > left.size()) {
+      png_error(png, "the file is cut short");
+    }
+    std::copy_n(left.begin(), length, data);
+    left.remove_prefix(length);
+  }
+
+  std::string where_;
+  std::string_view left_;
+  PngErrors errors_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+}  // namespace
+
+PngFile read_png(const std::filesystem::path& path) {
+  const std::string bytes = read_text_file(path, kMostFileBytes);
+  constexpr std::size_t signature = 8;
+  if (bytes.size() < signature ||
+      png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, signature) != 0) {
+    throw std::runtime_error(path.string() + ": not a PNG file");
+  }
+  Reader reader(path.string(), bytes);
+  PngFile file;
+  file.image = reader.read_image();
+  file.text = reader.texts();
+  return file;
+}
+
+}  // namespace dit
