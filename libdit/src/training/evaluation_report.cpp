@@ -1,6 +1,6 @@
-#include <spdlog/fmt/fmt.h>
-
+#include <iomanip>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "training/evaluate.hpp"
 
@@ -27,8 +27,16 @@ Json json_of(const ClassComparison& c) {
           {"accuracy_generated", c.accuracy_generated}};
 }
 
+std::string fixed(double value, int digits) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(digits) << value;
+  return text.str();
+}
+
+std::string percent(double share, int digits) { return fixed(100 * share, digits) + " %"; }
+
 std::string pair_of(const Estimate& real, const Estimate& generated) {
-  return fmt::format("{:.3f} / {:.3f} ± {:.3f}", real.value, generated.value, generated.error);
+  return fixed(real.value, 3) + " / " + fixed(generated.value, 3) + " ± " + fixed(generated.error, 3);
 }
 
 }  // namespace
@@ -50,27 +58,27 @@ std::string to_json(const EvaluationReport& report) {
 }
 
 std::string to_markdown(const EvaluationReport& report) {
-  std::string text = fmt::format(
-      "{0}x{0}, {1} fields per class, guidance {2:g}, {3} steps: the classifier names {4:.1f} % of the generated fields "
-      "right, {5:.1f} % of the simulated ones.\n\n| class |",
-      report.size, report.per_class, report.guidance, report.steps, 100 * report.accuracy_generated,
-      100 * report.accuracy_real);
+  std::ostringstream text;
+  text << report.size << "x" << report.size << ", " << report.per_class << " fields per class, guidance "
+       << report.guidance << ", " << report.steps << " steps: the classifier names "
+       << percent(report.accuracy_generated, 1) << " of the generated fields right, "
+       << percent(report.accuracy_real, 1) << " of the simulated ones.\n\n| class |";
   std::string rule = "|---|";
   for (const ChannelComparison& channel : report.classes.front().channels) {
-    text += fmt::format(" mean {0} (simulated / generated) | std {0} |", channel.name);
+    text << " mean " << channel.name << " (simulated / generated) | std " << channel.name << " |";
     rule += "---|---|";
   }
-  text += " spectrum error (floor) | named right (simulated) |\n" + rule + "---|---|\n";
+  text << " spectrum error (floor) | named right (simulated) |\n" << rule << "---|---|\n";
   for (const ClassComparison& c : report.classes) {
-    text += "| " + c.name + " |";
+    text << "| " << c.name << " |";
     for (const ChannelComparison& channel : c.channels) {
-      text += fmt::format(" {} | {} |", pair_of(channel.real_mean, channel.generated_mean),
-                          pair_of(channel.real_deviation, channel.generated_deviation));
+      text << " " << pair_of(channel.real_mean, channel.generated_mean) << " | "
+           << pair_of(channel.real_deviation, channel.generated_deviation) << " |";
     }
-    text += fmt::format(" {:.1f} % ({:.1f} %) | {:.0f} % ({:.0f} %) |\n", 100 * c.spectrum_error,
-                        100 * c.spectrum_error_floor, 100 * c.accuracy_generated, 100 * c.accuracy_real);
+    text << " " << percent(c.spectrum_error, 1) << " (" << percent(c.spectrum_error_floor, 1) << ") | "
+         << percent(c.accuracy_generated, 0) << " (" << percent(c.accuracy_real, 0) << ") |\n";
   }
-  return text;
+  return text.str();
 }
 
 }  // namespace dit
