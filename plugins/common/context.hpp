@@ -75,7 +75,7 @@ class MpiContext final : public SessionMember {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   static constexpr double kShortestPause = 50;  ///< microseconds
-  static constexpr double kDefaultPause = 500;
+  static constexpr double kDefaultPause = 1000;
 
   void agree(const std::string& mine);
   void read_settings(const PluginConfig& config);

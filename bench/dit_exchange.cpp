@@ -1,0 +1,255 @@
+// How much of an exchange hides behind computation: exchange alone, computation alone, both at once, for
+// several exchange plugins in one job, in turns. The computation is an amount of work, not of time: what
+// progress costs in cycles shows.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/statistics.hpp"
+#include "exchange/exchange.hpp"
+
+namespace {
+
+using tapa::bench::summarize;
+
+struct Options {
+  std::vector<std::string> plugins{"mpi", "tapa"};
+  std::vector<std::size_t> sizes{1024, 4096, 16384, 65536};
+  std::optional<double> compute_ms;
+  int repeats = 11;
+  std::string config;
+  double timeout = 60;
+  std::string json;
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Matrix products that fit into a core's cache.
+class Work {
+ public:
+  Work() : a_(kSide * kSide, 0.5F), b_(kSide * kSide, 0.25F), c_(kSide * kSide) {}
+
+  void run(long products) {
+    for (long i = 0; i < products; ++i) multiply();
+    sink_ = c_[static_cast<std::size_t>(products) % c_.size()];
+  }
+
+ private:
+  static constexpr std::size_t kSide = 64;
+
+  void multiply() {
+    for (std::size_t row = 0; row < kSide; ++row)
+      for (std::size_t k = 0; k < kSide; ++k)
+        for (std::size_t column = 0; column < kSide; ++column)
+          c_[row * kSide + column] += a_[row * kSide + k] * b_[k * kSide + column];
+  }
+  std::vector<float> a_, b_, c_;
+  volatile float sink_ = 0;  // keeps the work from being optimised away
+};
+
+/// One plugin with its buffers.
+class Contender {
+ public:
+  Contender(const std::string& plugin, const Options& options)
+      : context_(dit::ExchangePlugin::load(plugin), {nullptr, 0, options.config}) {}
+
+  void resize(std::size_t bytes) {
+    const auto size = static_cast<std::size_t>(context_.size());
+    send_.assign(size * bytes, std::byte{1});
+    recv_.assign(size * bytes, std::byte{0});
+    blocks_.clear();
+    for (std::size_t peer = 0; peer < size; ++peer) blocks_.push_back({peer * bytes, bytes});
+  }
+  [[nodiscard]] dit::ExchangeContext& context() { return context_; }
+  [[nodiscard]] dit::ExchangeRequest start() { return context_.start(call()); }
+  void exchange_blocking() { context_.exchange(call()); }
+
+ private:
+  [[nodiscard]] dit_exchange_call call() {
+    dit_exchange_call call{};
+    call.struct_size = sizeof call;
+    call.send = send_.data();
+    call.recv = recv_.data();
+    call.send_blocks = call.recv_blocks = blocks_.data();
+    call.label = "benchmark";
+    return call;
+  }
+
+  dit::ExchangeContext context_;
+  std::vector<std::byte> send_, recv_;
+  std::vector<dit_block> blocks_;
+};
+
+/// Medians over repeats of the slowest rank's times, milliseconds.
+struct Row {
+  std::string plugin;
+  std::size_t bytes = 0;
+  double blocking = 0, exchange = 0, compute = 0, both = 0;
+
+  /// Part of what could be hidden (the shorter of the two) that was.
+  [[nodiscard]] double hidden() const {
+    return (exchange + compute - both) / std::max(std::min(exchange, compute), 1e-9);
+  }
+};
+
+class Benchmark {
+ public:
+  explicit Benchmark(const Options& options) : options_(options) {
+    for (const std::string& plugin : options.plugins) contenders_.emplace_back(plugin, options);
+    first_ = contenders_.front().context().rank() == 0;
+  }
+
+  void run() {
+    for (auto& contender : contenders_)
+      if (first_) std::printf("# %s\n", contender.context().describe().c_str());
+    calibrate();
+    if (first_)
+      std::printf("#%-7s %10s %12s %12s %12s %12s %8s\n", "plugin", "bytes", "blocking_ms", "exchange_ms",
+                  "compute_ms", "both_ms", "hidden");
+    for (const std::size_t bytes : options_.sizes) one_size(bytes);
+    if (first_ && !options_.json.empty()) write_json();
+  }
+
+ private:
+  /// The slowest rank's time for `body`, begun together.
+  double slowest(const std::function<void()>& body) {
+    dit::ExchangeContext& context = contenders_.front().context();
+    context.barrier();
+    const double begin = now();
+    body();
+    const double own = now() - begin;
+    const auto all = context.all_gather(std::as_bytes(std::span(&own, 1)));
+    double most = 0;
+    for (std::size_t at = 0; at < all.size(); at += sizeof own) {
+      double other = 0;
+      std::memcpy(&other, all.data() + at, sizeof other);
+      most = std::max(most, other);
+    }
+    return most * 1e3;
+  }
+
+  double median(const std::function<double()>& sample) {
+    std::vector<double> samples;
+    for (int i = 0; i < options_.repeats; ++i) samples.push_back(sample());
+    return summarize(samples).median;
+  }
+
+  /// Products in a millisecond while all ranks compute: they may share cores.
+  void calibrate() {
+    constexpr double kEnoughMs = 20;
+    double ms = 0;
+    for (long products = 1000; ms < kEnoughMs; products *= 2) {
+      ms = median([&] { return slowest([&] { work_.run(products); }); });
+      per_ms_ = static_cast<double>(products) / ms;
+    }
+  }
+
+  void one_size(std::size_t bytes) {
+    std::vector<Row> rows;
+    std::vector<std::vector<double>> blocking(contenders_.size()), exchange(blocking), both(blocking);
+    for (auto& contender : contenders_) {
+      contender.resize(bytes);
+      for (int i = 0; i < 3; ++i) contender.exchange_blocking();
+    }
+    in_turns([&](std::size_t i) {
+      blocking[i].push_back(slowest([&] { contenders_[i].exchange_blocking(); }));
+      exchange[i].push_back(slowest([&] { contenders_[i].start().wait(); }));
+    });
+    double longest = 0;
+    for (const auto& samples : exchange) longest = std::max(longest, summarize(samples).median);
+    const auto products = std::max(1L, static_cast<long>(per_ms_ * options_.compute_ms.value_or(longest)));
+    std::vector<double> compute;
+    in_turns([&](std::size_t i) {
+      compute.push_back(slowest([&] { work_.run(products); }));
+      both[i].push_back(slowest([&] {
+        dit::ExchangeRequest request = contenders_[i].start();
+        work_.run(products);
+        request.wait();
+      }));
+    });
+    for (std::size_t i = 0; i < contenders_.size(); ++i)
+      report({contenders_[i].context().plugin().name(), bytes, summarize(blocking[i]).median,
+              summarize(exchange[i]).median, summarize(compute).median, summarize(both[i]).median});
+  }
+
+  void in_turns(const std::function<void(std::size_t)>& sample) {
+    for (int repeat = 0; repeat < options_.repeats; ++repeat)
+      for (std::size_t i = 0; i < contenders_.size(); ++i) sample(i);
+  }
+
+  void report(const Row& row) {
+    rows_.push_back(row);
+    if (!first_) return;
+    std::printf("%-8s %10zu %12.3f %12.3f %12.3f %12.3f %8.2f\n", row.plugin.c_str(), row.bytes, row.blocking,
+                row.exchange, row.compute, row.both, row.hidden());
+    std::fflush(stdout);
+  }
+
+  void write_json() {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const Row& row : rows_)
+      rows.push_back({{"plugin", row.plugin},
+                      {"bytes", row.bytes},
+                      {"blocking_ms", row.blocking},
+                      {"exchange_ms", row.exchange},
+                      {"compute_ms", row.compute},
+                      {"both_ms", row.both},
+                      {"hidden", row.hidden()}});
+    dit::ExchangeContext& context = contenders_.front().context();
+    std::ofstream file(options_.json);
+    file << nlohmann::json{{"benchmark", "dit_exchange"},
+                           {"machine", {{"ranks", context.size()}, {"text", context.describe()}}},
+                           {"rows", rows}}
+                .dump(2)
+         << '\n';
+    if (!file.flush()) throw std::runtime_error("--json " + options_.json + " cannot be written");
+  }
+
+  const Options& options_;
+  std::vector<Contender> contenders_;
+  bool first_ = false;
+  Work work_;
+  double per_ms_ = 0;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("How much of an exchange hides behind computation, for exchange plugins in turns",
+               "dit_exchange");
+  app.add_option("--plugins", options.plugins, "exchange plugins, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--sizes", options.sizes, "bytes for each pair of ranks, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--compute-ms", options.compute_ms,
+                 "length of the computation; default: as long as the slowest plugin's exchange")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--repeats", options.repeats, "samples; medians are reported")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--config", options.config, "settings for all plugins, such as poll_us=200");
+  app.add_option("--json", options.json, "file to write the table to");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    Benchmark(options).run();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "dit_exchange: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
