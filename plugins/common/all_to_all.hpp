@@ -30,9 +30,9 @@ class Transfer {
 
   /// Whether start waits for other ranks first; it must then not be called where the program computes.
   [[nodiscard]] virtual bool start_waits() const { return false; }
-  /// Starts it; throws PluginError.
+  /// Starts it; throws PluginFailure.
   virtual void start(MPI_Request& request) = 0;
-  /// Does all of it, blocking; throws PluginError.
+  /// Does all of it, blocking; throws PluginFailure.
   virtual void run() = 0;
   /// After the request has completed: puts what was received in its place.
   virtual void finish() {}
@@ -61,7 +61,7 @@ struct AllToAllKind {
   /// Reads a config and looks at every value of it; throws ConfigError. "progress" and "poll_us" are for the
   /// context and must be among the keys.
   PluginConfig (*read)(const char* config);
-  /// Collective over `comm`, which outlives what is made. Throws PluginError.
+  /// Collective over `comm`, which outlives what is made. Throws PluginFailure.
   std::unique_ptr<AllToAll> (*make)(MPI_Comm comm, const PluginConfig& config);
 };
 

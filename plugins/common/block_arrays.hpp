@@ -30,11 +30,11 @@ struct BlockArrays {
       const auto most = static_cast<std::size_t>(
           std::min<long long>(std::numeric_limits<Count>::max(), std::numeric_limits<Displacement>::max()));
       if (block.bytes > most || offset > most)
-        throw PluginError(DIT_ERROR_UNSUPPORTED,
-                          "call." + std::string(name) + "[" + std::to_string(peer) + "] has " +
-                              std::to_string(block.bytes) + " bytes, " + std::to_string(offset) +
-                              " bytes after the first block, expected at most " + std::to_string(most) +
-                              " of each with this MPI; the exchange tapa takes more");
+        throw PluginFailure(DIT_ERROR_UNSUPPORTED,
+                            "call." + std::string(name) + "[" + std::to_string(peer) + "] has " +
+                                std::to_string(block.bytes) + " bytes, " + std::to_string(offset) +
+                                " bytes after the first block, expected at most " + std::to_string(most) +
+                                " of each with this MPI; the exchange tapa takes more");
       counts.push_back(static_cast<Count>(block.bytes));
       displacements.push_back(static_cast<Displacement>(offset));
     }

@@ -56,20 +56,20 @@ void MpiContext::agree(const std::string& mine) {
   const unsigned long wrong = mine.empty() ? 0 : static_cast<unsigned long>(rank_) + 1;
   unsigned long most[3] = {hash, ~hash, wrong};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_UNSIGNED_LONG, MPI_MAX, comm_), "MPI_Allreduce");
-  if (!mine.empty()) throw PluginError(DIT_ERROR_ARGUMENT, mine);
+  if (!mine.empty()) throw PluginFailure(DIT_ERROR_ARGUMENT, mine);
   if (most[2] != 0)
-    throw PluginError(DIT_ERROR_ARGUMENT, "rank " + std::to_string(most[2] - 1) +
-                                              " passed wrong options, its own message says which");
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "rank " + std::to_string(most[2] - 1) +
+                                                " passed wrong options, its own message says which");
   if (most[0] != ~most[1])
-    throw PluginError(DIT_ERROR_ARGUMENT, "options.config is '" + settings_.config + "' on rank " +
-                                              std::to_string(rank_) + ", expected the same on all ranks");
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "options.config is '" + settings_.config + "' on rank " +
+                                                std::to_string(rank_) + ", expected the same on all ranks");
 }
 
 void MpiContext::read_settings(const PluginConfig& config) {
   const std::string progress = config.text("progress", "auto");
   if (progress == "thread" && !session_.threads())
-    throw PluginError(DIT_ERROR_UNSUPPORTED, "config has progress=thread, but this is " + session_.text() +
-                                                 ", expected MPI_THREAD_MULTIPLE for that");
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "config has progress=thread, but this is " + session_.text() +
+                                                   ", expected MPI_THREAD_MULTIPLE for that");
   threaded_ = progress != "calls" && session_.threads();
   longest_pause_us_ = config.number("poll_us", kDefaultPause, 1);
 }

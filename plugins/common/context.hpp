@@ -49,7 +49,7 @@ class MpiContext final : public SessionMember {
              const std::string& mine);
   ~MpiContext() override;
 
-  /// Waits for what is under way; collective. Throws PluginError when that fails.
+  /// Waits for what is under way; collective. Throws PluginFailure when that fails.
   void close();
   /// Whether an exchange has failed: then close does nothing, and the context must not be destroyed, as MPI
   /// may still write into its memory; abandon() makes that safe.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/context.hpp"
+#include "common/prompt_thread.hpp"
 #include "exchange/select_rows.hpp"
 
 namespace dit {
@@ -19,21 +20,20 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 void MpiContext::require_good() const {
   const Lock lock(mutex_);
   if (failed_ != DIT_OK)
-    throw PluginError(failed_, "the context has failed before (" + failure_ + "), expected only close");
+    throw PluginFailure(failed_, "the context has failed before (" + failure_ + "), expected only close");
 }
 
 // With the mutex held.
 void MpiContext::fail(dit_status status, const std::string& what) {
   failed_ = status;
   failure_ = what;
-  throw PluginError(status, what);
+  throw PluginFailure(status, what);
 }
 
 void MpiContext::check(const dit_exchange_call& call) const {
-  if (const std::string wrong = check_call(&call, place()); !wrong.empty())
-    throw PluginError(DIT_ERROR_ARGUMENT, wrong);
+  require_argument(check_call(&call, place()));
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())
-    throw PluginError(DIT_ERROR_UNSUPPORTED, wrong);
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, wrong);
 }
 
 dit_request* MpiContext::start(const dit_exchange_call& call) {
@@ -66,7 +66,7 @@ dit_request* MpiContext::start(const dit_exchange_call& call) {
 void MpiContext::run_here(Transfer& transfer) {
   try {
     transfer.run();
-  } catch (const PluginError& e) {
+  } catch (const PluginFailure& e) {
     const Lock lock(mutex_);
     fail(e.status(), e.what());
   }
@@ -107,7 +107,7 @@ void MpiContext::start_transfer(dit_request& request, Lock& lock) {
       request.transfer->start(request.request);
     }
     request.started = true;
-  } catch (const PluginError& e) {
+  } catch (const PluginFailure& e) {
     if (!lock.owns_lock()) lock.lock();
     starting_ = false;
     fail(e.status(), request.label + ": " + e.what());
@@ -138,7 +138,7 @@ dit_request& MpiContext::known(dit_request* request) {
   const auto found = std::find_if(under_way_.begin(), under_way_.end(),
                                   [request](const auto& known) { return known.get() == request; });
   if (found == under_way_.end())
-    throw PluginError(DIT_ERROR_ARGUMENT, "request is none of this context, expected one that start gave");
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "request is none of this context, expected one that start gave");
   return *request;
 }
 
@@ -154,7 +154,7 @@ bool MpiContext::test(dit_request* request) {
     take_finished(request);
     return true;
   }
-  if (failed_ != DIT_OK) throw PluginError(failed_, failure_);
+  if (failed_ != DIT_OK) throw PluginFailure(failed_, failure_);
   return false;
 }
 
@@ -185,7 +185,7 @@ void MpiContext::wait_for(dit_request& request, Lock& lock) {
   } const waiting(*this);
   const auto begun = Clock::now();
   while (!request.done) {
-    if (failed_ != DIT_OK) throw PluginError(failed_, failure_);
+    if (failed_ != DIT_OK) throw PluginFailure(failed_, failure_);
     advance();
     if (request.done) break;
     if (settings_.timeout_seconds > 0 && seconds_since(begun) > settings_.timeout_seconds)
@@ -207,6 +207,7 @@ std::chrono::microseconds MpiContext::pause() const {
 }
 
 void MpiContext::run_thread() {
+  be_prompt();
   Lock lock(mutex_);
   try {
     while (!stopped_ && failed_ == DIT_OK) {
@@ -223,7 +224,7 @@ void MpiContext::run_thread() {
       wake_.wait_for(lock, pause());
       if (!stopped_ && !waiting_ && failed_ == DIT_OK) advance();
     }
-  } catch (const PluginError&) {
+  } catch (const PluginFailure&) {
     // Kept as the context's failure: the next call of the program reports it.
   }
 }

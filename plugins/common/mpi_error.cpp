@@ -11,7 +11,7 @@ std::string mpi_failure(int code, const char* function) {
 }
 
 void check_mpi(int code, const char* function) {
-  if (code != MPI_SUCCESS) throw PluginError(DIT_ERROR_COMMUNICATION, mpi_failure(code, function));
+  if (code != MPI_SUCCESS) throw PluginFailure(DIT_ERROR_COMMUNICATION, mpi_failure(code, function));
 }
 
 }  // namespace dit

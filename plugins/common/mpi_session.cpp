@@ -63,14 +63,14 @@ void require_same_mpi() {
   const std::string version = library_version();
   const bool open_mpi = version.starts_with("Open MPI");
   if (open_mpi != (kBuiltFor == "Open MPI"))
-    throw PluginError(DIT_ERROR_UNSUPPORTED,
-                      "the plugin was built for " + std::string(kBuiltFor) + ", but this program runs " +
-                          version + " (" + used +
-                          "), expected the plugin that was built for the program's MPI");
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED,
+                        "the plugin was built for " + std::string(kBuiltFor) + ", but this program runs " +
+                            version + " (" + used +
+                            "), expected the plugin that was built for the program's MPI");
   if (const std::string other = other_library(used); !other.empty())
-    throw PluginError(DIT_ERROR_UNSUPPORTED, "the plugin uses " + used +
-                                                 ", but this program has also loaded " + other +
-                                                 ", expected one MPI library in a program");
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "the plugin uses " + used +
+                                                   ", but this program has also loaded " + other +
+                                                   ", expected one MPI library in a program");
   // Open MPI's components look for its symbols among the global ones; a plugin's libraries are loaded local.
   if (!used.empty()) dlopen(used.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
@@ -101,8 +101,8 @@ MpiSession::MpiSession() {
   int finalised = 0;
   check_mpi(MPI_Finalized(&finalised), "MPI_Finalized");
   if (finalised != 0)
-    throw PluginError(DIT_ERROR_UNSUPPORTED,
-                      "MPI is finalised already, expected a program that still runs it");
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED,
+                        "MPI is finalised already, expected a program that still runs it");
   check_mpi(MPI_Initialized(&initialised), "MPI_Initialized");
   if (initialised == 0) start_mpi();
   int level = MPI_THREAD_SINGLE;
@@ -116,7 +116,7 @@ void MpiSession::start_mpi() {
   int level = MPI_THREAD_SINGLE;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
   if (code != MPI_SUCCESS)
-    throw PluginError(DIT_ERROR_COMMUNICATION, "MPI_Init_thread failed with code " + std::to_string(code));
+    throw PluginFailure(DIT_ERROR_COMMUNICATION, "MPI_Init_thread failed with code " + std::to_string(code));
   ours_ = true;
   // Errors of requests that belong to no communicator are raised there.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

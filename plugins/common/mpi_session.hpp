@@ -17,7 +17,7 @@ class SessionMember {
 /// One in each process and plugin.
 class MpiSession {
  public:
-  /// Makes sure that MPI runs and is the one that the plugin was built with. Throws PluginError.
+  /// Makes sure that MPI runs and is the one that the plugin was built with. Throws PluginFailure.
   static MpiSession& require();
 
   /// Whether threads may call MPI as they like (MPI_THREAD_MULTIPLE). Less is not enough for a thread of

@@ -1,12 +1,11 @@
 // The C functions of an exchange over MPI: errors become a status and words.
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "common/context.hpp"
 #include "exchange/check_call.hpp"
+#include "exchange/plugin_guard.hpp"
 
 // Each plugin defines what it is.
 namespace dit {
@@ -25,42 +24,26 @@ std::string& last_words() {
   return words;
 }
 
-dit_status refuse(dit_status status, const std::string& words) {
-  last_words() = words;
-  return status;
-}
-
 template <class Body>
-dit_status guarded(const Body& body) noexcept {
-  try {
-    body();
-    return DIT_OK;
-  } catch (const PluginError& e) {
-    return refuse(e.status(), e.what());
-  } catch (const ConfigError& e) {
-    return refuse(DIT_ERROR_ARGUMENT, e.what());
-  } catch (const std::bad_alloc&) {
-    return refuse(DIT_ERROR_MEMORY, "out of memory");
-  } catch (const std::exception& e) {
-    return refuse(DIT_ERROR_INTERNAL, e.what());
-  }
+dit_status answer(const Body& body) noexcept {
+  return guarded(last_words(), body);
 }
 
 template <class T>
 void require(const T* pointer, const char* name) {
-  if (pointer == nullptr) throw PluginError(DIT_ERROR_ARGUMENT, std::string(name) + " is null");
+  if (pointer == nullptr) throw PluginFailure(DIT_ERROR_ARGUMENT, std::string(name) + " is null");
 }
 
 MPI_Comm communicator_of(const dit_open_options& options) {
   if (options.communicator == nullptr) return MPI_COMM_WORLD;
   const MPI_Comm comm = *static_cast<const MPI_Comm*>(options.communicator);
   if (comm == MPI_COMM_NULL)
-    throw PluginError(DIT_ERROR_ARGUMENT, "options.communicator is MPI_COMM_NULL, expected a communicator");
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "options.communicator is MPI_COMM_NULL, expected a communicator");
   int inter = 0;
   check_mpi(MPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
   if (inter != 0)
-    throw PluginError(DIT_ERROR_ARGUMENT,
-                      "options.communicator is an intercommunicator, expected an intracommunicator");
+    throw PluginFailure(DIT_ERROR_ARGUMENT,
+                        "options.communicator is an intercommunicator, expected an intracommunicator");
   return comm;
 }
 
@@ -75,9 +58,8 @@ std::string fault_of(const dit_open_options& options) {
 }
 
 dit_status open(const dit_open_options* options, dit_context** context) {
-  return guarded([&] {
-    if (const std::string wrong = check_open(options, context); !wrong.empty())
-      throw PluginError(DIT_ERROR_ARGUMENT, wrong);
+  return answer([&] {
+    require_argument(check_open(options, context));
     *context = nullptr;
     MpiSession& session = MpiSession::require();
     MPI_Comm comm = MPI_COMM_NULL;
@@ -91,7 +73,7 @@ dit_status open(const dit_open_options* options, dit_context** context) {
 
 dit_status close(dit_context* context) {
   if (context == nullptr) return DIT_OK;
-  const dit_status status = guarded([&] { context->inner->close(); });
+  const dit_status status = answer([&] { context->inner->close(); });
   if (context->inner->failed()) {
     context->inner->abandon();
     static_cast<void>(context->inner.release());
@@ -127,7 +109,7 @@ int slow_level(const dit_context* context) {
 }
 
 dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
-  return guarded([&] {
+  return answer([&] {
     require(context, "context");
     require(request, "request");
     *request = nullptr;
@@ -137,7 +119,7 @@ dit_status start(dit_context* context, const dit_exchange_call* call, dit_reques
 }
 
 dit_status test(dit_context* context, dit_request** request, int* done) {
-  return guarded([&] {
+  return answer([&] {
     require(context, "context");
     require(request, "request");
     require(done, "done");
@@ -147,7 +129,7 @@ dit_status test(dit_context* context, dit_request** request, int* done) {
 }
 
 dit_status wait(dit_context* context, dit_request** request) {
-  return guarded([&] {
+  return answer([&] {
     require(context, "context");
     require(request, "request");
     if (dit_request* const waited = std::exchange(*request, nullptr)) context->inner->wait(waited);
@@ -155,7 +137,7 @@ dit_status wait(dit_context* context, dit_request** request) {
 }
 
 dit_status split(dit_context* context, int colour, int key, dit_context** result) {
-  return guarded([&] {
+  return answer([&] {
     require(context, "context");
     require(result, "result");
     *result = nullptr;
@@ -164,7 +146,7 @@ dit_status split(dit_context* context, int colour, int key, dit_context** result
 }
 
 dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
-  return guarded([&] {
+  return answer([&] {
     require(context, "context");
     require(totals, "totals");
     context->inner->totals(*totals);

@@ -18,7 +18,7 @@ constexpr std::size_t kMostLevels = std::size(dit_exchange_totals{}.sent_bytes);
 using Arrays = BlockArrays<MPI_Count, MPI_Aint>;
 
 void check_tapa(int code) {
-  if (code != MPI_SUCCESS) throw PluginError(DIT_ERROR_COMMUNICATION, TAPA_Last_error());
+  if (code != MPI_SUCCESS) throw PluginFailure(DIT_ERROR_COMMUNICATION, TAPA_Last_error());
 }
 
 class TapaTransfer final : public Transfer {
@@ -64,8 +64,8 @@ class TapaAllToAll final : public AllToAll {
       std::string plan = config.text("plan", "");
       std::replace(plan.begin(), plan.end(), ';', ',');
       if (TAPA_Comm_set(comm_, "plan", plan.c_str()) != MPI_SUCCESS)
-        throw PluginError(DIT_ERROR_ARGUMENT,
-                          "config has plan=" + config.text("plan", "") + ": " + TAPA_Last_error());
+        throw PluginFailure(DIT_ERROR_ARGUMENT,
+                            "config has plan=" + config.text("plan", "") + ": " + TAPA_Last_error());
     }
   }
   Levels levels() override;
@@ -87,8 +87,9 @@ Levels TapaAllToAll::levels() {
   check_tapa(
       TAPA_Comm_levels(comm_, &count, &levels.slow, text.data(), static_cast<int>(text.size()), nullptr));
   if (static_cast<std::size_t>(count) > kMostLevels)
-    throw PluginError(DIT_ERROR_UNSUPPORTED, "the topology has " + std::to_string(count) +
-                                                 " levels, expected at most " + std::to_string(kMostLevels));
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "the topology has " + std::to_string(count) +
+                                                   " levels, expected at most " +
+                                                   std::to_string(kMostLevels));
   std::string_view rest(text.data());
   for (int level = 0; level < count; ++level) {
     levels.names.emplace_back(rest.substr(0, rest.find(',')));
