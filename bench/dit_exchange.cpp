@@ -24,9 +24,8 @@ struct Options {
   std::vector<std::string> plugins{"mpi", "tapa"};
   std::vector<std::size_t> sizes{1024, 4096, 16384, 65536};
   std::optional<double> compute_ms;
-  int repeats = 11;
+  int repeats = 7;
   std::string config;
-  double timeout = 60;
   std::string json;
 };
 
@@ -90,7 +89,7 @@ class Contender {
   std::vector<dit_block> blocks_;
 };
 
-/// Medians over repeats of the slowest rank's times, milliseconds.
+/// Medians over repeats, milliseconds.
 struct Row {
   std::string plugin;
   std::size_t bytes = 0;
@@ -121,65 +120,67 @@ class Benchmark {
   }
 
  private:
-  /// The slowest rank's time for `body`, begun together.
-  double slowest(const std::function<void()>& body) {
+  /// Time of one `body` of many in a row, of the slowest rank: ranks that share cores do not compute at the
+  /// same time, so a single one would look shorter than it is. Alike on all ranks.
+  double each_ms(const std::function<void()>& body, double estimate_ms) {
+    constexpr double kSampleMs = 150;
+    const int count = std::clamp(static_cast<int>(kSampleMs / std::max(estimate_ms, 1e-3)), 1, 2000);
     dit::ExchangeContext& context = contenders_.front().context();
     context.barrier();
     const double begin = now();
-    body();
-    const double own = now() - begin;
+    for (int i = 0; i < count; ++i) body();
+    const double own = (now() - begin) * 1e3 / count;
     const auto all = context.all_gather(std::as_bytes(std::span(&own, 1)));
-    double most = 0;
+    double slowest = 0;
     for (std::size_t at = 0; at < all.size(); at += sizeof own) {
       double other = 0;
       std::memcpy(&other, all.data() + at, sizeof other);
-      most = std::max(most, other);
+      slowest = std::max(slowest, other);
     }
-    return most * 1e3;
+    return slowest;
   }
 
-  double median(const std::function<double()>& sample) {
-    std::vector<double> samples;
-    for (int i = 0; i < options_.repeats; ++i) samples.push_back(sample());
-    return summarize(samples).median;
-  }
-
-  /// Products in a millisecond while all ranks compute: they may share cores.
+  /// Products in a millisecond while all ranks compute.
   void calibrate() {
-    constexpr double kEnoughMs = 20;
+    constexpr double kEnoughMs = 100;
+    constexpr double kOnce = 1e9;  // an estimate that makes one run a sample
     double ms = 0;
     for (long products = 1000; ms < kEnoughMs; products *= 2) {
-      ms = median([&] { return slowest([&] { work_.run(products); }); });
+      ms = each_ms([&] { work_.run(products); }, kOnce);
       per_ms_ = static_cast<double>(products) / ms;
     }
   }
 
   void one_size(std::size_t bytes) {
-    std::vector<Row> rows;
-    std::vector<std::vector<double>> blocking(contenders_.size()), exchange(blocking), both(blocking);
-    for (auto& contender : contenders_) {
-      contender.resize(bytes);
-      for (int i = 0; i < 3; ++i) contender.exchange_blocking();
+    const std::size_t n = contenders_.size();
+    std::vector<double> guess(n);
+    std::vector<std::vector<double>> blocking(n), exchange(n), compute(n), both(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      contenders_[i].resize(bytes);
+      for (int trial = 0; trial < 3; ++trial)
+        guess[i] = each_ms([&] { contenders_[i].exchange_blocking(); }, 50);
     }
     in_turns([&](std::size_t i) {
-      blocking[i].push_back(slowest([&] { contenders_[i].exchange_blocking(); }));
-      exchange[i].push_back(slowest([&] { contenders_[i].start().wait(); }));
+      blocking[i].push_back(each_ms([&] { contenders_[i].exchange_blocking(); }, guess[i]));
+      exchange[i].push_back(each_ms([&] { contenders_[i].start().wait(); }, guess[i]));
     });
     double longest = 0;
     for (const auto& samples : exchange) longest = std::max(longest, summarize(samples).median);
-    const auto products = std::max(1L, static_cast<long>(per_ms_ * options_.compute_ms.value_or(longest)));
-    std::vector<double> compute;
+    const double compute_ms = options_.compute_ms.value_or(longest);
+    const auto products = std::max(1L, static_cast<long>(per_ms_ * compute_ms));
     in_turns([&](std::size_t i) {
-      compute.push_back(slowest([&] { work_.run(products); }));
-      both[i].push_back(slowest([&] {
-        dit::ExchangeRequest request = contenders_[i].start();
-        work_.run(products);
-        request.wait();
-      }));
+      compute[i].push_back(each_ms([&] { work_.run(products); }, compute_ms));
+      both[i].push_back(each_ms(
+          [&] {
+            dit::ExchangeRequest request = contenders_[i].start();
+            work_.run(products);
+            request.wait();
+          },
+          compute_ms + guess[i]));
     });
-    for (std::size_t i = 0; i < contenders_.size(); ++i)
+    for (std::size_t i = 0; i < n; ++i)
       report({contenders_[i].context().plugin().name(), bytes, summarize(blocking[i]).median,
-              summarize(exchange[i]).median, summarize(compute).median, summarize(both[i]).median});
+              summarize(exchange[i]).median, summarize(compute[i]).median, summarize(both[i]).median});
   }
 
   void in_turns(const std::function<void(std::size_t)>& sample) {
