@@ -54,12 +54,15 @@ class AllToAll {
   [[nodiscard]] virtual std::string text() const = 0;
 };
 
+/// Looks at the values of the keys that are for the context, "progress" and "poll_us"; throws ConfigError.
+void check_progress_config(const PluginConfig& config);
+
 /// A plugin: its name, its settings, and how it exchanges.
 struct AllToAllKind {
   const char* name;
   const char* description;
-  /// Reads a config and looks at every value of it; throws ConfigError. "progress" and "poll_us" are for the
-  /// context and must be among the keys.
+  /// Reads a config and looks at every value of it; throws ConfigError. The context's keys must be among the
+  /// known ones.
   PluginConfig (*read)(const char* config);
   /// Collective over `comm`, which outlives what is made. Throws PluginFailure.
   std::unique_ptr<AllToAll> (*make)(MPI_Comm comm, const PluginConfig& config);

@@ -23,6 +23,13 @@ std::string names_of(const Levels& levels) {
 
 }  // namespace
 
+void check_progress_config(const PluginConfig& config) {
+  const std::string progress = config.text("progress", "auto");
+  if (progress != "auto" && progress != "thread" && progress != "calls")
+    throw ConfigError("config has progress=" + progress + ", expected auto, thread or calls");
+  static_cast<void>(config.number("poll_us", 1, 1));
+}
+
 MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
                        const std::string& mine)
     : kind_(kind), session_(session), comm_(comm), settings_(std::move(settings)) {

@@ -58,9 +58,13 @@ dit_request* MpiContext::start(const dit_exchange_call& call) {
     wait_for(request, lock);
     totals_.wait_seconds += seconds_since(begun);
   }
-  if (!request.done) return &request;
-  take_finished(&request);
-  return nullptr;
+  if (request.done) {
+    take_finished(&request);
+    return nullptr;
+  }
+  lock.unlock();  // first, or the thread would wake up only to wait for the mutex
+  if (threaded_) wake_.notify_one();
+  return &request;
 }
 
 void MpiContext::run_here(Transfer& transfer) {
@@ -85,13 +89,10 @@ dit_request& MpiContext::enqueue(const dit_exchange_call& call, std::unique_ptr<
   made->begun = Clock::now();
   under_way_.push_back(std::move(made));
   dit_request& request = *under_way_.back();
-  if (wait_in_line) {
-    wake_.notify_one();
-    return request;
+  if (!wait_in_line) {
+    start_transfer(request, lock);
+    advance();
   }
-  start_transfer(request, lock);
-  advance();
-  if (threaded_ && !request.done) wake_.notify_one();
   return request;
 }
 

@@ -1,6 +1,4 @@
 // The C functions of an exchange over MPI: errors become a status and words.
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "common/context.hpp"
@@ -148,20 +146,14 @@ dit_status split(dit_context* context, int colour, int key, dit_context** result
 dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
   return answer([&] {
     require(context, "context");
-    require(totals, "totals");
+    require_argument(check_totals(totals));
     context->inner->totals(*totals);
   });
 }
 
 std::size_t describe(const dit_context* context, char* text, std::size_t bytes) {
   if (context == nullptr) return 0;
-  const std::string words = context->inner->describe();
-  if (text != nullptr && bytes > 0) {
-    const std::size_t length = std::min(words.size(), bytes - 1);
-    std::memcpy(text, words.data(), length);
-    text[length] = '\0';
-  }
-  return words.size();
+  return copy_text(context->inner->describe(), text, bytes);
 }
 
 const char* last_error(const dit_context*) {

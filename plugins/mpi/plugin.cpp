@@ -75,7 +75,9 @@ class FlatAllToAll final : public AllToAll {
 };
 
 PluginConfig read(const char* text) {
-  return PluginConfig(text, {"progress", "poll_us"});
+  PluginConfig config(text, {"progress", "poll_us"});
+  check_progress_config(config);
+  return config;
 }
 
 std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig&) {

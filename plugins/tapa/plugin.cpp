@@ -62,7 +62,7 @@ class TapaAllToAll final : public AllToAll {
   TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
     if (config.has("plan")) {
       std::string plan = config.text("plan", "");
-      std::replace(plan.begin(), plan.end(), ';', ',');
+      std::replace(plan.begin(), plan.end(), '/', ',');  // a comma ends a setting
       if (TAPA_Comm_set(comm_, "plan", plan.c_str()) != MPI_SUCCESS)
         throw PluginFailure(DIT_ERROR_ARGUMENT,
                             "config has plan=" + config.text("plan", "") + ": " + TAPA_Last_error());
@@ -111,7 +111,9 @@ std::string TapaAllToAll::text() const {
 }
 
 PluginConfig read(const char* text) {
-  return PluginConfig(text, {"progress", "poll_us", "plan"});
+  PluginConfig config(text, {"progress", "poll_us", "plan"});
+  check_progress_config(config);
+  return config;
 }
 
 std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig& config) {

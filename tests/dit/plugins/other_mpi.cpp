@@ -1,0 +1,1 @@
+extern "C" void nothing_of_use() {}
