@@ -1,5 +1,7 @@
 #include "profile/statistics.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
