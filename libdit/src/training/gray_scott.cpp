@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -171,18 +169,12 @@ at::Tensor simulate_gray_scott(const GrayScottRegime& regime, std::int64_t count
                                at::Device device) {
   check(count, options);
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> fields(static_cast<std::size_t>(count));
-  // On a CPU each field alone, so that it stays in a core's cache; elsewhere all at once.
-  at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
-    const at::NoGradGuard no_grad_here;
-    for (std::int64_t i = begin; i < end; ++i) {
-      at::Tensor& field = fields[static_cast<std::size_t>(i)];
-      field = start_field(regime, options, i).unsqueeze(0);
-      if (device.is_cpu()) {
-        field = simulate(regime, options, field);
-      }
-    }
-  });
+  std::vector<at::Tensor> fields;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const at::Tensor start = start_field(regime, options, i).unsqueeze(0);
+    // On a CPU each field alone, so that it stays in a core's cache; elsewhere all at once.
+    fields.push_back(device.is_cpu() ? simulate(regime, options, start) : start);
+  }
   const at::Tensor all = at::cat(fields, 0);
   return device.is_cpu() ? all : simulate(regime, options, all.to(device));
 }
