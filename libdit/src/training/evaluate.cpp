@@ -91,7 +91,7 @@ EvaluationReport Evaluation::compare(double guidance) const {
   report.guidance = guidance;
   report.steps = options_.steps;
   report.generated = to_physical_units(fields, config_.channels);
-  const FieldStatistics generated = field_statistics(report.generated);
+  const PerFieldStatistics generated = field_statistics(report.generated);
   const at::Tensor named_real = classifier_.classify(real_) == held_out_.labels;
   const at::Tensor named_generated = classifier_.classify(generated) == held_out_.labels;
   report.accuracy_real = share(named_real);
@@ -102,7 +102,7 @@ EvaluationReport Evaluation::compare(double guidance) const {
   return report;
 }
 
-ClassComparison Evaluation::compare_class(std::int64_t label, const FieldStatistics& generated,
+ClassComparison Evaluation::compare_class(std::int64_t label, const PerFieldStatistics& generated,
                                           const at::Tensor& named_real, const at::Tensor& named_generated) const {
   const std::int64_t count = options_.per_class;
   const auto own = [&](const at::Tensor& all) { return all.narrow(0, label * count, count); };

@@ -71,7 +71,7 @@ class Evaluation {
   [[nodiscard]] const at::Tensor& held_out() const { return held_out_.fields; }  ///< CPU, physical units
 
  private:
-  [[nodiscard]] ClassComparison compare_class(std::int64_t label, const FieldStatistics& generated,
+  [[nodiscard]] ClassComparison compare_class(std::int64_t label, const PerFieldStatistics& generated,
                                               const at::Tensor& named_real, const at::Tensor& named_generated) const;
 
   EvaluateOptions options_;
@@ -79,8 +79,8 @@ class Evaluation {
   PixelDit model_;
   FieldSet taught_;  ///< to the classifier
   FieldSet held_out_;
-  FieldStatistics taught_statistics_;
-  FieldStatistics real_;
+  PerFieldStatistics taught_statistics_;
+  PerFieldStatistics real_;
   NearestRegime classifier_;
 };
 

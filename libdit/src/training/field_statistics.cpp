@@ -44,17 +44,17 @@ at::Tensor bands(const at::Tensor& spectrum) {
   return at::stack(sums, 1);
 }
 
-at::Tensor features(const FieldStatistics& s) {
+at::Tensor features(const PerFieldStatistics& s) {
   return at::cat({s.mean, s.deviation, s.skewness, at::log10(bands(s.spectrum) + 1e-8)}, 1);
 }
 
 }  // namespace
 
-FieldStatistics field_statistics(const at::Tensor& fields) {
+PerFieldStatistics field_statistics(const at::Tensor& fields) {
   const at::NoGradGuard no_grad;
   const at::Tensor all = fields.to(at::kCPU).to(at::kDouble);
   const at::Tensor flat = all.flatten(2);
-  FieldStatistics result;
+  PerFieldStatistics result;
   result.mean = flat.mean(2);
   const at::Tensor centred = flat - result.mean.unsqueeze(2);
   result.deviation = centred.square().mean(2).sqrt();
@@ -68,7 +68,7 @@ double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected) {
   return ((spectra.mean(0) - reference).abs().sum() / reference.sum()).item<double>();
 }
 
-NearestRegime::NearestRegime(const FieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes) {
+NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes) {
   const at::Tensor x = features(statistics);
   const at::Tensor member = at::one_hot(labels.to(at::kCPU), classes).to(at::kDouble);
   centres_ = at::mm(member.t(), x) / member.sum(0).unsqueeze(1);
@@ -79,7 +79,7 @@ NearestRegime::NearestRegime(const FieldStatistics& statistics, const at::Tensor
   inverse_ = at::linalg_inv(covariance);
 }
 
-at::Tensor NearestRegime::classify(const FieldStatistics& statistics) const {
+at::Tensor NearestRegime::classify(const PerFieldStatistics& statistics) const {
   const at::Tensor away = features(statistics).unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
   return (at::matmul(away, inverse_) * away).sum(2).argmin(1);
 }

@@ -9,7 +9,7 @@
 namespace dit {
 
 /// Of each field; fp64, CPU.
-struct FieldStatistics {
+struct PerFieldStatistics {
   at::Tensor mean;       ///< [count, channels]
   at::Tensor deviation;  ///< [count, channels]
   at::Tensor skewness;   ///< [count, channels]
@@ -18,7 +18,7 @@ struct FieldStatistics {
   at::Tensor spectrum;
 };
 /// fields: [count, channels, size, size], any device.
-[[nodiscard]] FieldStatistics field_statistics(const at::Tensor& fields);
+[[nodiscard]] PerFieldStatistics field_statistics(const at::Tensor& fields);
 
 /// Sum of the differences between two mean spectra over the sum of the expected one.
 [[nodiscard]] double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected);
@@ -27,8 +27,8 @@ struct FieldStatistics {
 class NearestRegime {
  public:
   /// labels: [count] in [0, classes), each at least once.
-  NearestRegime(const FieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes);
-  [[nodiscard]] at::Tensor classify(const FieldStatistics& statistics) const;  ///< [count], 64-bit integers
+  NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes);
+  [[nodiscard]] at::Tensor classify(const PerFieldStatistics& statistics) const;  ///< [count], 64-bit integers
 
  private:
   at::Tensor centres_;  ///< [classes, features]
