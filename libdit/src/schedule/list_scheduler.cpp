@@ -20,6 +20,7 @@ class ListScheduler {
         rule_(rule),
         seconds_(graph.steps.size()),
         missing_(graph.steps.size()),
+        ready_(graph.steps.size()),
         end_(graph.steps.size()),
         path_(graph.steps.size()),
         consumers_(graph.steps.size()) {
@@ -65,19 +66,12 @@ class ListScheduler {
     for (const StepId before : step.after) at(consumers_, before).push_back(id);
   }
 
-  /// When all that a step needs is complete; it must be computed or under way.
-  [[nodiscard]] double ready(StepId id) const {
-    double time = 0;
-    for (const StepId before : at(graph_.steps, id).after) time = std::max(time, at(end_, before));
-    return time;
-  }
-
   /// Smaller comes first.
   [[nodiscard]] double rank(StepId id) const {
     const Step& step = at(graph_.steps, id);
     return rule_.role[static_cast<std::size_t>(step.role)] + rule_.unit * step.unit +
            rule_.layer * step.layer + rule_.group * step.group +
-           (rule_.path * at(path_, id) + rule_.ready * ready(id)) * layers_per_second_;
+           (rule_.path * at(path_, id) + rule_.ready * at(ready_, id)) * layers_per_second_;
   }
 
   /// The best candidate that could begin now, or the end.
@@ -85,7 +79,7 @@ class ListScheduler {
     auto chosen = candidates.end();
     double chosen_rank = 0;
     for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
-      if (ready(*candidate) > now_) continue;
+      if (at(ready_, *candidate) > now_) continue;
       const double own_rank = rank(*candidate);
       const bool better = chosen == candidates.end() || own_rank < chosen_rank ||
                           (own_rank == chosen_rank && *candidate < *chosen);
@@ -96,7 +90,13 @@ class ListScheduler {
     return chosen;
   }
 
-  void offer(StepId id) { (is_exchange(at(graph_.steps, id).role) ? exchanges_ : computes_).push_back(id); }
+  /// All that a step needs is complete, or under way with a known end.
+  void offer(StepId id) {
+    for (const StepId before : at(graph_.steps, id).after) {
+      at(ready_, id) = std::max(at(ready_, id), at(end_, before));
+    }
+    (is_exchange(at(graph_.steps, id).role) ? exchanges_ : computes_).push_back(id);
+  }
 
   /// A step has a known end: its consumers may have become candidates.
   void known(StepId id, double end) {
@@ -155,7 +155,7 @@ class ListScheduler {
     double next = kNever;
     for (const List* candidates : {&computes_, &exchanges_}) {
       for (const StepId id : *candidates) {
-        if (ready(id) > now_) next = std::min(next, ready(id));
+        if (at(ready_, id) > now_) next = std::min(next, at(ready_, id));
       }
     }
     for (const StepId exchange : under_way_) {
@@ -168,6 +168,7 @@ class ListScheduler {
   const ListRule& rule_;
   std::vector<double> seconds_;
   std::vector<std::size_t> missing_;  ///< inputs whose end is not known yet
+  std::vector<double> ready_;         ///< when all inputs are complete
   std::vector<double> end_;
   std::vector<double> path_;  ///< longest way from the step's begin to the graph's end
   std::vector<List> consumers_;
