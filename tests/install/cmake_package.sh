@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cmake_package.sh TREE SOURCE BUILD VERSION: a project that knows nothing but find_package(tapa).
+# cmake_package.sh TREE SOURCE BUILD VERSION: a project that knows nothing but find_package(tapa) and
+# find_package(dit).
 set -euo pipefail
 tree=$1 source=$2 build=$3 version=$4
 configure() {
@@ -13,6 +14,8 @@ configure "$version"
 "$CMAKE" --build "$build"
 $MPIEXEC "$build/consumer_c"
 $MPIEXEC "$build/consumer_cpp"
+"$build/dit_consumer" local
+$MPIEXEC "$build/dit_consumer" mpi
 
 rm -rf "$build"
 if output=$(configure 99.0 2>&1); then

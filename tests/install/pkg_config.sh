@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# pkg_config.sh TREE LIBDIR SOURCE BUILD VERSION: one compiler call with the flags of tapa.pc.
+# pkg_config.sh TREE LIBDIR SOURCE BUILD VERSION: one compiler call with the flags of tapa.pc, one with those of dit.pc.
 set -euo pipefail
 tree=$1 libdir=$2 source=$3 build=$4 version=$5
 export PKG_CONFIG_PATH=$tree/$libdir/pkgconfig
 mkdir -p "$build"
 
-found=$(pkg-config --modversion tapa)
-[ "$found" = "$version" ] || { echo "tapa.pc says version $found, expected $version"; exit 1; }
-# shellcheck disable=SC2046,SC2086
-$CC $CFLAGS "$source/consumer.c" -o "$build/consumer" $(pkg-config --cflags --libs tapa) \
-  -Wl,-rpath,"$(pkg-config --variable=libdir tapa)"
+compile() { # PACKAGE SOURCE PROGRAM
+  local found
+  found=$(pkg-config --modversion "$1")
+  [ "$found" = "$version" ] || { echo "$1.pc says version $found, expected $version"; exit 1; }
+  # shellcheck disable=SC2046,SC2086
+  $CC $CFLAGS "$2" -o "$3" $(pkg-config --cflags --libs "$1") -Wl,-rpath,"$(pkg-config --variable=libdir "$1")"
+}
+compile tapa "$source/consumer.c" "$build/consumer"
 $MPIEXEC "$build/consumer"
+compile dit "$source/dit_consumer.c" "$build/dit_consumer"
+"$build/dit_consumer" local
+$MPIEXEC "$build/dit_consumer" mpi

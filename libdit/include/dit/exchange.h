@@ -99,7 +99,7 @@ typedef struct dit_request dit_request; /**< one exchange under way; the plugin'
 
 /** What one rank of a context has moved, for reports. Bytes by the level at which the peer is reached. */
 typedef struct dit_exchange_totals {
-  size_t struct_size;
+  size_t struct_size;      /**< sizeof(dit_exchange_totals) */
   uint64_t exchanges;      /**< finished */
   uint64_t sent_bytes[16]; /**< payload this rank addressed to peers of each level; index as in level_of;
                                 what it sends to itself is not counted */
@@ -117,7 +117,9 @@ typedef struct dit_exchange_plugin {
   dit_status (*open)(const dit_open_options* options, dit_context** context);
   /** Waits for what is under way and closes. Collective. Null is a no-op. */
   dit_status (*close)(dit_context* context);
+  /** This rank's number in the context. */
   int (*rank)(const dit_context* context);
+  /** Number of ranks of the context. */
   int (*size)(const dit_context* context);
   /** Number of levels, >= 1; levels are numbered from fast (0) to slow (count - 1), at most 16. */
   int (*level_count)(const dit_context* context);
