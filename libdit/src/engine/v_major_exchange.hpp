@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "engine/row_selection.hpp"
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
+#include "wire/row_selection.hpp"
 #include "wire/v_major.hpp"
 
 namespace dit {

@@ -1,5 +1,6 @@
 #include "wire/row_selection.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,6 +9,9 @@
 
 namespace dit {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<RowFlags> random_flags(const UlyssesLayout& layout, unsigned seed) {
   std::mt19937 random(seed);
@@ -107,6 +111,32 @@ TEST(RowSelection, EqualIdsMeanEqualSelections) {
   }
   EXPECT_EQ(ids.size(), 12U);
   EXPECT_NE(id_of(shape, AttentionTensor::query, 1, 0, 5), id_of(shape, AttentionTensor::key, 1, 0, 5));
+}
+
+AttentionShape image_shape(std::int64_t tokens, std::int64_t heads, std::int64_t batch) {
+  return {batch, 0, tokens, heads, heads, 4};
+}
+
+TEST(RowSelection, TokenOfSeveralHeadsIsSeveralRows) {
+  const UlyssesLayout layout(image_shape(6, 3, 1), 2);  // rank 0 attends for one head, rank 1 for two
+  RowSelection selection(layout, AttentionTensor::value, 0, 0, 1, 4);
+  selection.select(std::vector<RowFlags>{{0, 1, 0}, {1, 0, 0}}, 1);
+  const dit_row_selection* rows = selection.get();
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->row_bytes, 16U);
+  EXPECT_THAT(list(rows->send_counts, rows->send_rows, 1), ElementsAre(2, 3));  // token 1, two heads
+  EXPECT_THAT(list(rows->recv_counts, rows->recv_rows, 1), ElementsAre(0));     // their token 0, my head
+}
+
+TEST(RowSelection, EqualHeadsMakeOneRowAToken) {
+  const UlyssesLayout layout(image_shape(6, 4, 2), 2);
+  RowSelection selection(layout, AttentionTensor::key, 1, 0, 1, 2);
+  selection.select(std::vector<RowFlags>{{1, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 0}}, 1);
+  const dit_row_selection* rows = selection.get();
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->row_bytes, 2U * 4 * 2);
+  EXPECT_THAT(list(rows->send_counts, rows->send_rows, 0), IsEmpty());
+  EXPECT_THAT(list(rows->recv_counts, rows->recv_rows, 0), ElementsAre(0, 5));  // 5: second sample's last row
 }
 
 TEST(RowSelection, NothingToSelectWhereNothingTravels) {
