@@ -19,6 +19,7 @@ endif()
 # What sanitized programs need; harmless for others. Suppressions name only what Open MPI and friends leak, and the
 # slow unwinder sees through their frames, which have no frame pointers.
 set(TAPA_TEST_ENV
+  "DIT_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib"  # test programs lie a folder deeper than others
   "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1"
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
   "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"

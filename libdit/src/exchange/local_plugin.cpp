@@ -1,6 +1,7 @@
 // The C functions of the local exchange.
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -104,11 +105,20 @@ dit_status open(const dit_open_options* options, dit_context** context) {
   });
 }
 
+// Every request is waited for, whatever comes of the ones before: nobody may touch its buffers afterwards.
 dit_status close(dit_context* context) {
   return guarded(last_words(), [&] {
     if (context == nullptr) return;
     const std::unique_ptr<LocalContext> closing(&self(context));
-    for (const auto& request : closing->requests) wait_for(*closing, *request);
+    std::exception_ptr first_error;
+    for (const auto& request : closing->requests) {
+      try {
+        wait_for(*closing, *request);
+      } catch (const PluginFailure&) {
+        if (first_error == nullptr) first_error = std::current_exception();
+      }
+    }
+    if (first_error != nullptr) std::rethrow_exception(first_error);
   });
 }
 

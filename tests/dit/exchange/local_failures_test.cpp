@@ -172,6 +172,27 @@ TEST(LocalFailures, TheFirstExceptionIsTheOneThatIsRethrown) {
   }
 }
 
+TEST(LocalFailures, CloseWaitsForAllThatIsUnderWay) {
+  Words words(2);
+  run_local_ranks({2}, [&](ExchangeContext& context) {
+    Bytes wrong(context), right(context);
+    if (context.rank() == 0) wrong.send_blocks[1].bytes = 2;
+    right.sent.assign(right.sent.size(), 'x');
+    const dit_exchange_plugin& table = context.plugin().table();
+    dit_request *first = nullptr, *second = nullptr;
+    wrong.call.struct_size = right.call.struct_size = sizeof(dit_exchange_call);
+    ASSERT_EQ(table.start(context.handle(), &wrong.call, &first), DIT_OK);
+    if (context.rank() == 1) std::this_thread::sleep_for(50ms);
+    ASSERT_EQ(table.start(context.handle(), &right.call, &second), DIT_OK);
+    words.note(
+        context.rank(), [&] { context.close(); }, DIT_ERROR_COMMUNICATION);
+    EXPECT_EQ(right.received[0], 'x');
+    EXPECT_EQ(right.received[8], 'x');
+  });
+  EXPECT_EQ(words[0], "exchange plugin local: exchange 1: rank 0 sends 2 bytes to rank 1, which expects 1");
+  EXPECT_EQ(words[1], words[0]);
+}
+
 // Unwinding with an exchange under way: the request's destructor must not hang.
 TEST(LocalFailures, LeavingWithAnExchangeUnderWay) {
   EXPECT_THROW(run_local_ranks({2},
