@@ -1,5 +1,7 @@
 #include "models/pixel_dit.hpp"
 
+#include <torch/version.h>
+
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -27,18 +29,24 @@ at::Tensor layer_norm(const at::Tensor& x) { return at::layer_norm(x, {x.size(-1
 
 /// Over the last dimension, in fp32 and back.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
+  if (!x.is_cpu()) {  // one kernel
+    return at::rms_norm(x, {x.size(-1)}, weight, kEpsilon);
+  }
+#endif
   const at::Tensor wide = x.to(at::kFloat);
   return (wide * at::rsqrt(wide.square().mean(-1, true) + kEpsilon)).to(x.scalar_type()) * weight;
 }
 
-/// Turns pairs (2k, 2k+1) of each head: x [batch, tokens, heads, head_dim].
+/// Turns pairs (2k, 2k+1) of each head, as complex numbers: x [batch, tokens, heads, head_dim].
 at::Tensor rotate(const at::Tensor& x, const RopeTable& rope) {
-  const at::Tensor pairs = x.to(at::kFloat).unflatten(-1, {-1, 2});
-  const at::Tensor first = pairs.select(-1, 0);
-  const at::Tensor second = pairs.select(-1, 1);
-  const at::Tensor cos = rope.cos.unsqueeze(0).unsqueeze(2);
-  const at::Tensor sin = rope.sin.unsqueeze(0).unsqueeze(2);
-  return at::stack({first * cos - second * sin, second * cos + first * sin}, -1).flatten(-2).to(x.scalar_type());
+  const at::Tensor pairs = at::view_as_complex(x.to(at::kFloat).unflatten(-1, {-1, 2}));
+  return at::view_as_real(pairs * rope.turns.unsqueeze(1)).flatten(-2).to(x.scalar_type());
+}
+
+/// LayerNorm, then x (1 + scale) + shift.
+at::Tensor modulated_norm(const at::Tensor& x, const at::Tensor& shift, const at::Tensor& scale) {
+  return at::addcmul(shift, layer_norm(x), 1.0 + scale);
 }
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -186,13 +194,13 @@ RopeTable PixelDit::rope(Range tokens, std::int64_t columns) const {
   const at::Tensor row = at::div(token, columns, "floor").to(at::kFloat);
   const at::Tensor column = at::remainder(token, columns).to(at::kFloat);
   const at::Tensor angle = at::cat({row.unsqueeze(1) * frequency, column.unsqueeze(1) * frequency}, 1);
-  return {at::cos(angle), at::sin(angle)};
+  return {at::polar(at::ones_like(angle), angle)};
 }
 
 at::Tensor PixelDit::embed(const at::Tensor& patches) const { return linear("x_embedder", patches); }
 
 at::Tensor PixelDit::attention_input(std::int64_t layer, const at::Tensor& x, const Conditioning& c) const {
-  return layer_norm(x) * (1.0 + modulation(layer, 1, c)) + modulation(layer, 0, c);
+  return modulated_norm(x, modulation(layer, 0, c), modulation(layer, 1, c));
 }
 
 at::Tensor PixelDit::value(std::int64_t layer, const at::Tensor& h) const {
@@ -211,19 +219,19 @@ at::Tensor PixelDit::key(std::int64_t layer, const at::Tensor& h, const RopeTabl
 
 at::Tensor PixelDit::after_attention(std::int64_t layer, const at::Tensor& x, const at::Tensor& attended,
                                      const Conditioning& c) const {
-  return x + modulation(layer, 2, c) * linear(block(layer) + "attn.to_out", attended.flatten(-2));
+  return at::addcmul(x, modulation(layer, 2, c), linear(block(layer) + "attn.to_out", attended.flatten(-2)));
 }
 
 at::Tensor PixelDit::feed_forward(std::int64_t layer, const at::Tensor& x, const Conditioning& c) const {
   const std::string name = block(layer) + "ff.net.";
-  const at::Tensor input = layer_norm(x) * (1.0 + modulation(layer, 4, c)) + modulation(layer, 3, c);
+  const at::Tensor input = modulated_norm(x, modulation(layer, 3, c), modulation(layer, 4, c));
   const at::Tensor hidden = at::gelu(linear(name + "0.proj", input), "tanh");
-  return x + modulation(layer, 5, c) * linear(name + "2", hidden);
+  return at::addcmul(x, modulation(layer, 5, c), linear(name + "2", hidden));
 }
 
 at::Tensor PixelDit::output(const at::Tensor& x, const Conditioning& c) const {
   const at::Tensor& table = weight("scale_shift_table");
-  const at::Tensor input = layer_norm(x) * (1.0 + table.select(0, 1) + c.last) + table.select(0, 0) + c.last;
+  const at::Tensor input = modulated_norm(x, table.select(0, 0) + c.last, table.select(0, 1) + c.last);
   return linear("proj_out", input);
 }
 

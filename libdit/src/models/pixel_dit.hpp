@@ -35,11 +35,10 @@ struct PixelDitConfig {
 /// Throws std::invalid_argument that names the field, its value and what was expected.
 void check(const PixelDitConfig& config);
 
-/// Rotation of each token: cos and sin, [tokens, head_dim / 2], fp32. The first half of the pairs turns with the row,
-/// the second with the column.
+/// Rotation of each token: exp(i angle), [tokens, head_dim / 2], complex fp32. The first half of the pairs turns with
+/// the row, the second with the column.
 struct RopeTable {
-  at::Tensor cos;
-  at::Tensor sin;
+  at::Tensor turns;
 };
 
 /// What a time and a label say to every block.

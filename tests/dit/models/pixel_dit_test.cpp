@@ -70,11 +70,12 @@ TEST(PixelDit, LabelTimeAndPositionMatter) {
 TEST(PixelDit, RopeTurnsRowsAndColumnsApart) {
   const PixelDit model = random_model(small_config());
   const RopeTable table = model.rope({0, 6}, 3);  // two rows of three
-  ASSERT_EQ(table.cos.sizes(), (at::IntArrayRef{6, 4}));
-  EXPECT_NEAR(table.sin[4][0].item<double>(), std::sin(1.0), 1e-6);       // row 1, frequency 1
-  EXPECT_NEAR(table.sin[2][2].item<double>(), std::sin(2.0), 1e-6);       // column 2, frequency 1
-  EXPECT_NEAR(table.sin[2][3].item<double>(), std::sin(2.0 / 10), 1e-6);  // theta 100, two pairs per axis
-  EXPECT_EQ(difference(model.rope({2, 5}, 3).cos, table.cos.narrow(0, 2, 3)), 0);
+  ASSERT_EQ(table.turns.sizes(), (at::IntArrayRef{6, 4}));
+  const at::Tensor sin = at::imag(table.turns);
+  EXPECT_NEAR(sin[4][0].item<double>(), std::sin(1.0), 1e-6);       // row 1, frequency 1
+  EXPECT_NEAR(sin[2][2].item<double>(), std::sin(2.0), 1e-6);       // column 2, frequency 1
+  EXPECT_NEAR(sin[2][3].item<double>(), std::sin(2.0 / 10), 1e-6);  // theta 100, two pairs per axis
+  EXPECT_EQ(difference(model.rope({2, 5}, 3).turns, table.turns.narrow(0, 2, 3)), 0);
 }
 
 TEST(PixelDit, ScoresDependOnDistanceOnly) {  // what RoPE is for
