@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train.hpp"
+#include "training/evaluation_sheet.hpp"
 
 namespace dit {
 namespace {
@@ -19,6 +20,7 @@ struct EvaluateWords {
   std::vector<double> guidance;
   std::string json;
   std::string markdown;
+  std::string sheet;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -41,6 +43,9 @@ void run(const EvaluateWords& words) {
     json += (json.empty() ? "" : ",\n") + to_json(report);
     markdown += to_markdown(report) + "\n";
     std::cout << to_markdown(report) << std::endl;
+    if (!words.sheet.empty()) {  // the last one's stays
+      write_png(words.sheet, comparison_sheet(evaluation.held_out(), report));
+    }
   }
   if (!words.json.empty()) {
     write_text(words.json, "[" + json + "]\n");
@@ -67,6 +72,7 @@ void add_evaluate_command(CLI::App& app) {
   command.add_flag("--bf16", o.bf16, "sample in bf16");
   command.add_option("--json", words->json, "file for all figures");
   command.add_option("--markdown", words->markdown, "file for the tables");
+  command.add_option("--sheet", words->sheet, "PNG: simulated fields beside generated ones, a row per class");
   command.callback([words] { run(*words); });
 }
 

@@ -9,6 +9,8 @@ namespace dit {
 namespace {
 
 constexpr std::int64_t kBands = 10;
+/// Variance of a noise of 0.3 % of v's range: smaller waves are not seen, and tell no regimes apart.
+constexpr double kUnseenPower = 1e-6;
 
 /// Shell of each wave of fft2, [size * size]: |wave vector| rounded; what lies beyond the last shell goes to `size / 2
 /// + 1`.
@@ -45,7 +47,7 @@ at::Tensor bands(const at::Tensor& spectrum) {
 }
 
 at::Tensor features(const PerFieldStatistics& s) {
-  return at::cat({s.mean, s.deviation, s.skewness, at::log10(bands(s.spectrum) + 1e-8)}, 1);
+  return at::cat({s.mean, s.deviation, s.skewness, at::log10(bands(s.spectrum) + kUnseenPower)}, 1);
 }
 
 }  // namespace
