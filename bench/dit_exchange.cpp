@@ -26,6 +26,7 @@ struct Options {
   std::optional<double> compute_ms;
   int repeats = 7;
   std::string config;
+  bool no_ids = false;
   std::string json;
 };
 
@@ -60,9 +61,11 @@ class Work {
 class Contender {
  public:
   Contender(const std::string& plugin, const Options& options)
-      : context_(dit::ExchangePlugin::load(plugin), {nullptr, 0, options.config}) {}
+      : context_(dit::ExchangePlugin::load(plugin), {nullptr, 0, options.config}),
+        layouts_(!options.no_ids) {}
 
   void resize(std::size_t bytes) {
+    if (layouts_) layout_id_ = bytes;
     const auto size = static_cast<std::size_t>(context_.size());
     send_.assign(size * bytes, std::byte{1});
     recv_.assign(size * bytes, std::byte{0});
@@ -81,12 +84,15 @@ class Contender {
     call.recv = recv_.data();
     call.send_blocks = call.recv_blocks = blocks_.data();
     call.label = "benchmark";
+    call.layout_id = layout_id_;
     return call;
   }
 
   dit::ExchangeContext context_;
   std::vector<std::byte> send_, recv_;
   std::vector<dit_block> blocks_;
+  bool layouts_;
+  std::uint64_t layout_id_ = 0;
 };
 
 /// Medians over repeats, milliseconds.
@@ -244,6 +250,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--config", options.config, "settings for all plugins, such as poll_us=200");
+  app.add_flag("--no-ids", options.no_ids,
+               "give no layout_id: plugins learn the sizes of blocks anew each time");
   app.add_option("--json", options.json, "file to write the table to");
   CLI11_PARSE(app, argc, argv);
   try {

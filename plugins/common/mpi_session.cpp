@@ -109,7 +109,7 @@ MpiSession::MpiSession() {
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   threads_ = level == MPI_THREAD_MULTIPLE;
   text_ = library_version() + ", " + level_name(level);
-  std::atexit([] { require().end(); });
+  on_exit([](int exit_code, void* session) { static_cast<MpiSession*>(session)->end(exit_code); }, this);
 }
 
 void MpiSession::start_mpi() {
@@ -133,11 +133,12 @@ void MpiSession::leave(SessionMember& member, bool clean) {
   clean_ = clean_ && clean;
 }
 
-void MpiSession::end() noexcept {
+void MpiSession::end(int exit_code) noexcept {
   const std::lock_guard lock(mutex_);
   for (SessionMember* member : members_) member->stop();
   int finalised = 0;
-  if (ours_ && clean_ && members_.empty() && MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0)
+  if (ours_ && clean_ && exit_code == 0 && members_.empty() && MPI_Finalized(&finalised) == MPI_SUCCESS &&
+      finalised == 0)
     MPI_Finalize();
 }
 

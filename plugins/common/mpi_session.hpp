@@ -34,7 +34,7 @@ class MpiSession {
  private:
   MpiSession();
   void start_mpi();
-  void end() noexcept;
+  void end(int exit_code) noexcept;
 
   std::mutex mutex_;
   std::vector<SessionMember*> members_;

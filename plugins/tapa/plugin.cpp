@@ -8,6 +8,7 @@
 #include "common/block_arrays.hpp"
 #include "common/mpi_error.hpp"
 #include "exchange/select_rows.hpp"
+#include "tapa/agreed_layout.hpp"
 
 namespace dit {
 
@@ -57,6 +58,43 @@ class TapaTransfer final : public Transfer {
   std::byte* recv_data_;
 };
 
+/// An exchange whose blocks all ranks know.
+class AgreedTransfer final : public Transfer {
+ public:
+  AgreedTransfer(MPI_Comm comm, const dit_exchange_call& call, std::size_t size,
+                 std::shared_ptr<AgreedLayout> layout, const std::string& everywhere)
+      : comm_(comm), layout_(std::move(layout)), everywhere_(everywhere), send_(call.send), recv_(call.recv) {
+    for (std::size_t peer = 0; peer < size; ++peer) {
+      send_offsets_.push_back(offset_of(call.send_blocks[peer]));
+      recv_offsets_.push_back(offset_of(call.recv_blocks[peer]));
+    }
+  }
+
+  bool start_waits() const override { return !layout_->agreed(); }
+  void start(MPI_Request& request) override {
+    layout_->agree(comm_, everywhere_);
+    check_tapa(TAPA_Ialltoallv_select(send_, send_offsets_.data(), recv_, recv_offsets_.data(), 1,
+                                      layout_->selection(), &request));
+  }
+  void run() override {
+    layout_->agree(comm_, everywhere_);
+    check_tapa(TAPA_Alltoallv_select(send_, send_offsets_.data(), recv_, recv_offsets_.data(), 1,
+                                     layout_->selection()));
+  }
+
+ private:
+  static MPI_Aint offset_of(const dit_block& block) {
+    return block.bytes > 0 ? static_cast<MPI_Aint>(block.offset) : 0;
+  }
+
+  MPI_Comm comm_;
+  std::shared_ptr<AgreedLayout> layout_;
+  std::string everywhere_;
+  const void* send_;
+  void* recv_;
+  std::vector<MPI_Aint> send_offsets_, recv_offsets_;
+};
+
 class TapaAllToAll final : public AllToAll {
  public:
   TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
@@ -70,6 +108,9 @@ class TapaAllToAll final : public AllToAll {
   }
   Levels levels() override;
   std::unique_ptr<Transfer> prepare(const dit_exchange_call& call, const ContextPlace& place) override {
+    if (call.layout_id != 0 && call.selection == nullptr)
+      return std::make_unique<AgreedTransfer>(comm_, call, place.size(), layouts_.of(call, place.size()),
+                                              everywhere_);
     auto packed = call.selection == nullptr ? nullptr : std::make_unique<PackedCall>(call, place);
     return std::make_unique<TapaTransfer>(comm_, call, place.size(), std::move(packed));
   }
@@ -77,6 +118,8 @@ class TapaAllToAll final : public AllToAll {
 
  private:
   MPI_Comm comm_;
+  std::string everywhere_;  ///< the slowest level: a boundary behind which nobody is
+  AgreedLayouts layouts_;
 };
 
 Levels TapaAllToAll::levels() {
@@ -95,6 +138,7 @@ Levels TapaAllToAll::levels() {
     levels.names.emplace_back(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(levels.names.back().size() + 1, rest.size()));
   }
+  everywhere_ = levels.names.back();
   check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
   levels.of.resize(static_cast<std::size_t>(size));
   for (int peer = 0; peer < size; ++peer)

@@ -121,6 +121,24 @@ void arrays_are_copied(ExchangeContext& context, Findings& findings) {
   findings.problem(exchange.problem());
 }
 
+// Ids that were used before, in another order, several at once, beside exchanges without.
+void layout_ids(ExchangeContext& context, Findings& findings) {
+  std::vector<std::unique_ptr<KnownExchange>> exchanges;
+  std::vector<ExchangeRequest> requests;
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    const std::uint64_t id = i % 5;
+    const auto rows = [id](int sender, int receiver) {
+      return static_cast<std::size_t>(mix(id, pair_of(sender, receiver)) % 2000);
+    };
+    exchanges.push_back(std::make_unique<KnownExchange>(context, Shape{rows}, i));
+    exchanges.back()->call().layout_id = id;
+    if (i % 7 == 6) exchanges.back()->call().flags = DIT_EXCHANGE_BLOCKING;
+    requests.push_back(context.start(exchanges.back()->call()));
+  }
+  for (ExchangeRequest& request : requests) request.wait();
+  for (const auto& exchange : exchanges) findings.problem(exchange->problem());
+}
+
 }  // namespace
 
 std::vector<Check> plain_checks() {
@@ -145,6 +163,7 @@ std::vector<Check> plain_checks() {
        [](ExchangeContext& c, Findings& f) { several_at_once(c, f, false, true); }},
       {"plain: 8 at once, by test, last first",
        [](ExchangeContext& c, Findings& f) { several_at_once(c, f, true, true); }},
+      {"plain: layout ids", layout_ids},
       {"plain: blocking flag", blocking_flag},
       {"plain: arrays are copied by start", arrays_are_copied}};
 }

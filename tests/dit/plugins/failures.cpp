@@ -112,6 +112,19 @@ void blocking_timeout(const ExchangePlugin& plugin) {
   refused(DIT_ERROR_TIMEOUT, {"exchange 'q'", "limit is 0.3"}, [&] { context.exchange(late.call); });
 }
 
+// An id stands for the sizes of all blocks; another size is found out before anything is sent.
+void layout_changes(const ExchangePlugin& plugin) {
+  ExchangeContext context(plugin, {});
+  Exchange first(context.size(), 100, "q");
+  first.call.layout_id = 7;
+  context.exchange(first.call);
+  Exchange second(context.size(), 200, "q");
+  second.call.layout_id = 7;
+  refused(DIT_ERROR_ARGUMENT, {"call.send_blocks[0] has 200 bytes, expected 100 as before with layout_id 7"},
+          [&] { context.exchange(second.call); });
+  context.exchange(first.call);
+}
+
 // A library with the name of another MPI is in the process.
 void other_mpi(const ExchangePlugin& plugin) {
   expect(dlopen(TEST_OTHER_MPI, RTLD_NOW | RTLD_LOCAL) != nullptr, "the other MPI loads");
@@ -126,6 +139,16 @@ void rank_dies(const ExchangePlugin& plugin) {
   context.barrier();
 }
 
+// The same after the rank has closed its context, as an exception does on its way to main.
+void rank_gives_up(const ExchangePlugin& plugin) {
+  ExchangeContext context(plugin, {});
+  if (context.rank() == 1) {
+    context.close();
+    std::exit(4);
+  }
+  context.barrier();
+}
+
 void abort_job(const ExchangePlugin& plugin) {
   ExchangeContext context(plugin, {});
   if (context.rank() == 1) context.abort_job(5);
@@ -135,14 +158,12 @@ void abort_job(const ExchangePlugin& plugin) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)(const ExchangePlugin&)> cases{{"one_wrong_config", one_wrong_config},
-                                                                     {"configs_differ", configs_differ},
-                                                                     {"wrong_values", wrong_values},
-                                                                     {"timeout", timeout},
-                                                                     {"blocking_timeout", blocking_timeout},
-                                                                     {"other_mpi", other_mpi},
-                                                                     {"rank_dies", rank_dies},
-                                                                     {"abort_job", abort_job}};
+  const std::map<std::string, void (*)(const ExchangePlugin&)> cases{
+      {"one_wrong_config", one_wrong_config}, {"configs_differ", configs_differ},
+      {"wrong_values", wrong_values},         {"timeout", timeout},
+      {"blocking_timeout", blocking_timeout}, {"other_mpi", other_mpi},
+      {"layout_changes", layout_changes},     {"rank_dies", rank_dies},
+      {"rank_gives_up", rank_gives_up},       {"abort_job", abort_job}};
   if (argc != 3 || cases.find(argv[2]) == cases.end()) {
     std::fprintf(stderr, "usage: failures PLUGIN CASE\n");
     return 2;
