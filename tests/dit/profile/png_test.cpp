@@ -107,7 +107,7 @@ TEST_F(Png, WhatIsTransparentShowsWhite) {
   EXPECT_THAT(
       rgb(png_bytes(3, 1, 8, PNG_COLOR_TYPE_RGB_ALPHA, row({9, 9, 9, 0, 10, 20, 30, 255, 0, 0, 200, 51}))),
       ElementsAre(255, 255, 255, 10, 20, 30, 204, 204, 244));
-  EXPECT_THAT(rgb(png_bytes(1, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, row({0, 102}))), ElementsAre(153, 153, 153));
+  EXPECT_THAT(rgb(png_bytes(1, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, row({10, 100}))), ElementsAre(159, 159, 159));
   const std::string palette =
       chunk("PLTE", std::string("\x0a\x14\x1e\x28\x32\x3c", 6)) + chunk("tRNS", std::string(1, '\0'));
   EXPECT_THAT(rgb(png_bytes(2, 1, 8, PNG_COLOR_TYPE_PALETTE, row({1, 0}), palette)),
