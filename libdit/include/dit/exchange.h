@@ -70,8 +70,8 @@ typedef struct dit_row_selection {
 #define DIT_EXCHANGE_BLOCKING 1u
 
 /** One all-to-all. All ranks of a context make the same calls in the same order. Arrays are copied by start;
- * buffers belong to the caller and must stay until wait (or a true test) returns. Buffers must not overlap.
- */
+ * buffers belong to the caller and must stay until wait (or a true test) returns. What is received must not
+ * overlap anything; sent blocks may overlap each other. */
 typedef struct dit_exchange_call {
   size_t struct_size;                 /**< sizeof(dit_exchange_call) */
   const void* send;                   /**< may be null when this rank sends nothing */
