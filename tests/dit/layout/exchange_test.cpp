@@ -114,7 +114,7 @@ TEST(LayoutExchange, AllSmallCounts) {
     std::int64_t text, image;
   };
   for (int ranks = 1; ranks <= 16; ++ranks) {
-    for (const std::int64_t heads : {1, 2, 3, 4, 6, 7, 12, 17}) {
+    for (const std::int64_t heads : {1, 2, 3, 6, 7, 16}) {
       for (std::int64_t kv_heads = 1; kv_heads <= heads; ++kv_heads) {
         if (heads % kv_heads != 0) continue;
         int variant = ranks + static_cast<int>(heads + kv_heads);  // batch and groups take turns
