@@ -104,7 +104,7 @@ void Engine::check(const GenerateOptions& options) const {
 
 CacheBytes Engine::cache_for(const GenerateOptions& options) const {
   const PixelDitConfig& network = state_->model.config.network;
-  const RunShape shape = shape_of(network, options, state_->context != nullptr ? state_->context->size() : 1);
+  const RunShape shape = shape_of(network, options, state_->context);
   const int rank = state_->context != nullptr ? state_->context->rank() : 0;
   return cache_of(network, shape, options, rank % shape.layout_ranks);
 }

@@ -33,7 +33,8 @@ struct GenerateOptions {
   std::optional<GuidanceMode> guidance_mode;
   Schedule schedule = Schedule::v_first;
   int head_groups = 1;
-  std::optional<VMajorPolicy> v_major;        ///< none: exact
+  /// None: exact. Also exact where no peer is beyond the policy's boundary: then there are no caches either.
+  std::optional<VMajorPolicy> v_major;
   std::optional<std::uint64_t> cache_budget;  ///< bytes per rank
   BeyondHeads beyond_heads = BeyondHeads::gather_kv;
   at::ScalarType dtype = at::kFloat;  ///< compute and wire type

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/gather_rows.hpp"
+#include "engine/shared_order.hpp"
 
 namespace dit {
 namespace {
@@ -30,7 +31,7 @@ ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, cons
     : context_(context),
       options_(options),
       estimates_(estimates),
-      shape_(shape_of(network, options, context != nullptr ? context->size() : 1)),
+      shape_(shape_of(network, options, context)),
       layout_(layout_of(shape_, options)) {
   split_context(network.classes);
 }
@@ -101,7 +102,8 @@ void ImageRun::prepare_order(Plan& plan, double active_fraction) {
   if (needs_estimates) {
     estimates_.fill(plan.graph, fraction);
   }
-  plan.order = make_order(options_.schedule, plan.graph);
+  plan.order = needs_estimates ? make_shared_order(options_.schedule, plan.graph, context_)
+                               : make_order(options_.schedule, plan.graph);
   plan.active_fraction = fraction;
 }
 

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "engine/v_major_exchange.hpp"
+
 namespace dit {
 namespace {
 
@@ -52,16 +54,18 @@ void check_groups(const UlyssesLayout& layout, int groups) {
   }
 }
 
-void check_policy(const VMajorPolicy& policy, int steps, const ExchangeContext* context) {
+void check_ratios(const VMajorPolicy& policy, int steps) {
   for (int step = 0; step < steps; ++step) {
     static_cast<void>(decide_step(policy, step, steps));  // a list of ratios may have too few
   }
-  if (context != nullptr && !policy.boundary.empty()) {
-    try {
-      static_cast<void>(context->level_named(policy.boundary));
-    } catch (const ExchangeError& error) {
-      throw std::invalid_argument("v_major boundary: " + std::string(error.what()));
-    }
+}
+
+/// Whether any rank reaches another one at the policy's boundary or beyond.
+bool has_slow_links(const VMajorPolicy& policy, const ExchangeContext& context) {
+  try {
+    return boundary_level(policy, context, context) < static_cast<int>(context.levels().size());
+  } catch (const ExchangeError& error) {
+    throw std::invalid_argument("v_major boundary: " + std::string(error.what()));
   }
 }
 
@@ -87,7 +91,9 @@ void print(std::ostream& text, const SamplerOptions& sampler) {
 
 }  // namespace
 
-RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks) {
+RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
+                  const ExchangeContext* context) {
+  const int ranks = context != nullptr ? context->size() : 1;
   check_side("height", options.height, network.patch);
   check_side("width", options.width, network.patch);
   RunShape shape;
@@ -106,7 +112,7 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
   shape.attention.heads = network.heads;
   shape.attention.kv_heads = network.heads;
   shape.attention.head_dim = network.head_dim;
-  shape.selective = options.v_major.has_value() && shape.layout_ranks > 1;
+  shape.selective = options.v_major && shape.layout_ranks > 1 && has_slow_links(*options.v_major, *context);
   return shape;
 }
 
@@ -143,13 +149,13 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
     refuse("guidance", options.guidance, "0 to " + std::to_string(static_cast<int>(kMostGuidance)));
   }
   check_type(options, ranks);
-  const RunShape shape = shape_of(config.network, options, ranks);
+  const RunShape shape = shape_of(config.network, options, context);
   SamplerOptions sampler = options.sampler;
   sampler.image_tokens = shape.tokens;
   check(sampler);
   check_groups(layout_of(shape, options), options.head_groups);
   if (options.v_major) {
-    check_policy(*options.v_major, options.sampler.steps, context);
+    check_ratios(*options.v_major, options.sampler.steps);
     require_cache_budget(largest_cache(config.network, shape, options), options.cache_budget);
   }
 }

@@ -20,11 +20,13 @@ struct RunShape {
   int layout_ranks = 1;      ///< ranks that share one branch
   AttentionShape attention;  ///< of one unit
   int units = 1;
-  bool selective = false;  ///< V-Major, and there is somebody to send to
+  bool selective = false;  ///< V-Major, and some peers are beyond its boundary
 };
 
-/// Throws std::invalid_argument that names the option, its value and what was expected.
-[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks);
+/// Throws std::invalid_argument that names the option, its value and what was expected. `context`: null for
+/// one rank.
+[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
+                                const ExchangeContext* context);
 [[nodiscard]] UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options);
 
 /// Caches of one rank of those that share a branch; nothing when exact.

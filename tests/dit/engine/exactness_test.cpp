@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "small_model.hpp"
 
@@ -102,6 +103,19 @@ TEST(Exactness, EverySamplerRunsOnRanks) {
   }
 }
 
+TEST(Exactness, MoreRanksThanTokens) {
+  GenerateOptions options = small_image();
+  for (const auto& [height, width] : {std::pair{4, 4}, std::pair{8, 12}}) {
+    options.height = height;
+    options.width = width;
+    const at::Tensor alone = generate_on(1, options).image;
+    for (const Schedule schedule : {Schedule::flat, Schedule::pipelined}) {
+      options.schedule = schedule;
+      EXPECT_LT(relative_difference(generate_on(12, options).image, alone), 1e-5) << width;
+    }
+  }
+}
+
 TEST(Exactness, HalfPrecisionStaysNear) {
   GenerateOptions options = small_image();
   const at::Tensor exact = generate_on(2, options).image;
@@ -191,6 +205,20 @@ TEST(Report, ProgressIsToldOnceAStepOnRankZero) {
         }));
   });
   EXPECT_EQ(told, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(Report, FailureOnOneRankEndsAll) {
+  LocalGroupOptions group;
+  group.ranks = 3;
+  const auto run = [&] {
+    run_local_ranks(group, [&](ExchangeContext& context) {
+      static_cast<void>(
+          Engine(test::small_model(), &context).generate(small_image(), [](int, int, const StepReport&) {
+            throw std::runtime_error("the terminal is gone");
+          }));
+    });
+  };
+  EXPECT_THROW(run(), std::runtime_error);
 }
 
 TEST(Measure, AllRanksGetTheSameEstimates) {

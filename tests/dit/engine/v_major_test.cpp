@@ -57,7 +57,30 @@ TEST(VMajor, NothingStaysWithoutSlowLinks) {
   GenerateOptions options = longer_image();
   const at::Tensor exact = generate_on(nodes(5, 0), options).image;
   options.v_major = constant_ratio(0.9);
-  EXPECT_TRUE(at::equal(generate_on(nodes(5, 0), options).image, exact));
+  const GenerateResult result = generate_on(nodes(5, 0), options);
+  EXPECT_TRUE(at::equal(result.image, exact));
+  EXPECT_EQ(result.report.cache.total(), 0U);
+}
+
+TEST(
+    VMajor,
+    NothingStaysWhereHalvesOfTheRanksAreNodes) {  // links are slow, but not between those that share a branch
+  GenerateOptions options = longer_image();
+  options.guidance_mode = GuidanceMode::parallel;
+  const at::Tensor exact = generate_on(nodes(6, 3), options).image;
+  options.v_major = constant_ratio(0.9);
+  EXPECT_TRUE(at::equal(generate_on(nodes(6, 3), options).image, exact));
+  EXPECT_FALSE(at::equal(generate_on(nodes(6, 2), options).image, exact));
+}
+
+TEST(VMajor, MoreRanksThanTokens) {
+  GenerateOptions options = longer_image();
+  options.width = 12;  // nine tokens
+  const at::Tensor exact = generate_on(nodes(12, 3), options).image;
+  options.v_major = constant_ratio(0.0);
+  EXPECT_TRUE(at::equal(generate_on(nodes(12, 3), options).image, exact));
+  options.v_major = constant_ratio(0.7);
+  EXPECT_LT(relative_difference(generate_on(nodes(12, 3), options).image, exact), 0.5);
 }
 
 TEST(VMajor, ScheduleAndGuidanceModeChangeNoBit) {
