@@ -89,7 +89,9 @@ dit_request& MpiContext::enqueue(const dit_exchange_call& call, std::unique_ptr<
   made->begun = Clock::now();
   under_way_.push_back(std::move(made));
   dit_request& request = *under_way_.back();
-  if (!wait_in_line) {
+  if (wait_in_line) {
+    wake_.notify_one();
+  } else {
     start_transfer(request, lock);
     advance();
   }
@@ -108,10 +110,11 @@ void MpiContext::start_transfer(dit_request& request, Lock& lock) {
       request.transfer->start(request.request);
     }
     request.started = true;
-  } catch (const PluginFailure& e) {
+  } catch (const std::exception& e) {
     if (!lock.owns_lock()) lock.lock();
     starting_ = false;
-    fail(e.status(), request.label + ": " + e.what());
+    const auto* failure = dynamic_cast<const PluginFailure*>(&e);
+    fail(failure != nullptr ? failure->status() : DIT_ERROR_INTERNAL, request.label + ": " + e.what());
   }
 }
 
