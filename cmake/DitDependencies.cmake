@@ -45,7 +45,11 @@ function(dit_find_torch)
   target_include_directories(dit_torch SYSTEM INTERFACE ${DIT_TORCH_INCLUDE}
                              ${DIT_TORCH_INCLUDE}/torch/csrc/api/include)
   target_link_libraries(dit_torch INTERFACE ${libraries})
-  file(STRINGS ${DIT_TORCH_INCLUDE}/torch/csrc/api/include/torch/version.h version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+  set(header ${DIT_TORCH_INCLUDE}/torch/headeronly/version.h)  # newer ones
+  if(NOT EXISTS ${header})
+    set(header ${DIT_TORCH_INCLUDE}/torch/csrc/api/include/torch/version.h)
+  endif()
+  file(STRINGS ${header} version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE "[^0-9;]" "" version "${version}")
   list(JOIN version "." version)
   set(DIT_TORCH_VERSION "${version}${cuda}" PARENT_SCOPE)

@@ -1,0 +1,55 @@
+#include "training/field_statistics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "training/field_set.hpp"
+
+namespace dit {
+namespace {
+
+/// v = 1 + amplitude cos(2 pi (kx x + ky y) / size), u = 0.
+at::Tensor wave(std::int64_t size, double kx, double ky, double amplitude) {
+  const at::Tensor x = at::arange(size, at::kDouble) * (2 * std::numbers::pi / static_cast<double>(size));
+  const at::Tensor v = 1.0 + amplitude * at::cos(kx * x.unsqueeze(0) + ky * x.unsqueeze(1));
+  return at::stack({at::zeros_like(v), v}, 0).unsqueeze(0);
+}
+
+TEST(FieldStatistics, WaveHasItsPowerInItsShell) {
+  const PerFieldStatistics s = field_statistics(wave(32, 3, 4, 0.2));
+  EXPECT_NEAR(s.mean[0][1].item<double>(), 1.0, 1e-12);
+  EXPECT_NEAR(s.deviation[0][1].item<double>(), 0.2 / std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(s.skewness[0][1].item<double>(), 0.0, 1e-9);
+  ASSERT_EQ(s.spectrum.sizes(), (at::IntArrayRef{1, 16}));
+  EXPECT_NEAR(s.spectrum[0][4].item<double>(), 0.02, 1e-12) << "|(3, 4)| = 5";
+  EXPECT_NEAR(s.spectrum.sum().item<double>(), 0.02, 1e-12);
+}
+
+TEST(FieldStatistics, SpectrumErrorIsAShareOfThePower) {
+  const at::Tensor one = at::tensor({1.0, 3.0, 0.0}, at::kDouble).unsqueeze(0);
+  const at::Tensor other = at::tensor({2.0, 3.0, 1.0}, at::kDouble).unsqueeze(0);
+  EXPECT_EQ(spectrum_error(one, one), 0.0);
+  EXPECT_NEAR(spectrum_error(other, one), 0.5, 1e-12);
+}
+
+TEST(NearestRegime, TellsSimulatedRegimesApart) {
+  GrayScottOptions options;
+  options.size = 64;
+  options.steps = 1500;
+  const std::vector<GrayScottRegime> regimes(gray_scott_regimes().begin(), gray_scott_regimes().begin() + 4);
+  const FieldSet taught = simulate_fields(regimes, 5, options, at::kCPU);
+  options.seed = 1;
+  const FieldSet asked = simulate_fields(regimes, 3, options, at::kCPU);
+  const NearestRegime classifier(field_statistics(taught.fields), taught.labels, 4);
+  const at::Tensor named = classifier.classify(field_statistics(asked.fields));
+  EXPECT_GE((named == asked.labels).to(at::kDouble).mean().item<double>(), 0.8);
+  at::manual_seed(1);
+  const at::Tensor noisy = asked.fields + 1e-4 * at::randn(asked.fields.sizes());
+  EXPECT_TRUE(at::equal(classifier.classify(field_statistics(noisy)), named))
+      << "what nobody sees must not count";
+}
+
+}  // namespace
+}  // namespace dit
