@@ -58,6 +58,7 @@ struct Engine::State {
   std::optional<PixelDit> network;  // in the type and on the device last asked for
   std::string network_type;
   std::map<std::string, StepEstimates> estimates;  // by timing_text
+  std::unique_ptr<ExchangeContext> half;           // split when first needed
 
   const PixelDit& network_for(const GenerateOptions& options) {
     const std::string type = std::string(c10::toString(options.dtype)) + " " + options.device.str();
@@ -69,11 +70,23 @@ struct Engine::State {
     return *network;
   }
 
+  /// The ranks of this one's guidance branch, when they are not all; null else. Collective.
+  ExchangeContext* half_for(const GenerateOptions& options) {
+    const RunShape shape = shape_of(model.config.network, options, context);
+    if (context == nullptr || shape.layout_ranks == context->size() || shape.layout_ranks == 1) {
+      return nullptr;
+    }
+    if (half == nullptr) {
+      half = context->split(context->rank() / shape.layout_ranks, context->rank());
+    }
+    return half.get();
+  }
+
   /// Checks, agrees and allocates.
   std::unique_ptr<ImageRun> begin(const GenerateOptions& options, StepEstimates& known) {
     require_same(context, "options", options_text(options));
     check_options(model.config, options, context);
-    auto run = std::make_unique<ImageRun>(model.config.network, context, options, known);
+    auto run = std::make_unique<ImageRun>(model.config.network, context, half_for(options), options, known);
     together<std::runtime_error>(context, [&] { run->allocate(network_for(options)); });
     return run;
   }
@@ -125,14 +138,21 @@ GenerateResult Engine::generate(const GenerateOptions& options, const Progress& 
   result.report.compute_threads = static_cast<std::uint64_t>(state_->threads);
   const bool leads = state_->context == nullptr || state_->context->rank() == 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (int step = 0; step < options.sampler.steps; ++step) {
-    result.report.steps.push_back(run->advance(step));
-    if (leads && progress) {
-      progress(step, options.sampler.steps, result.report.steps.back());
+  try {
+    for (int step = 0; step < options.sampler.steps; ++step) {
+      result.report.steps.push_back(run->advance(step));
+      if (leads && progress) {
+        progress(step, options.sampler.steps, result.report.steps.back());
+      }
     }
+    result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    run->collect(result);
+  } catch (...) {
+    // Closing is collective, and the other ranks are in the middle of an image: left open, the caller can end
+    // the job.
+    static_cast<void>(state_->half.release());
+    throw;
   }
-  result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  run->collect(result);
   return result;
 }
 

@@ -26,15 +26,20 @@ double rounded_up(double fraction) {
 
 }  // namespace
 
-ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, const GenerateOptions& options,
-                   StepEstimates& estimates)
+ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, ExchangeContext* half,
+                   const GenerateOptions& options, StepEstimates& estimates)
     : context_(context),
+      half_(half),
       options_(options),
       estimates_(estimates),
       shape_(shape_of(network, options, context)),
-      layout_(layout_of(shape_, options)) {
-  split_context(network.classes);
-}
+      layout_(layout_of(shape_, options)),
+      branches_(plan_branches(shape_.mode, shape_.guided, options.label, network.classes,
+                              context != nullptr ? context->rank() : 0,
+                              context != nullptr ? context->size() : 1)),
+      shared_(shape_.layout_ranks == 1 ? nullptr
+              : half != nullptr        ? half
+                                       : context) {}
 
 void ImageRun::allocate(const PixelDit& model) {
   model_ = &model;
@@ -46,16 +51,6 @@ void ImageRun::allocate(const PixelDit& model) {
       seeded_noise(options_.seed, model.config().channels, options_.height, options_.width);
   const Range own = layout_.image_tokens(shared_ != nullptr ? shared_->rank() : 0);
   sample_ = model.patchify(noise.unsqueeze(0)).narrow(1, own.begin, own.size()).contiguous();
-}
-
-void ImageRun::split_context(std::int64_t null_label) {
-  const int ranks = context_ != nullptr ? context_->size() : 1;
-  const int rank = context_ != nullptr ? context_->rank() : 0;
-  branches_ = plan_branches(shape_.mode, shape_.guided, options_.label, null_label, rank, ranks);
-  if (branches_.partner >= 0) {
-    half_ = context_->split(branches_.conditional ? 0 : 1, rank);
-  }
-  shared_ = shape_.layout_ranks == 1 ? nullptr : half_ != nullptr ? half_.get() : context_;
 }
 
 void ImageRun::make_forward() {
@@ -178,8 +173,7 @@ at::Tensor ImageRun::guided_velocity(StepReport& report) {
 
 ImageRun::Bytes ImageRun::sent() const {
   Bytes bytes;
-  for (const ExchangeContext* context :
-       std::initializer_list<const ExchangeContext*>{context_, half_.get()}) {
+  for (const ExchangeContext* context : std::initializer_list<const ExchangeContext*>{context_, half_}) {
     if (context == nullptr) {
       continue;
     }

@@ -14,10 +14,10 @@ namespace dit {
 
 class ImageRun {
  public:
-  /// `context` null: one rank; `estimates` may know nothing yet and learns; both must outlive this.
-  /// Collective. The options were checked.
-  ImageRun(const PixelDitConfig& network, ExchangeContext* context, const GenerateOptions& options,
-           StepEstimates& estimates);
+  /// `context` null: one rank; `half`: of the ranks that compute one branch, null when these are all ranks or
+  /// one; `estimates` may know nothing yet and learns. All must outlive this. The options were checked.
+  ImageRun(const PixelDitConfig& network, ExchangeContext* context, ExchangeContext* half,
+           const GenerateOptions& options, StepEstimates& estimates);
   /// Before anything else; sends nothing. `model` in the options' type, on their device; must outlive this.
   void allocate(const PixelDit& model);
 
@@ -48,7 +48,6 @@ class ImageRun {
     std::uint64_t fast = 0;
   };
 
-  void split_context(std::int64_t null_label);
   void make_forward();
   void make_plans();
   void prepare_order(Plan& plan, double active_fraction);
@@ -64,13 +63,13 @@ class ImageRun {
 
   const PixelDit* model_ = nullptr;
   ExchangeContext* context_;
+  ExchangeContext* half_;
   GenerateOptions options_;
   StepEstimates& estimates_;
   RunShape shape_;
   UlyssesLayout layout_;
   BranchPlan branches_;
-  std::unique_ptr<ExchangeContext> half_;  // of the ranks that compute one branch, when they are not all
-  ExchangeContext* shared_ = nullptr;      // of the ranks that share a branch; null when that is one rank
+  ExchangeContext* shared_ = nullptr;  // of the ranks that share a branch; null when that is one rank
   std::unique_ptr<VMajorExchange> v_major_;
   std::unique_ptr<ParallelForward> forward_;
   Plan full_;

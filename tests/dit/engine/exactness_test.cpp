@@ -139,19 +139,22 @@ TEST(Exactness, SlowLinksChangeNoBit) {  // exchanges that take their time are w
 }
 
 TEST(Exactness, OneEngineMakesManyImages) {
-  GenerateOptions options = small_image();
-  options.schedule = Schedule::pipelined;
-  const at::Tensor expected = generate_on(2, options).image;
-  LocalGroupOptions group;
-  group.ranks = 2;
-  run_local_ranks(group, [&](ExchangeContext& context) {
-    Engine engine(test::small_model(), &context);
-    for (int image = 0; image < 3; ++image) {
-      const GenerateResult result = engine.generate(options);
-      EXPECT_TRUE(context.rank() != 0 || at::equal(result.image, expected));
-      EXPECT_EQ(result.image.defined(), context.rank() == 0);
-    }
-  });
+  for (const GuidanceMode mode : {GuidanceMode::sequential, GuidanceMode::parallel}) {
+    GenerateOptions options = small_image();
+    options.schedule = Schedule::pipelined;
+    options.guidance_mode = mode;
+    const at::Tensor expected = generate_on(4, options).image;
+    LocalGroupOptions group;
+    group.ranks = 4;
+    run_local_ranks(group, [&](ExchangeContext& context) {
+      Engine engine(test::small_model(), &context);
+      for (int image = 0; image < 3; ++image) {
+        const GenerateResult result = engine.generate(options);
+        EXPECT_TRUE(context.rank() != 0 || at::equal(result.image, expected));
+        EXPECT_EQ(result.image.defined(), context.rank() == 0);
+      }
+    });
+  }
 }
 
 TEST(Exactness, LayersAreTheModels) {
