@@ -146,15 +146,23 @@ void device_memory(ExchangeContext& context, Findings& findings) {
 
 // A caller of a later interface, whose structs have more at their ends.
 void larger_structs(ExchangeContext& context, Findings& findings) {
+  struct LaterSelection {
+    dit_row_selection known;
+    std::uint64_t more[4];
+  };
+  struct LaterCall {
+    dit_exchange_call known;
+    std::uint64_t more[4];
+  };
   KnownExchange exchange(context, {[](int, int) { return std::size_t{10}; }, 2, 0, 0, 3}, 4);
-  dit_row_selection selection = *exchange.call().selection;
-  selection.struct_size += 8;
-  dit_exchange_call call = exchange.call();
-  call.selection = &selection;
-  call.struct_size += 16;
+  LaterSelection selection{*exchange.call().selection, {1, 2, 3, 4}};
+  selection.known.struct_size = sizeof(selection);
+  LaterCall call{exchange.call(), {1, 2, 3, 4}};
+  call.known.selection = &selection.known;
+  call.known.struct_size = sizeof(call);
   dit_request* request = nullptr;
   const dit_exchange_plugin& table = context.plugin().table();
-  findings.expect(table.start(context.handle(), &call, &request) == DIT_OK,
+  findings.expect(table.start(context.handle(), &call.known, &request) == DIT_OK,
                   "a larger struct_size is refused");
   findings.expect(table.wait(context.handle(), &request) == DIT_OK, "wait failed");
   findings.problem(exchange.problem());

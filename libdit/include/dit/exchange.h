@@ -81,11 +81,12 @@ typedef struct dit_exchange_call {
   const dit_row_selection* selection; /**< null: everything travels */
   int memory_kind;                    /**< a dit_memory_kind, of both buffers */
   int device;                         /**< device number; 0 for host memory */
-  void* stream;      /**< device stream after whose present work the exchange may read; null: none */
-  unsigned flags;    /**< 0 or DIT_EXCHANGE_BLOCKING */
-  const char* label; /**< what is exchanged, for messages and traces; may be null */
-  uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin may
-                           keep what it prepared for an id, and then need not ask the other ranks; 0: do not keep */
+  void* stream;       /**< device stream after whose present work the exchange may read; null: none */
+  unsigned flags;     /**< 0 or DIT_EXCHANGE_BLOCKING */
+  const char* label;  /**< what is exchanged, for messages and traces; may be null */
+  uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin
+                         may keep what it prepared for an id, and then need not ask the other ranks; 0: do not
+                         keep */
 } dit_exchange_call;
 
 /** How a context is opened. */

@@ -37,7 +37,8 @@ TEST(CheckCall, FixedFields) {
   SampleCall sample;
   const dit_exchange_call right = sample.call;
   sample.call.struct_size = 8;
-  EXPECT_EQ(sample.check(), "call.struct_size is 8, expected 80 (sizeof(dit_exchange_call)) or more");
+  EXPECT_EQ(sample.check(), "call.struct_size is 8, expected " + std::to_string(sizeof(dit_exchange_call)) +
+                                " (sizeof(dit_exchange_call)) or more");
   sample.call = right;
   sample.call.flags = 6;
   EXPECT_EQ(sample.check(), "call.flags is 6, expected 0 or DIT_EXCHANGE_BLOCKING (1)");
