@@ -1,28 +1,53 @@
-// dit: images from diffusion transformers, on one rank or many; training of the model that the library holds.
-#include <CLI/CLI.hpp>
+// dit: images from diffusion transformers on one rank or many, and what it takes to judge them.
+#include <unistd.h>
+
+#include <chrono>
 #include <exception>
 #include <iostream>
-#include <stdexcept>
+#include <thread>
 
+#include "commands.hpp"
+#include "failure.hpp"
+#include "launch.hpp"
 #include "train.hpp"
 
-int main(int argc, char** argv) {
-  constexpr int failed = 1;
-  constexpr int bad_input = 2;
-  CLI::App app("images from diffusion transformers", "dit");
-  app.require_subcommand(1);
-  dit::add_train_command(app);
-  dit::add_evaluate_command(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : bad_input;
-  } catch (const std::invalid_argument& error) {
-    std::cerr << "dit: " << error.what() << "\n";
-    return bad_input;
-  } catch (const std::exception& error) {
-    std::cerr << "dit: " << error.what() << "\n";
-    return failed;
+namespace {
+
+/// Every rank of a job parses the same words, so a mistake in them is everybody's: the first rank says it, and the
+/// launcher then ends the others. A rank that is still there after a while was the only one, and speaks.
+void say_once(const std::string& line) {
+  const auto launch = dit::tool::launch_from_environment();
+  if (launch && launch->rank > 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    dit::tool::say("rank " + std::to_string(launch->rank) + ": " + line);
+  } else {
+    dit::tool::say(line);
   }
-  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Images from diffusion transformers, on one rank or many: generate, plan, check, compare, inspect, train, bench.",
+      "dit");
+  app.require_subcommand(1);
+  try {
+    dit::tool::add_generate_command(app);
+    dit::tool::add_plan_command(app);
+    dit::tool::add_check_command(app);
+    dit::tool::add_compare_command(app);
+    dit::tool::add_inspect_command(app);
+    dit::add_train_command(app);
+    dit::add_evaluate_command(app);
+    dit::tool::add_bench_command(app);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (...) {
+    const dit::tool::Verdict verdict = dit::tool::verdict_of(std::current_exception());
+    if (!verdict.said) say_once(verdict.line);
+    return verdict.status;
+  }
 }

@@ -1,0 +1,148 @@
+#include "bench_rows.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "run_words.hpp"
+
+namespace dit::tool {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+BenchRow parse_row(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::vector<std::string> parts = split(text.substr(equals + 1), '/');
+  BenchRow row;
+  row.name = text.substr(0, equals);
+  if (row.name.empty() || parts.size() < 3 || parts.size() > 5 || parts[0].empty()) {
+    throw std::invalid_argument("--rows: \"" + text +
+                                "\", expected name=plugin/schedule/policy[/guidance-mode[/head-groups]]");
+  }
+  row.plugin = parts[0];
+  row.schedule = parse_schedule_or_auto(parts[1]);
+  row.v_major = parse_policy(parts[2]);
+  if (parts.size() > 3) row.guidance_mode = parse_mode_or_auto(parts[3]);
+  if (parts.size() > 4) {
+    const std::string& groups = parts[4];
+    const auto [end, error] = std::from_chars(groups.data(), groups.data() + groups.size(), row.head_groups);
+    if (error != std::errc() || end != groups.data() + groups.size() || row.head_groups < 1 || row.head_groups > 1024) {
+      throw std::invalid_argument("--rows: head groups \"" + groups + "\" of " + row.name +
+                                  ", expected a whole number from 1 to 1024");
+    }
+  }
+  return row;
+}
+
+BenchRow named_row(const std::string& name, const std::vector<BenchRow>& defaults) {
+  std::string known;
+  for (const BenchRow& row : defaults) {
+    if (row.name == name) return row;
+    known += (known.empty() ? "" : ", ") + row.name;
+  }
+  throw std::invalid_argument("--rows: \"" + name + "\" is unknown, expected one of " + known +
+                              ", or name=plugin/schedule/policy");
+}
+
+/// The value in the middle of what `get` says of each run.
+template <typename Get>
+double median_of(const std::vector<BenchRun>& runs, Get get) {
+  std::vector<double> values;
+  for (const BenchRun& run : runs) values.push_back(get(run.summary));
+  return median(values);
+}
+
+template <typename Get>
+std::vector<double> of_images(const BenchResult& result, Get get) {
+  std::vector<double> values;
+  for (const Quality& quality : result.quality) values.push_back(get(quality));
+  return values;
+}
+
+}  // namespace
+
+std::vector<BenchRow> parse_rows(const std::string& text, const std::vector<BenchRow>& defaults) {
+  std::vector<BenchRow> rows;
+  for (const std::string& part : split(text, ';')) {
+    if (part.empty()) continue;
+    rows.push_back(part.find('=') == std::string::npos ? named_row(part, defaults) : parse_row(part));
+    const auto same = [&](const BenchRow& row) { return row.name == rows.back().name; };
+    if (std::count_if(rows.begin(), rows.end(), same) > 1) {
+      throw std::invalid_argument("--rows: two rows are named \"" + rows.back().name + "\", expected different names");
+    }
+  }
+  if (rows.empty()) throw std::invalid_argument("--rows: no row, expected name=plugin/schedule/policy;...");
+  return rows;
+}
+
+std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa) {
+  const VMajorPolicy paper;
+  const std::string best = has_tapa ? "tapa" : plugin;
+  std::vector<BenchRow> rows = {{"flat", plugin == "tapa" ? "mpi" : plugin, Schedule::flat, {}, {}}};
+  if (has_tapa) rows.push_back({"+TAPA", best, Schedule::flat, {}, {}});
+  rows.push_back({"+V-First", best, Schedule::v_first, {}, {}});
+  rows.push_back({"pipelined", best, Schedule::pipelined, {}, {}});
+  rows.push_back({"+V-Major", best, std::nullopt, paper, {}});
+  return rows;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+BenchResult conclude(const BenchRow& row, const std::vector<BenchRun>& runs) {
+  BenchResult result;
+  result.row = row;
+  const auto step_ms = [](const RunSummary& s) { return s.seconds * 1e3 / static_cast<double>(s.step_ms.size()); };
+  result.step_ms = median_of(runs, step_ms);
+  result.step_ms_low = std::numeric_limits<double>::infinity();
+  for (const BenchRun& run : runs) {
+    result.step_ms_low = std::min(result.step_ms_low, step_ms(run.summary));
+    result.step_ms_high = std::max(result.step_ms_high, step_ms(run.summary));
+    result.oldest_row = std::max(result.oldest_row, run.summary.oldest_row);
+  }
+  result.compute_ms = median_of(runs, [](const RunSummary& s) { return mean(s.compute_ms); });
+  result.exposed_ms = median_of(runs, [](const RunSummary& s) { return mean(s.exposed_ms); });
+  result.image_seconds = median_of(runs, [](const RunSummary& s) { return s.seconds; });
+  result.bytes_slow = median_of(runs, [](const RunSummary& s) { return s.slow_bytes; });
+  result.bytes_fast = median_of(runs, [](const RunSummary& s) { return s.fast_bytes; });
+  result.active = median_of(runs, [](const RunSummary& s) { return mean(s.active); });
+  result.level_bytes = runs.front().level_bytes;
+  result.cache_bytes = runs.front().summary.cache_bytes;
+  result.threads = runs.front().summary.threads;
+  return result;
+}
+
+double ratio(const std::vector<BenchRun>& flat, const std::vector<BenchRun>& row) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(flat.size(), row.size()); ++i) {
+    ratios.push_back(flat[i].summary.seconds / row[i].summary.seconds);
+  }
+  return median(ratios);
+}
+
+double median_psnr(const BenchResult& result) {
+  return median(of_images(result, [](const Quality& q) { return q.psnr_db; }));
+}
+
+double worst_psnr(const BenchResult& result) {
+  const auto values = of_images(result, [](const Quality& q) { return q.psnr_db; });
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
+double median_ssim(const BenchResult& result) {
+  return median(of_images(result, [](const Quality& q) { return q.ssim; }));
+}
+
+}  // namespace dit::tool

@@ -1,0 +1,131 @@
+// dit generate: an image of a class, from a seed.
+#include <iostream>
+#include <map>
+
+#include "choose.hpp"
+#include "commands.hpp"
+#include "engine/engine.hpp"
+#include "field.hpp"
+#include "files.hpp"
+#include "job.hpp"
+#include "profile/image.hpp"
+#include "progress.hpp"
+#include "quantity.hpp"
+#include "report.hpp"
+#include "run_words.hpp"
+#include "trace_file.hpp"
+
+namespace dit::tool {
+
+namespace {
+
+struct Words {
+  RunWords run;
+  JobWords job;
+  std::string out;
+  std::string latents;
+  std::string json;
+  std::string trace;
+  bool quiet = false;
+};
+
+/// What made an image, for its file. The same run gives the same text: no times, no host names.
+std::map<std::string, std::string> parameters(const GenerateOptions& options, const LoadedModel& model, const JobPlan& job) {
+  return {{"Software", "dit"},
+          {"model", model.origin},
+          {"class", std::to_string(options.label)},
+          {"class_name", model.config.class_names.at(static_cast<std::size_t>(options.label))},
+          {"seed", std::to_string(options.seed)},
+          {"size", std::to_string(options.height) + "x" + std::to_string(options.width)},
+          {"steps", std::to_string(options.sampler.steps)},
+          {"sampler", to_string(options.sampler.kind)},
+          {"guidance", figure(options.guidance)},
+          {"guidance_mode", options.guidance_mode ? to_string(*options.guidance_mode) : "auto"},
+          {"schedule", to_string(options.schedule)},
+          {"policy", policy_text(options.v_major)},
+          {"dtype", at::toString(options.dtype)},
+          {"plugin", job.plugin},
+          {"ranks", std::to_string(job.ranks)}};
+}
+
+std::string closing_line(const Words& words, const std::map<std::string, std::string>& run, const RunSummary& summary) {
+  std::string line = words.out.empty() ? "" : words.out + ": ";
+  line += run.at("class_name") + ", seed " + run.at("seed") + ", " + run.at("size") + ", " + run.at("steps") + " steps in " +
+          figure(summary.seconds) + " s (" + figure(median(summary.step_ms)) + " ms a step";
+  if (run.at("ranks") != "1") {
+    line += ", of it " + figure(median(summary.exposed_ms)) + " ms exposed exchange; " + run.at("ranks") + " ranks, " +
+            run.at("plugin") + ", " + run.at("schedule") + ", " + run.at("policy");
+  }
+  line += ")";
+  if (summary.slow_bytes > 0) line += ", " + bytes_text(summary.slow_bytes) + " a step between nodes";
+  if (summary.cache_bytes > 0) line += ", " + bytes_text(static_cast<double>(summary.cache_bytes)) + " of cache a rank";
+  return line;
+}
+
+void write_results(const Words& words, const std::map<std::string, std::string>& run, const LoadedModel& model,
+                   const GenerateResult& result, const RunSummary& summary, const std::string& trace) {
+  if (!words.out.empty()) write_png(words.out, picture(result.image, model.config), run);
+  if (!words.latents.empty()) {
+    auto text = run;
+    text["range"] = figure(field_range);
+    write_field(words.latents, result.image, text);
+  }
+  if (!words.trace.empty()) write_text(words.trace, trace);
+  if (!words.json.empty()) {
+    nlohmann::ordered_json json = run;
+    json.update(to_json(summary));
+    write_json(words.json, json);
+  }
+  if (!words.quiet && words.json != "-") std::cout << closing_line(words, run, summary) << std::endl;
+}
+
+/// What one rank does.
+void generate_on(const Member& member, const Words& words, const JobPlan& job, ModelSource& source) {
+  GenerateOptions options;
+  std::optional<Engine> engine;
+  member.together([&] {
+    if (member.leads()) {
+      require_writable("-o", words.out);
+      require_writable("--save-latents", words.latents);
+      require_writable("--json", words.json);
+      require_writable("--trace", words.trace);
+    }
+    options = read_run(words.run, source.get().config);
+  });
+  member.together([&] { engine.emplace(source.get(), member.context()); });
+  options = choose(member, words.run, options, *engine).options;
+  ProgressLine progress("dit", member.leads() && !words.quiet);
+  const GenerateResult result = engine->generate(options, progress.callback());
+  const RunSummary summary = summarise(member, result.report);
+  const std::string trace = words.trace.empty() ? "" : joint_trace(member, result);
+  member.together([&] {
+    if (member.leads()) {
+      write_results(words, parameters(options, source.get(), job), source.get(), result, summary, trace);
+    }
+  });
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", "An image of a class, from a seed.");
+  const auto words = std::make_shared<Words>();
+  declare_model(*command, words->run);
+  declare_run(*command, words->run);
+  declare(*command, words->job);
+  command->add_option("-o,--out", words->out, "PNG to write")->type_name("FILE");
+  command->add_option("--save-latents", words->latents, "the field itself, as safetensors")->type_name("FILE");
+  command->add_option("--json", words->json, "report of times and bytes; - for the standard output")->type_name("FILE");
+  command->add_option("--trace", words->trace, "time lines of all ranks as a Chrome trace")->type_name("FILE");
+  command->add_flag("--quiet", words->quiet, "no progress, no closing line");
+  command->callback([words] {
+    if (words->out.empty() && words->latents.empty() && words->json.empty() && words->trace.empty()) {
+      throw std::invalid_argument("nothing to write: expected -o FILE, --save-latents, --json or --trace");
+    }
+    const JobPlan job = plan_job(words->job);
+    ModelSource source(words->run.model);
+    run_job(job, [&](Member& member) { generate_on(member, *words, job, source); });
+  });
+}
+
+}  // namespace dit::tool

@@ -1,0 +1,416 @@
+// dit plan: step times of schedules, policies and rank counts, before anybody runs them.
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+
+#include "commands.hpp"
+#include "engine/run_shape.hpp"
+#include "engine/threads.hpp"
+#include "files.hpp"
+#include "job.hpp"
+#include "machine_rates.hpp"
+#include "quantity.hpp"
+#include "run_words.hpp"
+#include "schedule/explain.hpp"
+#include "text_table.hpp"
+
+namespace dit::tool {
+
+namespace {
+
+struct Words {
+  RunWords run;
+  JobWords job;
+  std::string ranks;
+  int ranks_per_node = 0;
+  double fast_rate = 0, slow_rate = 0;      ///< bytes a second; 0: not given
+  double fast_latency = 5e-6, latency = 5e-5;
+  double flops = 0;                         ///< 0: measured here
+  double slots = 0;
+  double progress_cost = 0;
+  bool two_level = false;
+  bool explain = false;
+  std::string json;
+};
+
+/// One line of the table.
+struct Row {
+  int ranks = 1;
+  int nodes = 1;
+  bool v_major = false;
+  Schedule schedule = Schedule::flat;
+  Prediction step;          ///< mean of a sampling step
+  double node_bytes = 0;    ///< that the busiest node sends in a step
+  std::uint64_t cache_bytes = 0;
+};
+
+/// How many steps are full, and what the others send.
+struct StepMix {
+  double full_share = 1;
+  double active = 1;  ///< mean fraction of rows of a selective step
+};
+
+StepMix mix_of(const VMajorPolicy& policy, int steps) {
+  int full = 0;
+  double active = 0;
+  for (int step = 0; step < steps; ++step) {
+    const StepDecision decision = decide_step(policy, step, steps);
+    full += decision.full ? 1 : 0;
+    active += decision.full ? 0 : 1 - decision.ratio;
+  }
+  return {static_cast<double>(full) / steps, full < steps ? active / (steps - full) : 1};
+}
+
+Prediction mixed(const Prediction& a, const Prediction& b, double share) {
+  const auto mix = [&](double x, double y) { return share * x + (1 - share) * y; };
+  return {mix(a.seconds, b.seconds), mix(a.compute_seconds, b.compute_seconds),
+          mix(a.exchange_seconds, b.exchange_seconds), mix(a.exposed_seconds, b.exposed_seconds)};
+}
+
+class Planner {
+ public:
+  Planner(const Words& words, const ModelConfig& config, const GenerateOptions& options, const MachineRates& rates,
+          int ranks_per_node)
+      : words_(words), config_(config), options_(options), rates_(rates), ranks_per_node_(ranks_per_node) {
+    predict_.progress_cost = words.progress_cost;
+  }
+
+  [[nodiscard]] Row row(int ranks, Schedule schedule, bool v_major) const {
+    const GenerateOptions options = with(schedule, v_major);
+    const RunShape run = shape_of(config_.network, options, ranks);
+    const UlyssesLayout layout = layout_of(run, options);  // refuses rank counts that the heads forbid
+    Row row{ranks, nodes(ranks), v_major, schedule, {}, 0, 0};
+    const StepGraph full = graph(run, options, 1, false);
+    row.step = predict(full, make_order(schedule, full), predict_);
+    row.node_bytes = node_bytes(full, run, options, 1);
+    if (!v_major) return row;
+    const StepMix mix = mix_of(*options.v_major, options.sampler.steps);
+    const StepGraph selective = graph(run, options, mix.active, true);
+    row.step = mixed(row.step, predict(selective, make_order(schedule, selective), predict_), mix.full_share);
+    row.node_bytes = mix.full_share * row.node_bytes +
+                     (1 - mix.full_share) * node_bytes(selective, run, options, mix.active);
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      row.cache_bytes = std::max(row.cache_bytes, cache_of(config_.network, run, options, rank).total());
+    }
+    return row;
+  }
+
+  /// Time line of the full step.
+  [[nodiscard]] std::string explained(const Row& row) const {
+    const GenerateOptions options = with(row.schedule, false);
+    const StepGraph full = graph(shape_of(config_.network, options, row.ranks), options, 1, false);
+    ExplainOptions how;
+    how.predict = predict_;
+    return explain(full, make_order(row.schedule, full), how);
+  }
+
+  [[nodiscard]] int nodes(int ranks) const { return (ranks + ranks_per_node_ - 1) / ranks_per_node_; }
+
+ private:
+  [[nodiscard]] GenerateOptions with(Schedule schedule, bool v_major) const {
+    GenerateOptions options = options_;
+    options.schedule = schedule;
+    if (!v_major) options.v_major.reset();
+    return options;
+  }
+
+  [[nodiscard]] ForwardShape shape(const RunShape& run, const GenerateOptions& options, double active) const {
+    ForwardShape shape = forward_shape(config_.network, run, options, ranks_per_node_);
+    shape.active_fraction = active;
+    return shape;
+  }
+
+  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, double active, bool selective) const {
+    BlockGraphOptions block;
+    block.units = run.units;
+    block.layers = static_cast<int>(config_.network.layers);
+    block.groups = options.head_groups;
+    block.selective = selective;
+    StepGraph graph = transformer_graph(block);
+    estimate(graph, shape(run, options, active), rates_);
+    return graph;
+  }
+
+  [[nodiscard]] double node_bytes(const StepGraph& graph, const RunShape& run, const GenerateOptions& options,
+                                  double active) const {
+    double bytes = 0;
+    for (const Step& step : graph.steps) {
+      if (!is_exchange(step.role)) continue;
+      bytes += exchange_volume(step.role, shape(run, options, active), rates_.two_level, step.group, graph.groups)
+                   .node_slow_bytes;
+    }
+    return bytes;
+  }
+
+  const Words& words_;
+  const ModelConfig& config_;
+  const GenerateOptions& options_;
+  const MachineRates& rates_;
+  int ranks_per_node_;
+  PredictOptions predict_;
+};
+
+/// What is predicted from, and where it comes from.
+struct Machine {
+  MachineRates rates;
+  int ranks_per_node = 1;
+  std::string compute_from = "given";
+  std::string links_from = "given";
+};
+
+std::vector<Row> predict_all(const Planner& planner, const std::vector<int>& counts) {
+  std::vector<Row> rows;
+  for (const int ranks : counts) {
+    for (const bool v_major : {false, true}) {
+      if (v_major && planner.nodes(ranks) == 1) continue;  // nothing is slow
+      for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
+        if (ranks == 1 && schedule != Schedule::flat) continue;
+        rows.push_back(planner.row(ranks, schedule, v_major));
+      }
+    }
+  }
+  return rows;
+}
+
+/// The fastest row of a policy; of one rank count when it is not 0.
+const Row* fastest(const std::vector<Row>& rows, bool v_major, int ranks) {
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    if (row.v_major != v_major || (ranks != 0 && row.ranks != ranks)) continue;
+    if (best == nullptr || row.step.seconds < best->step.seconds) best = &row;
+  }
+  return best;
+}
+
+std::string ms(double seconds) { return figure(seconds * 1e3); }
+
+/// Which schedule to use, and where more ranks stop to help.
+std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts, bool v_major) {
+  const Row* best = fastest(rows, v_major, 0);
+  if (best == nullptr) return "";
+  std::string text = std::string(v_major ? "v-major" : "exact") + ": fastest on " + std::to_string(best->ranks) +
+                     (best->ranks == 1 ? " rank: " : std::string(" ranks with ") + to_string(best->schedule) + ": ") +
+                     ms(best->step.seconds) + " ms a step";
+  const Row* first = fastest(rows, false, counts.front());
+  if (first != nullptr && first->ranks < best->ranks) {
+    text += ", " + figure(first->step.seconds / best->step.seconds) + " times as fast as " + std::to_string(first->ranks) +
+            (first->ranks == 1 ? " rank" : " ranks");
+  }
+  for (const int ranks : counts) {
+    const Row* other = fastest(rows, v_major, ranks);
+    if (ranks <= best->ranks || other == nullptr || other->step.seconds <= best->step.seconds) continue;
+    text += "; " + std::to_string(ranks) + " ranks are slower: " + ms(other->step.seconds) + " ms";
+    break;
+  }
+  return text + "\n";
+}
+
+std::string link_text(const LinkRates& link) {
+  return bytes_text(link.bytes_per_second) + "/s and " + figure(link.seconds_per_message * 1e6) + " us a message";
+}
+
+void print(const Words& words, const Machine& machine, const GenerateOptions& options, const Planner& planner,
+           const std::vector<Row>& rows, const std::vector<int>& counts) {
+  const MachineRates& rates = machine.rates;
+  std::cout << options.height << "x" << options.width << ", guidance " << figure(options.guidance) << ", "
+            << at::toString(options.dtype) << "\na rank computes " << figure(rates.linear_flops / 1e9)
+            << " GFLOP/s in matrix products, " << figure(rates.attention_flops / 1e9) << " in attention ("
+            << machine.compute_from << ")\nlinks within a node: " << link_text(rates.fast);
+  if (planner.nodes(counts.back()) > 1) {
+    std::cout << "; a node's NIC: " << link_text(rates.slow) << "; " << machine.ranks_per_node << " ranks a node";
+  }
+  std::cout << " (" << machine.links_from << ")\n\n";
+  TextTable table({"ranks", "nodes", "policy", "schedule", "step ms", "compute", "exposed", "NIC/step", "cache/rank", ""});
+  for (const Row& row : rows) {
+    const bool best = &row == fastest(rows, row.v_major, row.ranks);
+    table.add({std::to_string(row.ranks), std::to_string(row.nodes), row.v_major ? "v-major" : "exact",
+               to_string(row.schedule), ms(row.step.seconds), ms(row.step.compute_seconds), ms(row.step.exposed_seconds),
+               row.nodes > 1 ? bytes_text(row.node_bytes) : "-",
+               row.cache_bytes > 0 ? bytes_text(static_cast<double>(row.cache_bytes)) : "-", best ? "*" : ""});
+  }
+  std::cout << table.text() << "\n" << advice(rows, counts, false) << advice(rows, counts, true);
+  if (planner.nodes(counts.back()) > 1) {
+    std::cout << "v-major sends " << figure(100 * mean_active_fraction(*options.v_major, options.sampler.steps))
+              << " % of the rows of Q, K and V over " << options.sampler.steps << " steps; it changes the image\n";
+  }
+  if (words.explain) {
+    for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
+      const Row row{fastest(rows, false, 0)->ranks, 1, false, schedule, {}, 0, 0};
+      std::cout << "\n" << to_string(schedule) << " on " << row.ranks << " ranks\n" << planner.explained(row);
+    }
+  }
+  std::cout << std::flush;
+}
+
+nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& rows, const std::vector<int>& counts) {
+  const auto link = [](const LinkRates& rates) {
+    return nlohmann::ordered_json{{"bytes_per_second", rates.bytes_per_second},
+                                  {"seconds_per_message", rates.seconds_per_message}};
+  };
+  nlohmann::ordered_json json;
+  json["machine"] = {{"linear_flops", machine.rates.linear_flops},
+                     {"attention_flops", machine.rates.attention_flops},
+                     {"compute_from", machine.compute_from},
+                     {"links_from", machine.links_from},
+                     {"ranks_per_node", machine.ranks_per_node},
+                     {"two_level", machine.rates.two_level}};
+  json["machine"]["fast"] = link(machine.rates.fast);
+  json["machine"]["slow"] = link(machine.rates.slow);
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    json["rows"].push_back({{"ranks", row.ranks},
+                            {"nodes", row.nodes},
+                            {"policy", row.v_major ? "v-major" : "exact"},
+                            {"schedule", to_string(row.schedule)},
+                            {"step_ms", row.step.seconds * 1e3},
+                            {"compute_ms", row.step.compute_seconds * 1e3},
+                            {"exposed_ms", row.step.exposed_seconds * 1e3},
+                            {"bytes_slow", row.node_bytes},
+                            {"cache_bytes", row.cache_bytes}});
+  }
+  for (const bool v_major : {false, true}) {
+    if (const Row* best = fastest(rows, v_major, 0)) {
+      json[v_major ? "best_v_major" : "best"] = {{"ranks", best->ranks}, {"schedule", to_string(best->schedule)},
+                                                 {"advice", advice(rows, counts, v_major)}};
+    }
+  }
+  return json;
+}
+
+std::vector<int> read_counts(const Words& words, int job_ranks, int ranks_per_node) {
+  std::vector<int> counts;
+  if (!words.ranks.empty()) {
+    try {
+      counts = parse_numbers(words.ranks, 1, 1024);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(std::string("--ranks: ") + error.what());
+    }
+  } else {
+    counts = job_ranks > 1 ? std::vector<int>{1, ranks_per_node, job_ranks, 2 * job_ranks} : std::vector<int>{1, 2, 4, 8};
+  }
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+/// From the words and what was measured; throws for what is neither given nor measured.
+Machine machine_from(const Words& words, const ComputeRates& compute, const MeasuredLinks& links, int threads,
+                     const std::vector<int>& counts, int ranks_per_node) {
+  Machine machine;
+  machine.ranks_per_node = ranks_per_node;
+  machine.rates.linear_flops = compute.linear;
+  machine.rates.attention_flops = compute.attention;
+  if (words.flops <= 0) {
+    machine.compute_from = "measured here, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  }
+  machine.rates.compute_slots = words.slots;
+  machine.rates.two_level = words.two_level;
+  const LinkRates memory{4e9, words.fast_latency};  // a copy through memory, where nobody says or measures more
+  machine.rates.fast = words.fast_rate > 0 ? LinkRates{words.fast_rate, words.fast_latency} : links.fast.value_or(memory);
+  const bool several_nodes = counts.back() > ranks_per_node;
+  if (words.slow_rate <= 0 && !links.slow && several_nodes) {
+    throw std::invalid_argument("--slow-rate is not given: expected the rate of a node's NIC, such as 100mbit, as " +
+                                std::to_string(counts.back()) + " ranks are on several nodes");
+  }
+  machine.rates.slow = words.slow_rate > 0 ? LinkRates{words.slow_rate, words.latency}
+                                           : links.slow.value_or(machine.rates.fast);
+  if (words.fast_rate <= 0) machine.links_from = links.fast ? "measured" : "links within a node assumed";
+  if (words.slow_rate <= 0 && links.slow) machine.links_from = "measured";
+  return machine;
+}
+
+void plan_on(const Member& member, const Words& words, ModelSource& source) {
+  GenerateOptions options;
+  member.together([&] {
+    if (member.leads()) require_writable("--json", words.json);
+    options = read_run(words.run, source.get().config);
+    if (!options.v_major) options.v_major = VMajorPolicy{};
+    options.guidance_mode = parse_mode_or_auto(words.run.guidance_mode);
+    options.head_groups = std::max(1, words.run.head_groups);
+    // The size is checked before anything is measured.
+    static_cast<void>(shape_of(source.get().config.network, options, 2));
+  });
+  const int threads = words.job.threads > 0 ? words.job.threads
+                      : member.size() > 1   ? compute_threads_for(member.context())
+                                            : 1;
+  setenv("DIT_THREADS", std::to_string(threads).c_str(), 1);  // of the measured rank
+  ComputeRates compute{words.flops, words.flops};
+  member.barrier();  // ranks that share cores measure at the same time
+  member.together([&] {
+    if (words.flops <= 0) compute = measure_compute(source.get(), options);
+  });
+  for (const auto& rank : member.gather_values(std::span<const ComputeRates>(&compute, 1))) {
+    compute.linear = std::min(compute.linear, rank[0].linear);
+    compute.attention = std::min(compute.attention, rank[0].attention);
+  }
+  const MeasuredLinks links = measure_links(member);
+  member.together([&] {
+    if (!member.leads()) return;
+    std::vector<int> counts = read_counts(words, member.size(), links.ranks_per_node);
+    const int ranks_per_node = words.ranks_per_node > 0 ? words.ranks_per_node
+                               : links.slow             ? links.ranks_per_node
+                                                        : counts.back();
+    const Machine machine = machine_from(words, compute, links, threads, counts, ranks_per_node);
+    const ModelConfig& config = source.get().config;
+    const Planner planner(words, config, options, machine.rates, ranks_per_node);
+    const std::vector<Row> rows = predict_all(planner, counts);
+    if (words.json != "-") print(words, machine, options, planner, rows, counts);
+    if (!words.json.empty()) write_json(words.json, to_json(machine, rows, counts));
+  });
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Predicted step time of schedules, policies and rank counts; measures the links under mpirun.");
+  const auto words = std::make_shared<Words>();
+  declare_model(*command, words->run);
+  const std::string machine = "Machine";
+  command->add_option("--ranks", words->ranks, "rank counts, such as 1,2,4,8,12")->group(machine);
+  command->add_option("--ranks-per-node", words->ranks_per_node, "default: all on one node; under mpirun the job's")
+      ->check(whole_number(1, 1024))
+      ->group(machine);
+  command->add_option("--slow-rate", words->slow_rate, "a node's NIC, such as 100mbit")->transform(rate_value())->group(machine);
+  command->add_option("--fast-rate", words->fast_rate, "a rank's links within its node, such as 20GB")
+      ->transform(rate_value())
+      ->group(machine);
+  command->add_option("--latency", words->latency, "of a message between nodes (default 50us)")
+      ->transform(duration_value())
+      ->group(machine);
+  command->add_option("--fast-latency", words->fast_latency, "of a message within a node (default 5us)")
+      ->transform(duration_value())
+      ->group(machine);
+  command->add_option("--flops", words->flops, "what a rank computes, such as 50gflops; default: measured here")
+      ->transform(flops_value())
+      ->group(machine);
+  command->add_option("--threads", words->job.threads, "compute threads of the rank that is measured (default 1)")
+      ->check(whole_number(1, 1024))
+      ->group(machine);
+  command->add_option("--slots", words->slots, "ranks that can compute at once, where they share cores (default: all)")
+      ->check(number(0, 1024))
+      ->group(machine);
+  command->add_option("--progress-cost", words->progress_cost, "share of computing that exchanges under way take, 0 to 1")
+      ->check(number(0, 1))
+      ->group(machine);
+  command->add_flag("--two-level", words->two_level, "exchanges of libtapa: within nodes first, then one message a node")
+      ->group(machine);
+  command->add_option("--plugin", words->job.plugin, "whose links are measured under mpirun")->group(machine);
+  const std::string run = "Run";
+  command->add_option("--policy", words->run.policy, "of the v-major rows: v-major[:...]")->group(run);
+  command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto")->group(run);
+  command->add_option("--head-groups", words->run.head_groups, "parts of the heads that travel apart (default 1)")
+      ->check(whole_number(1, 1024))
+      ->group(run);
+  command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")->group(run);
+  command->add_option("--dtype", words->run.dtype, "fp32, bf16 or fp64")->capture_default_str()->group(run);
+  command->add_flag("--explain", words->explain, "time lines of the schedules on the best rank count");
+  command->add_option("--json", words->json, "report; - for the standard output")->type_name("FILE");
+  command->callback([words] {
+    ModelSource source(words->run.model);
+    run_job(plan_job(words->job), [&](Member& member) { plan_on(member, *words, source); });
+  });
+}
+
+}  // namespace dit::tool

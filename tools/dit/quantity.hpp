@@ -1,0 +1,46 @@
+/// @file
+/// Numbers with units on the command line: from words to values, and back for reports.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dit::tool {
+
+/// "2GiB", "512M", "4096": suffixes K, M, G, T, with or without B or iB, are powers of 1024. Throws std::invalid_argument.
+[[nodiscard]] std::uint64_t parse_bytes(const std::string& text);
+/// "100mbit", "10gbit" (powers of 1000, as `tools/cluster` has them) or "1.5GB" -> bytes a second.
+[[nodiscard]] double parse_rate(const std::string& text);
+/// "20gflops", "1.5t", "2e10" -> floating-point operations a second.
+[[nodiscard]] double parse_flops(const std::string& text);
+/// "50us", "0.1ms", "1s" -> seconds.
+[[nodiscard]] double parse_duration(const std::string& text);
+
+struct ImageSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+/// "128" or "128x192": height x width, pixels.
+[[nodiscard]] ImageSize parse_size(const std::string& text);
+
+/// "a,b" -> words; an empty word is an error.
+[[nodiscard]] std::vector<std::string> parse_words(const std::string& text);
+/// "1,2,3" -> whole numbers from `least` to `most`.
+[[nodiscard]] std::vector<int> parse_numbers(const std::string& text, int least, int most);
+
+/// "3.2 MiB", "640 B".
+[[nodiscard]] std::string bytes_text(double bytes);
+/// "12.3": as many digits as three figures need.
+[[nodiscard]] std::string figure(double value);
+
+/// Validators whose message has the value and what was expected (CLI puts the option's name before it).
+[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+[[nodiscard]] CLI::Validator number(double least, double most);
+[[nodiscard]] CLI::Validator bytes_value();     ///< the target is a number of bytes
+[[nodiscard]] CLI::Validator rate_value();      ///< the target is bytes a second
+[[nodiscard]] CLI::Validator flops_value();     ///< the target is FLOP/s
+[[nodiscard]] CLI::Validator duration_value();  ///< the target is seconds
+
+}  // namespace dit::tool

@@ -1,0 +1,147 @@
+#include "run_words.hpp"
+
+#include <ATen/Context.h>
+
+#include <stdexcept>
+
+#include "quantity.hpp"
+
+namespace dit::tool {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& expected) {
+  throw std::invalid_argument(option + " is \"" + value + "\", expected " + expected);
+}
+
+at::ScalarType read_dtype(const std::string& text) {
+  if (text == "fp32") return at::kFloat;
+  if (text == "bf16") return at::kBFloat16;
+  if (text == "fp64") return at::kDouble;
+  refuse("--dtype", text, "fp32, bf16 or fp64");
+}
+
+at::Device read_device(const std::string& text) {
+  const std::string kind = text.substr(0, text.find(':'));
+  if (kind != "cpu" && kind != "cuda") refuse("--device", text, "cpu, cuda or cuda:N");
+  try {
+    const at::Device device(text);
+    if (device.is_cuda() && !at::hasCUDA()) refuse("--device", text, "cpu: this libtorch finds no CUDA device");
+    return device;
+  } catch (const c10::Error&) {
+    refuse("--device", text, "cpu, cuda or cuda:N");
+  }
+}
+
+BeyondHeads read_beyond(const std::string& text) {
+  if (text == "gather") return BeyondHeads::gather_kv;
+  if (text == "refuse") return BeyondHeads::refuse;
+  refuse("--beyond-heads", text, "gather or refuse");
+}
+
+/// Adds the option's name to what a parser of another room says.
+template <typename Function>
+auto named(const std::string& option, Function&& function) {
+  try {
+    return function();
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(option + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+void declare_model(CLI::App& app, RunWords& words) {
+  const std::string group = "Image";
+  app.add_option("--model", words.model, "folder with config.json and weights; default: the embedded model")->group(group);
+  app.add_option("--class", words.label, "class by name or number (default 0)")->group(group);
+  app.add_option("--seed", words.seed, "seed of the noise (default 0)")
+      ->check(whole_number(0, INT64_MAX))
+      ->group(group);
+  app.add_option("--size", words.size, "pixels, as N or HEIGHTxWIDTH; default: the model's first")->group(group);
+  app.add_option("--steps", words.steps, "sampling steps; default: the model's")
+      ->check(whole_number(1, 10'000))
+      ->group(group);
+  app.add_option("--guidance", words.guidance, "guidance scale, 1: none; default: the model's")
+      ->check(number(0, 1000))
+      ->group(group);
+  app.add_option("--sampler", words.sampler, "flow-euler, ddim or dpm++2m; default: the model's")->group(group);
+  app.add_option("--shift", words.shift, "flow-euler: static shift of the times (default 1)")
+      ->check(number(0.01, 100))
+      ->group(group);
+}
+
+void declare_run(CLI::App& app, RunWords& words) {
+  const std::string group = "Run";
+  app.add_option("--schedule", words.schedule, "flat, v-first, pipelined or auto: what is predicted to be fastest")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--head-groups", words.head_groups, "parts of the heads that travel apart; default: as --schedule needs")
+      ->check(whole_number(1, 1024))
+      ->group(group);
+  app.add_option("--guidance-mode", words.guidance_mode, "batched, sequential, parallel or auto")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--policy", words.policy, "exact, or v-major[:warmup=5,refresh=10,ratio=linear,boundary=LEVEL]")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--cache-budget", words.cache_budget, "most cache bytes of a rank, such as 2GiB")
+      ->transform(bytes_value())
+      ->group(group);
+  app.add_option("--beyond-heads", words.beyond_heads, "more ranks than heads: gather (keys and values) or refuse")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--dtype", words.dtype, "type of computing and sending: fp32, bf16 or fp64")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--device", words.device, "cpu, cuda or cuda:N")->capture_default_str()->group(group);
+}
+
+std::optional<VMajorPolicy> parse_policy(const std::string& text) {
+  if (text == "exact") return std::nullopt;
+  if (text != "v-major" && !text.starts_with("v-major:")) {
+    refuse("--policy", text, "exact or v-major[:key=value,...]");
+  }
+  return named("--policy", [&] { return parse_v_major(text); });
+}
+
+std::string policy_text(const std::optional<VMajorPolicy>& policy) { return policy ? to_string(*policy) : "exact"; }
+
+std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  return named("--guidance-mode", [&] { return parse_guidance_mode(text); });
+}
+
+std::optional<Schedule> parse_schedule_or_auto(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  return named("--schedule", [&] { return parse_schedule(text); });
+}
+
+GenerateOptions read_run(const RunWords& words, const ModelConfig& config) {
+  GenerateOptions options;
+  options.label = named("--class", [&] { return class_named(config, words.label); });
+  options.seed = words.seed;
+  const ImageSize size = words.size.empty()
+                             ? ImageSize{config.trained_sizes.front(), config.trained_sizes.front()}
+                             : named("--size", [&] { return parse_size(words.size); });
+  options.height = size.height;
+  options.width = size.width;
+  if (!words.sampler.empty()) options.sampler.kind = named("--sampler", [&] { return parse_sampler(words.sampler); });
+  options.sampler.steps = words.steps > 0 ? words.steps : config.steps;
+  options.sampler.shift = words.shift;
+  options.guidance = words.guidance.value_or(config.guidance);
+  options.v_major = parse_policy(words.policy);
+  options.cache_budget = words.cache_budget;
+  options.beyond_heads = read_beyond(words.beyond_heads);
+  options.dtype = read_dtype(words.dtype);
+  options.device = read_device(words.device);
+  return options;
+}
+
+const LoadedModel& ModelSource::get() {
+  const std::lock_guard lock(mutex_);
+  if (!model_) model_ = load_model(folder_);
+  return *model_;
+}
+
+}  // namespace dit::tool
