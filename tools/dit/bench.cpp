@@ -105,13 +105,15 @@ class Bench {
     options.seed += static_cast<std::uint64_t>(image);
     options.label = static_cast<int>((options.label + image) % model_->config.network.classes);
     options.schedule = row.schedule.value_or(Schedule::flat);
-    options.guidance_mode = row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
+    options.guidance_mode =
+        row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
     options.head_groups = row.head_groups;
     options.v_major = row.v_major;
     return options;
   }
 
-  /// Lets every row run a few steps: memory is touched, connections are open, and the fastest exact schedule is known.
+  /// Lets every row run a few steps: memory is touched, connections are open, and the fastest exact schedule
+  /// is known.
   void warm_up() {
     const int steps = std::min(3, base_.sampler.steps);
     std::map<std::string, std::pair<double, std::size_t>> fastest;  // by plugin
@@ -147,12 +149,14 @@ class Bench {
     const auto after = context != nullptr ? sent(context) : std::vector<std::uint64_t>();
     BenchRun run{image, summarise(member_, result.report), {}};
     if (context != nullptr) run.level_bytes = level_bytes(*context, before, after, base_.sampler.steps);
-    if (!words_.trace.empty() && image + 1 == words_.images && repeat + 1 == words_.repeat) write_trace(row, result);
+    if (!words_.trace.empty() && image + 1 == words_.images && repeat + 1 == words_.repeat)
+      write_trace(row, result);
     if (!member_.leads()) return;
     if (repeat == 0) images_[index].push_back(result.image);
     if (!words_.quiet) {
-      std::cerr << "image " << image + 1 << " of " << words_.images << ", run " << repeat + 1 << " of " << words_.repeat << ", "
-                << row.name << ": " << figure(run.summary.seconds) << " s" << std::endl;
+      std::cerr << "image " << image + 1 << " of " << words_.images << ", run " << repeat + 1 << " of "
+                << words_.repeat << ", " << row.name << ": " << figure(run.summary.seconds) << " s"
+                << std::endl;
     }
     runs_[index].push_back(std::move(run));
   }
@@ -160,7 +164,8 @@ class Bench {
   /// Bytes a step that all ranks together sent to peers of each level.
   [[nodiscard]] std::map<std::string, double> level_bytes(const ExchangeContext& context,
                                                           const std::vector<std::uint64_t>& before,
-                                                          const std::vector<std::uint64_t>& after, int steps) const {
+                                                          const std::vector<std::uint64_t>& after,
+                                                          int steps) const {
     std::vector<std::uint64_t> own(before.size());
     for (std::size_t i = 0; i < own.size(); ++i) own[i] = after[i] - before[i];
     std::map<std::string, double> bytes;
@@ -193,7 +198,8 @@ class Bench {
 
   /// Exact images: those of the first exact row, or of runs that nobody times.
   void find_reference() {
-    const auto exact = std::find_if(rows_.begin(), rows_.end(), [](const BenchRow& row) { return !row.v_major; });
+    const auto exact =
+        std::find_if(rows_.begin(), rows_.end(), [](const BenchRow& row) { return !row.v_major; });
     if (exact != rows_.end()) {
       reference_ = images_[static_cast<std::size_t>(exact - rows_.begin())];
       return;
@@ -208,9 +214,9 @@ class Bench {
   const Member& member_;
   const Words& words_;
   std::vector<BenchRow> rows_;
-  std::vector<std::vector<BenchRun>> runs_;       ///< by row
-  std::vector<std::vector<at::Tensor>> images_;   ///< by row and image
-  std::vector<at::Tensor> reference_;             ///< by image
+  std::vector<std::vector<BenchRun>> runs_;      ///< by row
+  std::vector<std::vector<at::Tensor>> images_;  ///< by row and image
+  std::vector<at::Tensor> reference_;            ///< by image
   GenerateOptions base_;
   const LoadedModel* model_ = nullptr;
   std::map<std::string, Engine> engines_;
@@ -225,9 +231,8 @@ std::string processor_name() {
 }
 
 nlohmann::ordered_json machine_json(const Member& member, const JobPlan& job) {
-  nlohmann::ordered_json json = {{"processor", processor_name()},
-                                 {"cores", std::thread::hardware_concurrency()},
-                                 {"ranks", job.ranks}};
+  nlohmann::ordered_json json = {
+      {"processor", processor_name()}, {"cores", std::thread::hardware_concurrency()}, {"ranks", job.ranks}};
   if (job.ranks_per_node > 0) json["ranks_per_node"] = job.ranks_per_node;
   if (job.rate > 0) json["emulated_bytes_per_second"] = job.rate;
   if (member.context() != nullptr) json["exchange"] = member.context()->describe();
@@ -256,13 +261,15 @@ void write_results(const Member& member, const Words& words, const JobPlan& job,
   const std::vector<BenchResult> results = bench.results();
   const GenerateOptions& base = bench.base();
   const std::string title = std::to_string(base.height) + "x" + std::to_string(base.width) + ", " +
-                            std::to_string(base.sampler.steps) + " steps, " + std::to_string(job.ranks) + " ranks";
+                            std::to_string(base.sampler.steps) + " steps, " + std::to_string(job.ranks) +
+                            " ranks";
   if (words.json != "-") std::cout << title << "\n\n" << bench_table(results) << std::flush;
   if (!words.plot.empty()) write_text(words.plot, bench_svg(results, "dit bench: " + title));
   if (!words.folder.empty()) bench.write_pictures(words.folder);
   if (words.json.empty()) return;
-  const nlohmann::ordered_json json = {
-      {"machine", machine_json(member, job)}, {"model", model_json(bench, words)}, {"rows", bench_json(results)}};
+  const nlohmann::ordered_json json = {{"machine", machine_json(member, job)},
+                                       {"model", model_json(bench, words)},
+                                       {"rows", bench_json(results)}};
   write_json(words.json, json);
 }
 
@@ -283,9 +290,10 @@ void bench(const Words& words) {
   std::vector<std::string> more;
   for (const BenchRow& row : rows) {
     if (job.local != (row.plugin == "local")) {
-      throw std::invalid_argument("--rows: " + row.name + " has plugin " + row.plugin + ", expected " +
-                                  (job.local ? "local: other plugins join the processes of a job (start it by mpirun)"
-                                             : "one that joins the processes of this job, such as mpi or tapa"));
+      throw std::invalid_argument(
+          "--rows: " + row.name + " has plugin " + row.plugin + ", expected " +
+          (job.local ? "local: other plugins join the processes of a job (start it by mpirun)"
+                     : "one that joins the processes of this job, such as mpi or tapa"));
     }
     if (row.plugin != job.plugin && std::find(more.begin(), more.end(), row.plugin) == more.end()) {
       more.push_back(row.plugin);
@@ -304,15 +312,21 @@ void bench(const Words& words) {
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Plugins x schedules x policies on the same seeds, in one job.");
+  CLI::App* command =
+      app.add_subcommand("bench", "Plugins x schedules x policies on the same seeds, in one job.");
   const auto words = std::make_shared<Words>();
   declare_model(*command, words->run);
   declare(*command, words->job);
   const std::string group = "Bench";
-  command->add_option("--rows", words->rows,
-                      "name=plugin/schedule/policy[/guidance-mode[/head-groups]];..., or names of the default rows")
+  command
+      ->add_option(
+          "--rows", words->rows,
+          "name=plugin/schedule/policy[/guidance-mode[/head-groups]];..., or names of the default rows")
       ->group(group);
-  command->add_option("--guidance-mode", words->run.guidance_mode, "of rows that name none: batched, sequential, parallel or auto")->group(group);
+  command
+      ->add_option("--guidance-mode", words->run.guidance_mode,
+                   "of rows that name none: batched, sequential, parallel or auto")
+      ->group(group);
   command->add_option("--repeat", words->repeat, "runs of each row and image, interleaved")
       ->check(whole_number(1, 1000))
       ->capture_default_str()
@@ -324,13 +338,22 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--cache-budget", words->run.cache_budget, "most cache bytes of a rank, such as 2GiB")
       ->transform(bytes_value())
       ->group(group);
-  command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")->group(group);
+  command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")
+      ->group(group);
   command->add_option("--dtype", words->run.dtype, "fp32, bf16 or fp64")->capture_default_str()->group(group);
-  command->add_option("--device", words->run.device, "cpu, cuda or cuda:N")->capture_default_str()->group(group);
-  command->add_option("--json", words->json, "the table as JSON; - for the standard output")->type_name("FILE")->group(group);
+  command->add_option("--device", words->run.device, "cpu, cuda or cuda:N")
+      ->capture_default_str()
+      ->group(group);
+  command->add_option("--json", words->json, "the table as JSON; - for the standard output")
+      ->type_name("FILE")
+      ->group(group);
   command->add_option("--plot", words->plot, "the table as a picture (SVG)")->type_name("FILE")->group(group);
-  command->add_option("--images", words->folder, "each row's images and a grid of them")->type_name("DIR")->group(group);
-  command->add_option("--trace", words->trace, "Chrome traces of the last runs: FILE-ROW.json")->type_name("FILE")->group(group);
+  command->add_option("--images", words->folder, "each row's images and a grid of them")
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--trace", words->trace, "Chrome traces of the last runs: FILE-ROW.json")
+      ->type_name("FILE")
+      ->group(group);
   command->add_flag("--quiet", words->quiet, "no line for each run")->group(group);
   command->callback([words] {
     require_writable("--json", words->json);

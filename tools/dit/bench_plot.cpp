@@ -29,8 +29,8 @@ void text(std::ostream& out, double x, double y, const std::string& words, const
 }
 
 void box(std::ostream& out, double x, double y, double width, double tall, const char* colour) {
-  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << tall << "\" fill=\"" << colour
-      << "\"/>\n";
+  out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << tall
+      << "\" fill=\"" << colour << "\"/>\n";
 }
 
 /// Lines across at round numbers, at most six.
@@ -57,9 +57,11 @@ void bar(std::ostream& out, const BenchResult& result, double x, double scale) {
   const std::string centred = "text-anchor=\"middle\"";
   box(out, x, floor - compute, bar_width, compute, compute_colour);
   box(out, x, floor - compute - exposed, bar_width, exposed, exposed_colour);
-  text(out, middle, floor - compute - exposed - 20, figure(result.step_ms) + " ms", centred + " font-weight=\"bold\"");
+  text(out, middle, floor - compute - exposed - 20, figure(result.step_ms) + " ms",
+       centred + " font-weight=\"bold\"");
   if (result.ratio_to_flat > 0) {
-    text(out, middle, floor - compute - exposed - 6, "x " + figure(result.ratio_to_flat), centred + " fill=\"#444\"");
+    text(out, middle, floor - compute - exposed - 6, "x " + figure(result.ratio_to_flat),
+         centred + " fill=\"#444\"");
   }
   text(out, middle, floor + 18, result.row.name, centred);
   text(out, middle, floor + 33, result.row.plugin, centred + " fill=\"#666\"");
@@ -76,8 +78,10 @@ std::string bench_svg(const std::vector<BenchResult>& results, const std::string
   const double scale = (height - 40) / most;
   const double width = static_cast<double>(results.size()) * (bar_width + bar_gap) + bar_gap;
   std::ostringstream out;
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << left + width + 20 << "\" height=\"" << top + height + 84
-      << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << left + width + 20 << "\" height=\""
+      << top + height + 84
+      << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
+         "fill=\"white\"/>\n";
   text(out, left, 24, title, "font-size=\"15\"");
   box(out, left, 36, 11, 11, compute_colour);
   text(out, left + 16, 46, "computing");

@@ -9,20 +9,25 @@ namespace dit::tool {
 
 namespace {
 
-std::string psnr_text(double psnr) { return std::isfinite(psnr) ? figure(psnr) : "equal"; }
+std::string psnr_text(double psnr) {
+  return std::isfinite(psnr) ? figure(psnr) : "equal";
+}
 
-std::string schedule_name(const BenchRow& row) { return row.schedule ? to_string(*row.schedule) : "auto"; }
+std::string schedule_name(const BenchRow& row) {
+  return row.schedule ? to_string(*row.schedule) : "auto";
+}
 
 }  // namespace
 
 std::string bench_table(const std::vector<BenchResult>& results) {
-  TextTable table({"row", "plugin", "schedule", "policy", "step ms", "spread", "exposed ms", "slow/step", "fast/step",
-                   "cache/rank", "PSNR dB", "worst", "SSIM", "ratio"});
+  TextTable table({"row", "plugin", "schedule", "policy", "step ms", "spread", "exposed ms", "slow/step",
+                   "fast/step", "cache/rank", "PSNR dB", "worst", "SSIM", "ratio"});
   for (const BenchResult& r : results) {
     const bool judged = !r.quality.empty();
-    table.add({r.row.name, r.row.plugin, schedule_name(r.row), r.row.v_major ? "v-major" : "exact", figure(r.step_ms),
-               figure(r.step_ms_low) + "-" + figure(r.step_ms_high), figure(r.exposed_ms), bytes_text(r.bytes_slow),
-               bytes_text(r.bytes_fast), r.cache_bytes > 0 ? bytes_text(static_cast<double>(r.cache_bytes)) : "-",
+    table.add({r.row.name, r.row.plugin, schedule_name(r.row), r.row.v_major ? "v-major" : "exact",
+               figure(r.step_ms), figure(r.step_ms_low) + "-" + figure(r.step_ms_high), figure(r.exposed_ms),
+               bytes_text(r.bytes_slow), bytes_text(r.bytes_fast),
+               r.cache_bytes > 0 ? bytes_text(static_cast<double>(r.cache_bytes)) : "-",
                judged ? psnr_text(median_psnr(r)) : "-", judged ? psnr_text(worst_psnr(r)) : "-",
                judged ? figure(median_ssim(r)) : "-", r.ratio_to_flat > 0 ? figure(r.ratio_to_flat) : "-"});
   }

@@ -35,7 +35,8 @@ BenchRow parse_row(const std::string& text) {
   if (parts.size() > 4) {
     const std::string& groups = parts[4];
     const auto [end, error] = std::from_chars(groups.data(), groups.data() + groups.size(), row.head_groups);
-    if (error != std::errc() || end != groups.data() + groups.size() || row.head_groups < 1 || row.head_groups > 1024) {
+    if (error != std::errc() || end != groups.data() + groups.size() || row.head_groups < 1 ||
+        row.head_groups > 1024) {
       throw std::invalid_argument("--rows: head groups \"" + groups + "\" of " + row.name +
                                   ", expected a whole number from 1 to 1024");
     }
@@ -77,7 +78,8 @@ std::vector<BenchRow> parse_rows(const std::string& text, const std::vector<Benc
     rows.push_back(part.find('=') == std::string::npos ? named_row(part, defaults) : parse_row(part));
     const auto same = [&](const BenchRow& row) { return row.name == rows.back().name; };
     if (std::count_if(rows.begin(), rows.end(), same) > 1) {
-      throw std::invalid_argument("--rows: two rows are named \"" + rows.back().name + "\", expected different names");
+      throw std::invalid_argument("--rows: two rows are named \"" + rows.back().name +
+                                  "\", expected different names");
     }
   }
   if (rows.empty()) throw std::invalid_argument("--rows: no row, expected name=plugin/schedule/policy;...");
@@ -104,7 +106,9 @@ double mean(const std::vector<double>& values) {
 BenchResult conclude(const BenchRow& row, const std::vector<BenchRun>& runs) {
   BenchResult result;
   result.row = row;
-  const auto step_ms = [](const RunSummary& s) { return s.seconds * 1e3 / static_cast<double>(s.step_ms.size()); };
+  const auto step_ms = [](const RunSummary& s) {
+    return s.seconds * 1e3 / static_cast<double>(s.step_ms.size());
+  };
   result.step_ms = median_of(runs, step_ms);
   result.step_ms_low = std::numeric_limits<double>::infinity();
   for (const BenchRun& run : runs) {

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "engine/engine.hpp"
 #include "profile/quality.hpp"
@@ -25,9 +24,10 @@ struct BenchRow {
   int head_groups = 1;
 };
 
-/// "name=plugin/schedule/policy[/guidance-mode[/head-groups]]", rows with a semicolon between; a name alone takes that
-/// row of `defaults`. Throws std::invalid_argument.
-[[nodiscard]] std::vector<BenchRow> parse_rows(const std::string& text, const std::vector<BenchRow>& defaults);
+/// "name=plugin/schedule/policy[/guidance-mode[/head-groups]]", rows with a semicolon between; a name alone
+/// takes that row of `defaults`. Throws std::invalid_argument.
+[[nodiscard]] std::vector<BenchRow> parse_rows(const std::string& text,
+                                               const std::vector<BenchRow>& defaults);
 /// The ablation: flat, +TAPA, +V-First, pipelined, +V-Major; without a plugin `tapa` all by `plugin`.
 [[nodiscard]] std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa);
 

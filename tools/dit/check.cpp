@@ -57,13 +57,14 @@ struct Line {
 
 Line judge(int ranks, Schedule schedule, const Outcome& run, const Outcome& one, const Outcome& flat) {
   Line line{ranks, schedule, {}, distance(run.image, one.image), at::equal(run.image, flat.image)};
-  for (std::size_t i = 0; i < one.layers.size(); ++i) line.layers.push_back(distance(run.layers.at(i), one.layers[i]));
+  for (std::size_t i = 0; i < one.layers.size(); ++i)
+    line.layers.push_back(distance(run.layers.at(i), one.layers[i]));
   return line;
 }
 
 /// Runs the schedules one after the other on all ranks; the outcomes are rank 0's.
-std::vector<Outcome> run_schedules(const Member& member, const Words& words, const std::vector<Schedule>& schedules,
-                                   ModelSource& source) {
+std::vector<Outcome> run_schedules(const Member& member, const Words& words,
+                                   const std::vector<Schedule>& schedules, ModelSource& source) {
   GenerateOptions options;
   std::optional<Engine> engine;
   member.together([&] {
@@ -108,12 +109,14 @@ nlohmann::ordered_json to_json(const Words& words, const std::vector<Line>& line
   nlohmann::ordered_json json = {{"tolerance", words.tolerance}, {"good", good}};
   json["runs"] = nlohmann::ordered_json::array();
   for (const Line& line : lines) {
-    nlohmann::ordered_json run = {{"ranks", line.ranks},
-                                  {"schedule", to_string(line.schedule)},
-                                  {"image", {{"largest", line.image.largest}, {"relative", line.image.relative}}},
-                                  {"equals_flat", line.equals_flat}};
+    nlohmann::ordered_json run = {
+        {"ranks", line.ranks},
+        {"schedule", to_string(line.schedule)},
+        {"image", {{"largest", line.image.largest}, {"relative", line.image.relative}}},
+        {"equals_flat", line.equals_flat}};
     run["layers"] = nlohmann::ordered_json::array();
-    for (const Distance& d : line.layers) run["layers"].push_back({{"largest", d.largest}, {"relative", d.relative}});
+    for (const Distance& d : line.layers)
+      run["layers"].push_back({{"largest", d.largest}, {"relative", d.relative}});
     json["runs"].push_back(run);
   }
   return json;
@@ -130,21 +133,25 @@ void conclude(const Words& words, const std::vector<Line>& lines) {
   };
   std::string changed;
   for (const Line& line : lines) {
-    for (std::size_t i = 0; i < line.layers.size(); ++i) consider(line.layers[i], line, "layer " + std::to_string(i));
+    for (std::size_t i = 0; i < line.layers.size(); ++i)
+      consider(line.layers[i], line, "layer " + std::to_string(i));
     consider(line.image, line, "the image");
-    if (!line.equals_flat) changed = std::string(to_string(line.schedule)) + " on " + std::to_string(line.ranks) + " ranks";
+    if (!line.equals_flat)
+      changed = std::string(to_string(line.schedule)) + " on " + std::to_string(line.ranks) + " ranks";
   }
   const bool good = largest <= words.tolerance && changed.empty();
   print(words, lines);
   if (!words.json.empty()) write_json(words.json, to_json(words, lines, good));
-  if (!changed.empty()) throw Failure(exit_failed, "the image of " + changed + " is not that of flat, expected equal bits");
+  if (!changed.empty())
+    throw Failure(exit_failed, "the image of " + changed + " is not that of flat, expected equal bits");
   if (!good) {
-    throw Failure(exit_failed, "relative difference " + figure(largest) + " (" + worst + "), expected at most " +
-                                   figure(words.tolerance));
+    throw Failure(exit_failed, "relative difference " + figure(largest) + " (" + worst +
+                                   "), expected at most " + figure(words.tolerance));
   }
   if (words.json != "-") {
-    std::cout << "good: largest relative difference " << figure(largest) << (worst.empty() ? "" : " (" + worst + ")")
-              << ", tolerance " << figure(words.tolerance) << std::endl;
+    std::cout << "good: largest relative difference " << figure(largest)
+              << (worst.empty() ? "" : " (" + worst + ")") << ", tolerance " << figure(words.tolerance)
+              << std::endl;
   }
 }
 
@@ -159,7 +166,8 @@ std::vector<Schedule> read_schedules(const Words& words) {
 }
 
 /// Threads of this process: each rank count in turn.
-void check_threads(const Words& words, const std::vector<Schedule>& schedules, const std::vector<int>& counts) {
+void check_threads(const Words& words, const std::vector<Schedule>& schedules,
+                   const std::vector<int>& counts) {
   ModelSource source(words.run.model);
   const auto outcomes_on = [&](int ranks, const std::vector<Schedule>& list) {
     JobWords job = words.job;
@@ -202,17 +210,21 @@ void check_job(const Words& words, const std::vector<Schedule>& schedules, const
 }  // namespace
 
 void add_check_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("check", "The same image on one rank and on several, layer by layer.");
+  CLI::App* command =
+      app.add_subcommand("check", "The same image on one rank and on several, layer by layer.");
   const auto words = std::make_shared<Words>();
   words->run.steps = 2;
   declare_model(*command, words->run);
   declare(*command, words->job);
   command->remove_option(command->get_option("--ranks"));
   const CLI::Option* ranks =
-      command->add_option("--ranks", words->ranks, "rank counts (threads); under mpirun: the job's")->capture_default_str();
+      command->add_option("--ranks", words->ranks, "rank counts (threads); under mpirun: the job's")
+          ->capture_default_str();
   command->add_option("--schedules", words->schedules, "schedules to check")->capture_default_str();
   command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto");
-  command->add_option("--head-groups", words->run.head_groups, "parts of the heads that travel apart (default 1)")
+  command
+      ->add_option("--head-groups", words->run.head_groups,
+                   "parts of the heads that travel apart (default 1)")
       ->check(whole_number(1, 1024));
   command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")
       ->capture_default_str();
@@ -232,7 +244,8 @@ void add_check_command(CLI::App& app) {
     require_writable("--json", words->json);
     const JobPlan job = plan_job(words->job);
     if (job.local) return check_threads(*words, schedules, counts);
-    if (ranks->count() > 0) throw std::invalid_argument("--ranks is for threads, but this job has its processes: leave it out");
+    if (ranks->count() > 0)
+      throw std::invalid_argument("--ranks is for threads, but this job has its processes: leave it out");
     check_job(*words, schedules, job);
   });
 }

@@ -10,7 +10,8 @@ namespace dit::tool {
 
 namespace {
 
-/// A candidate's time of one sampling step, by replay of what was measured. V-Major steps are mixed as they will come.
+/// A candidate's time of one sampling step, by replay of what was measured. V-Major steps are mixed as they
+/// will come.
 double predicted_seconds(const MeasuredGraphs& graphs, const GenerateOptions& options) {
   const auto seconds = [&](const StepGraph& graph) {
     return predict(graph, make_order(options.schedule, graph)).seconds;
@@ -57,7 +58,8 @@ Choice choose(const Member& member, const RunWords& words, GenerateOptions optio
       chosen = candidate;
     }
   }
-  return {chosen, std::string(to_string(chosen.schedule)) + " predicted at " + figure(best * 1e3) + " ms a step"};
+  return {chosen,
+          std::string(to_string(chosen.schedule)) + " predicted at " + figure(best * 1e3) + " ms a step"};
 }
 
 }  // namespace dit::tool

@@ -14,8 +14,9 @@ struct Choice {
   GenerateOptions options;  ///< nothing left open
   std::string why;          ///< "" when the words said all
 };
-/// Of the schedules, and of both ways to compute guidance's branches, the one with the best prediction from a forward
-/// pass that is measured here. Collective. `options`: what the words say about the rest.
-[[nodiscard]] Choice choose(const Member& member, const RunWords& words, GenerateOptions options, Engine& engine);
+/// Of the schedules, and of both ways to compute guidance's branches, the one with the best prediction from a
+/// forward pass that is measured here. Collective. `options`: what the words say about the rest.
+[[nodiscard]] Choice choose(const Member& member, const RunWords& words, GenerateOptions options,
+                            Engine& engine);
 
 }  // namespace dit::tool

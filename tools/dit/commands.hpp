@@ -1,11 +1,11 @@
 /// @file
-/// The subcommands of dit. Each adds itself with its options; its callback does the work, and throws what main reports.
+/// The subcommands of dit. Each adds itself with its options; its callback does the work, and throws what
+/// main reports.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace dit::tool {
-
 
 void add_generate_command(CLI::App& app);
 void add_plan_command(CLI::App& app);

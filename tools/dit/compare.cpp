@@ -20,7 +20,9 @@ struct Words {
   bool json = false;
 };
 
-bool is_png(const std::string& name) { return name.ends_with(".png"); }
+bool is_png(const std::string& name) {
+  return name.ends_with(".png");
+}
 
 /// Pixels as planes of values from 0 to 255.
 std::vector<float> planes(const Image& image) {
@@ -44,8 +46,11 @@ Compared compare_pictures(const Words& words) {
   const Image a = read_png(words.a).image;
   const Image b = read_png(words.b).image;
   if (a.width != b.width || a.height != b.height) {
-    const auto size = [](const Image& image) { return std::to_string(image.width) + "x" + std::to_string(image.height); };
-    throw std::invalid_argument(words.b + " has " + size(b) + " pixels, expected " + size(a) + " as " + words.a);
+    const auto size = [](const Image& image) {
+      return std::to_string(image.width) + "x" + std::to_string(image.height);
+    };
+    throw std::invalid_argument(words.b + " has " + size(b) + " pixels, expected " + size(a) + " as " +
+                                words.a);
   }
   if (!words.difference.empty()) write_png(words.difference, difference(a, b, words.gain));
   const double range = words.range.value_or(255);
@@ -65,7 +70,8 @@ double range_of(const Words& words, const FieldFile& file) {
 }
 
 Compared compare_fields(const Words& words) {
-  if (!words.difference.empty()) throw std::invalid_argument("--difference is for PNG files, but " + words.a + " is none");
+  if (!words.difference.empty())
+    throw std::invalid_argument("--difference is for PNG files, but " + words.a + " is none");
   const FieldFile a = read_field(words.a);
   const FieldFile b = read_field(words.b);
   const double range = range_of(words, a);
@@ -75,7 +81,8 @@ Compared compare_fields(const Words& words) {
 void print(const Words& words, const Compared& compared) {
   const Quality& q = compared.quality;
   if (words.json) {
-    nlohmann::ordered_json json = {{"a", words.a}, {"b", words.b}, {"equal", compared.equal}, {"range", compared.range}};
+    nlohmann::ordered_json json = {
+        {"a", words.a}, {"b", words.b}, {"equal", compared.equal}, {"range", compared.range}};
     json["psnr_db"] = q.psnr_db;  // infinite: null
     json["ssim"] = q.ssim;
     json["mse"] = q.mse;
@@ -84,14 +91,15 @@ void print(const Words& words, const Compared& compared) {
     return;
   }
   std::cout << "PSNR       " << (std::isfinite(q.psnr_db) ? figure(q.psnr_db) + " dB" : "infinite (equal)")
-            << "\nSSIM       " << q.ssim << "\nMSE        " << q.mse << "\nmax error  " << q.max_error << " of "
-            << compared.range << std::endl;
+            << "\nSSIM       " << q.ssim << "\nMSE        " << q.mse << "\nmax error  " << q.max_error
+            << " of " << compared.range << std::endl;
 }
 
 }  // namespace
 
 void add_compare_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("compare", "PSNR, SSIM, MSE and largest error between two PNG or latents files.");
+  CLI::App* command =
+      app.add_subcommand("compare", "PSNR, SSIM, MSE and largest error between two PNG or latents files.");
   const auto words = std::make_shared<Words>();
   command->add_option("a", words->a, "PNG, or safetensors of dit generate --save-latents")->required();
   command->add_option("b", words->b, "the same kind of file")->required();
@@ -99,12 +107,15 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--gain", words->gain, "factor of the difference's picture")
       ->check(number(0.001, 1000))
       ->capture_default_str();
-  command->add_option("--range", words->range, "largest minus smallest possible value; default: 255, or the file's")
+  command
+      ->add_option("--range", words->range,
+                   "largest minus smallest possible value; default: 255, or the file's")
       ->check(number(1e-30, 1e30));
   command->add_flag("--json", words->json, "JSON; psnr_db is null when equal");
   command->callback([words] {
     if (is_png(words->a) != is_png(words->b)) {
-      throw std::invalid_argument(words->a + " and " + words->b + ": expected two PNG files or two safetensors files");
+      throw std::invalid_argument(words->a + " and " + words->b +
+                                  ": expected two PNG files or two safetensors files");
     }
     require_writable("--difference", words->difference);
     print(*words, is_png(words->a) ? compare_pictures(*words) : compare_fields(*words));

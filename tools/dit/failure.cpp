@@ -20,7 +20,9 @@ std::string one_line(std::string text) {
 }
 
 /// libtorch adds its own place and stack to what went wrong.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 }  // namespace
 
@@ -48,6 +50,8 @@ Verdict verdict_of(const std::exception_ptr& error) {
   }
 }
 
-void say(const std::string& line) { std::cerr << "dit: " + line + "\n" << std::flush; }
+void say(const std::string& line) {
+  std::cerr << "dit: " + line + "\n" << std::flush;
+}
 
 }  // namespace dit::tool

@@ -27,7 +27,7 @@ class Failure : public std::runtime_error {
 /// What an exception means for the user.
 struct Verdict {
   int status = exit_failed;
-  std::string line;   ///< without a line's end
+  std::string line;  ///< without a line's end
   bool said = false;
 };
 [[nodiscard]] Verdict verdict_of(const std::exception_ptr& error);

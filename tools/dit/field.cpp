@@ -12,7 +12,9 @@ std::span<const float> values(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-at::Tensor plain(const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kFloat).contiguous(); }
+at::Tensor plain(const at::Tensor& tensor) {
+  return tensor.to(at::kCPU, at::kFloat).contiguous();
+}
 
 std::string shape_text(const at::Tensor& tensor) {
   std::string text;
@@ -44,19 +46,21 @@ Quality quality(const at::Tensor& a, const at::Tensor& b, double range) {
   return compare(values(left), values(right), left.size(0), left.size(1), left.size(2), range);
 }
 
-void write_field(const std::filesystem::path& path, const at::Tensor& field, std::map<std::string, std::string> text) {
+void write_field(const std::filesystem::path& path, const at::Tensor& field,
+                 std::map<std::string, std::string> text) {
   write_safetensors(path, {{"image", plain(field)}}, text);
 }
 
 FieldFile read_field(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
   if (!file.contains("image")) {
-    throw std::runtime_error(path.string() + ": has no tensor \"image\", expected a file of dit generate --save-latents");
+    throw std::runtime_error(path.string() +
+                             ": has no tensor \"image\", expected a file of dit generate --save-latents");
   }
   const at::Tensor image = file.tensor("image");
   if (image.dim() != 3 || image.numel() == 0 || !at::isFloatingType(image.scalar_type())) {
-    throw std::runtime_error(path.string() + ": tensor \"image\" is " + at::toString(image.scalar_type()) + " " +
-                             shape_text(image) + ", expected floats of channels x height x width");
+    throw std::runtime_error(path.string() + ": tensor \"image\" is " + at::toString(image.scalar_type()) +
+                             " " + shape_text(image) + ", expected floats of channels x height x width");
   }
   return {plain(image), file.metadata()};
 }

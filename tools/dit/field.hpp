@@ -15,8 +15,8 @@
 
 namespace dit::tool {
 
-/// Scales are standard deviations: nearly all of the training data lies within two of them around the mean. Pictures show
-/// this range, and PSNR and SSIM refer to it.
+/// Scales are standard deviations: nearly all of the training data lies within two of them around the mean.
+/// Pictures show this range, and PSNR and SSIM refer to it.
 inline constexpr double field_low = -2;
 inline constexpr double field_high = 2;
 inline constexpr double field_range = field_high - field_low;
@@ -30,7 +30,8 @@ inline constexpr double field_range = field_high - field_low;
 [[nodiscard]] Quality quality(const at::Tensor& a, const at::Tensor& b, double range);
 
 /// A file with one tensor, "image", as `dit generate --save-latents` writes it.
-void write_field(const std::filesystem::path& path, const at::Tensor& field, std::map<std::string, std::string> text);
+void write_field(const std::filesystem::path& path, const at::Tensor& field,
+                 std::map<std::string, std::string> text);
 struct FieldFile {
   at::Tensor image;
   std::map<std::string, std::string> text;

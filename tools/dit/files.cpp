@@ -36,6 +36,8 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   write_atomically(path, [&](std::ostream& out) { out << text; });
 }
 
-void write_json(const std::filesystem::path& path, const nlohmann::json& json) { write_text(path, json.dump(2) + "\n"); }
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  write_text(path, json.dump(2) + "\n");
+}
 
 }  // namespace dit::tool

@@ -30,7 +30,8 @@ struct Words {
 };
 
 /// What made an image, for its file. The same run gives the same text: no times, no host names.
-std::map<std::string, std::string> parameters(const GenerateOptions& options, const LoadedModel& model, const JobPlan& job) {
+std::map<std::string, std::string> parameters(const GenerateOptions& options, const LoadedModel& model,
+                                              const JobPlan& job) {
   return {{"Software", "dit"},
           {"model", model.origin},
           {"class", std::to_string(options.label)},
@@ -48,22 +49,25 @@ std::map<std::string, std::string> parameters(const GenerateOptions& options, co
           {"ranks", std::to_string(job.ranks)}};
 }
 
-std::string closing_line(const Words& words, const std::map<std::string, std::string>& run, const RunSummary& summary) {
+std::string closing_line(const Words& words, const std::map<std::string, std::string>& run,
+                         const RunSummary& summary) {
   std::string line = words.out.empty() ? "" : words.out + ": ";
-  line += run.at("class_name") + ", seed " + run.at("seed") + ", " + run.at("size") + ", " + run.at("steps") + " steps in " +
-          figure(summary.seconds) + " s (" + figure(median(summary.step_ms)) + " ms a step";
+  line += run.at("class_name") + ", seed " + run.at("seed") + ", " + run.at("size") + ", " + run.at("steps") +
+          " steps in " + figure(summary.seconds) + " s (" + figure(median(summary.step_ms)) + " ms a step";
   if (run.at("ranks") != "1") {
-    line += ", of it " + figure(median(summary.exposed_ms)) + " ms exposed exchange; " + run.at("ranks") + " ranks, " +
-            run.at("plugin") + ", " + run.at("schedule") + ", " + run.at("policy");
+    line += ", of it " + figure(median(summary.exposed_ms)) + " ms exposed exchange; " + run.at("ranks") +
+            " ranks, " + run.at("plugin") + ", " + run.at("schedule") + ", " + run.at("policy");
   }
   line += ")";
   if (summary.slow_bytes > 0) line += ", " + bytes_text(summary.slow_bytes) + " a step between nodes";
-  if (summary.cache_bytes > 0) line += ", " + bytes_text(static_cast<double>(summary.cache_bytes)) + " of cache a rank";
+  if (summary.cache_bytes > 0)
+    line += ", " + bytes_text(static_cast<double>(summary.cache_bytes)) + " of cache a rank";
   return line;
 }
 
-void write_results(const Words& words, const std::map<std::string, std::string>& run, const LoadedModel& model,
-                   const GenerateResult& result, const RunSummary& summary, const std::string& trace) {
+void write_results(const Words& words, const std::map<std::string, std::string>& run,
+                   const LoadedModel& model, const GenerateResult& result, const RunSummary& summary,
+                   const std::string& trace) {
   if (!words.out.empty()) write_png(words.out, picture(result.image, model.config), run);
   if (!words.latents.empty()) {
     auto text = run;
@@ -114,9 +118,12 @@ void add_generate_command(CLI::App& app) {
   declare_run(*command, words->run);
   declare(*command, words->job);
   command->add_option("-o,--out", words->out, "PNG to write")->type_name("FILE");
-  command->add_option("--save-latents", words->latents, "the field itself, as safetensors")->type_name("FILE");
-  command->add_option("--json", words->json, "report of times and bytes; - for the standard output")->type_name("FILE");
-  command->add_option("--trace", words->trace, "time lines of all ranks as a Chrome trace")->type_name("FILE");
+  command->add_option("--save-latents", words->latents, "the field itself, as safetensors")
+      ->type_name("FILE");
+  command->add_option("--json", words->json, "report of times and bytes; - for the standard output")
+      ->type_name("FILE");
+  command->add_option("--trace", words->trace, "time lines of all ranks as a Chrome trace")
+      ->type_name("FILE");
   command->add_flag("--quiet", words->quiet, "no progress, no closing line");
   command->callback([words] {
     if (words->out.empty() && words->latents.empty() && words->json.empty() && words->trace.empty()) {

@@ -57,20 +57,26 @@ Contents of_folder(const std::filesystem::path& folder) {
 Contents of_embedded() {
   const LoadedModel model = load_model("");
   const auto bytes = embedded_model()->weights;
-  Contents contents = of_file(SafetensorsFile("embedded model.safetensors", bytes.data(), bytes.size()), "embedded model");
+  Contents contents =
+      of_file(SafetensorsFile("embedded model.safetensors", bytes.data(), bytes.size()), "embedded model");
   contents.config = to_json(model.config);
   return contents;
 }
 
 Contents of_picture(const std::string& path) {
   const PngFile file = read_png(path);
-  return {path, std::nullopt, {}, file.text, std::to_string(file.image.width) + "x" + std::to_string(file.image.height)};
+  return {path,
+          std::nullopt,
+          {},
+          file.text,
+          std::to_string(file.image.width) + "x" + std::to_string(file.image.height)};
 }
 
 Contents look_into(const std::string& path) {
   if (path.empty()) return of_embedded();
   if (!std::filesystem::exists(path)) {
-    throw std::invalid_argument(path + ": there is no such file or folder, expected a model, a checkpoint or a PNG");
+    throw std::invalid_argument(path +
+                                ": there is no such file or folder, expected a model, a checkpoint or a PNG");
   }
   if (std::filesystem::is_directory(path)) return of_folder(path);
   if (path.ends_with(".png")) return of_picture(path);
@@ -126,8 +132,10 @@ void print_json(const Contents& contents) {
   if (!contents.size.empty()) json["size"] = contents.size;
   json["tensors"] = ordered_json::array();
   for (const TensorEntry& entry : contents.tensors) {
-    json["tensors"].push_back(
-        {{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}, {"bytes", entry.end - entry.begin}});
+    json["tensors"].push_back({{"name", entry.name},
+                               {"dtype", entry.dtype},
+                               {"shape", entry.shape},
+                               {"bytes", entry.end - entry.begin}});
   }
   const Totals sum = totals(contents);
   json["elements"] = sum.elements;
@@ -144,8 +152,9 @@ void add_inspect_command(CLI::App& app) {
   };
   CLI::App* command = app.add_subcommand("inspect", "What a checkpoint, a model's folder or a PNG holds.");
   const auto words = std::make_shared<Words>();
-  command->add_option("file", words->path,
-                      "safetensors file, its index, a folder with config.json, or a PNG; default: the embedded model");
+  command->add_option(
+      "file", words->path,
+      "safetensors file, its index, a folder with config.json, or a PNG; default: the embedded model");
   command->add_flag("--json", words->json, "JSON");
   command->callback([words] {
     const Contents contents = look_into(words->path);

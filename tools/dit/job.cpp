@@ -93,7 +93,8 @@ void run_process(const JobPlan& plan, const std::vector<std::string>& more_plugi
 void declare(CLI::App& app, JobWords& words) {
   const std::string group = "Ranks";
   app.add_option("--plugin", words.plugin,
-                 "exchange plugin: local (threads of this process), mpi, tapa, or another one's name or path; default: "
+                 "exchange plugin: local (threads of this process), mpi, tapa, or another one's name or "
+                 "path; default: "
                  "tapa or mpi under mpirun, else local")
       ->group(group);
   app.add_option("--ranks", words.ranks, "ranks of the local plugin (default 1); under mpirun the job's size")
@@ -105,7 +106,8 @@ void declare(CLI::App& app, JobWords& words) {
   app.add_option("--rate", words.rate, "local plugin: emulated rate of each node's NIC, such as 100mbit")
       ->transform(rate_value())
       ->group(group);
-  app.add_option("--timeout", words.timeout, "a wait for other ranks that takes longer is an error (default 300s)")
+  app.add_option("--timeout", words.timeout,
+                 "a wait for other ranks that takes longer is an error (default 300s)")
       ->transform(duration_value())
       ->group(group);
   app.add_option("--threads", words.threads, "compute threads of each rank; default: its share of the cores")
@@ -132,12 +134,15 @@ void Member::together(const std::function<void()>& step) const {
     if (!own.line.empty()) throw Failure(own.status, own.line, own.said);
     return;
   }
-  std::string agreed = context()->agree_on_error(own.line);
+  const std::string agreed = context()->agree_on_error(own.line);
   if (agreed.empty()) return;
   int status = exit_failed;
-  for (const auto& of_rank : gather_values(std::span<const int>(&own.status, 1))) status = std::max(status, of_rank[0]);
-  // What the first rank says needs no number: most often all say the same.
-  if (const std::string first = "rank 0: "; agreed.starts_with(first)) agreed.erase(0, first.size());
+  bool all_failed = true;
+  for (const auto& of_rank : gather_values(std::span<const int>(&own.status, 1))) {
+    status = std::max(status, of_rank[0]);
+    all_failed = all_failed && of_rank[0] != 0;
+  }
+  if (all_failed) throw Failure(status, own.line);  // everybody's mistake needs no rank's number
   throw Failure(status, agreed);
 }
 
@@ -180,10 +185,10 @@ JobPlan plan_job(const JobWords& words) {
   }
   plan.ranks = plan.local ? std::max(1, words.ranks) : launch ? launch->size : 1;
   if (!plan.local && words.ranks > 0 && words.ranks != plan.ranks) {
-    throw std::invalid_argument("--ranks is " + std::to_string(words.ranks) + ", but the job has " +
-                                std::to_string(plan.ranks) +
-                                (plan.ranks == 1 ? " process: start it by mpirun -n " + std::to_string(words.ranks)
-                                                 : " processes: leave it out"));
+    throw std::invalid_argument(
+        "--ranks is " + std::to_string(words.ranks) + ", but the job has " + std::to_string(plan.ranks) +
+        (plan.ranks == 1 ? " process: start it by mpirun -n " + std::to_string(words.ranks)
+                         : " processes: leave it out"));
   }
   if (!plan.local && (words.ranks_per_node > 0 || words.rate > 0)) {
     throw std::invalid_argument(std::string(words.rate > 0 ? "--rate" : "--ranks-per-node") +
@@ -209,6 +214,8 @@ void run_job(const JobPlan& plan, const std::vector<std::string>& more_plugins,
   }
 }
 
-void run_job(const JobPlan& plan, const std::function<void(Member&)>& body) { run_job(plan, {}, body); }
+void run_job(const JobPlan& plan, const std::function<void(Member&)>& body) {
+  run_job(plan, {}, body);
+}
 
 }  // namespace dit::tool

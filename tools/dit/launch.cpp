@@ -35,7 +35,8 @@ std::optional<Launch> launch_from_environment() {
   if (!rank) return std::nullopt;
   Launch launch;
   launch.rank = *rank;
-  launch.size = std::max(first_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}).value_or(1), *rank + 1);
+  launch.size = std::max(first_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}).value_or(1),
+                         *rank + 1);
   return launch;
 }
 

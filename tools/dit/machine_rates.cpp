@@ -27,7 +27,9 @@ class LinkProbe {
       chosen_.push_back(peer != context.rank() && beyond == slow);
     }
   }
-  [[nodiscard]] int peers() const { return static_cast<int>(std::count(chosen_.begin(), chosen_.end(), true)); }
+  [[nodiscard]] int peers() const {
+    return static_cast<int>(std::count(chosen_.begin(), chosen_.end(), true));
+  }
 
   /// Median time of an exchange in which `bytes` leave this rank, in equal parts for the chosen peers.
   [[nodiscard]] double seconds(std::size_t bytes) {
@@ -35,7 +37,8 @@ class LinkProbe {
     std::vector<std::byte> send(part * chosen_.size());
     std::vector<std::byte> recv(send.size());
     std::vector<dit_block> blocks;
-    for (std::size_t peer = 0; peer < chosen_.size(); ++peer) blocks.push_back({peer * part, chosen_[peer] ? part : 0});
+    for (std::size_t peer = 0; peer < chosen_.size(); ++peer)
+      blocks.push_back({peer * part, chosen_[peer] ? part : 0});
     dit_exchange_call call{};
     call.send = send.data();
     call.recv = recv.data();
@@ -77,7 +80,9 @@ std::optional<LinkRates> probe(const Member& member, bool slow, int sharing) {
   return LinkRates{static_cast<double>(large_bytes) * sharing / transfer, worst.small / worst.peers};
 }
 
-bool counts_as_attention(StepRole role) { return role == StepRole::attention; }
+bool counts_as_attention(StepRole role) {
+  return role == StepRole::attention;
+}
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 /// @file
-/// What this machine can do, measured: compute rates with the model's own code, link rates with the job's own exchange.
+/// What this machine can do, measured: compute rates with the model's own code, link rates with the job's own
+/// exchange.
 #pragma once
 
 #include <optional>
@@ -12,17 +13,19 @@
 namespace dit::tool {
 
 /// A forward pass of one unit for the cost model.
-[[nodiscard]] ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run, const GenerateOptions& options,
-                                         int ranks_per_node);
+[[nodiscard]] ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run,
+                                         const GenerateOptions& options, int ranks_per_node);
 
-/// FLOP/s in matrix products and in attention, element-wise work included in both: from a forward pass on this rank alone.
+/// FLOP/s in matrix products and in attention, element-wise work included in both: from a forward pass on
+/// this rank alone.
 struct ComputeRates {
   double linear = 0;
   double attention = 0;
 };
 [[nodiscard]] ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& options);
 
-/// Links of a job. `slow` is empty when all ranks are on one node, `fast` when no two are. Collective; the same on all ranks.
+/// Links of a job. `slow` is empty when all ranks are on one node, `fast` when no two are. Collective; the
+/// same on all ranks.
 struct MeasuredLinks {
   std::optional<LinkRates> fast;
   std::optional<LinkRates> slow;

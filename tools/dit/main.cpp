@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <thread>
 
 #include "commands.hpp"
@@ -13,8 +14,9 @@
 
 namespace {
 
-/// Every rank of a job parses the same words, so a mistake in them is everybody's: the first rank says it, and the
-/// launcher then ends the others. A rank that is still there after a while was the only one, and speaks.
+/// Every rank of a job parses the same words, so a mistake in them is everybody's: the first rank says it,
+/// and the launcher then ends the others. A rank that is still there after a while was the only one, and
+/// speaks.
 void say_once(const std::string& line) {
   const auto launch = dit::tool::launch_from_environment();
   if (launch && launch->rank > 0) {
@@ -29,9 +31,11 @@ void say_once(const std::string& line) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Images from diffusion transformers, on one rank or many: generate, plan, check, compare, inspect, train, bench.",
+      "Images from diffusion transformers, on one rank or many: generate, plan, check, compare, inspect, "
+      "train, bench.",
       "dit");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);        // none is told below, in our words
+  app.option_defaults()->take_last();  // scripts add to a common list of options
   try {
     dit::tool::add_generate_command(app);
     dit::tool::add_plan_command(app);
@@ -42,6 +46,10 @@ int main(int argc, char** argv) {
     dit::add_evaluate_command(app);
     dit::tool::add_bench_command(app);
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) {
+      throw std::invalid_argument(
+          "no command, expected one of generate, plan, check, compare, inspect, train, evaluate, bench");
+    }
     return 0;
   } catch (const CLI::Success& help) {
     return app.exit(help);

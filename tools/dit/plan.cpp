@@ -24,9 +24,9 @@ struct Words {
   JobWords job;
   std::string ranks;
   int ranks_per_node = 0;
-  double fast_rate = 0, slow_rate = 0;      ///< bytes a second; 0: not given
+  double fast_rate = 0, slow_rate = 0;  ///< bytes a second; 0: not given
   double fast_latency = 5e-6, latency = 5e-5;
-  double flops = 0;                         ///< 0: measured here
+  double flops = 0;  ///< 0: measured here
   double slots = 0;
   double progress_cost = 0;
   bool two_level = false;
@@ -40,8 +40,8 @@ struct Row {
   int nodes = 1;
   bool v_major = false;
   Schedule schedule = Schedule::flat;
-  Prediction step;          ///< mean of a sampling step
-  double node_bytes = 0;    ///< that the busiest node sends in a step
+  Prediction step;        ///< mean of a sampling step
+  double node_bytes = 0;  ///< that the busiest node sends in a step
   std::uint64_t cache_bytes = 0;
 };
 
@@ -70,8 +70,8 @@ Prediction mixed(const Prediction& a, const Prediction& b, double share) {
 
 class Planner {
  public:
-  Planner(const Words& words, const ModelConfig& config, const GenerateOptions& options, const MachineRates& rates,
-          int ranks_per_node)
+  Planner(const Words& words, const ModelConfig& config, const GenerateOptions& options,
+          const MachineRates& rates, int ranks_per_node)
       : words_(words), config_(config), options_(options), rates_(rates), ranks_per_node_(ranks_per_node) {
     predict_.progress_cost = words.progress_cost;
   }
@@ -121,7 +121,8 @@ class Planner {
     return shape;
   }
 
-  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, double active, bool selective) const {
+  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, double active,
+                                bool selective) const {
     BlockGraphOptions block;
     block.units = run.units;
     block.layers = static_cast<int>(config_.network.layers);
@@ -137,8 +138,9 @@ class Planner {
     double bytes = 0;
     for (const Step& step : graph.steps) {
       if (!is_exchange(step.role)) continue;
-      bytes += exchange_volume(step.role, shape(run, options, active), rates_.two_level, step.group, graph.groups)
-                   .node_slow_bytes;
+      bytes +=
+          exchange_volume(step.role, shape(run, options, active), rates_.two_level, step.group, graph.groups)
+              .node_slow_bytes;
     }
     return bytes;
   }
@@ -183,19 +185,22 @@ const Row* fastest(const std::vector<Row>& rows, bool v_major, int ranks) {
   return best;
 }
 
-std::string ms(double seconds) { return figure(seconds * 1e3); }
+std::string ms(double seconds) {
+  return figure(seconds * 1e3);
+}
 
 /// Which schedule to use, and where more ranks stop to help.
 std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts, bool v_major) {
   const Row* best = fastest(rows, v_major, 0);
   if (best == nullptr) return "";
-  std::string text = std::string(v_major ? "v-major" : "exact") + ": fastest on " + std::to_string(best->ranks) +
-                     (best->ranks == 1 ? " rank: " : std::string(" ranks with ") + to_string(best->schedule) + ": ") +
-                     ms(best->step.seconds) + " ms a step";
+  std::string text =
+      std::string(v_major ? "v-major" : "exact") + ": fastest on " + std::to_string(best->ranks) +
+      (best->ranks == 1 ? " rank: " : std::string(" ranks with ") + to_string(best->schedule) + ": ") +
+      ms(best->step.seconds) + " ms a step";
   const Row* first = fastest(rows, false, counts.front());
   if (first != nullptr && first->ranks < best->ranks) {
-    text += ", " + figure(first->step.seconds / best->step.seconds) + " times as fast as " + std::to_string(first->ranks) +
-            (first->ranks == 1 ? " rank" : " ranks");
+    text += ", " + figure(first->step.seconds / best->step.seconds) + " times as fast as " +
+            std::to_string(first->ranks) + (first->ranks == 1 ? " rank" : " ranks");
   }
   for (const int ranks : counts) {
     const Row* other = fastest(rows, v_major, ranks);
@@ -207,7 +212,8 @@ std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts,
 }
 
 std::string link_text(const LinkRates& link) {
-  return bytes_text(link.bytes_per_second) + "/s and " + figure(link.seconds_per_message * 1e6) + " us a message";
+  return bytes_text(link.bytes_per_second) + "/s and " + figure(link.seconds_per_message * 1e6) +
+         " us a message";
 }
 
 void print(const Words& words, const Machine& machine, const GenerateOptions& options, const Planner& planner,
@@ -218,21 +224,26 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
             << " GFLOP/s in matrix products, " << figure(rates.attention_flops / 1e9) << " in attention ("
             << machine.compute_from << ")\nlinks within a node: " << link_text(rates.fast);
   if (planner.nodes(counts.back()) > 1) {
-    std::cout << "; a node's NIC: " << link_text(rates.slow) << "; " << machine.ranks_per_node << " ranks a node";
+    std::cout << "; a node's NIC: " << link_text(rates.slow) << "; " << machine.ranks_per_node
+              << " ranks a node";
   }
   std::cout << " (" << machine.links_from << ")\n\n";
-  TextTable table({"ranks", "nodes", "policy", "schedule", "step ms", "compute", "exposed", "NIC/step", "cache/rank", ""});
+  TextTable table({"ranks", "nodes", "policy", "schedule", "step ms", "compute", "exposed", "NIC/step",
+                   "cache/rank", ""});
   for (const Row& row : rows) {
     const bool best = &row == fastest(rows, row.v_major, row.ranks);
     table.add({std::to_string(row.ranks), std::to_string(row.nodes), row.v_major ? "v-major" : "exact",
-               to_string(row.schedule), ms(row.step.seconds), ms(row.step.compute_seconds), ms(row.step.exposed_seconds),
-               row.nodes > 1 ? bytes_text(row.node_bytes) : "-",
-               row.cache_bytes > 0 ? bytes_text(static_cast<double>(row.cache_bytes)) : "-", best ? "*" : ""});
+               to_string(row.schedule), ms(row.step.seconds), ms(row.step.compute_seconds),
+               ms(row.step.exposed_seconds), row.nodes > 1 ? bytes_text(row.node_bytes) : "-",
+               row.cache_bytes > 0 ? bytes_text(static_cast<double>(row.cache_bytes)) : "-",
+               best ? "*" : ""});
   }
   std::cout << table.text() << "\n" << advice(rows, counts, false) << advice(rows, counts, true);
   if (planner.nodes(counts.back()) > 1) {
-    std::cout << "v-major sends " << figure(100 * mean_active_fraction(*options.v_major, options.sampler.steps))
-              << " % of the rows of Q, K and V over " << options.sampler.steps << " steps; it changes the image\n";
+    std::cout << "v-major sends "
+              << figure(100 * mean_active_fraction(*options.v_major, options.sampler.steps))
+              << " % of the rows of Q, K and V over " << options.sampler.steps
+              << " steps; it changes the image\n";
   }
   if (words.explain) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
@@ -243,18 +254,17 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   std::cout << std::flush;
 }
 
-nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& rows, const std::vector<int>& counts) {
+nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& rows,
+                               const std::vector<int>& counts) {
   const auto link = [](const LinkRates& rates) {
     return nlohmann::ordered_json{{"bytes_per_second", rates.bytes_per_second},
                                   {"seconds_per_message", rates.seconds_per_message}};
   };
   nlohmann::ordered_json json;
-  json["machine"] = {{"linear_flops", machine.rates.linear_flops},
-                     {"attention_flops", machine.rates.attention_flops},
-                     {"compute_from", machine.compute_from},
-                     {"links_from", machine.links_from},
-                     {"ranks_per_node", machine.ranks_per_node},
-                     {"two_level", machine.rates.two_level}};
+  json["machine"] = {
+      {"linear_flops", machine.rates.linear_flops}, {"attention_flops", machine.rates.attention_flops},
+      {"compute_from", machine.compute_from},       {"links_from", machine.links_from},
+      {"ranks_per_node", machine.ranks_per_node},   {"two_level", machine.rates.two_level}};
   json["machine"]["fast"] = link(machine.rates.fast);
   json["machine"]["slow"] = link(machine.rates.slow);
   json["rows"] = nlohmann::ordered_json::array();
@@ -271,7 +281,8 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
   }
   for (const bool v_major : {false, true}) {
     if (const Row* best = fastest(rows, v_major, 0)) {
-      json[v_major ? "best_v_major" : "best"] = {{"ranks", best->ranks}, {"schedule", to_string(best->schedule)},
+      json[v_major ? "best_v_major" : "best"] = {{"ranks", best->ranks},
+                                                 {"schedule", to_string(best->schedule)},
                                                  {"advice", advice(rows, counts, v_major)}};
     }
   }
@@ -287,7 +298,8 @@ std::vector<int> read_counts(const Words& words, int job_ranks, int ranks_per_no
       throw std::invalid_argument(std::string("--ranks: ") + error.what());
     }
   } else {
-    counts = job_ranks > 1 ? std::vector<int>{1, ranks_per_node, job_ranks, 2 * job_ranks} : std::vector<int>{1, 2, 4, 8};
+    counts = job_ranks > 1 ? std::vector<int>{1, ranks_per_node, job_ranks, 2 * job_ranks}
+                           : std::vector<int>{1, 2, 4, 8};
   }
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
@@ -302,16 +314,20 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
   machine.rates.linear_flops = compute.linear;
   machine.rates.attention_flops = compute.attention;
   if (words.flops <= 0) {
-    machine.compute_from = "measured here, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+    machine.compute_from =
+        "measured here, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   }
   machine.rates.compute_slots = words.slots;
   machine.rates.two_level = words.two_level;
-  const LinkRates memory{4e9, words.fast_latency};  // a copy through memory, where nobody says or measures more
-  machine.rates.fast = words.fast_rate > 0 ? LinkRates{words.fast_rate, words.fast_latency} : links.fast.value_or(memory);
+  const LinkRates memory{4e9,
+                         words.fast_latency};  // a copy through memory, where nobody says or measures more
+  machine.rates.fast =
+      words.fast_rate > 0 ? LinkRates{words.fast_rate, words.fast_latency} : links.fast.value_or(memory);
   const bool several_nodes = counts.back() > ranks_per_node;
   if (words.slow_rate <= 0 && !links.slow && several_nodes) {
-    throw std::invalid_argument("--slow-rate is not given: expected the rate of a node's NIC, such as 100mbit, as " +
-                                std::to_string(counts.back()) + " ranks are on several nodes");
+    throw std::invalid_argument(
+        "--slow-rate is not given: expected the rate of a node's NIC, such as 100mbit, as " +
+        std::to_string(counts.back()) + " ranks are on several nodes");
   }
   machine.rates.slow = words.slow_rate > 0 ? LinkRates{words.slow_rate, words.latency}
                                            : links.slow.value_or(machine.rates.fast);
@@ -369,10 +385,14 @@ void add_plan_command(CLI::App& app) {
   declare_model(*command, words->run);
   const std::string machine = "Machine";
   command->add_option("--ranks", words->ranks, "rank counts, such as 1,2,4,8,12")->group(machine);
-  command->add_option("--ranks-per-node", words->ranks_per_node, "default: all on one node; under mpirun the job's")
+  command
+      ->add_option("--ranks-per-node", words->ranks_per_node,
+                   "default: all on one node; under mpirun the job's")
       ->check(whole_number(1, 1024))
       ->group(machine);
-  command->add_option("--slow-rate", words->slow_rate, "a node's NIC, such as 100mbit")->transform(rate_value())->group(machine);
+  command->add_option("--slow-rate", words->slow_rate, "a node's NIC, such as 100mbit")
+      ->transform(rate_value())
+      ->group(machine);
   command->add_option("--fast-rate", words->fast_rate, "a rank's links within its node, such as 20GB")
       ->transform(rate_value())
       ->group(machine);
@@ -382,28 +402,41 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--fast-latency", words->fast_latency, "of a message within a node (default 5us)")
       ->transform(duration_value())
       ->group(machine);
-  command->add_option("--flops", words->flops, "what a rank computes, such as 50gflops; default: measured here")
+  command
+      ->add_option("--flops", words->flops, "what a rank computes, such as 50gflops; default: measured here")
       ->transform(flops_value())
       ->group(machine);
-  command->add_option("--threads", words->job.threads, "compute threads of the rank that is measured (default 1)")
+  command
+      ->add_option("--threads", words->job.threads,
+                   "compute threads of the rank that is measured (default 1)")
       ->check(whole_number(1, 1024))
       ->group(machine);
-  command->add_option("--slots", words->slots, "ranks that can compute at once, where they share cores (default: all)")
+  command
+      ->add_option("--slots", words->slots,
+                   "ranks that can compute at once, where they share cores (default: all)")
       ->check(number(0, 1024))
       ->group(machine);
-  command->add_option("--progress-cost", words->progress_cost, "share of computing that exchanges under way take, 0 to 1")
+  command
+      ->add_option("--progress-cost", words->progress_cost,
+                   "share of computing that exchanges under way take, 0 to 1")
       ->check(number(0, 1))
       ->group(machine);
-  command->add_flag("--two-level", words->two_level, "exchanges of libtapa: within nodes first, then one message a node")
+  command
+      ->add_flag("--two-level", words->two_level,
+                 "exchanges of libtapa: within nodes first, then one message a node")
       ->group(machine);
   command->add_option("--plugin", words->job.plugin, "whose links are measured under mpirun")->group(machine);
   const std::string run = "Run";
   command->add_option("--policy", words->run.policy, "of the v-major rows: v-major[:...]")->group(run);
-  command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto")->group(run);
-  command->add_option("--head-groups", words->run.head_groups, "parts of the heads that travel apart (default 1)")
+  command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto")
+      ->group(run);
+  command
+      ->add_option("--head-groups", words->run.head_groups,
+                   "parts of the heads that travel apart (default 1)")
       ->check(whole_number(1, 1024))
       ->group(run);
-  command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")->group(run);
+  command->add_option("--beyond-heads", words->run.beyond_heads, "more ranks than heads: gather or refuse")
+      ->group(run);
   command->add_option("--dtype", words->run.dtype, "fp32, bf16 or fp64")->capture_default_str()->group(run);
   command->add_flag("--explain", words->explain, "time lines of the schedules on the best rank count");
   command->add_option("--json", words->json, "report; - for the standard output")->type_name("FILE");

@@ -67,10 +67,20 @@ std::string exact_text(T value) {
 std::uint64_t parse_bytes(const std::string& text) {
   constexpr double k = 1024;
   const char* expected = "a number of bytes such as 4096, 512MiB or 2GiB";
-  const Units units = {{"", 1},          {"b", 1},          {"k", k},           {"kb", k},
-                       {"kib", k},       {"m", k * k},      {"mb", k * k},      {"mib", k * k},
-                       {"g", k * k * k}, {"gb", k * k * k}, {"gib", k * k * k}, {"t", k * k * k * k},
-                       {"tb", k * k * k * k}, {"tib", k * k * k * k}};
+  const Units units = {{"", 1},
+                       {"b", 1},
+                       {"k", k},
+                       {"kb", k},
+                       {"kib", k},
+                       {"m", k * k},
+                       {"mb", k * k},
+                       {"mib", k * k},
+                       {"g", k * k * k},
+                       {"gb", k * k * k},
+                       {"gib", k * k * k},
+                       {"t", k * k * k * k},
+                       {"tb", k * k * k * k},
+                       {"tib", k * k * k * k}};
   const double bytes = in_units(text, units, expected);
   if (bytes > 0x1p62) throw std::invalid_argument("\"" + text + "\", expected " + expected);
   return static_cast<std::uint64_t>(bytes);
@@ -79,8 +89,14 @@ std::uint64_t parse_bytes(const std::string& text) {
 double parse_rate(const std::string& text) {
   const char* expected = "a rate such as 100mbit, 10gbit or 1.5GB (a second)";
   const double rate = in_units(text,
-                               {{"kbit", 1e3 / 8}, {"mbit", 1e6 / 8}, {"gbit", 1e9 / 8}, {"tbit", 1e12 / 8},
-                                {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12}},
+                               {{"kbit", 1e3 / 8},
+                                {"mbit", 1e6 / 8},
+                                {"gbit", 1e9 / 8},
+                                {"tbit", 1e12 / 8},
+                                {"kb", 1e3},
+                                {"mb", 1e6},
+                                {"gb", 1e9},
+                                {"tb", 1e12}},
                                expected);
   if (rate <= 0) throw std::invalid_argument("\"" + text + "\", expected " + expected);
   return rate;
@@ -89,13 +105,16 @@ double parse_rate(const std::string& text) {
 double parse_flops(const std::string& text) {
   const char* expected = "operations a second such as 20gflops or 1.5tflops";
   const double flops = in_units(
-      text, {{"", 1}, {"mflops", 1e6}, {"gflops", 1e9}, {"tflops", 1e12}, {"m", 1e6}, {"g", 1e9}, {"t", 1e12}}, expected);
+      text,
+      {{"", 1}, {"mflops", 1e6}, {"gflops", 1e9}, {"tflops", 1e12}, {"m", 1e6}, {"g", 1e9}, {"t", 1e12}},
+      expected);
   if (flops <= 0) throw std::invalid_argument("\"" + text + "\", expected " + expected);
   return flops;
 }
 
 double parse_duration(const std::string& text) {
-  return in_units(text, {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}, "a time such as 50us, 0.2ms or 30s");
+  return in_units(text, {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
+                  "a time such as 50us, 0.2ms or 30s");
 }
 
 ImageSize parse_size(const std::string& text) {
@@ -103,7 +122,8 @@ ImageSize parse_size(const std::string& text) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size() || value < 1 || value > 16384) {
-      throw std::invalid_argument("\"" + text + "\", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384");
+      throw std::invalid_argument("\"" + text +
+                                  "\", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384");
     }
     return value;
   };
@@ -129,8 +149,8 @@ std::vector<int> parse_numbers(const std::string& text, int least, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size() || value < least || value > most) {
-      throw std::invalid_argument("\"" + word + "\", expected a whole number from " + std::to_string(least) + " to " +
-                                  std::to_string(most));
+      throw std::invalid_argument("\"" + word + "\", expected a whole number from " + std::to_string(least) +
+                                  " to " + std::to_string(most));
     }
     numbers.push_back(value);
   }
@@ -165,7 +185,8 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return {[=](std::string& text) {
             std::int64_t value = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            const bool good = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+            const bool good =
+                error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
             return good ? std::string()
                         : "\"" + text + "\", expected a whole number from " + std::to_string(least) + " to " +
                               std::to_string(most);
@@ -177,9 +198,11 @@ CLI::Validator number(double least, double most) {
   return {[=](std::string& text) {
             double value = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            const bool good = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+            const bool good =
+                error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
             return good ? std::string()
-                        : "\"" + text + "\", expected a number from " + exact_text(least) + " to " + exact_text(most);
+                        : "\"" + text + "\", expected a number from " + exact_text(least) + " to " +
+                              exact_text(most);
           },
           "X"};
 }

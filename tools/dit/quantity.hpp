@@ -9,7 +9,8 @@
 
 namespace dit::tool {
 
-/// "2GiB", "512M", "4096": suffixes K, M, G, T, with or without B or iB, are powers of 1024. Throws std::invalid_argument.
+/// "2GiB", "512M", "4096": suffixes K, M, G, T, with or without B or iB, are powers of 1024. Throws
+/// std::invalid_argument.
 [[nodiscard]] std::uint64_t parse_bytes(const std::string& text);
 /// "100mbit", "10gbit" (powers of 1000, as `tools/cluster` has them) or "1.5GB" -> bytes a second.
 [[nodiscard]] double parse_rate(const std::string& text);

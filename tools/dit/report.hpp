@@ -11,18 +11,19 @@
 
 namespace dit::tool {
 
-/// One generate call of all ranks. Times of a step: the slowest rank's duration, the ranks' mean of what was exposed.
+/// One generate call of all ranks. Times of a step: the slowest rank's duration, the ranks' mean of what was
+/// exposed.
 struct RunSummary {
-  double seconds = 0;               ///< the slowest rank's
-  std::vector<double> step_ms;      ///< by step, the slowest rank's
-  std::vector<double> compute_ms;   ///< by step, mean of the ranks
-  std::vector<double> exposed_ms;   ///< by step, mean of the ranks
-  std::vector<double> active;       ///< by step, fraction of rows on slow links
-  double slow_bytes = 0;            ///< all ranks, mean of the steps
+  double seconds = 0;              ///< the slowest rank's
+  std::vector<double> step_ms;     ///< by step, the slowest rank's
+  std::vector<double> compute_ms;  ///< by step, mean of the ranks
+  std::vector<double> exposed_ms;  ///< by step, mean of the ranks
+  std::vector<double> active;      ///< by step, fraction of rows on slow links
+  double slow_bytes = 0;           ///< all ranks, mean of the steps
   double fast_bytes = 0;
-  std::uint64_t cache_bytes = 0;    ///< the largest rank's
+  std::uint64_t cache_bytes = 0;  ///< the largest rank's
   int oldest_row = 0;
-  std::uint64_t threads = 1;        ///< compute threads of a rank
+  std::uint64_t threads = 1;  ///< compute threads of a rank
 };
 /// Collective; the same on all ranks.
 [[nodiscard]] RunSummary summarise(const Member& member, const GenerateReport& own);

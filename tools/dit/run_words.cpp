@@ -26,10 +26,19 @@ at::Device read_device(const std::string& text) {
   if (kind != "cpu" && kind != "cuda") refuse("--device", text, "cpu, cuda or cuda:N");
   try {
     const at::Device device(text);
-    if (device.is_cuda() && !at::hasCUDA()) refuse("--device", text, "cpu: this libtorch finds no CUDA device");
+    if (device.is_cuda() && !at::hasCUDA())
+      refuse("--device", text, "cpu: this libtorch finds no CUDA device");
     return device;
   } catch (const c10::Error&) {
     refuse("--device", text, "cpu, cuda or cuda:N");
+  }
+}
+
+ImageSize read_size(const std::string& text) {
+  try {
+    return parse_size(text);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string("--size: ") + error.what());
   }
 }
 
@@ -39,33 +48,26 @@ BeyondHeads read_beyond(const std::string& text) {
   refuse("--beyond-heads", text, "gather or refuse");
 }
 
-/// Adds the option's name to what a parser of another room says.
-template <typename Function>
-auto named(const std::string& option, Function&& function) {
-  try {
-    return function();
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(option + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 void declare_model(CLI::App& app, RunWords& words) {
   const std::string group = "Image";
-  app.add_option("--model", words.model, "folder with config.json and weights; default: the embedded model")->group(group);
+  app.add_option("--model", words.model, "folder with config.json and weights; default: the embedded model")
+      ->group(group);
   app.add_option("--class", words.label, "class by name or number (default 0)")->group(group);
   app.add_option("--seed", words.seed, "seed of the noise (default 0)")
       ->check(whole_number(0, INT64_MAX))
       ->group(group);
-  app.add_option("--size", words.size, "pixels, as N or HEIGHTxWIDTH; default: the model's first")->group(group);
+  app.add_option("--size", words.size, "pixels, as N or HEIGHTxWIDTH; default: the model's first")
+      ->group(group);
   app.add_option("--steps", words.steps, "sampling steps; default: the model's")
       ->check(whole_number(1, 10'000))
       ->group(group);
   app.add_option("--guidance", words.guidance, "guidance scale, 1: none; default: the model's")
       ->check(number(0, 1000))
       ->group(group);
-  app.add_option("--sampler", words.sampler, "flow-euler, ddim or dpm++2m; default: the model's")->group(group);
+  app.add_option("--sampler", words.sampler, "flow-euler, ddim or dpm++2m; default: the model's")
+      ->group(group);
   app.add_option("--shift", words.shift, "flow-euler: static shift of the times (default 1)")
       ->check(number(0.01, 100))
       ->group(group);
@@ -73,22 +75,26 @@ void declare_model(CLI::App& app, RunWords& words) {
 
 void declare_run(CLI::App& app, RunWords& words) {
   const std::string group = "Run";
-  app.add_option("--schedule", words.schedule, "flat, v-first, pipelined or auto: what is predicted to be fastest")
+  app.add_option("--schedule", words.schedule,
+                 "flat, v-first, pipelined or auto: what is predicted to be fastest")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--head-groups", words.head_groups, "parts of the heads that travel apart; default: as --schedule needs")
+  app.add_option("--head-groups", words.head_groups,
+                 "parts of the heads that travel apart; default: as --schedule needs")
       ->check(whole_number(1, 1024))
       ->group(group);
   app.add_option("--guidance-mode", words.guidance_mode, "batched, sequential, parallel or auto")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--policy", words.policy, "exact, or v-major[:warmup=5,refresh=10,ratio=linear,boundary=LEVEL]")
+  app.add_option("--policy", words.policy,
+                 "exact, or v-major[:warmup=5,refresh=10,ratio=linear,boundary=LEVEL]")
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache-budget", words.cache_budget, "most cache bytes of a rank, such as 2GiB")
       ->transform(bytes_value())
       ->group(group);
-  app.add_option("--beyond-heads", words.beyond_heads, "more ranks than heads: gather (keys and values) or refuse")
+  app.add_option("--beyond-heads", words.beyond_heads,
+                 "more ranks than heads: gather (keys and values) or refuse")
       ->capture_default_str()
       ->group(group);
   app.add_option("--dtype", words.dtype, "type of computing and sending: fp32, bf16 or fp64")
@@ -102,31 +108,33 @@ std::optional<VMajorPolicy> parse_policy(const std::string& text) {
   if (text != "v-major" && !text.starts_with("v-major:")) {
     refuse("--policy", text, "exact or v-major[:key=value,...]");
   }
-  return named("--policy", [&] { return parse_v_major(text); });
+  return parse_v_major(text);
 }
 
-std::string policy_text(const std::optional<VMajorPolicy>& policy) { return policy ? to_string(*policy) : "exact"; }
+std::string policy_text(const std::optional<VMajorPolicy>& policy) {
+  return policy ? to_string(*policy) : "exact";
+}
 
 std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text) {
   if (text == "auto") return std::nullopt;
-  return named("--guidance-mode", [&] { return parse_guidance_mode(text); });
+  return parse_guidance_mode(text);
 }
 
 std::optional<Schedule> parse_schedule_or_auto(const std::string& text) {
   if (text == "auto") return std::nullopt;
-  return named("--schedule", [&] { return parse_schedule(text); });
+  return parse_schedule(text);
 }
 
 GenerateOptions read_run(const RunWords& words, const ModelConfig& config) {
   GenerateOptions options;
-  options.label = named("--class", [&] { return class_named(config, words.label); });
+  options.label = class_named(config, words.label);
   options.seed = words.seed;
   const ImageSize size = words.size.empty()
                              ? ImageSize{config.trained_sizes.front(), config.trained_sizes.front()}
-                             : named("--size", [&] { return parse_size(words.size); });
+                             : read_size(words.size);
   options.height = size.height;
   options.width = size.width;
-  if (!words.sampler.empty()) options.sampler.kind = named("--sampler", [&] { return parse_sampler(words.sampler); });
+  if (!words.sampler.empty()) options.sampler.kind = parse_sampler(words.sampler);
   options.sampler.steps = words.steps > 0 ? words.steps : config.steps;
   options.sampler.shift = words.shift;
   options.guidance = words.guidance.value_or(config.guidance);

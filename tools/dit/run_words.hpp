@@ -47,7 +47,8 @@ void declare_run(CLI::App& app, RunWords& words);
 /// A schedule or nothing for "auto".
 [[nodiscard]] std::optional<Schedule> parse_schedule_or_auto(const std::string& text);
 
-/// Everything but schedule, guidance mode and head groups, which "auto" leaves open. Throws std::invalid_argument.
+/// Everything but schedule, guidance mode and head groups, which "auto" leaves open. Throws
+/// std::invalid_argument.
 [[nodiscard]] GenerateOptions read_run(const RunWords& words, const ModelConfig& config);
 
 /// A model that the rank threads of a process load once.

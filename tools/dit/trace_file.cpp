@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::size_t rounds = 16;
 
-/// What tells whether two ranks read the same clock, and what the clock showed as each barrier let the rank go.
+/// What tells whether two ranks read the same clock, and what the clock showed as each barrier let the rank
+/// go.
 struct ClockReading {
-  std::array<char, 40> boot{};           ///< the running kernel's id: one for all processes of a machine
-  double epoch = 0;                      ///< of the trace, on this machine's clock
+  std::array<char, 40> boot{};  ///< the running kernel's id: one for all processes of a machine
+  double epoch = 0;             ///< of the trace, on this machine's clock
   std::array<double, rounds> barriers{};
 };
 
@@ -37,8 +38,8 @@ ClockReading read_clock(const Member& member, const Trace& trace) {
   return reading;
 }
 
-/// Seconds to add to a rank's times so that they count from rank 0's epoch. Ranks leave a barrier at nearly the same
-/// moment: the median difference of their clocks there is the clocks' distance, to a link's latency.
+/// Seconds to add to a rank's times so that they count from rank 0's epoch. Ranks leave a barrier at nearly
+/// the same moment: the median difference of their clocks there is the clocks' distance, to a link's latency.
 double offset_of(const ClockReading& rank, const ClockReading& first) {
   double distance = 0;
   if (rank.boot != first.boot) {

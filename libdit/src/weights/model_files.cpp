@@ -15,9 +15,13 @@ constexpr const char* kConfigName = "config.json";
 constexpr const char* kWeightsName = "model.safetensors";
 
 /// Memory of its own: the file may go, and training changes weights in place.
-TensorMap to_float(const TensorMap& tensors) {
+TensorMap to_float(const TensorMap& tensors, const std::string& where) {
   TensorMap result;
   for (const auto& [name, tensor] : tensors) {
+    if (!at::isFloatingType(tensor.scalar_type())) {
+      throw std::runtime_error(where + ": tensor " + name + " is " + at::toString(tensor.scalar_type()) +
+                               ", expected floating-point numbers");
+    }
     result[name] = tensor.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   }
   return result;
@@ -36,7 +40,7 @@ LoadedModel load_embedded() {
   for (const TensorEntry& entry : file.entries()) {
     tensors[entry.name] = file.tensor(entry.name);
   }
-  return {parse_model_config(config, "embedded config.json"), to_float(tensors), "embedded"};
+  return {parse_model_config(config, "embedded config.json"), to_float(tensors, "embedded model.safetensors"), "embedded"};
 }
 
 std::filesystem::path weights_of(const std::filesystem::path& folder) {
@@ -65,7 +69,7 @@ LoadedModel load_model(const std::filesystem::path& folder) {
   const std::filesystem::path config = folder / kConfigName;
   LoadedModel model;
   model.config = parse_model_config(read_text_file(config, kMostConfigBytes), config.string());
-  model.weights = to_float(read_checkpoint(weights_of(folder)));
+  model.weights = to_float(read_checkpoint(weights_of(folder)), folder.string());
   model.origin = folder.string();
   return model;
 }

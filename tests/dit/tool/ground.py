@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-DIT, TINY_MODEL = sys.argv[1:3]
+DIT, TINY_MODEL = map(os.path.abspath, sys.argv[1:3])
 LAUNCHER = sys.argv[3].split() if len(sys.argv) > 3 else []
 del sys.argv[1:]
 

@@ -1,4 +1,5 @@
-// Writes a small model with random weights: quick to run, and no layer of it does nothing. Usage: dit_tiny_model FOLDER
+// Writes a small model with random weights: quick to run, and no layer of it does nothing. Usage:
+// dit_tiny_model FOLDER
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -12,7 +13,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   dit::ModelConfig config;
-  config.network = {.channels = 2, .patch = 4, .width = 32, .heads = 4, .head_dim = 8, .layers = 2, .classes = 3, .mlp_ratio = 2};
+  config.network = {.channels = 2,
+                    .patch = 4,
+                    .width = 32,
+                    .heads = 4,
+                    .head_dim = 8,
+                    .layers = 2,
+                    .classes = 3,
+                    .mlp_ratio = 2};
   config.class_names = {"spots", "stripes", "waves"};
   config.channels = {{"u", 0.6, 0.25}, {"v", 0.2, 0.1}};
   config.trained_sizes = {32};

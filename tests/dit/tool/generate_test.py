@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""dit generate, check and bench with threads as ranks. Usage: generate_test.py DIT TINY_MODEL"""
+import json
+import struct
+import unittest
+import xml.etree.ElementTree
+
+import ground
+from ground import MODEL, good, run
+
+SMALL = ["--model", MODEL, "--class", "spots", "--seed", "7", "--steps", "4"]
+
+
+def distance(a, b):
+    """Largest difference of two latents files over the largest value."""
+    values = lambda name: struct.unpack(f"<{len(ground.field(name)) // 4}f", ground.field(name))
+    x, y = values(a), values(b)
+    return max(abs(p - q) for p, q in zip(x, y)) / max(map(abs, x))
+
+
+def png_text(name):
+    return json.loads(good("inspect", "--json", name))["text"]
+
+
+class Generate(unittest.TestCase):
+    def test_the_same_run_makes_the_same_file(self):
+        for out in ("a.png", "b.png"):
+            good("generate", *SMALL, "--ranks", 2, "--schedule", "v-first", "-o", out)
+        self.assertEqual(ground.read("a.png"), ground.read("b.png"))
+
+    def test_a_seed_and_a_class_make_another_image(self):
+        good("generate", *SMALL, "-o", "a.png")
+        good("generate", *SMALL, "--seed", 8, "-o", "seed.png")
+        good("generate", *SMALL, "--class", 1, "-o", "class.png")
+        self.assertNotEqual(good("compare", "--json", "a.png", "seed.png"), good("compare", "--json", "a.png", "a.png"))
+        for other in ("seed.png", "class.png"):
+            self.assertFalse(json.loads(good("compare", "--json", "a.png", other))["equal"])
+
+    def test_the_file_tells_how_it_was_made(self):
+        good("generate", *SMALL, "--size", "32x48", "--ranks", 3, "--schedule", "pipelined", "-o", "text.png")
+        text = png_text("text.png")
+        expected = {"class": "0", "class_name": "spots", "seed": "7", "size": "32x48", "steps": "4", "ranks": "3",
+                    "plugin": "local", "schedule": "pipelined", "policy": "exact"}
+        self.assertEqual({key: text[key] for key in expected}, expected)
+
+    def test_ranks_change_only_roundings(self):
+        good("generate", *SMALL, "--save-latents", "one.safetensors")
+        for ranks in (3, 5):
+            good("generate", *SMALL, "--ranks", ranks, "--save-latents", "many.safetensors")
+            self.assertLess(distance("one.safetensors", "many.safetensors"), 1e-5)
+
+    def test_the_schedule_is_chosen_when_nobody_says(self):
+        good("generate", *SMALL, "--ranks", 2, "-o", "auto.png")
+        self.assertIn(png_text("auto.png")["schedule"], ("flat", "v-first", "pipelined"))
+
+    def test_report(self):
+        report = json.loads(good("generate", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--schedule", "flat",
+                                 "--policy", "v-major:warmup=1,refresh=0,ratio=0.5", "--json", "-", "--quiet"))
+        self.assertEqual(report["ranks"], "4")
+        self.assertEqual(len(report["steps"]), 4)
+        self.assertEqual(report["steps"][0]["active_fraction"], 1)
+        self.assertEqual(report["steps"][2]["active_fraction"], 0.5)
+        for key in ("seconds", "step_ms", "bytes_slow", "bytes_fast", "cache_bytes"):
+            self.assertGreater(report[key], 0, key)
+
+    def test_trace_has_all_ranks_on_one_clock(self):
+        good("generate", *SMALL, "--ranks", 3, "--schedule", "v-first", "--trace", "trace.json")
+        events = json.loads(ground.read("trace.json"))
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        spans = [event for event in events if event.get("ph") == "X"]
+        self.assertEqual({span["pid"] for span in spans}, {0, 1, 2})
+        begins = [min(span["ts"] for span in spans if span["pid"] == rank) for rank in range(3)]
+        ends = [max(span["ts"] + span["dur"] for span in spans if span["pid"] == rank) for rank in range(3)]
+        self.assertLess(max(begins), min(ends))  # ranks overlap: nobody's clock is elsewhere
+
+    def test_quiet(self):
+        result = run("generate", *SMALL, "--quiet", "-o", "quiet.png")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+
+class Check(unittest.TestCase):
+    def test_all_schedules_on_several_rank_counts(self):
+        text = good("check", "--model", MODEL, "--ranks", "1,3,5", "--json", "check.json")
+        report = json.loads(ground.read("check.json"))
+        self.assertTrue(report["good"])
+        self.assertEqual([(r["ranks"], r["schedule"]) for r in report["runs"]],
+                         [(ranks, name) for ranks in (1, 3, 5) for name in ("flat", "v-first", "pipelined")])
+        for line in report["runs"]:
+            self.assertEqual(len(line["layers"]), 2)
+            self.assertTrue(line["equals_flat"])
+            self.assertLess(line["image"]["relative"], 1e-5)
+        self.assertEqual(report["runs"][0]["image"]["largest"], 0)
+        self.assertIn("layer 1", text)
+        self.assertIn("good:", text)
+
+    def test_a_difference_above_the_tolerance_is_status_1(self):
+        result = run("check", "--model", MODEL, "--ranks", "3", "--tolerance", "1e-30")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"^dit: relative difference [0-9.e-]+ \(.* on 3 ranks, .*\), expected at most 1.00e-30\n$")
+        self.assertIn("layer 0", result.stdout)
+
+
+class Bench(unittest.TestCase):
+    KEYS = {"name", "plugin", "schedule", "policy", "step_ms", "exposed_ms", "bytes_slow", "cache_bytes", "psnr_db", "ssim",
+            "ratio_to_flat"}
+
+    def test_the_default_rows(self):
+        good("bench", *SMALL, "--steps", 8, "--ranks", 4, "--ranks-per-node", 2, "--repeat", 2, "--seeds", 2,
+             "--json", "bench.json", "--plot", "bench.svg", "--images", "images", "--trace", "bench-trace.json")
+        report = json.loads(ground.read("bench.json"))
+        rows = {row["name"]: row for row in report["rows"]}
+        self.assertEqual(list(rows), ["flat", "+V-First", "pipelined", "+V-Major"])
+        self.assertIn("processor", report["machine"])
+        self.assertEqual(report["model"]["steps"], 8)
+        for row in rows.values():
+            self.assertLessEqual(self.KEYS, row.keys())
+            self.assertGreater(row["step_ms"], 0)
+        self.assertEqual(rows["flat"]["ratio_to_flat"], 1)
+        for name in ("flat", "+V-First", "pipelined"):  # exact: the same bits, so no finite PSNR
+            self.assertIsNone(rows[name]["psnr_db"])
+            self.assertEqual(rows[name]["ssim"], 1)
+            self.assertEqual(rows[name]["cache_bytes"], 0)
+        approximate = rows["+V-Major"]
+        self.assertGreater(approximate["psnr_db"], 10)
+        self.assertLess(approximate["bytes_slow"], rows["flat"]["bytes_slow"])
+        self.assertGreater(approximate["cache_bytes"], 0)
+        self.assertIn(approximate["schedule"], ("flat", "v-first", "pipelined"))
+        svg = xml.etree.ElementTree.fromstring(ground.read("bench.svg"))
+        self.assertEqual(len(svg.findall("{http://www.w3.org/2000/svg}rect")), 1 + 2 + 2 * len(rows))
+        self.assertEqual(ground.read("images/flat-0.png"), ground.read("images/pipelined-0.png"))
+        self.assertEqual(json.loads(good("inspect", "--json", "images/grid.png"))["size"], "140x68")
+        json.loads(ground.read("bench-trace-_V-Major.json"))
+
+    def test_rows_of_ones_own(self):
+        good("bench", *SMALL, "--ranks", 2, "--quiet", "--json", "rows.json", "--rows",
+             "a=local/pipelined/exact/batched/2;b=local/v-first/v-major:warmup=2,ratio=0.5;flat")
+        rows = json.loads(ground.read("rows.json"))["rows"]
+        self.assertEqual([(row["name"], row["schedule"], row["head_groups"]) for row in rows],
+                         [("a", "pipelined", 2), ("b", "v-first", 1), ("flat", "flat", 1)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""dit under an MPI launcher: the same fields as with threads, and errors that end every rank.
+Usage: mpi_test.py DIT TINY_MODEL LAUNCHER..."""
+import json
+import os
+import unittest
+
+import broken_models
+import ground
+from ground import MODEL, good, run
+
+SMALL = ["--model", MODEL, "--seed", 7, "--steps", 3, "--schedule", "v-first"]
+
+
+class Fields(unittest.TestCase):
+    def test_plugins_and_threads_make_equal_fields(self):
+        good("generate", *SMALL, "--ranks", 3, "--save-latents", "threads.safetensors")
+        for plugin in ("mpi", "tapa"):
+            good("generate", *SMALL, "--plugin", plugin, "--save-latents", f"{plugin}.safetensors", ranks=3)
+            self.assertEqual(ground.field("threads.safetensors"), ground.field(f"{plugin}.safetensors"), plugin)
+
+    def test_a_plugin_is_found_without_being_named(self):
+        good("generate", *SMALL, "-o", "named.png", ranks=2)
+        text = json.loads(good("inspect", "--json", "named.png"))["text"]
+        self.assertEqual((text["plugin"], text["ranks"]), ("tapa", "2"))
+
+    def test_trace_of_processes(self):
+        good("generate", *SMALL, "--trace", "trace.json", ranks=3)
+        events = json.loads(ground.read("trace.json"))
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        self.assertEqual({event["pid"] for event in events if event.get("ph") == "X"}, {0, 1, 2})
+
+    def test_check(self):
+        self.assertIn("good:", good("check", "--model", MODEL, "--schedules", "v-first", ranks=3))
+
+    def test_both_plugins_in_one_job(self):
+        good("bench", "--model", MODEL, "--steps", 3, "--json", "bench.json", "--quiet", ranks=3)
+        report = json.loads(ground.read("bench.json"))
+        self.assertEqual([(row["name"], row["plugin"]) for row in report["rows"]],
+                         [("flat", "mpi"), ("+TAPA", "tapa"), ("+V-First", "tapa"), ("pipelined", "tapa"),
+                          ("+V-Major", "tapa")])
+        for row in report["rows"]:
+            self.assertIsNone(row["psnr_db"])  # one node: nothing is slow, so V-Major sends all
+
+    def test_plan_measures_the_links(self):
+        self.assertIn("(measured", good("plan", "--model", MODEL, "--ranks", "1,2,3", ranks=3))
+
+
+class Errors(unittest.TestCase):
+    """Each ends all three ranks, is said once, and has a status."""
+    TABLE = [
+        (["generate", *SMALL, "--class", "dots", "-o", "x.png"], 2,
+         "--class: class 'dots': expected a number from 0 to 2 or one of spots, stripes, waves"),
+        (["generate", *SMALL, "--steps", "0", "-o", "x.png"], 2, '--steps: "0", expected a whole number from 1 to 10000'),
+        (["generate", *SMALL, "-o", "/nonexistent/x.png"], 2, "-o /nonexistent/x.png: there is no folder /nonexistent"),
+        (["generate", *SMALL, "--plugin", "local", "-o", "x.png"], 2,
+         "--plugin is local, but this is a job of 3 processes: expected mpi, tapa or another plugin that joins processes"),
+        (["generate", *SMALL, "--ranks", "2", "-o", "x.png"], 2, "--ranks is 2, but the job has 3 processes: leave it out"),
+        (["generate", *SMALL, "--guidance-mode", "parallel", "-o", "x.png"], 2,
+         "guidance_mode = parallel: expected an even number of ranks for it, not 3"),
+        (["check", "--model", MODEL, "--ranks", "1,3"], 2, "--ranks is for threads, but this job has its processes: leave it out"),
+    ]
+
+    def check(self, arguments, status, message, **how):
+        result = run(*arguments, ranks=3, timeout=60, **how)
+        said = [line for line in result.stderr.splitlines() if line.startswith("dit: ")]
+        self.assertEqual(said, ["dit: " + message], result.stderr)
+        self.assertEqual(result.returncode, status)
+
+    def test_table(self):
+        for arguments, status, message in self.TABLE:
+            with self.subTest(arguments=arguments):
+                self.check(arguments, status, message)
+
+    def test_a_broken_model(self):
+        folder = broken_models.cut_short("cut")
+        result = run("generate", "--model", folder, "-o", "x.png", ranks=3, timeout=60)
+        said = [line for line in result.stderr.splitlines() if line.startswith("dit: ")]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn(folder, said[0])
+        self.assertEqual(result.returncode, 1)
+
+    def test_one_rank_alone_has_another_model(self):
+        """A node whose copy of the model is missing: its rank says so, and no other waits for it."""
+        script = ground.path("one_alone.sh")
+        with open(script, "w", encoding="utf8") as file:
+            file.write("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+                       f'[ "$rank" = 1 ] && model={ground.path("elsewhere")} || model={MODEL}\n'
+                       f'exec {ground.DIT} generate --model "$model" --steps 2 -o x.png\n')
+        os.chmod(script, 0o755)
+        program, ground.DIT = ground.DIT, script
+        try:
+            result = run(ranks=3, timeout=60)
+        finally:
+            ground.DIT = program
+        said = [line for line in result.stderr.splitlines() if line.startswith("dit: ")]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn("rank 1: ", said[0])
+        self.assertIn("elsewhere", said[0])
+        self.assertEqual(result.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
