@@ -91,9 +91,7 @@ void print(std::ostream& text, const SamplerOptions& sampler) {
 
 }  // namespace
 
-RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
-                  const ExchangeContext* context) {
-  const int ranks = context != nullptr ? context->size() : 1;
+RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks) {
   check_side("height", options.height, network.patch);
   check_side("width", options.width, network.patch);
   RunShape shape;
@@ -112,7 +110,14 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
   shape.attention.heads = network.heads;
   shape.attention.kv_heads = network.heads;
   shape.attention.head_dim = network.head_dim;
-  shape.selective = options.v_major && shape.layout_ranks > 1 && has_slow_links(*options.v_major, *context);
+  shape.selective = options.v_major && shape.layout_ranks > 1;
+  return shape;
+}
+
+RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
+                  const ExchangeContext* context) {
+  RunShape shape = shape_of(network, options, context != nullptr ? context->size() : 1);
+  shape.selective = shape.selective && has_slow_links(*options.v_major, *context);
   return shape;
 }
 

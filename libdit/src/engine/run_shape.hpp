@@ -27,6 +27,8 @@ struct RunShape {
 /// one rank.
 [[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
                                 const ExchangeContext* context);
+/// The same for ranks that are only planned, as if some were beyond the policy's boundary.
+[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks);
 [[nodiscard]] UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options);
 
 /// Caches of one rank of those that share a branch; nothing when exact.

@@ -40,7 +40,8 @@ LoadedModel load_embedded() {
   for (const TensorEntry& entry : file.entries()) {
     tensors[entry.name] = file.tensor(entry.name);
   }
-  return {parse_model_config(config, "embedded config.json"), to_float(tensors, "embedded model.safetensors"), "embedded"};
+  return {parse_model_config(config, "embedded config.json"), to_float(tensors, "embedded model.safetensors"),
+          "embedded"};
 }
 
 std::filesystem::path weights_of(const std::filesystem::path& folder) {

@@ -75,7 +75,7 @@ class Misuse(unittest.TestCase):
              "v_major boundary: there is no level 'rack' here; the levels of plugin local, fast to slow: world"),
             (["--cache-budget", "2q"], '--cache-budget: "2q", expected a number of bytes such as 4096, 512MiB or 2GiB'),
             (["--cache-budget", "-1"], '--cache-budget: "-1", expected a number of bytes such as 4096, 512MiB or 2GiB'),
-            (["--policy", "v-major", "--cache-budget", "1KiB"],
+            (["--policy", "v-major", "--ranks-per-node", "1", "--cache-budget", "1KiB"],
              "the V-Major caches need 60416 bytes on a rank, the budget is 1024: expected more ranks, one guidance branch "
              "per group of ranks, a smaller image, or a budget of at least 60416"),
             (["--beyond-heads", "shrug"], '--beyond-heads is "shrug", expected gather or refuse'),

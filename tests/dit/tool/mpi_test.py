@@ -80,24 +80,40 @@ class Errors(unittest.TestCase):
         self.assertIn(folder, said[0])
         self.assertEqual(result.returncode, 1)
 
-    def test_one_rank_alone_has_another_model(self):
-        """A node whose copy of the model is missing: its rank says so, and no other waits for it."""
-        script = ground.path("one_alone.sh")
+    def with_one_odd_rank(self, odd, even, *arguments):
+        """Rank 1 is started with the words `odd`, the others with `even`. What dit said, and the status."""
+        script = ground.path("odd.sh")
         with open(script, "w", encoding="utf8") as file:
             file.write("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
-                       f'[ "$rank" = 1 ] && model={ground.path("elsewhere")} || model={MODEL}\n'
-                       f'exec {ground.DIT} generate --model "$model" --steps 2 -o x.png\n')
+                       f'[ "$rank" = 1 ] && words="{odd}" || words="{even}"\n'
+                       f'exec {ground.DIT} "$@" $words\n')
         os.chmod(script, 0o755)
         program, ground.DIT = ground.DIT, script
         try:
-            result = run(ranks=3, timeout=60)
+            result = run(*arguments, ranks=3, timeout=60)
         finally:
             ground.DIT = program
-        said = [line for line in result.stderr.splitlines() if line.startswith("dit: ")]
-        self.assertEqual(len(said), 1, result.stderr)
-        self.assertIn("rank 1: ", said[0])
-        self.assertIn("elsewhere", said[0])
-        self.assertEqual(result.returncode, 1)
+        return [line for line in result.stderr.splitlines() if line.startswith("dit: ")], result.returncode
+
+    def test_one_rank_alone_has_no_model(self):
+        """A node whose copy of the model is missing: its rank says so, and no other waits for it."""
+        said, status = self.with_one_odd_rank(f"--model {ground.path('elsewhere')}", f"--model {MODEL}",
+                                              "generate", "--steps", 2, "-o", "x.png")
+        self.assertEqual(said, [f"dit: rank 1: {ground.path('elsewhere')}: not a folder, expected one with config.json and "
+                                "model.safetensors"])
+        self.assertEqual(status, 1)
+
+    def test_one_rank_alone_has_another_seed(self):
+        said, status = self.with_one_odd_rank("--seed 8", "--seed 7", "generate", "--model", MODEL, "--steps", 2,
+                                              "--schedule", "flat", "-o", "x.png")
+        self.assertEqual(len(said), 1, said)
+        self.assertNotEqual(status, 0)
+
+    def test_one_rank_alone_has_wrong_words(self):
+        """It never joins the job, which its launcher then ends."""
+        said, status = self.with_one_odd_rank("--steps 0", "--steps 2", "generate", "--model", MODEL, "-o", "x.png")
+        self.assertEqual(said, ['dit: rank 1: --steps: "0", expected a whole number from 1 to 10000'])
+        self.assertEqual(status, 2)
 
 
 if __name__ == "__main__":
