@@ -70,7 +70,7 @@ void use_compute_threads(int threads) {
   using SetThreads = void (*)(int);
   if (const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
       set != nullptr) {
-    set(threads);
+    set(1);
   }
 }
 

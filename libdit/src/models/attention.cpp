@@ -1,5 +1,7 @@
 #include "models/attention.hpp"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -29,16 +31,27 @@ at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 
 at::Tensor attention_by_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              at::IntArrayRef kv_of_head) {
-  std::vector<at::Tensor> samples;
-  for (std::int64_t b = 0; b < q.size(0); ++b) {
-    std::vector<at::Tensor> heads;
-    for (std::int64_t h = 0; h < q.size(2); ++h) {
+  const std::int64_t heads = q.size(2);
+  std::vector<at::Tensor> results(static_cast<std::size_t>(q.size(0) * heads));
+  const auto some_heads = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t b = i / heads;
+      const std::int64_t h = i % heads;
       const std::int64_t kv = kv_of_head[static_cast<std::size_t>(h)];
-      heads.push_back(one_head(q.select(0, b).select(1, h), k.select(0, b).select(1, kv), v.select(0, b).select(1, kv)));
+      results[static_cast<std::size_t>(i)] =
+          one_head(q.select(0, b).select(1, h), k.select(0, b).select(1, kv), v.select(0, b).select(1, kv));
     }
-    samples.push_back(at::stack(heads, 1));
+  };
+  const auto count = static_cast<std::int64_t>(results.size());
+  if (at::GradMode::is_enabled()) {  // the graph belongs to this thread
+    some_heads(0, count);
+  } else {
+    at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      const at::NoGradGuard no_grad;
+      some_heads(begin, end);
+    });
   }
-  return at::stack(samples, 0);
+  return at::stack(results, 1).unflatten(1, {q.size(0), heads}).transpose(0, 1);
 }
 
 }  // namespace

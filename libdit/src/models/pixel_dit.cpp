@@ -1,5 +1,7 @@
 #include "models/pixel_dit.hpp"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/version.h>
 
 #include <cmath>
@@ -13,6 +15,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;
 constexpr std::int64_t kTimeFeatures = 256;  // width of the sinusoidal time embedding
+constexpr std::int64_t kRowsPerTask = 128;   // fewest rows of a product that are worth a thread
 
 std::string block(std::int64_t layer) { return "blocks." + std::to_string(layer) + "."; }
 
@@ -165,7 +168,22 @@ void PixelDit::to(const at::TensorOptions& options) {
 }
 
 at::Tensor PixelDit::linear(const std::string& name, const at::Tensor& x) const {
-  return at::linear(x, weight(name + ".weight"), weight(name + ".bias"));
+  const at::Tensor& w = weight(name + ".weight");
+  const at::Tensor& bias = weight(name + ".bias");
+  if (!x.is_cpu() || at::GradMode::is_enabled()) {
+    return at::linear(x, w, bias);
+  }
+  // Rows are dealt out to threads here: libtorch's and BLAS's own threads, in turns, wait for each other spinning.
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+  at::Tensor result = at::empty({rows.size(0), w.size(0)}, x.options());
+  at::parallel_for(0, rows.size(0), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    const at::NoGradGuard no_grad;
+    at::Tensor part = result.narrow(0, begin, end - begin);
+    at::addmm_out(part, bias, rows.narrow(0, begin, end - begin), w.t());
+  });
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = w.size(0);
+  return result.reshape(shape);
 }
 
 at::Tensor PixelDit::modulation(std::int64_t layer, std::int64_t part, const Conditioning& c) const {
