@@ -1,6 +1,5 @@
 // dit: images from diffusion transformers on one rank or many, and what it takes to judge them.
 #include <malloc.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -32,7 +31,8 @@ void say_once(const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Tensors come and go at every operation: their pages stay with the program instead of being cleared anew each time.
+  // Tensors come and go at every operation: their pages stay with the program instead of being cleared anew
+  // each time.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   CLI::App app(

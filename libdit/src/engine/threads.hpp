@@ -10,8 +10,9 @@ class ExchangeContext;
 /// rank's cores divided by the ranks of its node that may run on them, at least 1. Collective.
 [[nodiscard]] int compute_threads_for(ExchangeContext* context);
 
-/// Makes the calling thread compute with so many threads: ATen's. OpenBLAS, of which ATen does not know, gets one: the
-/// model deals out its products itself, and two pools on the same cores wait for each other spinning.
+/// Makes the calling thread compute with so many threads: ATen's. OpenBLAS, of which ATen does not know, gets
+/// one: the model deals out its products itself, and two pools on the same cores wait for each other
+/// spinning.
 void use_compute_threads(int threads);
 
 }  // namespace dit

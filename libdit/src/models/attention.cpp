@@ -56,7 +56,8 @@ at::Tensor attention_by_head(const at::Tensor& q, const at::Tensor& k, const at:
 
 }  // namespace
 
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, at::IntArrayRef kv_of_head) {
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     at::IntArrayRef kv_of_head) {
   if (q.numel() == 0) {
     return at::empty_like(q);
   }

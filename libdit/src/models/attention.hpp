@@ -5,10 +5,11 @@
 
 namespace dit {
 
-/// softmax(q k^T / sqrt(head_dim)) v. q: [batch, queries, heads, head_dim]; k, v: [batch, keys, kv_heads, head_dim],
-/// query head h uses kv head first_kv(h) = (first_head + h) * kv_total / heads_total - kv_begin, given by `kv_of_head`
-/// (one entry per head); result as q. On CPUs each head of each sample is computed alone, with the same operations
-/// whatever else is in the tensors: the result for a head does not depend on how heads are grouped.
+/// softmax(q k^T / sqrt(head_dim)) v. q: [batch, queries, heads, head_dim]; k, v: [batch, keys, kv_heads,
+/// head_dim], query head h uses kv head first_kv(h) = (first_head + h) * kv_total / heads_total - kv_begin,
+/// given by `kv_of_head` (one entry per head); result as q. On CPUs each head of each sample is computed
+/// alone, with the same operations whatever else is in the tensors: the result for a head does not depend on
+/// how heads are grouped.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef kv_of_head);
 /// The same with as many kv heads as heads.

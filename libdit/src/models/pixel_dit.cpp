@@ -17,18 +17,22 @@ constexpr double kEpsilon = 1e-6;
 constexpr std::int64_t kTimeFeatures = 256;  // width of the sinusoidal time embedding
 constexpr std::int64_t kRowsPerTask = 128;   // fewest rows of a product that are worth a thread
 
-std::string block(std::int64_t layer) { return "blocks." + std::to_string(layer) + "."; }
+std::string block(std::int64_t layer) {
+  return "blocks." + std::to_string(layer) + ".";
+}
 
 /// cos and sin of t * 10000^(-i/128), i < 128 (diffusers' Timesteps, flip_sin_to_cos, no shift).
 at::Tensor time_features(const at::Tensor& t) {
   const std::int64_t half = kTimeFeatures / 2;
-  const at::Tensor frequency =
-      at::exp(at::arange(half, t.options().dtype(at::kFloat)) * (-std::log(10000.0) / static_cast<double>(half)));
+  const at::Tensor frequency = at::exp(at::arange(half, t.options().dtype(at::kFloat)) *
+                                       (-std::log(10000.0) / static_cast<double>(half)));
   const at::Tensor angle = t.to(at::kFloat).unsqueeze(1) * frequency.unsqueeze(0);
   return at::cat({at::cos(angle), at::sin(angle)}, 1);
 }
 
-at::Tensor layer_norm(const at::Tensor& x) { return at::layer_norm(x, {x.size(-1)}, {}, {}, kEpsilon); }
+at::Tensor layer_norm(const at::Tensor& x) {
+  return at::layer_norm(x, {x.size(-1)}, {}, {}, kEpsilon);
+}
 
 /// Over the last dimension, in fp32 and back.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
@@ -60,8 +64,8 @@ std::string shape_text(at::IntArrayRef shape) {
   return text + "]";
 }
 
-void add_linear(std::map<std::string, std::vector<std::int64_t>>& shapes, const std::string& name, std::int64_t out,
-                std::int64_t in) {
+void add_linear(std::map<std::string, std::vector<std::int64_t>>& shapes, const std::string& name,
+                std::int64_t out, std::int64_t in) {
   shapes[name + ".weight"] = {out, in};
   shapes[name + ".bias"] = {out};
 }
@@ -71,7 +75,8 @@ void add_linear(std::map<std::string, std::vector<std::int64_t>>& shapes, const 
 void check(const PixelDitConfig& config) {
   const auto positive = [](const char* name, std::int64_t value) {
     if (value < 1) {
-      throw std::invalid_argument(std::string(name) + " = " + std::to_string(value) + ": expected at least 1");
+      throw std::invalid_argument(std::string(name) + " = " + std::to_string(value) +
+                                  ": expected at least 1");
     }
   };
   positive("channels", config.channels);
@@ -86,7 +91,8 @@ void check(const PixelDitConfig& config) {
                                 ": expected a multiple of 4 (2-D RoPE turns pairs, half of them per axis)");
   }
   if (!(config.rope_theta > 1.0)) {
-    throw std::invalid_argument("rope_theta = " + std::to_string(config.rope_theta) + ": expected more than 1");
+    throw std::invalid_argument("rope_theta = " + std::to_string(config.rope_theta) +
+                                ": expected more than 1");
   }
 }
 
@@ -140,7 +146,8 @@ TensorMap PixelDit::initial_weights(const PixelDitConfig& config, std::uint64_t 
   return weights;
 }
 
-PixelDit::PixelDit(const PixelDitConfig& config, TensorMap weights) : config_(config), weights_(std::move(weights)) {
+PixelDit::PixelDit(const PixelDitConfig& config, TensorMap weights)
+    : config_(config), weights_(std::move(weights)) {
   check(config_);
   const auto shapes = tensor_shapes(config_);
   for (const auto& [name, shape] : shapes) {
@@ -173,7 +180,8 @@ at::Tensor PixelDit::linear(const std::string& name, const at::Tensor& x) const 
   if (!x.is_cpu() || at::GradMode::is_enabled()) {
     return at::linear(x, w, bias);
   }
-  // Rows are dealt out to threads here: libtorch's and BLAS's own threads, in turns, wait for each other spinning.
+  // Rows are dealt out to threads here: libtorch's and BLAS's own threads, in turns, wait for each other
+  // spinning.
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
   at::Tensor result = at::empty({rows.size(0), w.size(0)}, x.options());
   at::parallel_for(0, rows.size(0), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
@@ -206,8 +214,8 @@ Conditioning PixelDit::condition(const at::Tensor& t, const at::Tensor& labels) 
 RopeTable PixelDit::rope(Range tokens, std::int64_t columns) const {
   const std::int64_t pairs = config_.head_dim / 4;  // of each axis
   const at::TensorOptions options = weight("proj_out.bias").options().dtype(at::kFloat);
-  const at::Tensor frequency = at::exp(at::arange(pairs, options) *
-                                       (-std::log(config_.rope_theta) / static_cast<double>(pairs)));
+  const at::Tensor frequency =
+      at::exp(at::arange(pairs, options) * (-std::log(config_.rope_theta) / static_cast<double>(pairs)));
   const at::Tensor token = at::arange(tokens.begin, tokens.end, options.dtype(at::kLong));
   const at::Tensor row = at::div(token, columns, "floor").to(at::kFloat);
   const at::Tensor column = at::remainder(token, columns).to(at::kFloat);
@@ -215,7 +223,9 @@ RopeTable PixelDit::rope(Range tokens, std::int64_t columns) const {
   return {at::polar(at::ones_like(angle), angle)};
 }
 
-at::Tensor PixelDit::embed(const at::Tensor& patches) const { return linear("x_embedder", patches); }
+at::Tensor PixelDit::embed(const at::Tensor& patches) const {
+  return linear("x_embedder", patches);
+}
 
 at::Tensor PixelDit::attention_input(std::int64_t layer, const at::Tensor& x, const Conditioning& c) const {
   return modulated_norm(x, modulation(layer, 0, c), modulation(layer, 1, c));

@@ -31,7 +31,9 @@ Estimate estimate(const at::Tensor& values) {
   return {values.mean().item<double>(), count > 1 ? values.std().item<double>() / std::sqrt(count) : 0.0};
 }
 
-double share(const at::Tensor& hits) { return hits.to(at::kDouble).mean().item<double>(); }
+double share(const at::Tensor& hits) {
+  return hits.to(at::kDouble).mean().item<double>();
+}
 
 }  // namespace
 
@@ -103,7 +105,8 @@ EvaluationReport Evaluation::compare(double guidance) const {
 }
 
 ClassComparison Evaluation::compare_class(std::int64_t label, const PerFieldStatistics& generated,
-                                          const at::Tensor& named_real, const at::Tensor& named_generated) const {
+                                          const at::Tensor& named_real,
+                                          const at::Tensor& named_generated) const {
   const std::int64_t count = options_.per_class;
   const auto own = [&](const at::Tensor& all) { return all.narrow(0, label * count, count); };
   ClassComparison result;
@@ -111,7 +114,8 @@ ClassComparison Evaluation::compare_class(std::int64_t label, const PerFieldStat
   for (std::size_t i = 0; i < config_.channels.size(); ++i) {
     const auto c = static_cast<std::int64_t>(i);
     result.channels.push_back({config_.channels[i].name, estimate(own(real_.mean).select(1, c)),
-                               estimate(own(generated.mean).select(1, c)), estimate(own(real_.deviation).select(1, c)),
+                               estimate(own(generated.mean).select(1, c)),
+                               estimate(own(real_.deviation).select(1, c)),
                                estimate(own(generated.deviation).select(1, c))});
   }
   result.spectrum_error = spectrum_error(own(generated.spectrum), own(real_.spectrum));

@@ -18,7 +18,8 @@ namespace dit {
 struct EvaluateOptions {
   std::vector<GrayScottRegime> regimes = gray_scott_regimes();  ///< named as the model's classes
   std::int64_t size = 128;
-  std::int64_t per_class = 32;  ///< generated, and held-out simulated ones; twice as many teach the classifier
+  std::int64_t per_class =
+      32;  ///< generated, and held-out simulated ones; twice as many teach the classifier
   std::int64_t simulation_steps = 8000;
   std::uint64_t seed = 1000;  ///< of the held-out fields; not that of the training data
   int steps = 50;
@@ -72,7 +73,8 @@ class Evaluation {
 
  private:
   [[nodiscard]] ClassComparison compare_class(std::int64_t label, const PerFieldStatistics& generated,
-                                              const at::Tensor& named_real, const at::Tensor& named_generated) const;
+                                              const at::Tensor& named_real,
+                                              const at::Tensor& named_generated) const;
 
   EvaluateOptions options_;
   ModelConfig config_;

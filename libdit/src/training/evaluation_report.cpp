@@ -9,7 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Estimate& e) { return {{"value", e.value}, {"error", e.error}}; }
+Json json_of(const Estimate& e) {
+  return {{"value", e.value}, {"error", e.error}};
+}
 
 Json json_of(const ClassComparison& c) {
   Json channels = Json::object();
@@ -33,7 +35,9 @@ std::string fixed(double value, int digits) {
   return text.str();
 }
 
-std::string percent(double share, int digits) { return fixed(100 * share, digits) + " %"; }
+std::string percent(double share, int digits) {
+  return fixed(100 * share, digits) + " %";
+}
 
 std::string pair_of(const Estimate& real, const Estimate& generated) {
   return fixed(real.value, 3) + " / " + fixed(generated.value, 3) + " ± " + fixed(generated.error, 3);

@@ -8,13 +8,13 @@ namespace dit {
 namespace {
 
 constexpr std::int64_t kShown = 4;
-constexpr float kDarkest = 0.0F;    // of v
+constexpr float kDarkest = 0.0F;  // of v
 constexpr float kBrightest = 0.45F;
 
 Image picture(const at::Tensor& fields, std::int64_t index) {
   const at::Tensor v = fields[index].select(0, fields.size(1) - 1).to(at::kFloat).contiguous();
-  return colour_map({v.data_ptr<float>(), static_cast<std::size_t>(v.numel())}, v.size(0), v.size(1), kDarkest,
-                    kBrightest);
+  return colour_map({v.data_ptr<float>(), static_cast<std::size_t>(v.numel())}, v.size(0), v.size(1),
+                    kDarkest, kBrightest);
 }
 
 }  // namespace

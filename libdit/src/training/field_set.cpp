@@ -8,10 +8,13 @@
 namespace dit {
 namespace {
 
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+double rounded(double value) {
+  return std::round(value * 1e4) / 1e4;
+}
 
 /// One number per channel, to be applied to [count, channels, height, width].
-at::Tensor per_channel(const std::vector<ChannelScale>& scales, double ChannelScale::*member, const at::Tensor& like) {
+at::Tensor per_channel(const std::vector<ChannelScale>& scales, double ChannelScale::*member,
+                       const at::Tensor& like) {
   if (static_cast<std::int64_t>(scales.size()) != like.size(1)) {
     throw std::invalid_argument("fields have " + std::to_string(like.size(1)) + " channels: expected " +
                                 std::to_string(scales.size()));
@@ -23,8 +26,10 @@ at::Tensor per_channel(const std::vector<ChannelScale>& scales, double ChannelSc
   return at::tensor(values, at::kDouble).to(like.options()).reshape({-1, 1, 1});
 }
 
-/// Source coordinate of each of `size` pixels along one axis, per sample: flipped or not, shifted: [count, size].
-at::Tensor moved_axis(std::int64_t count, std::int64_t size, at::Generator& generator, const at::TensorOptions& place) {
+/// Source coordinate of each of `size` pixels along one axis, per sample: flipped or not, shifted: [count,
+/// size].
+at::Tensor moved_axis(std::int64_t count, std::int64_t size, at::Generator& generator,
+                      const at::TensorOptions& place) {
   const at::Tensor pixel = at::arange(size, place).unsqueeze(0);
   const at::Tensor flip = at::randint(2, {count, 1}, generator, place);
   const at::Tensor shift = at::randint(size, {count, 1}, generator, place);
@@ -44,7 +49,8 @@ FieldSet simulate_fields(const std::vector<GrayScottRegime>& regimes, std::int64
     fields.push_back(simulate_gray_scott(regimes[r], per_class, options, device));
   }
   const auto place = at::TensorOptions(at::kLong).device(device);
-  const at::Tensor labels = at::arange(static_cast<std::int64_t>(regimes.size()), place).repeat_interleave(per_class);
+  const at::Tensor labels =
+      at::arange(static_cast<std::int64_t>(regimes.size()), place).repeat_interleave(per_class);
   return {at::cat(fields, 0), labels};
 }
 
@@ -53,20 +59,24 @@ std::vector<ChannelScale> measure_scales(const FieldSet& set) {
   std::vector<ChannelScale> scales;
   for (std::int64_t c = 0; c < set.fields.size(1); ++c) {
     const at::Tensor channel = set.fields.select(1, c).to(at::kDouble);
-    scales.push_back({names[c], rounded(channel.mean().item<double>()), rounded(channel.std().item<double>())});
+    scales.push_back(
+        {names[c], rounded(channel.mean().item<double>()), rounded(channel.std().item<double>())});
     if (!(scales.back().scale > 0)) {
-      throw std::runtime_error("training data: channel " + scales.back().name + " is uniform, nothing can be learnt");
+      throw std::runtime_error("training data: channel " + scales.back().name +
+                               " is uniform, nothing can be learnt");
     }
   }
   return scales;
 }
 
 at::Tensor to_model_units(const at::Tensor& fields, const std::vector<ChannelScale>& scales) {
-  return (fields - per_channel(scales, &ChannelScale::mean, fields)) / per_channel(scales, &ChannelScale::scale, fields);
+  return (fields - per_channel(scales, &ChannelScale::mean, fields)) /
+         per_channel(scales, &ChannelScale::scale, fields);
 }
 
 at::Tensor to_physical_units(const at::Tensor& fields, const std::vector<ChannelScale>& scales) {
-  return fields * per_channel(scales, &ChannelScale::scale, fields) + per_channel(scales, &ChannelScale::mean, fields);
+  return fields * per_channel(scales, &ChannelScale::scale, fields) +
+         per_channel(scales, &ChannelScale::mean, fields);
 }
 
 FieldBatch draw_batch(const FieldSet& set, std::int64_t count, at::Generator& generator) {
@@ -84,7 +94,8 @@ FieldBatch draw_batch(const FieldSet& set, std::int64_t count, at::Generator& ge
   return {moved.reshape(fields.sizes()), set.labels.index_select(0, chosen)};
 }
 
-at::Tensor drop_labels(const at::Tensor& labels, double share, std::int64_t null_label, at::Generator& generator) {
+at::Tensor drop_labels(const at::Tensor& labels, double share, std::int64_t null_label,
+                       at::Generator& generator) {
   const at::Tensor dropped = at::rand(labels.sizes(), generator, labels.options().dtype(at::kFloat)) < share;
   return labels.masked_fill(dropped, null_label);
 }

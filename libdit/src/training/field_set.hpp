@@ -19,13 +19,14 @@ struct FieldSet {
   [[nodiscard]] std::int64_t size() const { return fields.size(3); }
 };
 
-/// `per_class` fields of each regime, physical units, labels in the order of `regimes`. `before_class` is called with
-/// the number of each class before it is simulated; it may throw.
+/// `per_class` fields of each regime, physical units, labels in the order of `regimes`. `before_class` is
+/// called with the number of each class before it is simulated; it may throw.
 [[nodiscard]] FieldSet simulate_fields(const std::vector<GrayScottRegime>& regimes, std::int64_t per_class,
                                        const GrayScottOptions& options, at::Device device,
                                        const std::function<void(std::int64_t)>& before_class = {});
 
-/// Mean and standard deviation of each channel ("u", "v"), rounded to four digits as they go into a config.json.
+/// Mean and standard deviation of each channel ("u", "v"), rounded to four digits as they go into a
+/// config.json.
 [[nodiscard]] std::vector<ChannelScale> measure_scales(const FieldSet& set);
 /// (value - mean) / scale, and back.
 [[nodiscard]] at::Tensor to_model_units(const at::Tensor& fields, const std::vector<ChannelScale>& scales);
@@ -35,8 +36,8 @@ struct FieldBatch {
   at::Tensor fields;
   at::Tensor labels;
 };
-/// Random fields of the set, each rolled, flipped and transposed at random: they are periodic and their lattice square.
-/// The generator lives on the set's device.
+/// Random fields of the set, each rolled, flipped and transposed at random: they are periodic and their
+/// lattice square. The generator lives on the set's device.
 [[nodiscard]] FieldBatch draw_batch(const FieldSet& set, std::int64_t count, at::Generator& generator);
 /// A share of the labels becomes `null_label`.
 [[nodiscard]] at::Tensor drop_labels(const at::Tensor& labels, double share, std::int64_t null_label,

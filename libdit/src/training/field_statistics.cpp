@@ -12,7 +12,8 @@ constexpr std::int64_t kBands = 10;
 /// Variance of a noise of 0.3 % of v's range: smaller waves are not seen, and tell no regimes apart.
 constexpr double kUnseenPower = 1e-6;
 
-/// Shell of each wave of fft2, [size * size]: |wave vector| rounded; what lies beyond the last shell goes to `size / 2
+/// Shell of each wave of fft2, [size * size]: |wave vector| rounded; what lies beyond the last shell goes to
+/// `size / 2
 /// + 1`.
 at::Tensor shells(std::int64_t size) {
   const at::Tensor wave = at::arange(size, at::kDouble);
@@ -25,8 +26,10 @@ at::Tensor shells(std::int64_t size) {
 at::Tensor radial_spectrum(const at::Tensor& fields) {
   const std::int64_t size = fields.size(2);
   const at::Tensor waves = at::fft_fft2(fields - fields.mean({1, 2}, true));
-  const at::Tensor power = at::real(waves * at::conj(waves)).flatten(1) / std::pow(static_cast<double>(size), 4);
-  const at::Tensor sums = at::zeros({fields.size(0), size / 2 + 2}, at::kDouble).index_add(1, shells(size), power);
+  const at::Tensor power =
+      at::real(waves * at::conj(waves)).flatten(1) / std::pow(static_cast<double>(size), 4);
+  const at::Tensor sums =
+      at::zeros({fields.size(0), size / 2 + 2}, at::kDouble).index_add(1, shells(size), power);
   return sums.narrow(1, 1, size / 2);
 }
 
@@ -70,7 +73,8 @@ double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected) {
   return ((spectra.mean(0) - reference).abs().sum() / reference.sum()).item<double>();
 }
 
-NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes) {
+NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels,
+                             std::int64_t classes) {
   const at::Tensor x = features(statistics);
   const at::Tensor member = at::one_hot(labels.to(at::kCPU), classes).to(at::kDouble);
   centres_ = at::mm(member.t(), x) / member.sum(0).unsqueeze(1);
@@ -82,7 +86,8 @@ NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Ten
 }
 
 at::Tensor NearestRegime::classify(const PerFieldStatistics& statistics) const {
-  const at::Tensor away = features(statistics).unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
+  const at::Tensor away =
+      features(statistics).unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
   return (at::matmul(away, inverse_) * away).sum(2).argmin(1);
 }
 

@@ -1,5 +1,5 @@
-/// What is compared between simulated and generated fields: moments, radial power spectrum, and which regime's
-/// fields a field resembles most.
+/// What is compared between simulated and generated fields: moments, radial power spectrum, and which
+/// regime's fields a field resembles most.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,8 +13,8 @@ struct PerFieldStatistics {
   at::Tensor mean;       ///< [count, channels]
   at::Tensor deviation;  ///< [count, channels]
   at::Tensor skewness;   ///< [count, channels]
-  /// [count, size / 2] of the last channel: power of all waves with k - 1/2 <= |wave vector| < k + 1/2, k = 1, 2, ...;
-  /// of a pattern without waves beyond size / 2, the sum over k is the variance.
+  /// [count, size / 2] of the last channel: power of all waves with k - 1/2 <= |wave vector| < k + 1/2, k =
+  /// 1, 2, ...; of a pattern without waves beyond size / 2, the sum over k is the variance.
   at::Tensor spectrum;
 };
 /// fields: [count, channels, size, size], any device.
@@ -28,7 +28,8 @@ class NearestRegime {
  public:
   /// labels: [count] in [0, classes), each at least once.
   NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes);
-  [[nodiscard]] at::Tensor classify(const PerFieldStatistics& statistics) const;  ///< [count], 64-bit integers
+  [[nodiscard]] at::Tensor classify(
+      const PerFieldStatistics& statistics) const;  ///< [count], 64-bit integers
 
  private:
   at::Tensor centres_;  ///< [classes, features]

@@ -30,6 +30,8 @@ TensorMap FlatLayout::split(const at::Tensor& flat) const {
   return weights;
 }
 
-std::int64_t FlatLayout::elements() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}); }
+std::int64_t FlatLayout::elements() const {
+  return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
+}
 
 }  // namespace dit

@@ -1,4 +1,5 @@
-/// All weights of a model in one vector: one gradient, one optimiser state, one average, one conversion to bf16.
+/// All weights of a model in one vector: one gradient, one optimiser state, one average, one conversion to
+/// bf16.
 #pragma once
 
 #include <ATen/ATen.h>

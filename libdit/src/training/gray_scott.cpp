@@ -10,7 +10,6 @@
 namespace dit {
 namespace {
 
-
 /// Bits of a start: a field is the same in whatever batch, on whatever device it is simulated.
 std::uint64_t start_seed(const GrayScottRegime& regime, std::uint64_t seed, std::int64_t index) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
@@ -94,7 +93,8 @@ class Simulation {
   void step() {
     wrap();
     const std::int64_t n = inner_.size(3);
-    // (0.05 0.2 0.05; 0.2 -1 0.2; 0.05 0.2 0.05) = 0.05 (1 4 1)'(1 4 1) - 1.8 at the centre: two passes of three taps.
+    // (0.05 0.2 0.05; 0.2 -1 0.2; 0.05 0.2 0.05) = 0.05 (1 4 1)'(1 4 1) - 1.8 at the centre: two passes of
+    // three taps.
     at::add_out(rows_, padded_.narrow(3, 0, n), padded_.narrow(3, 2, n));
     rows_.add_(padded_.narrow(3, 1, n), 4.0);
     at::add_out(spread_, rows_.narrow(2, 0, n), rows_.narrow(2, 2, n));
@@ -120,8 +120,8 @@ class Simulation {
 
   double feed_step_;
   double dt_;
-  at::Tensor padded_;    ///< [count, 2, size + 2, size + 2]
-  at::Tensor inner_;     ///< without the border; a view, as u_ and v_
+  at::Tensor padded_;  ///< [count, 2, size + 2, size + 2]
+  at::Tensor inner_;   ///< without the border; a view, as u_ and v_
   at::Tensor u_;
   at::Tensor v_;
   at::Tensor rows_;      ///< summed along rows
@@ -165,8 +165,8 @@ void check(std::int64_t count, const GrayScottOptions& options) {
 
 }  // namespace
 
-at::Tensor simulate_gray_scott(const GrayScottRegime& regime, std::int64_t count, const GrayScottOptions& options,
-                               at::Device device) {
+at::Tensor simulate_gray_scott(const GrayScottRegime& regime, std::int64_t count,
+                               const GrayScottOptions& options, at::Device device) {
   check(count, options);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> fields;

@@ -20,14 +20,15 @@ struct GrayScottRegime {
 [[nodiscard]] const std::vector<GrayScottRegime>& gray_scott_regimes();
 
 struct GrayScottOptions {
-  std::int64_t size = 128;   ///< pixels a side
+  std::int64_t size = 128;  ///< pixels a side
   std::int64_t steps = 8000;
   std::uint64_t seed = 0;
   double diffusion_u = 0.5;  ///< a pattern repeats after a dozen pixels
   double diffusion_v = 0.25;
   double dt = 1.0;
 };
-/// Fields [count, 2, size, size] (u, v) of one regime, from `count` seeded starts. Runs on the device of `options`.
+/// Fields [count, 2, size, size] (u, v) of one regime, from `count` seeded starts. Runs on the device of
+/// `options`.
 [[nodiscard]] at::Tensor simulate_gray_scott(const GrayScottRegime& regime, std::int64_t count,
                                              const GrayScottOptions& options, at::Device device);
 

@@ -12,7 +12,9 @@
 namespace dit {
 namespace {
 
-at::Tensor as_leaf(at::Tensor flat) { return flat.detach().to(at::kFloat).clone().requires_grad_(true); }
+at::Tensor as_leaf(at::Tensor flat) {
+  return flat.detach().to(at::kFloat).clone().requires_grad_(true);
+}
 
 }  // namespace
 
@@ -20,7 +22,8 @@ TrainedWeights::TrainedWeights(at::Tensor flat, double average_decay)
     : flat_(as_leaf(std::move(flat))),
       average_(flat_.detach().clone()),
       average_decay_(average_decay),
-      adam_(std::vector<at::Tensor>{flat_}, torch::optim::AdamWOptions(0.0).betas({0.9, 0.99}).weight_decay(0.01)) {}
+      adam_(std::vector<at::Tensor>{flat_},
+            torch::optim::AdamWOptions(0.0).betas({0.9, 0.99}).weight_decay(0.01)) {}
 
 void TrainedWeights::step(double learning_rate, double clip) {
   {
@@ -34,7 +37,8 @@ void TrainedWeights::step(double learning_rate, double clip) {
   const at::NoGradGuard no_grad;
   ++steps_;
   // A young average follows closely: the first steps' weights are worth nothing.
-  const double decay = std::min(average_decay_, static_cast<double>(1 + steps_) / static_cast<double>(10 + steps_));
+  const double decay =
+      std::min(average_decay_, static_cast<double>(1 + steps_) / static_cast<double>(10 + steps_));
   average_.lerp_(flat_, 1.0 - decay);
 }
 
@@ -65,8 +69,10 @@ void TrainedWeights::save(const std::filesystem::path& file, const SchedulePoint
 SchedulePoint TrainedWeights::load(const std::filesystem::path& file) {
   const SafetensorsFile state(file);
   const auto read = [&](const char* name, at::IntArrayRef shape, at::ScalarType type) {
-    if (!state.contains(name) || state.tensor(name).sizes() != shape || state.tensor(name).scalar_type() != type) {
-      throw std::runtime_error(file.string() + ": tensor " + name + " is not that of this network's training state");
+    if (!state.contains(name) || state.tensor(name).sizes() != shape ||
+        state.tensor(name).scalar_type() != type) {
+      throw std::runtime_error(file.string() + ": tensor " + name +
+                               " is not that of this network's training state");
     }
     return state.tensor(name);
   };

@@ -1,4 +1,5 @@
-/// Weights under training: the vector itself, its optimiser, its average, and the file that carries them to another run.
+/// Weights under training: the vector itself, its optimiser, its average, and the file that carries them to
+/// another run.
 #pragma once
 
 #include <ATen/ATen.h>

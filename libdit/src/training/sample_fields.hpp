@@ -17,6 +17,7 @@ struct SampleOptions {
   std::int64_t batch = 96;  ///< fields at once of 128x128, fewer of larger ones
 };
 /// One field per label, in model units, fp32, on the device of the model's weights. labels: [count].
-[[nodiscard]] at::Tensor sample_fields(const PixelDit& model, const at::Tensor& labels, const SampleOptions& options);
+[[nodiscard]] at::Tensor sample_fields(const PixelDit& model, const at::Tensor& labels,
+                                       const SampleOptions& options);
 
 }  // namespace dit

@@ -32,7 +32,8 @@ void within(const char* name, double value, bool inside, const char* expected) {
 
 void check_data(const TrainOptions& o) {
   if (o.regimes.empty() || static_cast<std::int64_t>(o.regimes.size()) != o.network.classes) {
-    refuse("classes", std::to_string(o.network.classes), "one per regime, " + std::to_string(o.regimes.size()));
+    refuse("classes", std::to_string(o.network.classes),
+           "one per regime, " + std::to_string(o.regimes.size()));
   }
   if (o.network.channels != 2) {
     refuse("channels", std::to_string(o.network.channels), "2: u and v");
@@ -42,8 +43,8 @@ void check_data(const TrainOptions& o) {
   }
   for (const TrainingSize& size : o.sizes) {
     if (size.size < 8 || size.size > 1024 || size.size % o.network.patch != 0) {
-      refuse("size", std::to_string(size.size), "8 to 1024 pixels, a multiple of the patch, " +
-                                                    std::to_string(o.network.patch));
+      refuse("size", std::to_string(size.size),
+             "8 to 1024 pixels, a multiple of the patch, " + std::to_string(o.network.patch));
     }
     at_least("fields per class", size.per_class, 1);
   }
@@ -79,7 +80,8 @@ void check_output(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder)) {
-    refuse("output", folder.string(), "a folder that can be made" + (error ? " (" + error.message() + ")" : ""));
+    refuse("output", folder.string(),
+           "a folder that can be made" + (error ? " (" + error.message() + ")" : ""));
   }
   if (::access(folder.c_str(), W_OK) != 0) {
     refuse("output", folder.string(), "a folder that can be written");
@@ -105,8 +107,9 @@ at::Device parse_device(const std::string& name) {
   const int number = numbered ? std::stoi(digits) : 0;
   const auto count = cuda ? static_cast<int>(torch::cuda::device_count()) : 0;
   if (number >= count) {
-    refuse("device", name, count == 0 ? "cpu: this libtorch sees no CUDA device"
-                                      : "a number below " + std::to_string(count) + ", the devices there are");
+    refuse("device", name,
+           count == 0 ? "cpu: this libtorch sees no CUDA device"
+                      : "a number below " + std::to_string(count) + ", the devices there are");
   }
   return {at::kCUDA, static_cast<at::DeviceIndex>(number)};
 }

@@ -41,7 +41,8 @@ class Training {
         device_(parse_device(options.device)),
         generator_(seeded_generator(device_, options.seed)),
         layout_(options.network),
-        weights_(layout_.join(PixelDit::initial_weights(options.network, options.seed)).to(device_), options.average) {
+        weights_(layout_.join(PixelDit::initial_weights(options.network, options.seed)).to(device_),
+                 options.average) {
     report_.device = device_.str();
     report_.parameters = layout_.elements();
   }
@@ -88,9 +89,10 @@ class Training {
   void before_class(std::int64_t size, std::int64_t number) const {
     const GrayScottRegime& regime = options_.regimes[static_cast<std::size_t>(number)];
     if (options_.minutes && elapsed() > *options_.minutes * 30.0) {
-      throw std::runtime_error("minutes = " + fixed(*options_.minutes) + ": half of them are over and class " +
-                               regime.name + " of size " + std::to_string(size) +
-                               " is still to be simulated; expected more minutes, or fewer fields or simulation steps");
+      throw std::runtime_error(
+          "minutes = " + fixed(*options_.minutes) + ": half of them are over and class " + regime.name +
+          " of size " + std::to_string(size) +
+          " is still to be simulated; expected more minutes, or fewer fields or simulation steps");
     }
     if (progress_.simulating) {
       progress_.simulating(size, regime);
@@ -127,7 +129,8 @@ class Training {
                                     options_.state.string() + " has reached, " + fixed(begin_.progress));
       }
       // Other batches than those of the first run.
-      generator_.set_current_seed(options_.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(begin_.step));
+      generator_.set_current_seed(options_.seed +
+                                  0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(begin_.step));
     }
   }
 
@@ -144,7 +147,8 @@ class Training {
   at::Tensor batch_loss(const FieldSet& set) {
     const std::int64_t count = batch_of(set);
     const FieldBatch batch = draw_batch(set, count, generator_);
-    const at::Tensor labels = drop_labels(batch.labels, options_.drop_labels, options_.network.classes, generator_);
+    const at::Tensor labels =
+        drop_labels(batch.labels, options_.drop_labels, options_.network.classes, generator_);
     const at::Tensor times = draw_times(count, generator_, batch.fields.options());
     const at::Tensor noise = at::randn(batch.fields.sizes(), generator_, batch.fields.options());
     const at::Tensor direction = noise - batch.fields;
@@ -154,7 +158,9 @@ class Training {
     return (answer.to(at::kFloat) - direction).square().mean();
   }
 
-  [[nodiscard]] at::ScalarType dtype() const { return options_.bf16 && !device_.is_cpu() ? at::kBFloat16 : at::kFloat; }
+  [[nodiscard]] at::ScalarType dtype() const {
+    return options_.bf16 && !device_.is_cpu() ? at::kBFloat16 : at::kFloat;
+  }
 
   void record(const LossPoint& point) {
     if (!std::isfinite(point.loss)) {
@@ -179,8 +185,8 @@ class Training {
   [[nodiscard]] std::map<std::string, std::string> metadata() const {
     std::string data = "Gray-Scott, " + std::to_string(options_.simulation_steps) + " steps";
     for (const TrainingSize& size : options_.sizes) {
-      data += ", " + std::to_string(options_.regimes.size()) + " x " + std::to_string(size.per_class) + " fields of " +
-              std::to_string(size.size) + "x" + std::to_string(size.size);
+      data += ", " + std::to_string(options_.regimes.size()) + " x " + std::to_string(size.per_class) +
+              " fields of " + std::to_string(size.size) + "x" + std::to_string(size.size);
     }
     return {{"format", "pt"},
             {"data", data},

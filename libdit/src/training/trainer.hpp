@@ -1,5 +1,5 @@
-/// Trains PixelDit on simulated Gray-Scott fields: rectified flow, dropped labels, AdamW with a cosine, an average of
-/// the weights. The forward code is the one that generates.
+/// Trains PixelDit on simulated Gray-Scott fields: rectified flow, dropped labels, AdamW with a cosine, an
+/// average of the weights. The forward code is the one that generates.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct TrainOptions {
   std::int64_t simulation_steps = 8000;
   double mixed_from = 0.7;
 
-  /// One of both, or both (whatever ends first). Minutes count from the call of train, simulation included; a run ends
-  /// before they are over, with its weights written.
+  /// One of both, or both (whatever ends first). Minutes count from the call of train, simulation included; a
+  /// run ends before they are over, with its weights written.
   std::optional<std::int64_t> steps;
   std::optional<double> minutes;
   std::int64_t batch = 192;  ///< fields of the first size
@@ -44,12 +44,13 @@ struct TrainOptions {
   std::int64_t log_every = 20;  ///< steps
 
   std::filesystem::path output;  ///< folder that gets config.json and model.safetensors
-  /// A schedule cut into several runs: this one goes to `until` of it and keeps its state in `state`; the next one
-  /// begins there when the file exists.
+  /// A schedule cut into several runs: this one goes to `until` of it and keeps its state in `state`; the
+  /// next one begins there when the file exists.
   std::filesystem::path state;
   double until = 1.0;
 };
-/// Throws std::invalid_argument that names the option, its value and what was expected; tries the output folder.
+/// Throws std::invalid_argument that names the option, its value and what was expected; tries the output
+/// folder.
 void check(const TrainOptions& options);
 
 struct LossPoint {
@@ -79,7 +80,8 @@ struct TrainProgress {
   std::function<void(const LossPoint&)> trained;
 };
 
-/// Errors as check(), and std::runtime_error: a loss that is no number, a simulation that takes the run's time.
+/// Errors as check(), and std::runtime_error: a loss that is no number, a simulation that takes the run's
+/// time.
 TrainReport train(const TrainOptions& options, const TrainProgress& progress = {});
 
 /// "auto", "cpu", "cuda", "cuda:N" -> a device that is there; throws std::invalid_argument.

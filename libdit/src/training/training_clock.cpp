@@ -6,11 +6,13 @@
 
 namespace dit {
 
-TrainingClock::TrainingClock(std::optional<std::int64_t> steps, std::optional<std::chrono::duration<double>> limit,
-                             double begin, double end)
+TrainingClock::TrainingClock(std::optional<std::int64_t> steps,
+                             std::optional<std::chrono::duration<double>> limit, double begin, double end)
     : steps_(steps), limit_(limit), begin_(begin), end_(end) {}
 
-double TrainingClock::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+double TrainingClock::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
+}
 
 double TrainingClock::part(std::int64_t step) const {
   double part = 0.0;

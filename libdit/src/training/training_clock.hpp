@@ -11,10 +11,10 @@ namespace dit {
 class TrainingClock {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Either `steps` or `limit` is given. With a limit progress is the time that has passed since the construction, so
-  /// that the schedule ends when the time does, whatever the speed.
-  TrainingClock(std::optional<std::int64_t> steps, std::optional<std::chrono::duration<double>> limit, double begin,
-                double end);
+  /// Either `steps` or `limit` is given. With a limit progress is the time that has passed since the
+  /// construction, so that the schedule ends when the time does, whatever the speed.
+  TrainingClock(std::optional<std::int64_t> steps, std::optional<std::chrono::duration<double>> limit,
+                double begin, double end);
   [[nodiscard]] bool finished(std::int64_t step) const { return part(step) >= 1.0; }
   /// Of the whole schedule.
   [[nodiscard]] double progress(std::int64_t step) const { return begin_ + (end_ - begin_) * part(step); }
@@ -31,6 +31,7 @@ class TrainingClock {
 };
 
 /// Cosine from `peak` to 0 over progress 0 to 1, after a linear rise over `warmup_steps` steps of this run.
-[[nodiscard]] double learning_rate(double peak, double progress, std::int64_t step, std::int64_t warmup_steps);
+[[nodiscard]] double learning_rate(double peak, double progress, std::int64_t step,
+                                   std::int64_t warmup_steps);
 
 }  // namespace dit
