@@ -51,7 +51,7 @@ void choose(benchmark::State& state) {
   const Topology topology = cluster(static_cast<int>(state.range(0)));
   const Rates rates = rates_from(topology);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(rank_candidates(topology, rates, {}, 1024, false));
+    benchmark::DoNotOptimize(rank_candidates(topology, rates, {}, 1024, {}));
   }
 }
 

@@ -105,7 +105,8 @@ int ragged(int src, int dst, int scale) {
 
 class Suite {
  public:
-  explicit Suite(MPI_Comm comm) : comm_(comm), rank_(rank_of(comm)), size_(size_of(comm)) {
+  /// `large`: longer blocks too, which do not fit into what ranks share at once.
+  Suite(MPI_Comm comm, bool large) : comm_(comm), rank_(rank_of(comm)), size_(size_of(comm)), large_(large) {
     for (const Layout& layout : layouts) types_.push_back(layout.make());
   }
   ~Suite() {
@@ -116,11 +117,14 @@ class Suite {
     for (std::size_t s = 0; s < types_.size(); ++s) {
       for (std::size_t r = 0; r < types_.size(); ++r) {
         for (const int n : {0, 2, 6, 400}) uniform(plan, s, r, n);
-        for (const int scale : {1, 50}) {
+        if (large_) uniform(plan, s, r, 30000);
+        for (const int scale : {1, 50, 6000}) {
+          if (scale == 6000 && !large_) continue;
           for (const bool w : {false, true}) ragged_call(plan, s, r, scale, w);
         }
       }
       for (const int n : {2, 64}) in_place(plan, s, n);
+      if (large_) in_place(plan, s, 30000);
     }
   }
 
@@ -216,18 +220,20 @@ class Suite {
   MPI_Comm comm_;
   int rank_;
   int size_;
+  bool large_;
   std::vector<MPI_Datatype> types_;
 };
 
 }  // namespace
 
-// Arguments: plans to force, "auto" for the library's own choice.
+// Arguments: --large, then plans to force, "auto" for the library's own choice.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   {
-    Suite suite(MPI_COMM_WORLD);
-    for (int i = 1; i < argc; ++i) {
+    const bool large = argc > 1 && std::string(argv[1]) == "--large";
+    Suite suite(MPI_COMM_WORLD, large);
+    for (int i = large ? 2 : 1; i < argc; ++i) {
       expect(TAPA_Comm_set(MPI_COMM_WORLD, "plan", argv[i]) == MPI_SUCCESS,
              std::string("plan ") + argv[i] + ": " + TAPA_Last_error());
       suite.run(argv[i]);

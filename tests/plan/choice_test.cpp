@@ -25,7 +25,8 @@ void expect_round_trip(const Choice& choice) {
 }
 
 TEST(Choice, FlatTextsRoundTrip) {
-  for (const char* text : {"mpi", "linear", "linear:window=8", "pairwise", "bruck", "bruck:radix=7"}) {
+  for (const char* text :
+       {"mpi", "memory", "linear", "linear:window=8", "pairwise", "bruck", "bruck:radix=7"}) {
     EXPECT_EQ(to_string(parse_choice(text)), text);
   }
   EXPECT_EQ(parse_choice("bruck").flat.algorithm, FlatAlgorithm::bruck);
@@ -104,11 +105,14 @@ TEST_P(WrongChoice, IsRefusedInWords) {
 INSTANTIATE_TEST_SUITE_P(
     Table, WrongChoice,
     testing::Values(
-        Wrong{"", "algorithm \"\" is unknown, expected mpi, linear, pairwise, bruck, tapa or leaders"},
+        Wrong{"",
+              "algorithm \"\" is unknown, expected mpi, memory, linear, pairwise, bruck, tapa or leaders"},
         Wrong{"Linear",
-              "algorithm \"Linear\" is unknown, expected mpi, linear, pairwise, bruck, tapa or leaders"},
-        Wrong{"ring:radix=2",
-              "algorithm \"ring\" is unknown, expected mpi, linear, pairwise, bruck, tapa or leaders"},
+              "algorithm \"Linear\" is unknown, expected mpi, memory, linear, pairwise, bruck, tapa or "
+              "leaders"},
+        Wrong{
+            "ring:radix=2",
+            "algorithm \"ring\" is unknown, expected mpi, memory, linear, pairwise, bruck, tapa or leaders"},
         Wrong{"mpi:", "setting \"\" has no value, expected key=value"},
         Wrong{"mpi:radix=2", "setting \"radix\" is unknown to mpi, expected no settings"},
         Wrong{"pairwise:window=2", "setting \"window\" is unknown to pairwise, expected no settings"},

@@ -28,7 +28,7 @@ std::vector<std::unique_ptr<ShmNode>> make_nodes(int count) {
   std::vector<ShmSegment> segments;
   std::vector<std::string> tokens;
   for (int r = 0; r < count; ++r) {
-    auto segment = ShmSegment::create(count, why);
+    auto segment = ShmSegment::create(count, ShmNode::extra_bytes(), why);
     EXPECT_TRUE(segment) << why;
     tokens.push_back(segment->token());
     segments.push_back(std::move(*segment));
@@ -41,7 +41,7 @@ std::vector<std::unique_ptr<ShmNode>> make_nodes(int count) {
         ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count, members, tokens, why));
     EXPECT_TRUE(nodes.back()) << why;
   }
-  for (auto& node : nodes) node->agreed();
+  for (auto& node : nodes) node->agreed(false, 0);
   return nodes;
 }
 
@@ -142,7 +142,7 @@ TEST(ShmNode, WakesASleeper) {
     nodes[0]->send(1, 1, data, 0, &sender);
   });
   while (receiver.empty()) {
-    nodes[1]->sleep(10'000'000);
+    nodes[1]->sleep(10'000'000, [&] { return nodes[1]->progress(); });
     nodes[1]->progress();
   }
   other.join();
@@ -152,8 +152,8 @@ TEST(ShmNode, WakesASleeper) {
 
 TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   std::string why;
-  auto a = ShmSegment::create(2, why);
-  auto b = ShmSegment::create(2, why);
+  auto a = ShmSegment::create(2, ShmNode::extra_bytes(), why);
+  auto b = ShmSegment::create(2, ShmNode::extra_bytes(), why);
   ASSERT_TRUE(a && b) << why;
   const std::vector<std::string> tokens = {a->token(), b->token()};
   const auto exchange = [&](int rank, ShmSegment segment) {
@@ -169,7 +169,7 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
       node->recv(1 - rank, round, got, 0, &done);
       node->send(1 - rank, round, mine, 1, &done);
       while (done.size() < 2) {
-        if (!node->progress()) node->sleep(100'000);
+        if (!node->progress()) node->sleep(100'000, [&] { return node->progress(); });
       }
       if (got != expected) return false;
     }
@@ -190,12 +190,17 @@ TEST(ShmSegment, TokensOfNobodyAreRefused) {
   EXPECT_EQ(ShmSegment::open_token("x:1"), -1);
   EXPECT_EQ(ShmSegment::open_token("1:-1"), -1);
   EXPECT_EQ(ShmSegment::open_token("12:3"), -1);
-  EXPECT_EQ(ShmSegment::open_token("999999999:3:1"), -1);
+  EXPECT_EQ(ShmSegment::open_token("12:3:4"), -1);
+  EXPECT_EQ(ShmSegment::open_token("12:3:4:5:6"), -1);
+  EXPECT_EQ(ShmSegment::open_token("999999999:3:1:0"), -1);
   // The right process and file, but another number: a rank of another host with the same pid.
   std::string why;
-  const auto segment = ShmSegment::create(1, why);
+  const auto segment = ShmSegment::create(1, 0, why);
   ASSERT_TRUE(segment) << why;
-  EXPECT_EQ(ShmSegment::open_token(segment->token() + "0"), -1);
+  std::string other = segment->token();
+  other.insert(other.rfind(':'), "0");
+  EXPECT_EQ(ShmSegment::open_token(other), -1);
+  EXPECT_EQ(ShmSegment::readable_process(other), 0);
   const int fd = ShmSegment::open_token(segment->token());
   EXPECT_GE(fd, 0);
   close(fd);

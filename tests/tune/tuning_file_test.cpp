@@ -188,12 +188,12 @@ TEST(TuningFile, AMeasurementDecidesTheChoice) {
   const Topology topology = make_uniform_topology({2, 2});
   Tuning t = a_tuning();
   t.measurements.clear();
-  for (const Choice& choice : candidates(topology, false)) {
+  for (const Choice& choice : candidates(topology, {})) {
     const bool wanted = to_string(choice) == "pairwise";
     t.measurements.push_back({choice, 1024, wanted ? 1e-6 : 1e-3});
   }
   const auto ranked = rank_candidates(topology, tuned_rates(t, topology, rates_from(topology)),
-                                      tuned_measurements(t, topology), 1024, false);
+                                      tuned_measurements(t, topology), 1024, {});
   EXPECT_EQ(to_string(ranked.front().choice), "pairwise");
   EXPECT_TRUE(ranked.front().measured);
 }
@@ -201,7 +201,7 @@ TEST(TuningFile, AMeasurementDecidesTheChoice) {
 TEST(TuningFile, EveryCandidateSurvivesTheFile) {
   for (const std::vector<int>& shape :
        std::vector<std::vector<int>>{{3}, {2, 2}, {4, 4}, {8, 2, 3}, {6, 2, 2, 2}}) {
-    for (const Choice& choice : candidates(make_uniform_topology(shape), true)) {
+    for (const Choice& choice : candidates(make_uniform_topology(shape), {true, true})) {
       EXPECT_EQ(parse_choice(to_string(choice)), choice) << to_string(choice);
     }
   }
@@ -213,9 +213,9 @@ TEST(TuningFile, AChoiceThatWasPassedOverAtALargerSizeIsNotExtrapolatedToIt) {
   const Choice pairwise = parse_choice("pairwise");
   const std::vector<Measurement> measurements{{pairwise, 16, 1e-6}, {linear, 16, 2e-6}, {linear, 65536, 1}};
   const Rates rates = rates_from(topology);
-  EXPECT_EQ(rank_candidates(topology, rates, measurements, 16, false).front().choice, pairwise);
-  EXPECT_EQ(rank_candidates(topology, rates, measurements, 4096, false).front().choice, linear);
-  EXPECT_EQ(rank_candidates(topology, rates, measurements, 65536, false).front().choice, linear);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 16, {}).front().choice, pairwise);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 4096, {}).front().choice, linear);
+  EXPECT_EQ(rank_candidates(topology, rates, measurements, 65536, {}).front().choice, linear);
 }
 
 }  // namespace

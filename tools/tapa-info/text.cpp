@@ -183,7 +183,7 @@ std::string algorithms_table(const Topology& topology, const std::vector<std::si
     if (!algorithm.cost.empty()) out << "  cost      " << algorithm.cost << "\n";
     if (!algorithm.source.empty()) out << "  source    " << algorithm.source << "\n";
     for (std::size_t size : sizes) {
-      const std::vector<Candidate> ranked = rank_candidates(topology, rates, {}, size, false);
+      const std::vector<Candidate> ranked = rank_candidates(topology, rates, {}, size, {false, true});
       const auto best = std::find_if(ranked.begin(), ranked.end(), [&](const Candidate& c) {
         return c.choice.algorithm == algorithm.algorithm;
       });

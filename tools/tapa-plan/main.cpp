@@ -115,7 +115,7 @@ class Program {
   }
 
   [[nodiscard]] std::vector<Candidate> ranked(std::size_t bytes) const {
-    return rank_candidates(topology_, rates_, {}, bytes, false);
+    return rank_candidates(topology_, rates_, {}, bytes, {false, true});
   }
 
   std::string show(std::size_t bytes) {

@@ -68,7 +68,7 @@ void print_plan_of_work(const tapa::Topology& topology, const Options& options) 
     std::printf(" %zu", bytes);
   }
   std::printf("\n# plans, the most promising of which are timed in at most %g s:\n", options.request.seconds);
-  for (const tapa::Choice& choice : tapa::candidates(topology, true)) {
+  for (const tapa::Choice& choice : tapa::candidates(topology, {true, true})) {
     std::printf("%s\n", to_string(choice).c_str());
   }
 }

@@ -94,6 +94,20 @@ void CommState::adopt(Agreement agreement) {
             "MPI_Comm_get_attr");
   if (found != 0) tag_limit_ = *upper;
   make_topology();
+  shares_board_ =
+      agreement_.node && agreement_.ranks_on_host == size_ && agreement_.node->board(0) != nullptr;
+  note_options();
+}
+
+/// What follows from the options.
+void CommState::note_options() {
+  const Settings& s = options_->settings();
+  quick_ = shares_board_ && s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
+  quick_bytes_ = 0;
+  if (agreement_.node) {
+    // Rank 0's wish, but each node's own number of cores.
+    agreement_.node->expect_sleepers(s.wait == Wait::sleep);
+  }
 }
 
 void CommState::make_topology() {
@@ -153,40 +167,75 @@ void CommState::set_option(std::string_view name, std::string_view value) {
     throw;
   }
   plans_.clear();
+  note_options();
   if (name == "log") set_log_level(after->settings().log);
 }
 
-Decision CommState::decide(std::size_t bytes, bool with_mpi) {
+Decision CommState::decide(std::size_t bytes, Offer offer) {
   const std::lock_guard lock(mutex_);
-  return decide_locked(bytes, with_mpi);
+  return decide_locked(bytes, offer);
 }
 
-Decision CommState::decide_locked(std::size_t bytes, bool with_mpi) {
+Decision CommState::decide_locked(std::size_t bytes, Offer offer) {
   const Settings& settings = options_->settings();
-  if (!settings.enable && with_mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
-  if (settings.plan) return forced(*settings.plan, with_mpi);
+  if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
+  if (settings.plan) return forced(*settings.plan, offer);
   // MPI is a candidate only where it was measured: its time cannot be predicted.
   const bool mpi_measured = std::ranges::any_of(
       measurements_, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
-  const auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, with_mpi && mpi_measured);
+  offer.mpi = offer.mpi && mpi_measured;
+  const auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, offer);
   if (ranked.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
   return {ranked[0].choice, to_string(ranked[0].choice), why(ranked), ranked[0].seconds};
 }
 
-Decision CommState::forced(const Choice& choice, bool with_mpi) {
+bool CommState::one_choice() const {
+  const std::lock_guard lock(mutex_);
+  const Settings& settings = options_->settings();
+  if (!settings.enable || settings.plan) return true;
+  return shares_board_ && topology_->nodes() == 1 && measurements_.empty();
+}
+
+bool CommState::has_board(bool persistent) const {
+  const std::lock_guard lock(mutex_);
+  return shares_board_ && (!persistent || next_lane_ < ShmNode::kLanes);
+}
+
+Board& CommState::board(bool persistent) {
+  const std::lock_guard lock(mutex_);
+  return *agreement_.node->board(persistent ? next_lane_++ : 0);
+}
+
+Board* CommState::claim_quick(std::size_t bytes, bool in_place) {
+  const std::lock_guard lock(mutex_);
+  if (!quick_ || !queue_.empty()) return nullptr;
+  if (bytes != quick_bytes_) {
+    const auto entry = uniform_plan_locked(bytes, {true, true});
+    if (entry->choice.algorithm != Algorithm::memory) return nullptr;
+    quick_bytes_ = bytes;
+  }
+  Board* const board = agreement_.node->board(0);
+  if ((in_place && !BoardExchange::fits(*board, bytes)) || !board->claim()) return nullptr;
+  ++next_window_;  // as every operation takes one, whichever way it takes on each rank
+  return board;
+}
+
+Decision CommState::forced(const Choice& choice, Offer offer) {
   const Settings& settings = options_->settings();
   if (choice.algorithm != Algorithm::mpi) {
-    const std::string reason = why_not(*topology_, choice);
+    std::string reason = why_not(*topology_, choice);
+    if (reason.empty() && choice.algorithm == Algorithm::memory && !offer.memory)
+      reason = "the ranks share no memory for it";
     if (reason.empty()) return {choice, to_string(choice), "forced", 0};
     const std::string message = "plan " + to_string(choice) + " cannot be carried out: " + reason;
     if (settings.fallback == Fallback::error) throw Error(MPI_ERR_ARG, message);
     if (settings.fallback == Fallback::print && !warned_fallback_ && rank_ == 0) {
-      log_warn(message + "; " + (with_mpi ? "MPI" : "linear") + " is used instead");
+      log_warn(message + "; " + (offer.mpi ? "MPI" : "linear") + " is used instead");
     }
     warned_fallback_ = true;
   }
   // Without MPI's own persistent collectives, linear is what MPI would do.
-  const Choice instead = only(with_mpi ? Algorithm::mpi : Algorithm::linear);
+  const Choice instead = only(offer.mpi ? Algorithm::mpi : Algorithm::linear);
   return {instead, to_string(instead), choice.algorithm == Algorithm::mpi ? "forced" : "fallback", 0};
 }
 
@@ -196,18 +245,22 @@ std::shared_ptr<PlanEntry> CommState::make_entry(const Decision& decision, const
   entry->text = decision.text;
   entry->why = decision.why;
   entry->predicted = decision.predicted;
-  if (decision.choice.algorithm != Algorithm::mpi) {
+  if (decision.choice.algorithm != Algorithm::mpi && decision.choice.algorithm != Algorithm::memory) {
     entry->plan = std::make_shared<const RankPlan>(plan_rank(*topology_, counts, decision.choice, rank_));
     entry->phases = phases_of(*topology_, decision.choice);
   }
   return entry;
 }
 
-std::shared_ptr<PlanEntry> CommState::uniform_plan(std::size_t bytes, bool with_mpi) {
+std::shared_ptr<PlanEntry> CommState::uniform_plan(std::size_t bytes, Offer offer) {
   const std::lock_guard lock(mutex_);
-  const std::size_t key[2] = {bytes, with_mpi ? 1U : 0U};
+  return uniform_plan_locked(bytes, offer);
+}
+
+std::shared_ptr<PlanEntry> CommState::uniform_plan_locked(std::size_t bytes, Offer offer) {
+  const std::size_t key[3] = {bytes, offer.mpi ? 1U : 0U, offer.memory ? 1U : 0U};
   if (auto entry = plans_.find("", key)) return entry;
-  auto entry = make_entry(decide_locked(bytes, with_mpi), Counts::uniform(size_, bytes));
+  auto entry = make_entry(decide_locked(bytes, offer), Counts::uniform(size_, bytes));
   entry->bytes = bytes;
   plans_.insert("", key, entry);
   return entry;

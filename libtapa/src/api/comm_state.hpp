@@ -22,6 +22,7 @@
 #include "plan/choose.hpp"
 #include "plan/counts.hpp"
 #include "topology/topology.hpp"
+#include "transport/board_exchange.hpp"
 #include "transport/node_transport.hpp"
 
 namespace tapa {
@@ -84,12 +85,31 @@ class CommState {
   /// Sets an option; later operations see it. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
-  /// The choice for blocks of `bytes`. `mpi` may be chosen only when `with_mpi`. Throws Error when a forced
-  /// plan cannot be carried out and TAPA_FALLBACK=error.
-  [[nodiscard]] Decision decide(std::size_t bytes, bool with_mpi);
+  /// The choice for blocks of `bytes` among what `offer` allows. Throws Error when a forced plan cannot be
+  /// carried out and TAPA_FALLBACK=error.
+  [[nodiscard]] Decision decide(std::size_t bytes, Offer offer);
 
   /// The plan for blocks that all have `bytes` bytes.
-  [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, bool with_mpi);
+  [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, Offer offer);
+
+  /// Whether the choice is the same for all sizes of blocks.
+  [[nodiscard]] bool one_choice() const;
+
+  /// Whether all ranks share a board. Persistent operations need one each, as they may be started in any
+  /// order; there are a few for the life of the communicator.
+  [[nodiscard]] bool has_board(bool persistent) const;
+  /// The common board, or the next one for a persistent operation. Precondition: has_board().
+  [[nodiscard]] Board& board(bool persistent);
+
+  /// The common board, claimed, for a blocking call of `bytes` per pair that needs nothing else of the state:
+  /// no checks of counts, no report, no earlier call that has not begun. Null when it does. `in_place`: all
+  /// must be sent before anything is received.
+  [[nodiscard]] Board* claim_quick(std::size_t bytes, bool in_place);
+  /// What such calls use, one at a time.
+  [[nodiscard]] BoardExchange& quick_exchange() { return quick_exchange_; }
+
+  /// How a rank waits at a board.
+  [[nodiscard]] Waiter waiter() const { return {agreement_.comm, agreement_.node.get(), wait_policy()}; }
 
   /// The plan for `counts`, of which `key` holds all numbers that it depends on.
   [[nodiscard]] std::shared_ptr<PlanEntry> plan_for(const Decision& decision, const Counts& counts,
@@ -128,8 +148,10 @@ class CommState {
   void adopt(Agreement agreement);
   void make_topology();
   [[nodiscard]] bool striped(const Topology& topology) const;
-  [[nodiscard]] Decision decide_locked(std::size_t bytes, bool with_mpi);
-  [[nodiscard]] Decision forced(const Choice& choice, bool with_mpi);
+  [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan_locked(std::size_t bytes, Offer offer);
+  [[nodiscard]] Decision decide_locked(std::size_t bytes, Offer offer);
+  [[nodiscard]] Decision forced(const Choice& choice, Offer offer);
+  void note_options();
   [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);
 
   mutable std::mutex mutex_;
@@ -147,6 +169,11 @@ class CommState {
   std::vector<Measurement> measurements_;
   bool oversubscribed_ = false;
   bool warned_fallback_ = false;
+  bool shares_board_ = false;    // all ranks do
+  bool quick_ = false;           // whether the options allow quick calls
+  std::size_t quick_bytes_ = 0;  // size of the last one that was chosen to go through memory
+  BoardExchange quick_exchange_;
+  std::size_t next_lane_ = 1;
   PlanCache plans_{128};
   std::deque<Operation*> queue_;
   int tag_limit_ = 32767;

@@ -9,6 +9,7 @@
 #include "api/error.hpp"
 #include "api/mpi_call.hpp"
 #include "api/progress.hpp"
+#include "api/quick.hpp"
 
 namespace tapa {
 
@@ -94,6 +95,7 @@ int run_blocking(const Arguments& arguments) noexcept {
     if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
     auto state = CommState::of(arguments.comm);
     check_call(arguments, *state);
+    if (run_quick(arguments, *state)) return MPI_SUCCESS;
     auto operation = acquire_operation();
     operation->begin(std::move(state), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);

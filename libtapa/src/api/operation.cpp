@@ -58,6 +58,7 @@ void Operation::end() {
   if (queued_) state_->leave(this);
   queued_ = false;
   if (executor_) state_->give_executor(*entry_, std::move(executor_));
+  board_ = nullptr;
   free_types();
   known_.reset();
   entry_.reset();
@@ -160,8 +161,7 @@ bool Operation::step(bool block) {
     }
     case Stage::ready:
     case Stage::launch:
-      launch();
-      return true;
+      return launch();
     case Stage::running:
       return step_running(block);
     case Stage::sums: {
@@ -245,29 +245,38 @@ bool Operation::step_verdict() {
 }
 
 bool Operation::step_plan() {
-  const bool with_mpi = has_arguments_ && mode_ != Mode::persistent;
+  const Offer offer{has_arguments_ && mode_ != Mode::persistent,
+                    state_->has_board(mode_ == Mode::persistent)};
   if (exchange_.uniform) {
     if (exchange_.uniform_bytes == 0) {
       finish();
       return true;
     }
-    entry_ = state_->uniform_plan(exchange_.uniform_bytes, with_mpi);
+    entry_ = state_->uniform_plan(exchange_.uniform_bytes, offer);
     stage_ = Stage::ready;
   } else if (known_) {
-    decision_ = state_->decide(mean_, with_mpi);
+    decision_ = state_->decide(mean_, offer);
     entry_ = state_->plan_for(decision_, *known_, key_);
     stage_ = Stage::ready;
   } else {
     const Settings& settings = options_->settings();
-    if (settings.enable && (!settings.plan || settings.report)) {
+    if (settings.enable && (!state_->one_choice() || settings.report)) {
       std::size_t bytes = 0;
       for (const Block& block : exchange_.send) bytes += block.bytes;
       if (!state_->agreed_mean(bytes, mean_)) return false;
     }
-    decision_ = state_->decide(mean_, with_mpi);
-    start_counts();
+    decision_ = state_->decide(mean_, offer);
+    if (decision_.choice.algorithm == Algorithm::memory) {
+      // At a board blocks tell their sizes themselves.
+      entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {});
+      stage_ = Stage::ready;
+    } else {
+      start_counts();
+    }
   }
-  if (stage_ == Stage::ready && mode_ == Mode::persistent) {
+  if (stage_ != Stage::ready) return true;
+  if (entry_->choice.algorithm == Algorithm::memory) board_ = &state_->board(mode_ == Mode::persistent);
+  if (mode_ == Mode::persistent) {
     state_->leave(this);
     queued_ = false;
   }

@@ -16,6 +16,7 @@
 #include "api/comm_state.hpp"
 #include "api/mpi_call.hpp"
 #include "api/small_exchange.hpp"
+#include "transport/board_exchange.hpp"
 
 namespace tapa {
 
@@ -25,10 +26,10 @@ enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
 /// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
 /// called from several threads; the others only while no thread is in it.
-class Operation {
+class Operation : private BoardPacker {
  public:
   Operation() = default;
-  ~Operation();
+  ~Operation() override;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -95,9 +96,14 @@ class Operation {
   bool step_verdict();
   bool step_plan();
   bool step_counts();
-  void launch();
+  bool launch();
   void launch_mpi();
+  void launch_plan();
+  bool launch_memory();
+  void describe_blocks();
+  bool step_memory(bool block);
   void sample_mpi();
+  [[nodiscard]] bool sample_is_due() const;
   void report_run();
   /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
   [[nodiscard]] std::size_t bytes_per_pair() const {
@@ -106,6 +112,11 @@ class Operation {
   bool step_running(bool block);
   void finish();
   void fail(int code, const std::string& message);
+
+  // Blocks that are not dense, at a board.
+  void gather(std::size_t member, std::byte* to) override;
+  void scatter(std::size_t member, const std::byte* from) override;
+  std::byte* room(std::size_t member, bool sent) override;
 
   void start_check();
   void start_verdict();
@@ -149,6 +160,13 @@ class Operation {
   std::unique_ptr<Executor> executor_;
   MPI_Request request_ = MPI_REQUEST_NULL;  // when MPI carries it out
   MpiCallStorage mpi_storage_;
+
+  Board* board_ = nullptr;        // when the choice is memory
+  BoardExchange board_exchange_;  // its run
+  std::vector<BoardBlock> board_send_;
+  std::vector<BoardBlock> board_recv_;
+  std::vector<std::vector<std::byte>> rooms_;  // whole blocks that travel in pieces: sent ones, then others
+  bool staged_ = false;                        // whether recv_ says where blocks arrive
 
   std::unique_ptr<std::byte[]> staging_;
   std::size_t staging_size_ = 0;

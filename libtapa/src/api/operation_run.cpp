@@ -58,6 +58,7 @@ void Operation::stage_blocks() {
     staging_ = std::make_unique_for_overwrite<std::byte[]>(total);
     staging_size_ = total;
   }
+  staged_ = true;
   std::byte* next = staging_.get();
   const auto take = [&](std::size_t bytes) { return std::exchange(next, next + aligned(bytes)); };
   send_.clear();
@@ -70,27 +71,33 @@ void Operation::stage_blocks() {
   for (const Block& b : exchange_.recv) recv_.push_back(b.dense() ? b.data : take(b.bytes));
 }
 
-void Operation::launch() {
-  if (entry_->plan == nullptr) {
+/// False: not yet.
+bool Operation::launch() {
+  staged_ = false;
+  if (board_ != nullptr) {
+    if (!launch_memory()) return false;
+  } else if (entry_->plan == nullptr) {
     launch_mpi();
   } else {
-    if (entry_->plan->channels > tags_.count - kPlanTags) {
-      throw Error(MPI_ERR_INTERN, "plan " + entry_->text + " needs " +
-                                      std::to_string(entry_->plan->channels) + " tags, expected at most " +
-                                      std::to_string(tags_.count - kPlanTags));
-    }
-    const bool sampled = mode_ == Mode::blocking && options_->settings().report &&
-                         state_->sample_due(function_, *entry_, bytes_per_pair());
-    if (sampled) sample_mpi();
-    stage_blocks();
-    if (options_->settings().check == Check::data) start_sums();
-    if (!executor_) executor_ = state_->take_executor(*entry_);
-    executor_->bind(send_, recv_);
-    executor_->start(tags_.first + kPlanTags);
-    stage_ = Stage::running;
+    launch_plan();
   }
   if (queued_) state_->leave(this);
   queued_ = false;
+  return true;
+}
+
+void Operation::launch_plan() {
+  if (entry_->plan->channels > tags_.count - kPlanTags) {
+    throw Error(MPI_ERR_INTERN, "plan " + entry_->text + " needs " + std::to_string(entry_->plan->channels) +
+                                    " tags, expected at most " + std::to_string(tags_.count - kPlanTags));
+  }
+  if (sample_is_due()) sample_mpi();
+  stage_blocks();
+  if (options_->settings().check == Check::data) start_sums();
+  if (!executor_) executor_ = state_->take_executor(*entry_);
+  executor_->bind(send_, recv_);
+  executor_->start(tags_.first + kPlanTags);
+  stage_ = Stage::running;
 }
 
 void Operation::launch_mpi() {
@@ -107,8 +114,8 @@ void Operation::launch_mpi() {
 }
 
 bool Operation::step_running(bool block) {
-  if (executor_) {
-    if (!executor_->progress(block)) return false;
+  if (executor_ || board_ != nullptr) {
+    if (executor_ ? !executor_->progress(block) : !step_memory(block)) return false;
     if (options_->settings().check == Check::data) {
       stage_ = Stage::sums;
     } else {
@@ -148,7 +155,7 @@ void Operation::check_sums() {
 }
 
 void Operation::finish() {
-  if (entry_ && entry_->plan) {
+  if (staged_) {
     for (std::size_t s = 0; s < exchange_.recv.size(); ++s) {
       const Block& block = exchange_.recv[s];
       if (!block.dense() && block.bytes > 0) scatter_block(recv_[s], block, state_->comm());
@@ -216,6 +223,10 @@ std::string Operation::waits_for() const {
       return "waits for the agreed mean size";
     default:
       break;
+  }
+  if (board_ != nullptr) {
+    const auto missing = board_exchange_.missing(8);
+    return "waits for the blocks of " + list({missing.begin(), missing.end()});
   }
   if (!executor_) return "waits for MPI";
   std::string text = "waits for";

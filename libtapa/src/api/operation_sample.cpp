@@ -38,6 +38,11 @@ std::uint64_t total(const std::vector<Block>& blocks) {
 
 }  // namespace
 
+bool Operation::sample_is_due() const {
+  return mode_ == Mode::blocking && options_->settings().report &&
+         state_->sample_due(function_, *entry_, bytes_per_pair());
+}
+
 // The same bytes between the same ranks, as dense blocks of memory of its own: the call's result never
 // depends on it. The ranks begin together, with MPI's run and then with ours, so that waiting for a late rank
 // counts for neither.

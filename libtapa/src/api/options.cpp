@@ -156,6 +156,10 @@ constexpr Row rows[] = {
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory"},
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
+    {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
+      "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
+      "attach), where the kernel allows that; read when a communicator is first used"},
+     [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
       "elsewhere"},

@@ -30,6 +30,7 @@ struct Settings {
   std::string nics;
   std::size_t piece = 0;  ///< bytes, 0 = by the network
   std::size_t shm_limit = 0;
+  std::size_t attach_from = 0;
   Check check = Check::args;
   double timeout = 0;  ///< seconds, 0 = no watchdog
   Fallback fallback = Fallback::print;

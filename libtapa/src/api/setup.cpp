@@ -31,6 +31,10 @@ namespace {
 constexpr char kGood = '+';
 constexpr char kBad = '-';
 
+// What every rank must be able to do: open the memory that the others share, read all their memory.
+constexpr int kShares = 1;
+constexpr int kAttaches = 2;
+
 /// Ranks with the same number can open each other's shared memory: same boot of the same kernel, same host
 /// name, same process numbers.
 std::uint64_t host_number() {
@@ -59,7 +63,7 @@ const std::string& own_record() {
 /// This rank's shared memory.
 std::optional<ShmSegment> own_segment(int ranks) {
   std::string why;
-  auto segment = ShmSegment::create(ranks, why);
+  auto segment = ShmSegment::create(ranks, ShmNode::extra_bytes(), why);
   if (!segment) log_info("no shared memory: " + why);
   return segment;
 }
@@ -257,19 +261,21 @@ void Setup::connect_memory(const std::vector<std::string>& tokens) {
   std::string why;
   result_.node = ShmNode::connect(std::move(*segment_), rank_, size_, members, theirs, why);
   if (!result_.node) log_info("no shared memory: " + why);
-  memory_works_ = result_.node ? 1 : 0;
+  memory_works_ = result_.node ? kShares | (result_.node->can_attach() ? kAttaches : 0) : 0;
   stage_ = Stage::memory;
-  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &memory_works_, 1, MPI_INT, MPI_MIN, result_.comm, &request_),
+  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &memory_works_, 1, MPI_INT, MPI_BAND, result_.comm, &request_),
             "MPI_Iallreduce");
 }
 
 void Setup::judge_memory() {
   stage_ = Stage::done;
-  if (memory_works_ == 0) {
+  if ((memory_works_ & kShares) == 0) {
     result_.node.reset();
-  } else {
-    result_.node->agreed();
+    return;
   }
+  const bool attach = (memory_works_ & kAttaches) != 0;
+  if (!attach && rank_ == 0) log_info("no cross-memory attach: the kernel refuses it to some rank");
+  result_.node->agreed(attach, result_.options.settings().attach_from);
 }
 
 Agreement Setup::take() {

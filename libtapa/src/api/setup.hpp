@@ -65,7 +65,7 @@ class Setup {
   int rank_ = 0;
   int size_ = 0;
   std::optional<ShmSegment> segment_;
-  int memory_works_ = 0;
+  int memory_works_ = 0;  // bits of what works, see connect_memory()
   std::string mine_;
   Header header_{};
   std::vector<Header> headers_;

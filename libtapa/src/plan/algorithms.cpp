@@ -9,9 +9,13 @@ namespace {
 // Terms of the formulas: P ranks, n groups of q ranks, m bytes per block; a, b, o: latency, seconds per byte
 // and CPU seconds per message of the level that a part crosses (index f: inside the group, s: across it); c:
 // seconds per byte of a local copy; B: bytes per second of a node's NICs.
-constexpr std::array<AlgorithmInfo, 6> kAlgorithms = {{
+constexpr std::array<AlgorithmInfo, 7> kAlgorithms = {{
     {Algorithm::mpi, "mpi", "leave the call to MPI", "everything MPI supports, intercommunicators too",
      "measured only", ""},
+    {Algorithm::memory, "memory",
+     "every rank shows its blocks in memory that all share, and fetches its own from the others",
+     "ranks of one node, uniform and v; knows its own counts", "(P-1) 0.2o + a + (P-1) m b",
+     "Li, Zhang, Hoefler, IEEE TPDS 29(3), 2018; Jain et al., SC 2018"},
     {Algorithm::linear, "linear",
      "every block straight to its destination, spread out, all or `window` at a time",
      "any ranks, uniform and v; knows its own counts", "(P-1) 2o + a + max((P-1) m b, q (P-q) m / B)",

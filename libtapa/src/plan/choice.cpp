@@ -56,6 +56,9 @@ class Parser {
     if (name_ == "mpi") {
       allow({});
       choice.algorithm = Algorithm::mpi;
+    } else if (name_ == "memory") {
+      allow({});
+      choice.algorithm = Algorithm::memory;
     } else if (name_ == "linear") {
       allow({"window"});
       choice.flat.window = number("window", 0, 0, kMostInFlight);
@@ -86,7 +89,7 @@ class Parser {
       }
     } else {
       fail("algorithm " + quoted(name_) +
-           " is unknown, expected mpi, linear, pairwise, bruck, tapa or leaders");
+           " is unknown, expected mpi, memory, linear, pairwise, bruck, tapa or leaders");
     }
     return choice;
   }
@@ -226,6 +229,8 @@ std::string to_string(const Choice& choice) {
   switch (choice.algorithm) {
     case Algorithm::mpi:
       return "mpi";
+    case Algorithm::memory:
+      return "memory";
     case Algorithm::linear:
       return choice.flat.window == 0 ? "linear" : "linear:window=" + std::to_string(choice.flat.window);
     case Algorithm::pairwise:

@@ -21,7 +21,7 @@ struct Flat {
   bool operator==(const Flat&) const = default;
 };
 
-enum class Algorithm : std::uint8_t { mpi, linear, pairwise, bruck, tapa, leaders };
+enum class Algorithm : std::uint8_t { mpi, memory, linear, pairwise, bruck, tapa, leaders };
 
 /// Whether blocks first move inside the group (to the lane of their destination) or first between groups.
 enum class PhaseOrder : std::uint8_t { fast_first, slow_first };
@@ -40,7 +40,7 @@ struct Choice {
 };
 
 /// Canonical text. Settings at their default are left out:
-///   mpi | linear[:window=W] | pairwise | bruck[:radix=R] |
+///   mpi | memory | linear[:window=W] | pairwise | bruck[:radix=R] |
 ///   tapa:split=L[+L...][,order=slow-first][,fast=FLAT][,slow=FLAT][,pipeline=N] |
 ///   leaders:split=L[,leaders=K|all][,local=leader][,fast=FLAT][,slow=FLAT][,pipeline=N]
 /// with FLAT = linear | linear(W) | pairwise | bruck(R).

@@ -114,10 +114,11 @@ std::string microseconds(double seconds) {
 
 }  // namespace
 
-std::vector<Choice> candidates(const Topology& topology, bool with_mpi) {
+std::vector<Choice> candidates(const Topology& topology, Offer offer) {
   std::vector<Choice> list;
+  if (offer.memory && topology.ranks > 1 && topology.nodes() == 1) list.push_back(make(Algorithm::memory));
   list.push_back(make(Algorithm::linear));
-  if (with_mpi) list.push_back(make(Algorithm::mpi));
+  if (offer.mpi) list.push_back(make(Algorithm::mpi));
   if (topology.ranks < 3) return list;
   Choice windowed = make(Algorithm::linear);
   windowed.flat.window = 8;
@@ -145,11 +146,11 @@ std::vector<Choice> candidates(const Topology& topology, bool with_mpi) {
 
 std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
                                        const std::vector<Measurement>& measurements, std::size_t bytes,
-                                       bool with_mpi) {
+                                       Offer offer) {
   std::vector<Candidate> list;
   std::vector<double> predicted;
   const bool inside = covered(measurements, bytes);
-  for (const Choice& choice : candidates(topology, with_mpi)) {
+  for (const Choice& choice : candidates(topology, offer)) {
     const std::optional<double> measured = interpolate(measurements, choice, bytes, inside);
     // MPI's time cannot be predicted: it is a candidate only when it was measured.
     if (choice.algorithm == Algorithm::mpi && !measured) continue;

@@ -25,9 +25,14 @@ struct Candidate {
   bool measured = false;
 };
 
+/// Choices that are not messages: what the caller can use of them.
+struct Offer {
+  bool mpi = false;     ///< leave it to MPI
+  bool memory = false;  ///< the ranks share memory; counts only where the topology is one node
+};
+
 /// The plausible choices for this topology: flat ones, and hierarchical ones at every useful split.
-/// `mpi` (leave it to MPI) is among them only when `with_mpi`.
-[[nodiscard]] std::vector<Choice> candidates(const Topology& topology, bool with_mpi);
+[[nodiscard]] std::vector<Choice> candidates(const Topology& topology, Offer offer);
 
 /// All candidates, cheapest first. A candidate with measurements is priced by them (log-linear between
 /// sizes), others by predict(). Between sizes at which anything was measured, candidates that were not timed
@@ -35,7 +40,7 @@ struct Candidate {
 /// of candidates().
 [[nodiscard]] std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
                                                      const std::vector<Measurement>& measurements,
-                                                     std::size_t bytes, bool with_mpi);
+                                                     std::size_t bytes, Offer offer);
 
 /// One sentence: why the first was taken and by how much it beats the runner-up.
 [[nodiscard]] std::string why(const std::vector<Candidate>& ranked);

@@ -45,6 +45,11 @@ std::string why_not(const Topology& topology, const Choice& choice) {
   switch (choice.algorithm) {
     case Algorithm::mpi:
       return "mpi has no plan: the call is left to MPI";
+    case Algorithm::memory:
+      if (topology.nodes() > 1) {
+        return "memory is shared by ranks of one node, the topology has " + std::to_string(topology.nodes());
+      }
+      return {};
     case Algorithm::linear:
     case Algorithm::pairwise:
     case Algorithm::bruck:
@@ -61,6 +66,7 @@ std::string why_not(const Topology& topology, const Choice& choice) {
 Knowledge knowledge_needed(const Choice& choice) {
   switch (choice.algorithm) {
     case Algorithm::mpi:
+    case Algorithm::memory:
     case Algorithm::linear:
     case Algorithm::pairwise:
       return Knowledge::own;

@@ -42,6 +42,8 @@ class Model {
       case Algorithm::mpi:
       case Algorithm::linear:
         return flat(choice.flat, FlatAlgorithm::linear, -1, top(), ranks, block_, ranks);
+      case Algorithm::memory:
+        return memory();
       case Algorithm::pairwise:
         return flat(choice.flat, FlatAlgorithm::pairwise, -1, top(), ranks, block_, ranks);
       case Algorithm::bruck:
@@ -102,6 +104,15 @@ class Model {
       total += price(stage);
     }
     return total;
+  }
+
+  /// Bytes as in messages, but looking at a flag instead of matching a message.
+  [[nodiscard]] double memory() const {
+    constexpr double flag = 0.1;  // of the CPU time of a message, measured on 2 cores
+    const double others = topology_.ranks - 1;
+    Load load(levels_);
+    spread(load, -1, top(), others * flag, others * block_, ranks_per_node_);
+    return price(load);
   }
 
   /// tapa at choice.splits[index], inside a group of level `upto`, moving `block` bytes for each pair of its

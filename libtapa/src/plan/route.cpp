@@ -45,7 +45,8 @@ void bruck_waypoints(int radix, int distance, const Visit& visit) {
 }
 
 bool is_flat(Algorithm a) {
-  return a == Algorithm::linear || a == Algorithm::pairwise || a == Algorithm::bruck;
+  return a == Algorithm::memory || a == Algorithm::linear || a == Algorithm::pairwise ||
+         a == Algorithm::bruck;
 }
 
 }  // namespace
@@ -66,9 +67,10 @@ Routes::Routes(const Topology& topology, const Choice& choice) : ranks_(topology
     add_split(topology, topology.find_level(*name));
   }
   if (is_flat(choice_.algorithm)) {
-    choice_.flat.algorithm = choice_.algorithm == Algorithm::linear     ? FlatAlgorithm::linear
-                             : choice_.algorithm == Algorithm::pairwise ? FlatAlgorithm::pairwise
-                                                                        : FlatAlgorithm::bruck;
+    // Through memory every block goes straight to its destination too.
+    choice_.flat.algorithm = choice_.algorithm == Algorithm::pairwise ? FlatAlgorithm::pairwise
+                             : choice_.algorithm == Algorithm::bruck  ? FlatAlgorithm::bruck
+                                                                      : FlatAlgorithm::linear;
   }
   if (!splits_.empty()) lots_ = std::clamp(choice_.pipeline, 1, std::max(1, splits_[0].most_groups - 1));
   stages_.resize(static_cast<std::size_t>(stage_count(0)));

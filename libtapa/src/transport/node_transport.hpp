@@ -7,15 +7,9 @@
 
 #include "transport/mpi_transport.hpp"
 #include "transport/shm_node.hpp"
+#include "transport/waiter.hpp"
 
 namespace tapa {
-
-/// How a blocked rank waits.
-enum class WaitPolicy : std::uint8_t {
-  spin,   ///< polls without pause: every rank has a core
-  yield,  ///< gives the core away between polls
-  sleep   ///< sleeps on the node's doorbell when only ranks of its own node can wake it, else yields
-};
 
 class NodeTransport final : public Transport {
  public:
@@ -39,18 +33,14 @@ class NodeTransport final : public Transport {
     return node_ != nullptr && bytes <= shm_limit_ && node_->has(peer);
   }
   bool poll_once(std::vector<int>& completed);
-  void drive_mpi();
-  void pause(int idle);
 
-  MPI_Comm comm_;
   MpiTransport mpi_;
   ShmNode* node_;
   std::size_t shm_limit_;
-  WaitPolicy policy_;
+  Waiter waiter_;
   std::vector<int> done_;      // completions from the node, not yet reported
   std::size_t in_memory_ = 0;  // messages in flight through the node
   std::size_t in_mpi_ = 0;     // messages in flight through MPI
-  unsigned quiet_ = 0;         // polls since MPI was last driven
 };
 
 }  // namespace tapa

@@ -25,7 +25,8 @@ std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int rank
   std::unique_ptr<ShmNode> node(new ShmNode);
   node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
   node->capacity_ = capacity_for(members.size());
-  node->own_map_ = Mapping(node->segment_->fd(), 0, ShmSegment::slot_offset(members.size(), node->capacity_));
+  node->boards_at_ = ShmSegment::slot_offset(members.size(), node->capacity_);
+  node->own_map_ = Mapping(node->segment_->fd(), 0, node->boards_at_ + extra_bytes());
   if (!node->own_map_.ok()) {
     why = "cannot map the own segment";
     return nullptr;
@@ -44,18 +45,55 @@ std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int rank
     }
     node->link_of_[static_cast<std::size_t>(members[i])] = static_cast<int>(node->links_.size()) - 1;
   }
+  node->can_attach_ = std::ranges::all_of(node->links_, [](const Link& link) { return link.pid > 0; });
+  if (members.size() > 1 && members.size() <= Board::kMostMembers) node->make_boards(own);
   return node;
+}
+
+/// Region `lane` of each member's segment makes board `lane`.
+void ShmNode::make_boards(std::size_t own_index) {
+  auto* const own = static_cast<std::byte*>(own_map_.address()) + boards_at_;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    std::vector<std::byte*> regions;
+    std::vector<Doorbell*> bells;
+    for (const Link& link : links_) {
+      regions.push_back(static_cast<std::byte*>(link.boards_map.address()) + lane * Board::region_bytes());
+      bells.push_back(link.doorbell);
+    }
+    const auto at = static_cast<std::ptrdiff_t>(own_index);
+    regions.insert(regions.begin() + at, own + lane * Board::region_bytes());
+    bells.insert(bells.begin() + at, own_doorbell_);
+    boards_.push_back(std::make_unique<Board>(own_index, std::move(regions), std::move(bells)));
+  }
+}
+
+void ShmNode::expect_sleepers(bool sleepers) {
+  for (const auto& board : boards_) board->expect_sleepers(sleepers);
+}
+
+void ShmNode::agreed(bool attach, std::size_t attach_from) {
+  segment_->close_file();
+  if (!attach || attach_from == 0) return;
+  std::vector<pid_t> pids;
+  for (const Link& link : links_) pids.push_back(link.pid);
+  for (const auto& board : boards_) {
+    auto with_own = pids;
+    with_own.insert(with_own.begin() + static_cast<std::ptrdiff_t>(board->self()), getpid());
+    board->use_attach(std::move(with_own), attach_from);
+  }
 }
 
 /// Slot i of a segment is the ring that the i-th member writes.
 bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index) {
   const int fd = ShmSegment::open_token(token);
   if (fd < 0) return false;
+  link.pid = ShmSegment::readable_process(token);
   link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
   link.out_map =
       Mapping(fd, ShmSegment::slot_offset(own_index, capacity_), ShmSegment::slot_bytes(capacity_));
+  link.boards_map = Mapping(fd, boards_at_, extra_bytes());
   close(fd);
-  if (!link.doorbell_map.ok() || !link.out_map.ok()) return false;
+  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.boards_map.ok()) return false;
   link.doorbell = static_cast<Doorbell*>(link.doorbell_map.address());
   link.out = ShmRing(link.out_map.address(), capacity_);
   auto* own = static_cast<std::byte*>(own_map_.address());
@@ -221,14 +259,6 @@ bool ShmNode::progress_locked() {
     if (link.in.readable() > 0) moved = pull(link) || moved;
   }
   return moved;
-}
-
-void ShmNode::sleep(long microseconds) {
-  const std::uint32_t seen = own_doorbell_->rings.load(std::memory_order_acquire);
-  own_doorbell_->sleeping.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!progress()) own_doorbell_->sleep(seen, microseconds);
-  own_doorbell_->sleeping.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace tapa

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/board.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -24,8 +25,25 @@ class ShmNode {
                                           const std::vector<int>& members,
                                           const std::vector<std::string>& tokens, std::string& why);
 
-  /// All members have connected: the file that they opened is no longer needed.
-  void agreed() { segment_->close_file(); }
+  /// All members have connected: the file that they opened is no longer needed. With `attach` all members can
+  /// read the memory of all others: blocks on boards of `attach_from` bytes and more are read there.
+  void agreed(bool attach, std::size_t attach_from);
+
+  /// Whether this rank can read the memory of all other members.
+  [[nodiscard]] bool can_attach() const { return can_attach_; }
+
+  /// Boards of the members, in their order. Null when there is none: lanes end at kLanes, and nodes may have
+  /// too many members for boards.
+  [[nodiscard]] Board* board(std::size_t lane) const {
+    return lane < boards_.size() ? boards_[lane].get() : nullptr;
+  }
+  static constexpr std::size_t kLanes = 16;
+
+  /// Whether members may sleep while they wait at a board: then they are rung. Alike on all members.
+  void expect_sleepers(bool sleepers);
+
+  /// Bytes that a segment needs beside its rings.
+  static std::size_t extra_bytes() { return kLanes * Board::region_bytes(); }
 
   /// Where completed slots of one user of the node go.
   using Completions = std::vector<int>;
@@ -46,8 +64,16 @@ class ShmNode {
   /// error.
   void forget(const Completions* done);
 
-  /// Sleeps until a peer rings or for `microseconds`; returns at once when there is something to do.
-  void sleep(long microseconds);
+  /// Sleeps until a peer rings or for `microseconds`; returns at once when `ready()`, which is asked when
+  /// peers know already that this rank sleeps.
+  template <typename Ready>
+  void sleep(long microseconds, const Ready& ready) {
+    const std::uint32_t seen = own_doorbell_->rings.load(std::memory_order_acquire);
+    own_doorbell_->sleeping.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ready()) own_doorbell_->sleep(seen, microseconds);
+    own_doorbell_->sleeping.store(0, std::memory_order_relaxed);
+  }
 
  private:
   struct Header {
@@ -78,7 +104,8 @@ class ShmNode {
   };
   struct Link {
     int peer = -1;
-    Mapping doorbell_map, out_map;
+    pid_t pid = 0;  // when its memory can be read
+    Mapping doorbell_map, out_map, boards_map;
     Doorbell* doorbell = nullptr;  // the peer's
     ShmRing out;
     ShmRing in;
@@ -95,6 +122,7 @@ class ShmNode {
 
   ShmNode() = default;
   bool open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index);
+  void make_boards(std::size_t own_index);
   bool progress_locked();
   void orphan_current(Link& link);
   bool push(Link& link);
@@ -106,6 +134,9 @@ class ShmNode {
   std::unique_ptr<ShmSegment> segment_;
   Mapping own_map_;
   std::size_t capacity_ = 0;
+  std::size_t boards_at_ = 0;  // where a segment's regions begin
+  bool can_attach_ = false;
+  std::vector<std::unique_ptr<Board>> boards_;
   std::mutex mutex_;  // of all below
   Doorbell* own_doorbell_ = nullptr;
   std::vector<int> link_of_;  // rank -> index in links_, or -1

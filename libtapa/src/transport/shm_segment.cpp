@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <utility>
+
+#include "transport/attach.hpp"
 
 namespace tapa {
 
@@ -62,7 +65,7 @@ std::size_t ShmSegment::slot_offset(std::size_t index, std::size_t capacity) {
   return kHeader + index * slot_bytes(capacity);
 }
 
-std::optional<ShmSegment> ShmSegment::create(int ranks, std::string& why) {
+std::optional<ShmSegment> ShmSegment::create(int ranks, std::size_t extra, std::string& why) {
   const auto failed = [&](const char* call) {
     why = std::string(call) + ": " + std::strerror(errno);
     return std::nullopt;
@@ -72,7 +75,7 @@ std::optional<ShmSegment> ShmSegment::create(int ranks, std::string& why) {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) number = 0;
   ShmSegment segment(fd, number);
-  const std::size_t bytes = slot_offset(static_cast<std::size_t>(ranks), kMaxCapacity);
+  const std::size_t bytes = slot_offset(static_cast<std::size_t>(ranks), kMaxCapacity) + extra;
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return failed("ftruncate");
   if (pwrite(fd, &number, sizeof number, kNumberAt) != static_cast<ssize_t>(sizeof number))
     return failed("pwrite");
@@ -80,7 +83,7 @@ std::optional<ShmSegment> ShmSegment::create(int ranks, std::string& why) {
 }
 
 ShmSegment::ShmSegment(ShmSegment&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), number_(other.number_) {}
+    : fd_(std::exchange(other.fd_, -1)), number_(std::move(other.number_)) {}
 
 ShmSegment& ShmSegment::operator=(ShmSegment&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -98,26 +101,59 @@ void ShmSegment::close_file() {
 }
 
 std::string ShmSegment::token() const {
-  return std::to_string(getpid()) + ":" + std::to_string(fd_) + ":" + std::to_string(number_);
+  return std::to_string(getpid()) + ":" + std::to_string(fd_) + ":" + std::to_string(*number_) + ":" +
+         std::to_string(reinterpret_cast<std::uintptr_t>(number_.get()));
 }
 
-int ShmSegment::open_token(const std::string& token) {
-  char* end = nullptr;
-  const long pid = std::strtol(token.c_str(), &end, 10);
-  if (pid <= 0 || *end != ':') return -1;
-  const long fd = std::strtol(end + 1, &end, 10);
-  if (fd < 0 || *end != ':') return -1;
-  const std::uint64_t number = std::strtoull(end + 1, &end, 10);
-  if (*end != '\0') return -1;
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+namespace {
+
+struct Token {
+  pid_t pid = 0;
+  int fd = 0;
+  std::uint64_t number = 0;
+  std::uint64_t address = 0;
+};
+
+std::optional<Token> parse(const std::string& text) {
+  Token token;
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  const auto take = [&](auto& value, bool last) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || (last ? next != end : next == end || *next != ':')) return false;
+    at = last ? next : next + 1;
+    return true;
+  };
+  if (!take(token.pid, false) || !take(token.fd, false) || !take(token.number, false) ||
+      !take(token.address, true) || token.pid <= 0 || token.fd < 0) {
+    return std::nullopt;
+  }
+  return token;
+}
+
+}  // namespace
+
+int ShmSegment::open_token(const std::string& text) {
+  const auto token = parse(text);
+  if (!token) return -1;
+  const std::string path = "/proc/" + std::to_string(token->pid) + "/fd/" + std::to_string(token->fd);
   const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (opened < 0) return -1;
   std::uint64_t found = 0;
-  const bool right =
-      pread(opened, &found, sizeof found, kNumberAt) == static_cast<ssize_t>(sizeof found) && found == number;
+  const bool right = pread(opened, &found, sizeof found, kNumberAt) == static_cast<ssize_t>(sizeof found) &&
+                     found == token->number;
   if (right) return opened;
   close(opened);
   return -1;
+}
+
+pid_t ShmSegment::readable_process(const std::string& text) {
+  const auto token = parse(text);
+  if (!token) return 0;
+  std::uint64_t found = 0;
+  const bool right = read_process(token->pid, token->address, std::as_writable_bytes(std::span(&found, 1))) &&
+                     found == token->number;
+  return right ? token->pid : 0;
 }
 
 }  // namespace tapa

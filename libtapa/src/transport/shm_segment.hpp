@@ -1,10 +1,14 @@
 /// @file
-/// A rank's shared memory: a doorbell and one incoming ring for each rank of the communicator. It is an
+/// A rank's shared memory: a doorbell, one incoming ring for each rank of the node and its regions of the
+/// boards. It is an
 /// anonymous file (memfd) that peers open through /proc, so nothing is left behind whatever happens.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -43,16 +47,17 @@ class Mapping {
 /// The own segment. Pages are only used once touched, so its size costs nothing.
 class ShmSegment {
  public:
-  /// Room for rings from `ranks` ranks of at most kMaxCapacity bytes. Empty when the kernel refuses; `why`
-  /// then says so.
-  static std::optional<ShmSegment> create(int ranks, std::string& why);
+  /// Room for rings from `ranks` ranks of at most kMaxCapacity bytes and for `extra` bytes behind them. Empty
+  /// when the kernel refuses; `why` then says so.
+  static std::optional<ShmSegment> create(int ranks, std::size_t extra, std::string& why);
 
   ShmSegment(ShmSegment&& other) noexcept;
   ShmSegment& operator=(ShmSegment&& other) noexcept;
   ~ShmSegment();
 
-  /// How peers on the same node find it: "pid:fd:number", where the number is random and stands in the
-  /// segment too, so that the same pid and fd on another host are not taken for it.
+  /// How peers on the same node find it: "pid:fd:number:address", where the number is random and stands in
+  /// the segment too, so that the same pid and fd on another host are not taken for it. At the address in the
+  /// process stands the number as well.
   [[nodiscard]] std::string token() const;
   [[nodiscard]] int fd() const { return fd_; }
 
@@ -62,6 +67,9 @@ class ShmSegment {
   /// Opens a peer's segment by its token; -1 when that is not possible. The caller closes it.
   static int open_token(const std::string& token);
 
+  /// The process of a token when the kernel lets us read its memory, else 0.
+  static pid_t readable_process(const std::string& token);
+
   static constexpr std::size_t kHeader = 4096;  ///< the page of the doorbell and the number
   static constexpr std::size_t kMaxCapacity = std::size_t{1} << 15;
   /// Bytes of a slot for one ring, whole pages, and where slot `index` begins.
@@ -69,9 +77,9 @@ class ShmSegment {
   static std::size_t slot_offset(std::size_t index, std::size_t capacity);
 
  private:
-  ShmSegment(int fd, std::uint64_t number) : fd_(fd), number_(number) {}
+  ShmSegment(int fd, std::uint64_t number) : fd_(fd), number_(std::make_unique<std::uint64_t>(number)) {}
   int fd_ = -1;
-  std::uint64_t number_ = 0;
+  std::unique_ptr<std::uint64_t> number_;  // its address is told to others
 };
 
 }  // namespace tapa

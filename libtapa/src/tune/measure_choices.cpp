@@ -85,7 +85,7 @@ class Choices {
     Choice mpi;
     mpi.algorithm = Algorithm::mpi;
     std::vector<Choice> order{mpi};
-    for (const Candidate& candidate : rank_candidates(topology_, rates_, {}, bytes, false)) {
+    for (const Candidate& candidate : rank_candidates(topology_, rates_, {}, bytes, {false, true})) {
       order.push_back(candidate.choice);
     }
     return order;

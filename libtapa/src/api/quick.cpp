@@ -1,0 +1,52 @@
+#include "api/quick.hpp"
+
+#include <cstdint>
+#include <memory>
+
+#include "api/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+struct Dense {
+  std::byte* first = nullptr;
+  std::size_t bytes = 0;  // of a block
+};
+
+/// The blocks of one side when they are dense and lie one after the other, else none.
+Dense dense_side(const Side& side) {
+  const TypeInfo info = type_info(side.type);
+  const auto bytes = static_cast<std::size_t>(side.count) * info.size;
+  if (bytes == 0 || !info.dense(side.count) || info.extent != static_cast<MPI_Aint>(info.size)) return {};
+  // As an integer: MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
+  return {reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(side.buffer) + info.first), bytes};
+}
+
+void finish(BoardExchange& exchange, Waiter waiter) {
+  constexpr int relay_every = 64;  // polls
+  const auto done = [&] { return exchange.advance(); };
+  for (int idle = 0; !done(); ++idle) {
+    waiter.pause(idle, true, done);
+    waiter.count_quiet_poll();
+    if (idle % relay_every == relay_every - 1) Progress::relay();
+  }
+}
+
+}  // namespace
+
+bool run_quick(const Arguments& arguments, CommState& state) {
+  if (arguments.form != Form::uniform || !state.ready()) return false;
+  const Dense recv = dense_side(arguments.recv);
+  const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
+  if (recv.bytes == 0 || send.bytes != recv.bytes) return false;
+  Board* const board = state.claim_quick(recv.bytes, arguments.in_place());
+  if (board == nullptr) return false;
+  const auto release = [](Board* b) { b->release(); };
+  const std::unique_ptr<Board, decltype(release)> guard(board, release);
+  state.quick_exchange().begin(*board, send.first, recv.first, recv.bytes);
+  finish(state.quick_exchange(), state.waiter());
+  return true;
+}
+
+}  // namespace tapa

@@ -1,0 +1,63 @@
+#include "transport/board.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/attach.hpp"
+#include "transport/shm_segment.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
+
+// Regions begin on pages, so flags at equal offsets would all fall into one set of the first-level cache.
+std::size_t stagger(std::size_t member) {
+  return member % (kPage / kLinePair) * kLinePair;
+}
+
+}  // namespace
+
+// The count, then the slots, each with a page of room for staggering.
+std::size_t Board::region_bytes() {
+  return kPage + 2 * (kSlotBytes + kPage);
+}
+
+Board::Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
+    : self_(self), regions_(std::move(regions)), bells_(std::move(bells)) {}
+
+void Board::use_attach(std::vector<pid_t> pids, std::size_t from) {
+  pids_ = std::move(pids);
+  attach_from_ = from;
+}
+
+bool Board::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,
+                   std::string& why) const {
+  if (read_process(pids_[member], address, to)) return true;
+  why = "process_vm_readv of " + std::to_string(to.size()) + " bytes from rank " + std::to_string(member) +
+        " (process " + std::to_string(pids_[member]) + "): " + std::strerror(errno);
+  return false;
+}
+
+BoardFlag* Board::slot(std::size_t member, std::uint64_t round) const {
+  std::byte* const slots = regions_[member] + kPage + stagger(member);
+  return reinterpret_cast<BoardFlag*>(slots + (round & 1) * (kSlotBytes + kPage));
+}
+
+std::atomic<std::uint64_t>& Board::read_by(std::size_t member) const {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(regions_[member] + stagger(member));
+}
+
+void Board::publish() {
+  ++round_;
+  slot(self_, round_)->round.store(round_, std::memory_order_release);
+  if (!sleepers_.load(std::memory_order_relaxed)) return;
+  for (std::size_t m = 0; m < bells_.size(); ++m) {
+    if (m != self_) bells_[m]->ring();
+  }
+}
+
+}  // namespace tapa

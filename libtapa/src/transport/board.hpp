@@ -1,0 +1,100 @@
+/// @file
+/// Memory in which the ranks of one node show each other their blocks. Each rank has a region that it alone
+/// writes and that all others map: two slots, used in turn, each a flag and the blocks of one round.
+///
+/// Rounds are numbered from 1 on and round e uses slot e mod 2. A rank
+///   1. writes its blocks of round e into its slot, then stores e into the slot's flag (release);
+///   2. loads each other's flag until it holds e (acquire), then reads its block from that slot;
+///   3. begins round e + 1 only when it has read all blocks of round e.
+///
+/// Why nothing is read too early: the flag is stored after the blocks (release) and loaded before them
+/// (acquire), so who sees e sees the blocks of e. A flag cannot skip e: see the next point.
+///
+/// Why nothing is overwritten too early: a rank writes round e + 2 into the slot of round e after it has seen
+/// the flags e + 1 of all others (3. for round e + 1). Each of these raised that flag after its reads of
+/// round e (3. for round e; the release store orders earlier loads before it), and the acquire load that saw
+/// it orders the later writes behind. So all reads of round e happen before these writes. That one flag says
+/// both "my blocks are here" and "I am done with yours" is why two slots suffice and no rank counts readers.
+///
+/// Blocks that stay in their owner's memory and are read there (see board_exchange.hpp) are not covered by
+/// this: their owner must not return before they are read. For them each rank counts in `read` the rounds
+/// that it is done with (release), and owners of such blocks wait for that count (acquire).
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tapa {
+
+struct Doorbell;
+
+/// The beginning of a slot. Zero-initialised and never constructed. `round` is written last and read first.
+struct BoardFlag {
+  std::atomic<std::uint64_t> round;
+  std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
+  std::uint32_t table;   ///< whether a table tells where blocks lie; else all have `bytes` bytes
+  std::uint64_t bytes;   ///< of each whole block, without a table
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// One rank's view of the regions of all members of its node. One exchange at a time uses it.
+class Board {
+ public:
+  /// Bytes of a slot: its flag, its table and its blocks. A slot of each rank and the user's buffers should
+  /// fit the second-level cache.
+  static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
+  /// Bytes of a region.
+  static std::size_t region_bytes();
+  /// Most members for which a slot has room for something of everybody's.
+  static constexpr std::size_t kMostMembers = 1024;
+
+  /// `regions[m]` is the region of member m, `bells[m]` its doorbell.
+  Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells);
+
+  /// Lets blocks of `from` bytes and more stay in their senders' memory; `pids[m]` is the process of member
+  /// m. All members must do so alike.
+  void use_attach(std::vector<pid_t> pids, std::size_t from);
+  [[nodiscard]] std::size_t attach_from() const { return attach_from_; }
+  /// Copies to `to` from `address` in the memory of a member; false and `why` when the kernel refuses.
+  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,
+                            std::string& why) const;
+
+  [[nodiscard]] std::size_t self() const { return self_; }
+  [[nodiscard]] std::size_t members() const { return regions_.size(); }
+
+  /// The slot of a member in a round.
+  [[nodiscard]] BoardFlag* slot(std::size_t member, std::uint64_t round) const;
+  /// Rounds whose blocks `member` has all read, wherever they lay.
+  [[nodiscard]] std::atomic<std::uint64_t>& read_by(std::size_t member) const;
+
+  /// Whether members may sleep while they wait: then publish() rings.
+  void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
+
+  /// Raises the own flag of the next round, which is written.
+  void publish();
+  /// The last round that was published.
+  [[nodiscard]] std::uint64_t round() const { return round_; }
+
+  /// Makes the caller the one that uses the board, unless somebody does; release() ends that.
+  [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_acquire); }
+  void release() { claimed_.store(false, std::memory_order_release); }
+
+ private:
+  std::size_t self_;
+  std::vector<std::byte*> regions_;
+  std::vector<Doorbell*> bells_;
+  std::atomic<bool> sleepers_{false};
+  std::vector<pid_t> pids_;
+  std::size_t attach_from_ = std::numeric_limits<std::size_t>::max();
+  std::uint64_t round_ = 0;
+  std::atomic<bool> claimed_{false};
+};
+
+}  // namespace tapa

@@ -1,0 +1,351 @@
+#include "transport/board_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "transport/transport.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr std::size_t kLine = 64;
+// Blocks of this many bytes in all follow the flag at once: with it they fill one pair of lines.
+constexpr std::size_t kBesideFlag = 2 * kLine - sizeof(BoardFlag);
+
+std::size_t up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Room of a block in a slot: long ones begin on lines, short ones share them.
+std::size_t room_of(std::size_t bytes) {
+  return up(bytes, bytes < kLine ? 16 : kLine);
+}
+
+/// Bytes of the blocks of one rank that fit into a slot without a table.
+constexpr std::size_t kUniformRoom = Board::kSlotBytes - kLine;
+
+std::size_t uniform_at(std::size_t total) {
+  return total <= kBesideFlag ? sizeof(BoardFlag) : kLine;
+}
+
+/// Bytes of a uniform block that travel in one round.
+std::size_t uniform_piece(std::size_t others, std::size_t bytes) {
+  if (others * bytes <= kUniformRoom) return bytes;
+  return kUniformRoom / others / kLine * kLine;
+}
+
+/// A member's place among the others of `self`.
+std::size_t place_of(std::size_t member, std::size_t self) {
+  return member < self ? member : member - 1;
+}
+
+std::string sizes_differ(std::size_t member, std::size_t got, std::size_t expected) {
+  return "message from rank " + std::to_string(member) + " has " + std::to_string(got) + " bytes, expected " +
+         std::to_string(expected);
+}
+
+}  // namespace
+
+/// Where one member finds its block, or the part of it that travels in this round.
+struct BoardExchange::Entry {
+  std::uint64_t whole;  // bytes of the block
+  std::uint64_t bytes;  // of these here
+  std::uint64_t at;     // offset in the slot, or address in the sender's memory
+  std::uint64_t there;  // whether it is an address
+};
+
+namespace {
+
+constexpr std::size_t table_bytes(std::size_t members, std::size_t entry) {
+  return kLine + (members * entry + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+bool BoardExchange::fits(const Board& board, std::size_t bytes) {
+  return bytes < board.attach_from() && (board.members() - 1) * bytes <= kUniformRoom;
+}
+
+bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
+  std::size_t total = table_bytes(board.members(), sizeof(Entry));
+  for (const BoardBlock& block : send) {
+    if (block.bytes >= board.attach_from()) return false;
+    total += room_of(block.bytes);
+  }
+  return total <= Board::kSlotBytes;
+}
+
+void BoardExchange::begin_common(Board& board) {
+  board_ = &board;
+  stage_ = Stage::write;
+  own_rounds_ = 1;
+  at_ = 0;
+  watched_ = false;
+  readers_.clear();
+  failure_.clear();
+}
+
+void BoardExchange::begin(Board& board, const std::byte* send, std::byte* recv, std::size_t bytes) {
+  begin_common(board);
+  uniform_ = true;
+  packer_ = nullptr;
+  send_base_ = send;
+  recv_base_ = recv;
+  bytes_ = bytes;
+  const std::size_t others = board.members() - 1;
+  piece_ = std::max<std::size_t>(1, uniform_piece(std::max<std::size_t>(1, others), bytes));
+  own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
+  own_direct_ = true;
+  got_.assign(board.members(), 0);
+}
+
+void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::span<const BoardBlock> recv,
+                          BoardPacker* packer) {
+  begin_common(board);
+  uniform_ = false;
+  packer_ = packer;
+  send_ = send;
+  recv_ = recv;
+  got_.assign(board.members(), 0);
+  sent_room_.assign(board.members(), nullptr);
+  const BoardBlock& from = send[board.self()];
+  const BoardBlock& to = recv[board.self()];
+  own_direct_ = from.bytes == to.bytes && (from.bytes == 0 || (from.data != nullptr && to.data != nullptr));
+  plan_table();
+}
+
+/// How many rounds the blocks that go through the slot need.
+void BoardExchange::plan_table() {
+  const std::size_t members = board_->members();
+  const std::size_t room = Board::kSlotBytes - table_bytes(members, sizeof(Entry));
+  std::size_t rooms = 0;
+  std::size_t bytes = 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    const bool stays = m == board_->self() ? own_direct_ : send_[m].bytes >= board_->attach_from();
+    if (stays) continue;
+    rooms += room_of(send_[m].bytes);
+    bytes += send_[m].bytes;
+  }
+  if (rooms <= room) return;
+  const std::size_t each = room - members * kLine;  // pieces are rounded up to lines
+  own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
+}
+
+/// The block for this rank itself, where it is in one piece on both sides; else it takes the way of all.
+void BoardExchange::copy_own() {
+  const std::size_t self = board_->self();
+  std::byte* const to = place(self);
+  const std::byte* const from = uniform_ ? send_base_ + self * bytes_ : send_[self].data;
+  if (to != from && expected(self) > 0) std::memcpy(to, from, expected(self));
+}
+
+void BoardExchange::write_round() {
+  BoardFlag* const flag = board_->slot(board_->self(), board_->round() + 1);
+  auto* const slot = reinterpret_cast<std::byte*>(flag);
+  flag->rounds = own_rounds_;
+  flag->table = uniform_ && bytes_ < board_->attach_from() ? 0 : 1;
+  if (flag->table == 0) {
+    flag->bytes = bytes_;
+    write_uniform(slot);
+  } else {
+    write_table(slot);
+  }
+}
+
+void BoardExchange::write_uniform(std::byte* slot) {
+  if (at_ >= own_rounds_) return;  // others need more rounds
+  const std::size_t self = board_->self();
+  const std::size_t others = board_->members() - 1;
+  std::byte* const to = slot + uniform_at(others * piece_);
+  if (piece_ == bytes_) {
+    std::memcpy(to, send_base_, self * bytes_);
+    std::memcpy(to + self * bytes_, send_base_ + (self + 1) * bytes_, (others - self) * bytes_);
+    return;
+  }
+  const std::size_t begin = std::min(bytes_, at_ * piece_);
+  const std::size_t count = std::min(piece_, bytes_ - begin);
+  for (std::size_t m = 0; m <= others; ++m) {
+    if (m == self) continue;
+    std::memcpy(to + place_of(m, self) * piece_, send_base_ + m * bytes_ + begin, count);
+  }
+}
+
+/// The block in one piece of memory; packed now unless it was.
+const std::byte* BoardExchange::sent(std::size_t member) {
+  if (uniform_) return send_base_ + member * bytes_;
+  if (send_[member].data != nullptr) return send_[member].data;
+  std::byte*& room = sent_room_[member];
+  if (room == nullptr) {
+    room = packer_->room(member, true);
+    gather(member, room);
+  }
+  return room;
+}
+
+void BoardExchange::write_table(std::byte* slot) {
+  const std::size_t members = board_->members();
+  auto* const table = reinterpret_cast<Entry*>(slot + kLine);
+  std::size_t next = table_bytes(members, sizeof(Entry));
+  for (std::size_t m = 0; m < members; ++m) {
+    const std::size_t bytes = uniform_ ? bytes_ : send_[m].bytes;
+    Entry& entry = table[m];
+    entry = {bytes, 0, 0, 0};
+    if (m == board_->self() && own_direct_) continue;
+    if (bytes >= board_->attach_from() && m != board_->self()) {
+      if (at_ > 0) continue;
+      entry = {bytes, bytes, reinterpret_cast<std::uintptr_t>(sent(m)), 1};
+      readers_.push_back(static_cast<std::uint32_t>(m));
+      continue;
+    }
+    const std::size_t piece = own_rounds_ == 1 ? bytes : up((bytes + own_rounds_ - 1) / own_rounds_, kLine);
+    const std::size_t begin = std::min(bytes, at_ * piece);
+    entry.bytes = std::min(piece, bytes - begin);
+    entry.at = next;
+    if (entry.bytes == 0) continue;
+    if (own_rounds_ == 1 && !uniform_ && send_[m].data == nullptr) {
+      gather(m, slot + next);
+    } else {
+      std::memcpy(slot + next, sent(m) + begin, entry.bytes);
+    }
+    next += room_of(entry.bytes);
+  }
+}
+
+void BoardExchange::fail(std::string what) {
+  if (failure_.empty()) failure_ = std::move(what);
+}
+
+// A datatype that MPI refuses to pack must not keep the others waiting.
+void BoardExchange::gather(std::size_t member, std::byte* to) {
+  try {
+    packer_->gather(member, to);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+void BoardExchange::scatter(std::size_t member, const std::byte* from) {
+  try {
+    packer_->scatter(member, from);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+/// Puts the next part of a block where it belongs.
+void BoardExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+  if (whole != expected(member)) return fail(sizes_differ(member, whole, expected(member)));
+  if (bytes == 0) return;
+  std::size_t& got = got_[member];
+  std::byte* to = place(member);
+  if (to == nullptr && bytes == whole) {
+    scatter(member, from);
+    got = whole;
+    return;
+  }
+  const bool packed = to == nullptr;
+  if (packed) to = packer_->room(member, false);
+  std::memcpy(to + got, from, bytes);
+  got += bytes;
+  if (packed && got == whole) scatter(member, to);
+}
+
+/// A block that stays in its sender's memory.
+void BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
+  watched_ = true;
+  if (bytes != expected(member)) return fail(sizes_differ(member, bytes, expected(member)));
+  std::byte* const direct = place(member);
+  std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
+  std::string why;
+  if (!board_->attach(member, address, {to, bytes}, why)) return fail(why);
+  got_[member] = bytes;
+  if (direct == nullptr) scatter(member, to);
+}
+
+void BoardExchange::take(std::size_t member, const std::byte* slot) {
+  const auto* const flag = reinterpret_cast<const BoardFlag*>(slot);
+  const std::size_t self = board_->self();
+  if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
+  if (flag->table == 0) {
+    const std::size_t whole = flag->bytes;
+    const std::size_t others = board_->members() - 1;
+    const std::size_t piece = uniform_piece(others, whole);
+    const std::size_t begin = std::min(whole, at_ * piece);
+    const std::byte* const blocks = slot + uniform_at(others * piece);
+    deliver(member, blocks + place_of(self, member) * piece, std::min(piece, whole - begin), whole);
+    return;
+  }
+  const Entry entry = reinterpret_cast<const Entry*>(slot + kLine)[self];
+  if (entry.there != 0) {
+    attach(member, entry.at, entry.bytes);
+  } else {
+    deliver(member, slot + entry.at, entry.bytes, entry.whole);
+  }
+}
+
+/// Reads what has arrived; true when everybody's round was read.
+bool BoardExchange::read_round() {
+  const std::uint64_t round = board_->round();
+  std::size_t kept = 0;
+  for (const std::uint32_t m : pending_) {
+    const BoardFlag* const flag = board_->slot(m, round);
+    if (flag->round.load(std::memory_order_acquire) != round) {
+      pending_[kept++] = m;
+    } else {
+      take(m, reinterpret_cast<const std::byte*>(flag));
+    }
+  }
+  pending_.resize(kept);
+  return kept == 0;
+}
+
+/// Members from the next one on, so that not all read the same slot at once.
+void BoardExchange::await_round() {
+  const std::size_t members = board_->members();
+  pending_.clear();
+  for (std::size_t i = own_direct_ ? 1 : 0; i < members; ++i)
+    pending_.push_back(static_cast<std::uint32_t>((board_->self() + i) % members));
+}
+
+/// Whether nobody reads from this rank's memory any more.
+bool BoardExchange::drained() {
+  std::erase_if(readers_, [this](std::uint32_t m) {
+    return board_->read_by(m).load(std::memory_order_acquire) >= first_;
+  });
+  return readers_.empty();
+}
+
+bool BoardExchange::advance() {
+  while (stage_ != Stage::done) {
+    if (stage_ == Stage::write) {
+      write_round();
+      board_->publish();
+      if (at_ == 0) {
+        first_ = board_->round();
+        rounds_ = own_rounds_;
+        if (own_direct_) copy_own();
+      }
+      await_round();
+      stage_ = Stage::read;
+    } else if (stage_ == Stage::read) {
+      if (!read_round()) return false;
+      if (watched_) board_->read_by(board_->self()).store(board_->round(), std::memory_order_release);
+      stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
+    } else {
+      if (!drained()) return false;
+      stage_ = Stage::done;
+    }
+  }
+  if (!failure_.empty()) throw TransportError(std::exchange(failure_, {}));
+  return true;
+}
+
+std::vector<std::size_t> BoardExchange::missing(std::size_t limit) const {
+  const auto& list = stage_ == Stage::drain ? readers_ : pending_;
+  return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(limit, list.size()))};
+}
+
+}  // namespace tapa

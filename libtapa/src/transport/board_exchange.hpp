@@ -1,0 +1,113 @@
+/// @file
+/// One all-to-all over a Board, as a state machine that never blocks.
+///
+/// A block is copied into its sender's slot and out again by its receiver. Where the kernel lets ranks read
+/// each other's memory, long blocks stay where they are: the slot tells their address and the receiver copies
+/// them straight from there. What does not fit into a slot takes several rounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/board.hpp"
+
+namespace tapa {
+
+/// What one rank sends to, or receives from, one member. No data: the block is not in one piece and
+/// BoardPacker moves it.
+struct BoardBlock {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Copies blocks that are not in one piece.
+class BoardPacker {
+ public:
+  virtual ~BoardPacker() = default;
+  /// Copies the block for `member` to `to`.
+  virtual void gather(std::size_t member, std::byte* to) = 0;
+  /// Copies the block from `member` out of `from` to its place.
+  virtual void scatter(std::size_t member, const std::byte* from) = 0;
+  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in pieces.
+  virtual std::byte* room(std::size_t member, bool sent) = 0;
+};
+
+/// Reusable; its memory grows only.
+class BoardExchange {
+ public:
+  /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
+  /// fits(). Precondition of both forms: the board is claimed.
+  void begin(Board& board, const std::byte* send, std::byte* recv, std::size_t bytes);
+  /// Blocks of any sizes, by member; a block that is received may overlap one that is sent when fits().
+  /// The spans and `packer` (null: all blocks have data) are used until the end.
+  void begin(Board& board, std::span<const BoardBlock> send, std::span<const BoardBlock> recv,
+             BoardPacker* packer);
+
+  /// Whether everything that a rank sends is copied before anything is received: one round, nothing read
+  /// from the sender's own memory.
+  [[nodiscard]] static bool fits(const Board& board, std::size_t bytes);
+  [[nodiscard]] static bool fits(const Board& board, std::span<const BoardBlock> send);
+
+  /// Does what can be done now; true when all blocks are there and the own ones are not needed any more.
+  /// Whoever claimed the board releases it then. Throws TransportError, then too, when a block could not be
+  /// received: the exchange itself is always carried to its end, as others depend on it.
+  bool advance();
+
+  /// Members that have not shown this rank's blocks yet, at most `limit`; then those that still read.
+  [[nodiscard]] std::vector<std::size_t> missing(std::size_t limit) const;
+
+ private:
+  enum class Stage : std::uint8_t { write, read, drain, done };
+  struct Entry;  // of a slot's table
+
+  void begin_common(Board& board);
+  void plan_table();
+  void copy_own();
+  void write_round();
+  void write_uniform(std::byte* slot);
+  void write_table(std::byte* slot);
+  void await_round();
+  bool read_round();
+  bool drained();
+  void take(std::size_t member, const std::byte* slot);
+  void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
+  void attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  void gather(std::size_t member, std::byte* to);
+  void scatter(std::size_t member, const std::byte* from);
+  void fail(std::string what);
+  [[nodiscard]] const std::byte* sent(std::size_t member);
+  [[nodiscard]] std::size_t expected(std::size_t member) const {
+    return uniform_ ? bytes_ : recv_[member].bytes;
+  }
+  [[nodiscard]] std::byte* place(std::size_t member) const {
+    return uniform_ ? recv_base_ + member * bytes_ : recv_[member].data;
+  }
+
+  Board* board_ = nullptr;
+  Stage stage_ = Stage::done;
+  bool uniform_ = false;
+  const std::byte* send_base_ = nullptr;  // uniform
+  std::byte* recv_base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::span<const BoardBlock> send_;  // else
+  std::span<const BoardBlock> recv_;
+  BoardPacker* packer_ = nullptr;
+
+  std::size_t piece_ = 0;               // uniform: bytes of a block that travel in one round
+  std::uint32_t own_rounds_ = 1;        // that the own blocks need
+  std::uint32_t rounds_ = 1;            // of the longest
+  std::uint32_t at_ = 0;                // the current one, from 0
+  std::uint64_t first_ = 0;             // number of the first one
+  bool own_direct_ = true;              // whether the block for this rank itself is copied without the board
+  bool watched_ = false;                // somebody waits for this rank to have read
+  std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
+  std::vector<std::size_t> got_;        // bytes of each member that have arrived
+  std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
+  std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
+  std::string failure_;
+};
+
+}  // namespace tapa

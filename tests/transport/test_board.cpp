@@ -1,0 +1,283 @@
+// All-to-alls over a board: ranks as threads of one process (for the thread sanitizer, which sees that they
+// share addresses), and as processes that read each other's memory.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "transport/board_exchange.hpp"
+#include "transport/shm_segment.hpp"
+#include "transport/transport.hpp"
+
+namespace tapa {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+std::byte value(std::size_t src, std::size_t dst, std::size_t at, int call) {
+  return static_cast<std::byte>((src * 131 + dst * 31 + at * 7 + static_cast<std::size_t>(call) * 13) & 0xFF);
+}
+
+/// Memory for the regions and doorbells of some ranks.
+class Memory {
+ public:
+  explicit Memory(std::size_t members) : members_(members) {
+    bytes_ = members * (Board::region_bytes() + sizeof(Doorbell) + 4096);
+    void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    base_ = static_cast<std::byte*>(p);
+  }
+  ~Memory() { munmap(base_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::unique_ptr<Board> board(std::size_t self) {
+    std::vector<std::byte*> regions;
+    std::vector<Doorbell*> bells;
+    for (std::size_t m = 0; m < members_; ++m) {
+      regions.push_back(base_ + m * Board::region_bytes());
+      bells.push_back(reinterpret_cast<Doorbell*>(base_ + members_ * Board::region_bytes()) + m);
+    }
+    return std::make_unique<Board>(self, std::move(regions), std::move(bells));
+  }
+
+ private:
+  std::size_t members_;
+  std::size_t bytes_ = 0;
+  std::byte* base_ = nullptr;
+};
+
+/// Sizes of blocks by source, destination and call.
+using Sizes = std::function<std::size_t(std::size_t, std::size_t, int)>;
+
+void finish(BoardExchange& exchange) {
+  while (!exchange.advance()) std::this_thread::yield();
+}
+
+/// Blocks of one rank in a call, each in memory of its own; every third is not "in one piece".
+class Rank final : public BoardPacker {
+ public:
+  Rank(std::unique_ptr<Board> board, Sizes sizes, bool packed)
+      : board_(std::move(board)), sizes_(std::move(sizes)), packed_(packed) {}
+
+  /// Number of wrong bytes.
+  std::size_t call(int number) {
+    const std::size_t members = board_->members();
+    const std::size_t self = board_->self();
+    out_.assign(members, {});
+    in_.assign(members, {});
+    rooms_.assign(2 * members, {});
+    std::vector<BoardBlock> send;
+    std::vector<BoardBlock> recv;
+    for (std::size_t m = 0; m < members; ++m) {
+      out_[m].resize(sizes_(self, m, number));
+      for (std::size_t i = 0; i < out_[m].size(); ++i) out_[m][i] = value(self, m, i, number);
+      in_[m].resize(sizes_(m, self, number));
+      const bool in_pieces = packed_ && (self + m) % 3 == 0;
+      send.push_back({in_pieces ? nullptr : out_[m].data(), out_[m].size()});
+      recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size()});
+    }
+    exchange_.begin(*board_, send, recv, this);
+    finish(exchange_);
+    std::size_t wrong = 0;
+    for (std::size_t m = 0; m < members; ++m) {
+      for (std::size_t i = 0; i < in_[m].size(); ++i)
+        wrong += in_[m][i] == value(m, self, i, number) ? 0U : 1U;
+    }
+    return wrong;
+  }
+
+  std::size_t uniform_call(int number, std::size_t bytes, bool in_place) {
+    const std::size_t members = board_->members();
+    const std::size_t self = board_->self();
+    Bytes send(members * bytes);
+    Bytes recv(members * bytes);
+    for (std::size_t m = 0; m < members; ++m)
+      for (std::size_t i = 0; i < bytes; ++i) send[m * bytes + i] = value(self, m, i, number);
+    if (in_place) recv = send;
+    exchange_.begin(*board_, in_place ? recv.data() : send.data(), recv.data(), bytes);
+    finish(exchange_);
+    std::size_t wrong = 0;
+    for (std::size_t m = 0; m < members; ++m)
+      for (std::size_t i = 0; i < bytes; ++i)
+        wrong += recv[m * bytes + i] == value(m, self, i, number) ? 0U : 1U;
+    return wrong;
+  }
+
+  void gather(std::size_t member, std::byte* to) override {
+    std::memcpy(to, out_[member].data(), out_[member].size());
+  }
+  void scatter(std::size_t member, const std::byte* from) override {
+    std::memcpy(in_[member].data(), from, in_[member].size());
+  }
+  std::byte* room(std::size_t member, bool sent) override {
+    Bytes& room = rooms_[sent ? member : out_.size() + member];
+    room.resize((sent ? out_ : in_)[member].size());
+    return room.data();
+  }
+
+  Board& board() { return *board_; }
+
+ private:
+  std::unique_ptr<Board> board_;
+  Sizes sizes_;
+  bool packed_;
+  std::vector<Bytes> out_, in_, rooms_;
+  BoardExchange exchange_;
+};
+
+/// Runs `body` as every member, in threads; the sum of what it returns.
+std::size_t in_threads(std::size_t members, const Sizes& sizes, bool packed,
+                       const std::function<std::size_t(Rank&)>& body) {
+  Memory memory(members);
+  std::vector<std::size_t> wrong(members);
+  std::vector<std::thread> threads;
+  for (std::size_t self = 0; self < members; ++self) {
+    threads.emplace_back([&, self] {
+      Rank rank(memory.board(self), sizes, packed);
+      wrong[self] = body(rank);
+    });
+  }
+  std::size_t sum = 0;
+  for (std::size_t self = 0; self < members; ++self) {
+    threads[self].join();
+    sum += wrong[self];
+  }
+  return sum;
+}
+
+std::size_t no_sizes(std::size_t, std::size_t, int) {
+  return 0;
+}
+
+TEST(Board, EqualBlocksOfAllSizes) {
+  for (const std::size_t members : {2U, 3U, 5U}) {
+    const auto wrong = in_threads(members, no_sizes, false, [](Rank& rank) {
+      std::size_t sum = 0;
+      int number = 0;
+      for (const std::size_t bytes :
+           {std::size_t{1}, std::size_t{8}, std::size_t{26}, std::size_t{52}, std::size_t{104},
+            std::size_t{105}, std::size_t{4096}, std::size_t{65520}, Board::kSlotBytes - 64,
+            Board::kSlotBytes, 2 * Board::kSlotBytes + 17}) {
+        for (int repeat = 0; repeat < 5; ++repeat) sum += rank.uniform_call(number++, bytes, false);
+        if (BoardExchange::fits(rank.board(), bytes)) sum += rank.uniform_call(number++, bytes, true);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << members << " members";
+  }
+}
+
+TEST(Board, ManyShortCalls) {
+  const auto wrong = in_threads(4, no_sizes, false, [](Rank& rank) {
+    std::size_t sum = 0;
+    for (int number = 0; number < 2000; ++number) sum += rank.uniform_call(number, 8, false);
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+// One rank sends half of all bytes, most blocks are empty, sizes change from call to call.
+std::size_t skewed(std::size_t src, std::size_t dst, int call) {
+  std::mt19937 random(static_cast<unsigned>(src * 1009 + dst * 31 + static_cast<std::size_t>(call)));
+  if (random() % 10 < 4) return 0;
+  return random() % 300 + (src == static_cast<std::size_t>(call) % 4 ? random() % 700'000 : 0);
+}
+
+TEST(Board, SkewedAndSparseBlocks) {
+  for (const bool packed : {false, true}) {
+    const auto wrong = in_threads(4, skewed, packed, [](Rank& rank) {
+      std::size_t sum = 0;
+      for (int number = 0; number < 40; ++number) sum += rank.call(number);
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << (packed ? "packed" : "in one piece");
+  }
+}
+
+TEST(Board, BlocksThatStayWithTheirSenders) {
+  const auto wrong = in_threads(4, skewed, true, [](Rank& rank) {
+    rank.board().use_attach(std::vector<pid_t>(4, getpid()), 100);
+    std::size_t sum = 0;
+    for (int number = 0; number < 40; ++number) {
+      sum += rank.call(number);
+      sum += rank.uniform_call(number, 5000, false);
+    }
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST(Board, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
+  Memory memory(2);
+  std::string failure;
+  const auto run = [&](std::size_t self) {
+    const auto board = memory.board(self);
+    Bytes send(100), recv(100);
+    const std::vector<BoardBlock> out{{send.data(), 50}, {send.data() + 50, 50}};
+    const std::vector<BoardBlock> in{{recv.data(), self == 0 ? 50U : 40U}, {recv.data() + 50, 50}};
+    BoardExchange exchange;
+    try {
+      exchange.begin(*board, out, in, nullptr);
+      finish(exchange);
+    } catch (const TransportError& e) {
+      failure = std::to_string(self) + ": " + e.what();
+    }
+    exchange.begin(*board, out, out, nullptr);  // what follows works
+    finish(exchange);
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
+  EXPECT_EQ(failure, "1: message from rank 0 has 50 bytes, expected 40");
+}
+
+TEST(Board, IsUsedByOneAtATime) {
+  Memory memory(2);
+  const auto board = memory.board(0);
+  EXPECT_TRUE(board->claim());
+  EXPECT_FALSE(board->claim());
+  board->release();
+  EXPECT_TRUE(board->claim());
+}
+
+// As real processes, whose memory the kernel may or may not show.
+TEST(Board, ProcessesReadEachOther) {
+  Memory memory(2);
+  auto* const pids = static_cast<std::atomic<pid_t>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto run = [&](std::size_t self) {
+    Rank rank(memory.board(self), no_sizes, false);
+    pids[self] = getpid();
+    while (pids[1 - self] == 0) std::this_thread::yield();
+    rank.board().use_attach({pids[0], pids[1]}, 1000);
+    std::size_t wrong = 0;
+    for (int number = 0; number < 20; ++number) wrong += rank.uniform_call(number, 300'000, false);
+    return wrong;
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  const auto safely = [&](std::size_t self) -> int {
+    try {
+      return run(self) == 0 ? 0 : 1;
+    } catch (const TransportError&) {
+      return 2;  // the kernel refuses
+    }
+  };
+  if (child == 0) _exit(safely(1));
+  const int own = safely(0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (own == 2) GTEST_SKIP() << "cross-memory attach is refused here";
+  EXPECT_EQ(own, 0);
+  EXPECT_EQ(status, 0);
+  munmap(pids, 4096);
+}
+
+}  // namespace
+}  // namespace tapa
