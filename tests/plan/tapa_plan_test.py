@@ -165,7 +165,7 @@ class BadInput(unittest.TestCase):
         (["--topology", "2x2", "--rank", "4"], "--rank is 4, expected 0 to 3"),
         (["--topology", "2x2", "--plan", "mpi"], "mpi has no plan: the call is left to MPI"),
         (["--topology", "2x2", "--plan", "ring"],
-         'plan "ring": algorithm "ring" is unknown, expected mpi, linear, pairwise, bruck, tapa or leaders'),
+         'plan "ring": algorithm "ring" is unknown, expected mpi, memory, linear, pairwise, bruck, tapa or leaders'),
         (["--topology", "2x2", "--split", "socket"], "split level socket is unknown, expected one of node, world"),
         (["--topology", "2x2", "--radix", "1"], f'plan "bruck:radix=1": radix is "1", {WHOLE}2 to 65536'),
         (["--topology", "2x2", "--plan", "linear", "--split", "node"],
