@@ -2,13 +2,17 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace dit {
 namespace {
 
 constexpr std::int64_t kBands = 10;
+constexpr std::int64_t kFieldsAtOnce = 64;  // bounds the memory of copies in double precision
 /// Variance of a noise of 0.3 % of v's range: smaller waves are not seen, and tell no regimes apart.
 constexpr double kUnseenPower = 1e-6;
 
@@ -53,10 +57,32 @@ at::Tensor features(const PerFieldStatistics& s) {
   return at::cat({s.mean, s.deviation, s.skewness, at::log10(bands(s.spectrum) + kUnseenPower)}, 1);
 }
 
-}  // namespace
+void check_fields(const at::Tensor& fields) {
+  if (!fields.defined() || fields.dim() != 4 || fields.numel() == 0 || fields.size(2) != fields.size(3) ||
+      fields.size(2) < 2) {
+    throw std::invalid_argument("fields: expected [count, channels, size, size], at least 2 pixels a side");
+  }
+}
 
-PerFieldStatistics field_statistics(const at::Tensor& fields) {
-  const at::NoGradGuard no_grad;
+void check_labels(const at::Tensor& labels, std::int64_t count, std::int64_t classes) {
+  if (!labels.defined() || labels.dim() != 1 || labels.size(0) != count ||
+      labels.scalar_type() != at::kLong) {
+    throw std::invalid_argument("labels: expected " + std::to_string(count) + " integers, one per field");
+  }
+  for (const std::int64_t value : {labels.min().item<std::int64_t>(), labels.max().item<std::int64_t>()}) {
+    if (value < 0 || value >= classes) {
+      throw std::invalid_argument("labels have " + std::to_string(value) + ": expected 0 to " +
+                                  std::to_string(classes - 1));
+    }
+  }
+  const at::Tensor members = at::bincount(labels, {}, classes);
+  if (members.min().item<std::int64_t>() == 0) {
+    throw std::invalid_argument("labels: class " + std::to_string(members.argmin().item<std::int64_t>()) +
+                                " has no field, expected at least 1");
+  }
+}
+
+PerFieldStatistics statistics_of_portion(const at::Tensor& fields) {
   const at::Tensor all = fields.to(at::kCPU).to(at::kDouble);
   const at::Tensor flat = all.flatten(2);
   PerFieldStatistics result;
@@ -68,6 +94,27 @@ PerFieldStatistics field_statistics(const at::Tensor& fields) {
   return result;
 }
 
+}  // namespace
+
+PerFieldStatistics field_statistics(const at::Tensor& fields) {
+  check_fields(fields);
+  const at::NoGradGuard no_grad;
+  std::vector<PerFieldStatistics> portions;
+  for (std::int64_t begin = 0; begin < fields.size(0); begin += kFieldsAtOnce) {
+    const std::int64_t count = std::min(kFieldsAtOnce, fields.size(0) - begin);
+    portions.push_back(statistics_of_portion(fields.narrow(0, begin, count)));
+  }
+  const auto joined = [&](at::Tensor PerFieldStatistics::*part) {
+    std::vector<at::Tensor> parts;
+    for (const PerFieldStatistics& portion : portions) {
+      parts.push_back(portion.*part);
+    }
+    return at::cat(parts);
+  };
+  return {joined(&PerFieldStatistics::mean), joined(&PerFieldStatistics::deviation),
+          joined(&PerFieldStatistics::skewness), joined(&PerFieldStatistics::spectrum)};
+}
+
 double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected) {
   const at::Tensor reference = expected.mean(0);
   return ((spectra.mean(0) - reference).abs().sum() / reference.sum()).item<double>();
@@ -75,6 +122,7 @@ double spectrum_error(const at::Tensor& spectra, const at::Tensor& expected) {
 
 NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels,
                              std::int64_t classes) {
+  check_labels(labels, statistics.mean.size(0), classes);
   const at::Tensor x = features(statistics);
   const at::Tensor member = at::one_hot(labels.to(at::kCPU), classes).to(at::kDouble);
   centres_ = at::mm(member.t(), x) / member.sum(0).unsqueeze(1);
@@ -86,8 +134,12 @@ NearestRegime::NearestRegime(const PerFieldStatistics& statistics, const at::Ten
 }
 
 at::Tensor NearestRegime::classify(const PerFieldStatistics& statistics) const {
-  const at::Tensor away =
-      features(statistics).unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
+  const at::Tensor x = features(statistics);
+  if (x.size(1) != centres_.size(1)) {
+    throw std::invalid_argument("fields have " + std::to_string(statistics.mean.size(1)) +
+                                " channels: expected as many as the examples");
+  }
+  const at::Tensor away = x.unsqueeze(1) - centres_.unsqueeze(0);  // [count, classes, features]
   return (at::matmul(away, inverse_) * away).sum(2).argmin(1);
 }
 

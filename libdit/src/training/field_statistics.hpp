@@ -17,7 +17,7 @@ struct PerFieldStatistics {
   /// 1, 2, ...; of a pattern without waves beyond size / 2, the sum over k is the variance.
   at::Tensor spectrum;
 };
-/// fields: [count, channels, size, size], any device.
+/// fields: [count, channels, size, size], any device. Throws std::invalid_argument for another shape.
 [[nodiscard]] PerFieldStatistics field_statistics(const at::Tensor& fields);
 
 /// Sum of the differences between two mean spectra over the sum of the expected one.
@@ -26,7 +26,7 @@ struct PerFieldStatistics {
 /// Tells regimes apart by their statistics: linear discriminant with one covariance for all.
 class NearestRegime {
  public:
-  /// labels: [count] in [0, classes), each at least once.
+  /// labels: [count] integers in [0, classes), each at least once. Throws std::invalid_argument.
   NearestRegime(const PerFieldStatistics& statistics, const at::Tensor& labels, std::int64_t classes);
   [[nodiscard]] at::Tensor classify(
       const PerFieldStatistics& statistics) const;  ///< [count], 64-bit integers

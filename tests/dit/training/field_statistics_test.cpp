@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <stdexcept>
+#include <string>
 
 #include "training/field_set.hpp"
 
@@ -25,6 +28,57 @@ TEST(FieldStatistics, WaveHasItsPowerInItsShell) {
   ASSERT_EQ(s.spectrum.sizes(), (at::IntArrayRef{1, 16}));
   EXPECT_NEAR(s.spectrum[0][4].item<double>(), 0.02, 1e-12) << "|(3, 4)| = 5";
   EXPECT_NEAR(s.spectrum.sum().item<double>(), 0.02, 1e-12);
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FieldStatistics, SpectrumOfNoiseSumsToItsVariance) {  // Parseval, but for the corners beyond size / 2
+  at::manual_seed(2);
+  const PerFieldStatistics s = field_statistics(at::randn({100, 1, 64, 64}, at::kDouble) * 2);
+  EXPECT_NEAR(s.spectrum.sum(1).mean().item<double>(), 4 * std::numbers::pi / 4, 0.1);
+  const double a_wave = 4.0 / (64 * 64);
+  const double waves = std::numbers::pi * (28.5 * 28.5 - 8.5 * 8.5);  // area between two circles
+  EXPECT_NEAR(s.spectrum.mean(0).narrow(0, 8, 20).sum().item<double>(), a_wave * waves, 0.02 * a_wave * waves)
+      << "all directions count";
+}
+
+TEST(FieldStatistics, FieldsDoNotDependOnTheirNeighbours) {
+  at::manual_seed(3);
+  const at::Tensor fields = at::randn({130, 2, 16, 16});
+  const PerFieldStatistics all = field_statistics(fields);
+  const PerFieldStatistics last = field_statistics(fields.narrow(0, 129, 1));
+  for (const auto part : {&PerFieldStatistics::mean, &PerFieldStatistics::deviation,
+                          &PerFieldStatistics::skewness, &PerFieldStatistics::spectrum}) {
+    EXPECT_EQ((all.*part).size(0), 130);
+    EXPECT_TRUE(at::allclose((all.*part).narrow(0, 129, 1), last.*part, 1e-12, 1e-15));
+  }
+}
+
+TEST(FieldStatistics, MisuseNamesWhatIsWrong) {
+  const std::string shape = "fields: expected [count, channels, size, size], at least 2 pixels a side";
+  EXPECT_EQ(message_of([] { static_cast<void>(field_statistics(at::zeros({3, 3}))); }), shape);
+  EXPECT_EQ(message_of([] { static_cast<void>(field_statistics(at::zeros({1, 1, 8, 6}))); }), shape);
+  EXPECT_EQ(message_of([] { static_cast<void>(field_statistics(at::zeros({0, 1, 8, 8}))); }), shape);
+  const PerFieldStatistics four = field_statistics(at::randn({4, 1, 32, 32}));
+  const auto fit = [&](const at::Tensor& labels) {
+    return message_of([&] { static_cast<void>(NearestRegime(four, labels, 2)); });
+  };
+  EXPECT_EQ(fit(at::tensor({0, 1, 0, 1}, at::kLong)), "");
+  EXPECT_EQ(fit(at::tensor({0, 1, 0}, at::kLong)), "labels: expected 4 integers, one per field");
+  EXPECT_EQ(fit(at::tensor({0, 1, 0, 2}, at::kLong)), "labels have 2: expected 0 to 1");
+  EXPECT_EQ(fit(at::tensor({0, 0, 0, 0}, at::kLong)), "labels: class 1 has no field, expected at least 1");
+  const NearestRegime classifier(four, at::tensor({0, 1, 0, 1}, at::kLong), 2);
+  EXPECT_EQ(message_of([&] {
+              static_cast<void>(classifier.classify(field_statistics(at::zeros({1, 2, 32, 32}))));
+            }),
+            "fields have 2 channels: expected as many as the examples");
 }
 
 TEST(FieldStatistics, SpectrumErrorIsAShareOfThePower) {
