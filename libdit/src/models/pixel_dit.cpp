@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/attention.hpp"
+#include "sampling/cpu_generator.hpp"
 
 namespace dit {
 namespace {
@@ -124,8 +125,7 @@ std::map<std::string, std::vector<std::int64_t>> PixelDit::tensor_shapes(const P
 
 TensorMap PixelDit::initial_weights(const PixelDitConfig& config, std::uint64_t seed) {
   check(config);
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU).clone();
-  generator.set_current_seed(seed);
+  const at::Generator generator = cpu_generator(seed);
   const auto ends_with = [](const std::string& name, const char* end) {
     const std::string tail = end;
     return name.size() >= tail.size() && name.compare(name.size() - tail.size(), tail.size(), tail) == 0;

@@ -1,7 +1,6 @@
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <stdexcept>
 
+#include "sampling/cpu_generator.hpp"
 #include "sampling/sampler.hpp"
 
 namespace dit {
@@ -16,9 +15,7 @@ at::Tensor seeded_noise(std::uint64_t seed, std::int64_t channels, std::int64_t 
   check("channels", channels);
   check("height", height);
   check("width", width);
-  // A generator of its own: the process's default one belongs to others.
-  return at::randn({channels, height, width}, at::detail::createCPUGenerator(seed),
-                   at::TensorOptions(at::kFloat));
+  return at::randn({channels, height, width}, cpu_generator(seed), at::TensorOptions(at::kFloat));
 }
 
 }  // namespace dit

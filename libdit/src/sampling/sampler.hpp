@@ -83,8 +83,8 @@ class Sampler {
 /// Guidance: uncond + scale (cond - uncond).
 [[nodiscard]] at::Tensor guided(const at::Tensor& conditional, const at::Tensor& unconditional, double scale);
 
-/// Standard normal noise of a whole image [channels, height, width] from a seed (of which the generator,
-/// mt19937, takes the lower 32 bits): the same on every rank, whatever their number; the caller slices.
+/// Standard normal noise of a whole image [channels, height, width] from a seed: the same on every rank,
+/// whatever their number; the caller slices.
 [[nodiscard]] at::Tensor seeded_noise(std::uint64_t seed, std::int64_t channels, std::int64_t height,
                                       std::int64_t width);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "sampling/cpu_generator.hpp"
+
 namespace dit {
 namespace {
 
@@ -101,6 +103,9 @@ at::Tensor drop_labels(const at::Tensor& labels, double share, std::int64_t null
 }
 
 at::Generator seeded_generator(at::Device device, std::uint64_t seed) {
+  if (device.is_cpu()) {
+    return cpu_generator(seed);
+  }
   (void)at::empty({1}, device);  // starts the device's part of libtorch, where its generators are made
   at::Generator generator = at::globalContext().defaultGenerator(device).clone();
   generator.set_current_seed(seed);

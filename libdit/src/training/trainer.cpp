@@ -129,8 +129,8 @@ class Training {
                                     options_.state.string() + " has reached, " + fixed(begin_.progress));
       }
       // Other batches than those of the first run.
-      generator_.set_current_seed(options_.seed +
-                                  0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(begin_.step));
+      generator_ = seeded_generator(
+          device_, options_.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(begin_.step));
     }
   }
 

@@ -1,10 +1,13 @@
 #include "sampling/sampler.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
+#include "sampling/cpu_generator.hpp"
 #include "sampling/steps_in_order.hpp"
 
 namespace dit {
@@ -190,6 +193,26 @@ TEST(SeededNoise, IsDecidedByTheSeedAlone) {
   EXPECT_NEAR(large.std().item<double>(), 1, 0.01);
   EXPECT_EQ(message_of([] { static_cast<void>(seeded_noise(1, 2, 0, 4)); }),
             "height = 0: expected at least 1");
+}
+
+TEST(SeededNoise, EveryBitOfTheSeedCounts) {
+  constexpr std::uint64_t beyond = std::uint64_t{1} << 32;
+  const auto noise = [](std::uint64_t seed) { return seeded_noise(seed, 1, 8, 8); };
+  for (int bit = 0; bit < 64; ++bit) {
+    EXPECT_FALSE(at::equal(noise(7), noise(7 ^ (std::uint64_t{1} << bit)))) << bit;
+  }
+  EXPECT_TRUE(at::equal(noise(7 + beyond), noise(7 + beyond)));
+  EXPECT_TRUE(at::equal(noise(beyond - 1),
+                        at::randn({1, 8, 8}, at::make_generator<at::CPUGeneratorImpl>(beyond - 1))))
+      << "torch's own as far as its seeds go";
+}
+
+TEST(CpuGenerator, LargeSeedsStartTheStandardEngine) {
+  std::seed_seq words{7U, 3U};
+  std::mt19937 engine(words);
+  const at::Generator generator = cpu_generator((std::uint64_t{3} << 32) + 7);
+  auto* numbers = at::check_generator<at::CPUGeneratorImpl>(generator);
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(numbers->random(), engine()) << i;
 }
 
 TEST(SamplerNames, ComeBack) {

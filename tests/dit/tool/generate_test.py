@@ -33,7 +33,8 @@ class Generate(unittest.TestCase):
         good("generate", *SMALL, "--seed", 8, "-o", "seed.png")
         good("generate", *SMALL, "--class", 1, "-o", "class.png")
         self.assertNotEqual(good("compare", "--json", "a.png", "seed.png"), good("compare", "--json", "a.png", "a.png"))
-        for other in ("seed.png", "class.png"):
+        good("generate", *SMALL, "--seed", 7 + 2 ** 32, "-o", "large.png")
+        for other in ("seed.png", "class.png", "large.png"):
             self.assertFalse(json.loads(good("compare", "--json", "a.png", other))["equal"])
 
     def test_the_file_tells_how_it_was_made(self):
