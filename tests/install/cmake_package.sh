@@ -16,6 +16,7 @@ $MPIEXEC "$build/consumer_c"
 $MPIEXEC "$build/consumer_cpp"
 "$build/dit_consumer" local
 $MPIEXEC "$build/dit_consumer" mpi
+"$build/dit_consumer_cpp"
 
 rm -rf "$build"
 if output=$(configure 99.0 2>&1); then
