@@ -1,6 +1,8 @@
 // The life of a context: open, split, describe, close.
 #include "common/context.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -13,6 +15,17 @@ int rank_in(MPI_Comm comm) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   return rank;
+}
+
+/// Cores that this process may use.
+int cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+int ranks_of_node(const Levels& levels) {
+  return static_cast<int>(std::count_if(levels.of.begin(), levels.of.end(),
+                                        [&](int level) { return level < levels.slow; }));
 }
 
 std::string names_of(const Levels& levels) {
@@ -41,6 +54,7 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
     read_settings(config);
     exchange_ = kind_.make(comm_, config);
     levels_ = exchange_->levels();
+    crowded_ = ranks_of_node(levels_) > cores();
   } catch (...) {
     exchange_.reset();
     MPI_Comm_free(&comm_);
@@ -143,6 +157,7 @@ std::string MpiContext::describe() const {
               ? ", slow from " + levels_.names[static_cast<std::size_t>(levels_.slow)]
               : ", all in one node";
   text += "; " + exchange_->text() + "; " + session_.text() + "; ";
+  if (crowded_) text += "waits asleep, as there are more ranks than cores; ";
   if (threaded_)
     text += "progress by a thread that pauses at most " +
             std::to_string(static_cast<long>(longest_pause_us_)) + " us";

@@ -75,7 +75,8 @@ class MpiContext final : public SessionMember {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   static constexpr double kShortestPause = 50;  ///< microseconds
-  static constexpr double kDefaultPause = 1000;
+  static constexpr double kDefaultPause = 5000;
+  static constexpr double kLongestPauseOfWait = 1000;  ///< a rank that waits computes nothing meanwhile
 
   void agree(const std::string& mine);
   void read_settings(const PluginConfig& config);
@@ -92,7 +93,8 @@ class MpiContext final : public SessionMember {
   void take_finished(dit_request* request);
   [[nodiscard]] dit_request& known(dit_request* request);
   void run_thread();
-  [[nodiscard]] std::chrono::microseconds pause() const;
+  [[nodiscard]] std::chrono::microseconds pause(double longest_us) const;
+  void pause_in_wait(Lock& lock) const;
   [[nodiscard]] std::string overdue(const dit_request& request) const;
   [[noreturn]] void fail(dit_status status, const std::string& what);
   void require_good() const;
@@ -105,6 +107,7 @@ class MpiContext final : public SessionMember {
   Levels levels_;
   int rank_ = 0;
   bool threaded_ = false;
+  bool crowded_ = false;  ///< more ranks than cores: who waits must leave the core to those that compute
   double longest_pause_us_ = 0;
 
   mutable std::mutex mutex_;  ///< guards what follows

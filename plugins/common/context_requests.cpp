@@ -92,8 +92,7 @@ dit_request& MpiContext::enqueue(const dit_exchange_call& call, std::unique_ptr<
   if (wait_in_line) {
     wake_.notify_one();
   } else {
-    start_transfer(request, lock);
-    advance();
+    start_transfer(request, lock);  // no look at it yet: MPI may yield the core when it finds nothing
   }
   return request;
 }
@@ -194,19 +193,28 @@ void MpiContext::wait_for(dit_request& request, Lock& lock) {
     if (request.done) break;
     if (settings_.timeout_seconds > 0 && seconds_since(begun) > settings_.timeout_seconds)
       fail(DIT_ERROR_TIMEOUT, overdue(request));
-    lock.unlock();
-    sched_yield();
-    lock.lock();
+    pause_in_wait(lock);
   }
+}
+
+void MpiContext::pause_in_wait(Lock& lock) const {
+  const auto sleep = pause(kLongestPauseOfWait);
+  lock.unlock();
+  // A rank that only yields is still given its share of the core.
+  if (crowded_)
+    std::this_thread::sleep_for(sleep);
+  else
+    sched_yield();
+  lock.lock();
 }
 
 // Short pauses for short exchanges, longer ones for those that last: the end is seen within an eighth of the
 // time that they have taken.
-std::chrono::microseconds MpiContext::pause() const {
-  double microseconds = longest_pause_us_ * 8;
+std::chrono::microseconds MpiContext::pause(double longest_us) const {
+  double microseconds = longest_us * 8;
   for (const auto& request : under_way_)
     if (!request->done) microseconds = std::min(microseconds, seconds_since(request->begun) * 1e6);
-  const double shortest = std::min(kShortestPause, longest_pause_us_);
+  const double shortest = std::min(kShortestPause, longest_us);
   return std::chrono::microseconds(static_cast<long>(std::max(microseconds / 8, shortest)));
 }
 
@@ -225,7 +233,7 @@ void MpiContext::run_thread() {
         wake_.wait(lock);
         continue;
       }
-      wake_.wait_for(lock, pause());
+      wake_.wait_for(lock, pause(longest_pause_us_));
       if (!stopped_ && !waiting_ && failed_ == DIT_OK) advance();
     }
   } catch (const PluginFailure&) {

@@ -55,6 +55,15 @@ class OnOneCluster(unittest.TestCase):
             self.assertEqual(nics, ["lo", "mgmt", "nic0", "nic1"])
             self.assertLess(int(processes), 12)
 
+    def test_packets_have_the_size_asked_for(self):
+        look = ["--ranks", "1", "--", "sh", "-c", "cat /sys/class/net/nic1/mtu"]
+        self.assertEqual(run(*look).stdout.split(), ["1500"] * 3)
+        jumbo = run("--nodes", "2", "--mtu", "9000", *look[:-1], "cat /sys/class/net/nic0/mtu", name=harness.NAME + "-jumbo")
+        self.assertEqual(jumbo.stdout.split(), ["9000"] * 2, jumbo.stderr)
+        clash = run("--mtu", "9000", "--", "true")
+        self.assertIn(f"cluster {harness.NAME} is up with packets of 1500 bytes, not 9000", clash.stderr)
+        self.assertEqual(clash.returncode, 125)
+
     def test_traffic_is_right_and_counted_on_both_nics(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "nic.json")

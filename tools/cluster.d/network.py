@@ -68,15 +68,16 @@ def _quiet_tcp():
     _sysctl("ipv4/tcp_wmem", "4096 1048576 4194304")
 
 
-def _shape(device, rate):
+def _shape(device, rate, mtu):
     """A tbf line that limits what leaves device.
 
-    The burst, 0.4 ms of the rate and three Ethernet frames at least, makes up for timers that fire late. The peak rate
+    The burst, 0.4 ms of the rate and three frames at least, makes up for timers that fire late. The peak rate
     keeps it from being a gift to small messages: after a pause they too leave at 1.25 times the rate at most.
     """
     speed = bytes_per_second(rate)
-    burst = max(4600, int(speed * 400e-6))
-    peak = f"peakrate {int(speed * 1.25 * 8)}bit minburst {max(1600, burst // 3)}"
+    frame = mtu + 33  # and its header, rounded up
+    burst = max(3 * frame, int(speed * 400e-6))
+    peak = f"peakrate {int(speed * 1.25 * 8)}bit minburst {max(frame + 67, burst // 3)}"
     return f"qdisc replace dev {device} root tbf rate {rate} burst {burst} {peak} limit 64mb"
 
 
@@ -95,13 +96,13 @@ def _start_node(name, node, state):
     return pid
 
 
-def _node_links(node, nodes, rails):
+def _node_links(node, nodes, rails, mtu):
     """`ip` lines to run inside a node: addresses, neighbours known in advance, routes with open TCP windows."""
     host = node + 1
     lines = ["link set lo up", f"addr add {MANAGEMENT_NET}.{host}/24 dev {MANAGEMENT}", f"link set {MANAGEMENT} up"]
     for rail in range(rails):
         nic, net = rail_name(rail), f"{RAIL_NET}.{rail}"
-        lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} up"]
+        lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} mtu {mtu} up"]
         lines += [
             f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
             "initcwnd 100 initrwnd 100 rto_min 2s"
@@ -114,7 +115,7 @@ def _node_links(node, nodes, rails):
     return lines
 
 
-def build(state, nodes, rates):
+def build(state, nodes, rates, mtu):
     """Starts the nodes and joins them: a management bridge and one shaped bridge per rail.
 
     Both ends of every rail link are limited: the node's side is what the NIC can send, the bridge's side what it can
@@ -134,10 +135,10 @@ def build(state, nodes, rates):
         for rail in range(len(rates)):
             port, mac = f"nd{node}r{rail}", _mac(rail, node + 1)
             lines += [f"link add {port} type veth peer name {rail_name(rail)} address {mac} netns {pid}"]
-            lines += [f"link set {port} master rail{rail} up"]
+            lines += [f"link set {port} mtu {mtu} master rail{rail} up"]
     _batch("ip", lines)
     for node, pid in enumerate(pids):
-        _batch("ip", _node_links(node, nodes, len(rates)), pid)
-        _batch("tc", [_shape(rail_name(rail), rate) for rail, rate in enumerate(rates)], pid)
-    _batch("tc", [_shape(f"nd{node}r{rail}", rate) for node in range(nodes) for rail, rate in enumerate(rates)])
+        _batch("ip", _node_links(node, nodes, len(rates), mtu), pid)
+        _batch("tc", [_shape(rail_name(rail), rate, mtu) for rail, rate in enumerate(rates)], pid)
+    _batch("tc", [_shape(f"nd{node}r{rail}", rate, mtu) for node in range(nodes) for rail, rate in enumerate(rates)])
     return pids

@@ -50,6 +50,7 @@ class Cluster:
         self.started = record["started"]
         self.own_user = record["own_user"]
         self.rates = record["rates"]
+        self.mtu = record["mtu"]
         self.pids = record["pids"]
         self.folder = os.path.join(root(), self.name)
 
@@ -128,26 +129,26 @@ def leave():
         shutil.rmtree(root(), ignore_errors=True)
 
 
-def create(name, nodes, rates, temporary):
+def create(name, nodes, rates, mtu, temporary):
     """Brings a cluster up; call it with the lock held. A temporary one ends with the calling process, however that ends."""
     folder = os.path.join(root(), name)
     os.makedirs(folder, mode=0o755)
     try:
         with open(os.path.join(folder, "hosts"), "w") as file:
             file.write(network.hosts_text(nodes))
-        return _create_in(folder, name, nodes, rates, temporary)
+        return _create_in(folder, name, nodes, rates, mtu, temporary)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _create_in(folder, name, nodes, rates, temporary):
+def _create_in(folder, name, nodes, rates, mtu, temporary):
     own_user = os.geteuid() != 0
     # The head reads "go" from this pipe. A temporary one then goes on reading: it ends when this process does.
     read_end, write_end = os.pipe()
     life = ["cat", "-"] if temporary else ["sleep", "infinity"]
     pid, _ = namespaces.spawn(
-        lambda: network.build(folder, nodes, rates),
+        lambda: network.build(folder, nodes, rates, mtu),
         [shutil.which(life[0]), f"tapa-cluster-{name}", life[1]],
         own_user,
         hold=lambda: os.read(read_end, 2) == b"go",
@@ -162,7 +163,7 @@ def _create_in(folder, name, nodes, rates, temporary):
             with open(os.path.join(folder, f"{network.node_name(node)}.pid")) as file:
                 heads_view.append(int(file.read()))
         record = {"name": name, "pid": pid, "started": namespaces.start_time(pid), "own_user": own_user,
-                  "rates": rates, "pids": [seen[inner] for inner in heads_view]}  # fmt: skip
+                  "rates": rates, "mtu": mtu, "pids": [seen[inner] for inner in heads_view]}  # fmt: skip
         with open(os.path.join(folder, "state.json"), "w") as file:
             json.dump(record, file)
         os.write(write_end, b"go")

@@ -283,7 +283,9 @@ bool loads(const std::string& plugin) {
 }
 
 void bench(const Words& words) {
-  const JobPlan job = plan_job(words.job);
+  JobPlan job = plan_job(words.job);
+  // The baseline is MPI's own blocking call, which knows no limit.
+  if (!words.job.timeout) job.unlimited = "mpi";
   const bool has_tapa = !job.local && loads("tapa");
   const std::vector<BenchRow> defaults = default_rows(job.plugin, has_tapa);
   const std::vector<BenchRow> rows = words.rows.empty() ? defaults : parse_rows(words.rows, defaults);

@@ -16,6 +16,8 @@ namespace dit::tool {
 
 namespace {
 
+constexpr double kDefaultTimeout = 300;  // seconds
+
 /// tapa where it loads, else the plain MPI plugin.
 std::string plugin_for_job() {
   try {
@@ -70,8 +72,11 @@ class Contexts {
 void run_process(const JobPlan& plan, const std::vector<std::string>& more_plugins,
                  const std::function<void(Member&)>& body) {
   Contexts contexts;
-  contexts.open(plan.plugin, plan.timeout);
-  for (const std::string& plugin : more_plugins) contexts.open(plugin, plan.timeout);
+  const auto open = [&](const std::string& plugin) {
+    contexts.open(plugin, plugin == plan.unlimited ? 0 : plan.timeout);
+  };
+  open(plan.plugin);
+  std::for_each(more_plugins.begin(), more_plugins.end(), open);
   Member member(contexts.list());
   try {
     body(member);
@@ -178,7 +183,7 @@ JobPlan plan_job(const JobWords& words) {
   plan.local = plan.plugin == "local";
   plan.ranks_per_node = words.ranks_per_node;
   plan.rate = words.rate;
-  plan.timeout = words.timeout;
+  plan.timeout = words.timeout.value_or(kDefaultTimeout);
   if (plan.local && job) {
     throw std::invalid_argument("--plugin is local, but this is a job of " + std::to_string(launch->size) +
                                 " processes: expected mpi, tapa or another plugin that joins processes");

@@ -24,7 +24,7 @@ struct JobWords {
   int ranks = 0;           ///< threads of the local plugin; 0: one, or the job's size
   int ranks_per_node = 0;  ///< local: ranks that count as one node; 0: one level
   double rate = 0;         ///< local: bytes a second of each such node's NIC; 0: as fast as it goes
-  double timeout = 300;    ///< seconds after which a wait for other ranks is an error; 0: never
+  std::optional<double> timeout;  ///< seconds after which a wait for other ranks is an error; 0: never
   int threads = 0;         ///< compute threads of each rank; 0: its share of the cores
 };
 void declare(CLI::App& app, JobWords& words);
@@ -75,6 +75,7 @@ struct JobPlan {
   int ranks_per_node = 0;
   double rate = 0;
   double timeout = 0;
+  std::string unlimited;  ///< a plugin that waits without limit
   int threads = 0;  ///< 0: left to the engine
 };
 /// Throws std::invalid_argument for words that contradict each other or the launcher.

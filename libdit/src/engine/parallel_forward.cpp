@@ -41,7 +41,11 @@ AttentionTensor tensor_of(StepRole role) {
 ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout)
     : setup_(std::move(setup)),
       layout_(layout),
-      rank_(setup_.context != nullptr ? setup_.context->rank() : 0) {
+      rank_(setup_.context != nullptr ? setup_.context->rank() : 0),
+      first_layout_id_(setup_.context != nullptr
+                           ? setup_.context->take_layout_ids((kTensors + 1) *
+                                                             static_cast<std::uint64_t>(setup_.groups))
+                           : 0) {
   rope_ = setup_.model->rope(layout_.image_tokens(rank_), setup_.columns);
   for (const auto& labels : setup_.unit_labels) {
     units_.push_back(make_unit(labels));
@@ -72,13 +76,14 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
     return result;
   }
   const at::ScalarType dtype = c10::typeMetaToScalarType(setup_.options.dtype());
+  const std::uint64_t layout_id = first_layout_id_ + (kTensors + 1) * static_cast<std::uint64_t>(group);
   for (const AttentionTensor tensor : kAttentionTensors) {
     const bool query = tensor == AttentionTensor::query;
     result.scatter.emplace_back(
         layout_.scatter_heads(tensor, rank_, group, setup_.groups),
         std::vector<std::int64_t>{shape.batch, query ? layout_.query_tokens(rank_).size() : layout_.tokens(),
                                   query ? result.heads.size() : kv_heads.size(), shape.head_dim},
-        dtype);
+        dtype, layout_id + index_of(tensor));
   }
   const std::int64_t copies = setup_.v_major != nullptr ? setup_.model->config().layers : 1;
   for (std::int64_t copy = 0; copy < copies; ++copy) {
@@ -89,7 +94,8 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
           copy == 0 ? result.scatter[i].make_received() : result.scatter[i].make_cache(result.received[0][i]);
     }
   }
-  result.gather.emplace_back(layout_.gather_heads(rank_, group, setup_.groups), output.sizes().vec(), dtype);
+  result.gather.emplace_back(layout_.gather_heads(rank_, group, setup_.groups), output.sizes().vec(), dtype,
+                             layout_id + kTensors);
   result.output = result.gather[0].make_received(output);
   return result;
 }

@@ -100,6 +100,7 @@ class ParallelForward : public StepWork {
   ForwardSetup setup_;
   UlyssesLayout layout_;
   int rank_ = 0;
+  std::uint64_t first_layout_id_;  // of each group: query, key, value, output; the same in all units
   RopeTable rope_;
   std::vector<Unit> units_;
   const StepGraph* graph_ = nullptr;

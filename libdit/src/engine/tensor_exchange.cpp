@@ -26,11 +26,12 @@ at::Tensor byte_buffer(std::size_t bytes) {
 }  // namespace
 
 TensorExchange::TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> target_shape,
-                               at::ScalarType dtype)
+                               at::ScalarType dtype, std::uint64_t layout_id)
     : layout_(std::move(layout)),
       target_shape_(std::move(target_shape)),
       dtype_(dtype),
-      element_bytes_(c10::elementSize(dtype)) {
+      element_bytes_(c10::elementSize(dtype)),
+      layout_id_(layout_id) {
   sends_in_place_ = place_blocks(layout_.send, element_bytes_, send_blocks_);
   receives_in_place_ = place_blocks(layout_.recv, element_bytes_, recv_blocks_);
   if (!sends_in_place_) {
@@ -67,6 +68,7 @@ ExchangeRequest TensorExchange::start(ExchangeContext& context, const Received& 
   call.memory_kind = DIT_MEMORY_HOST;
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = how.label;
+  call.layout_id = layout_id_;
   return context.start(call);
 }
 

@@ -27,7 +27,9 @@ class TensorExchange {
     const char* label = nullptr;
   };
 
-  TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> target_shape, at::ScalarType dtype);
+  /// `layout_id`: as in dit_exchange_call.
+  TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> target_shape, at::ScalarType dtype,
+                 std::uint64_t layout_id);
 
   /// Memory for what arrives, zero at first; it becomes `tensor`, or a part of it.
   [[nodiscard]] Received make_received(const at::Tensor& tensor) const;
@@ -49,6 +51,7 @@ class TensorExchange {
   std::vector<std::int64_t> target_shape_;
   at::ScalarType dtype_;
   std::size_t element_bytes_;
+  std::uint64_t layout_id_;
   std::vector<dit_block> send_blocks_;
   std::vector<dit_block> recv_blocks_;
   bool sends_in_place_ = false;

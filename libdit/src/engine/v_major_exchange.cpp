@@ -36,6 +36,7 @@ VMajorExchange::VMajorExchange(const UlyssesLayout& layout, ExchangeContext& con
     : layout_(layout),
       context_(context),
       boundary_(shape.boundary),
+      mask_layout_id_(context.take_layout_ids(1)),
       groups_(static_cast<std::size_t>(shape.groups)) {
   for (int unit = 0; unit < shape.units; ++unit) {
     units_.push_back(make_unit(shape));
@@ -110,6 +111,7 @@ ExchangeRequest VMajorExchange::start_mask(int unit, bool blocking, const char* 
   call.memory_kind = DIT_MEMORY_HOST;
   call.flags = blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = label;
+  call.layout_id = mask_layout_id_;
   return context_.start(call);
 }
 

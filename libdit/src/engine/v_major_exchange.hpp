@@ -67,6 +67,7 @@ class VMajorExchange {
   const UlyssesLayout layout_;
   ExchangeContext& context_;
   int boundary_;
+  std::uint64_t mask_layout_id_;
   std::size_t groups_;
   std::vector<Unit> units_;
   std::uint64_t active_rows_ = 0;

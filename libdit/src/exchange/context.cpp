@@ -73,11 +73,14 @@ ExchangeContext::ExchangeContext(const ExchangePlugin& plugin, const Options& op
 }
 
 ExchangeContext::ExchangeContext(ExchangeContext&& other) noexcept
-    : plugin_(other.plugin_), context_(std::exchange(other.context_, nullptr)) {}
+    : plugin_(other.plugin_),
+      context_(std::exchange(other.context_, nullptr)),
+      next_layout_id_(other.next_layout_id_) {}
 
 ExchangeContext& ExchangeContext::operator=(ExchangeContext&& other) noexcept {
   std::swap(plugin_, other.plugin_);
   std::swap(context_, other.context_);
+  std::swap(next_layout_id_, other.next_layout_id_);
   return *this;
 }
 
@@ -140,6 +143,10 @@ ExchangeRequest ExchangeContext::start(dit_exchange_call call) {
   request.context_ = context_;
   check(plugin_.table(), context_, plugin_.table().start(context_, &call, &request.request_), "start");
   return request;
+}
+
+std::uint64_t ExchangeContext::take_layout_ids(std::uint64_t count) {
+  return std::exchange(next_layout_id_, next_layout_id_ + count);
 }
 
 void ExchangeContext::exchange(dit_exchange_call call) {

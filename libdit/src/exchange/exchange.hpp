@@ -95,6 +95,9 @@ class ExchangeContext {
 
   /// struct_size is filled in. See dit_exchange_call for the lifetime of buffers.
   [[nodiscard]] ExchangeRequest start(dit_exchange_call call);
+  /// The first of `count` layout ids that no other exchange of this context uses. All ranks must take as many
+  /// in the same order, and then give the same ids to the same exchanges.
+  [[nodiscard]] std::uint64_t take_layout_ids(std::uint64_t count);
   void exchange(dit_exchange_call call);  ///< blocking
   void barrier();                         ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
@@ -117,6 +120,7 @@ class ExchangeContext {
 
   ExchangePlugin plugin_;
   dit_context* context_ = nullptr;
+  std::uint64_t next_layout_id_ = 1;
 };
 
 }  // namespace dit

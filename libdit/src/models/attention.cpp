@@ -12,8 +12,9 @@
 namespace dit {
 namespace {
 
-/// Queries per pass: the scores of one pass stay in a core's cache for usual sequence lengths.
-constexpr std::int64_t kQueryChunk = 256;
+/// The scores of one pass over some of the queries stay in a core's cache.
+constexpr std::int64_t kMostScores = 256 * 1024;
+constexpr std::int64_t kFewestQueries = 32;  // fewer make slow products
 
 /// One head of one sample: q [queries, head_dim], k and v [keys, head_dim].
 at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
@@ -21,9 +22,10 @@ at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   const at::Tensor scaled = (q * scale).contiguous();
   const at::Tensor keys = k.contiguous().t();
   const at::Tensor values = v.contiguous();
+  const std::int64_t chunk = std::max(kFewestQueries, kMostScores / std::max<std::int64_t>(k.size(0), 1));
   std::vector<at::Tensor> parts;
-  for (std::int64_t begin = 0; begin < q.size(0); begin += kQueryChunk) {
-    const std::int64_t count = std::min(kQueryChunk, q.size(0) - begin);
+  for (std::int64_t begin = 0; begin < q.size(0); begin += chunk) {
+    const std::int64_t count = std::min(chunk, q.size(0) - begin);
     parts.push_back(at::mm(at::softmax(at::mm(scaled.narrow(0, begin, count), keys), -1), values));
   }
   return parts.empty() ? at::empty_like(scaled) : at::cat(parts, 0);

@@ -101,6 +101,17 @@ TEST(Context, AgreeOnError) {
   EXPECT_EQ(alone().agree_on_error("just this"), "just this");
 }
 
+TEST(Context, LayoutIdsAreNeverGivenTwice) {
+  ExchangeContext context = alone();
+  const std::uint64_t first = context.take_layout_ids(3);
+  EXPECT_GT(first, 0U);  // 0 means none
+  EXPECT_EQ(context.take_layout_ids(1), first + 3);
+  ExchangeContext moved = std::move(context);
+  EXPECT_EQ(moved.take_layout_ids(1), first + 4);
+  context = std::move(moved);
+  EXPECT_EQ(context.take_layout_ids(2), first + 5);
+}
+
 TEST(Context, WrongCallsHaveThePluginsWords) {
   ExchangeContext context = alone();
   EXPECT_EQ(words_of([&] { context.exchange({}); }),
