@@ -194,9 +194,9 @@ void check_threads(const Words& words, const std::vector<Schedule>& schedules,
 void check_job(const Words& words, const std::vector<Schedule>& schedules, const JobPlan& job) {
   ModelSource source(words.run.model);
   run_job(job, [&](Member& member) {
+    member.on_leader([&] { require_writable("--json", words.json); });
     const std::vector<Outcome> outcomes = run_schedules(member, words, schedules, source);
-    member.together([&] {
-      if (!member.leads()) return;
+    member.on_leader([&] {
       const Outcome one = run_schedules(Member({}), words, {Schedule::flat}, source).front();
       std::vector<Line> lines;
       for (std::size_t i = 0; i < schedules.size(); ++i) {
@@ -241,9 +241,11 @@ void add_check_command(CLI::App& app) {
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(std::string("--ranks: ") + error.what());
     }
-    require_writable("--json", words->json);
     const JobPlan job = plan_job(words->job);
-    if (job.local) return check_threads(*words, schedules, counts);
+    if (job.local) {
+      require_writable("--json", words->json);
+      return check_threads(*words, schedules, counts);
+    }
     if (ranks->count() > 0)
       throw std::invalid_argument("--ranks is for threads, but this job has its processes: leave it out");
     check_job(*words, schedules, job);

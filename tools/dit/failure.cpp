@@ -36,7 +36,10 @@ Verdict verdict_of(const std::exception_ptr& error) {
   } catch (const c10::Error& torch) {
     return {exit_failed, first_line(torch.what_without_backtrace())};
   } catch (const ExchangeError& exchange) {
-    return {exchange.status() == DIT_ERROR_ARGUMENT ? exit_argument : exit_failed, one_line(exchange.what())};
+    const bool follows =
+        exchange.status() == DIT_ERROR_TIMEOUT || exchange.status() == DIT_ERROR_COMMUNICATION;
+    return {exchange.status() == DIT_ERROR_ARGUMENT ? exit_argument : exit_failed, one_line(exchange.what()),
+            false, follows};
   } catch (const std::invalid_argument& argument) {
     return {exit_argument, one_line(argument.what())};
   } catch (const std::length_error& length) {  // does not fit what was allowed, such as a cache budget

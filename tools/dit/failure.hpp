@@ -29,6 +29,7 @@ struct Verdict {
   int status = exit_failed;
   std::string line;  ///< without a line's end
   bool said = false;
+  bool follows = false;  ///< from the failure of another rank, which has the cause to tell
 };
 [[nodiscard]] Verdict verdict_of(const std::exception_ptr& error);
 

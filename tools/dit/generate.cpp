@@ -87,25 +87,21 @@ void write_results(const Words& words, const std::map<std::string, std::string>&
 void generate_on(const Member& member, const Words& words, const JobPlan& job, ModelSource& source) {
   GenerateOptions options;
   std::optional<Engine> engine;
-  member.together([&] {
-    if (member.leads()) {
-      require_writable("-o", words.out);
-      require_writable("--save-latents", words.latents);
-      require_writable("--json", words.json);
-      require_writable("--trace", words.trace);
-    }
-    options = read_run(words.run, source.get().config);
+  member.on_leader([&] {
+    require_writable("-o", words.out);
+    require_writable("--save-latents", words.latents);
+    require_writable("--json", words.json);
+    require_writable("--trace", words.trace);
   });
+  member.together([&] { options = read_run(words.run, source.get().config); });
   member.together([&] { engine.emplace(source.get(), member.context()); });
   options = choose(member, words.run, options, *engine).options;
   ProgressLine progress("dit", member.leads() && !words.quiet);
   const GenerateResult result = engine->generate(options, progress.callback());
   const RunSummary summary = summarise(member, result.report);
   const std::string trace = words.trace.empty() ? "" : joint_trace(member, result);
-  member.together([&] {
-    if (member.leads()) {
-      write_results(words, parameters(options, source.get(), job), source.get(), result, summary, trace);
-    }
+  member.on_leader([&] {
+    write_results(words, parameters(options, source.get(), job), source.get(), result, summary, trace);
   });
 }
 

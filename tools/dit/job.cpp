@@ -1,14 +1,18 @@
 #include "job.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "exchange/local.hpp"
 #include "failure.hpp"
+#include "joint_failure.hpp"
 #include "launch.hpp"
 #include "quantity.hpp"
 
@@ -58,6 +62,10 @@ class Contexts {
   ~Contexts() {
     while (!open_.empty()) open_.pop_back();
   }
+  void leave_open() {
+    for (auto& [name, context] : open_) static_cast<void>(context.release());
+    open_.clear();
+  }
   [[nodiscard]] std::vector<std::pair<std::string, ExchangeContext*>> list() const {
     std::vector<std::pair<std::string, ExchangeContext*>> list;
     for (const auto& [name, context] : open_) list.emplace_back(name, context.get());
@@ -67,6 +75,32 @@ class Contexts {
  private:
   std::vector<std::pair<std::string, std::unique_ptr<ExchangeContext>>> open_;
 };
+
+/// Where ranks meet whose work has failed; who does not come within this time has not failed.
+constexpr double seconds_to_meet = 4;
+
+/// Said before anybody leaves: launchers end a job when its first process exits with a status.
+[[noreturn]] void leave_together(const Member& member, const Failure& failure) {
+  if (member.leads() && !failure.said()) say(failure.what());
+  member.barrier();
+  throw Failure(failure.status(), failure.what(), true);
+}
+
+/// For a rank whose work threw, while others may be in the middle of theirs. Where all ranks failed they
+/// leave together; else this one speaks for itself and ends the job.
+[[noreturn]] void leave_alone(const Member& meeting, const Verdict& own) {
+  std::optional<Failure> failure;
+  try {
+    failure = joint_failure(meeting.verdicts(own));
+  } catch (const ExchangeError&) {
+    // Ranks that only follow let the cause be told first; of several causes one is enough.
+    const double later = own.follows ? seconds_to_meet : 0;
+    std::this_thread::sleep_for(std::chrono::duration<double>(later + 0.2 * std::min(meeting.rank(), 10)));
+    say("rank " + std::to_string(meeting.rank()) + ": " + own.line);
+    meeting.context()->abort_job(own.status);
+  }
+  leave_together(meeting, *failure);
+}
 
 /// This process as a rank of a job.
 void run_process(const JobPlan& plan, const std::vector<std::string>& more_plugins,
@@ -78,18 +112,17 @@ void run_process(const JobPlan& plan, const std::vector<std::string>& more_plugi
   open(plan.plugin);
   std::for_each(more_plugins.begin(), more_plugins.end(), open);
   Member member(contexts.list());
+  if (member.size() == 1) return body(member);
+  Contexts apart;
+  apart.open(plan.plugin, seconds_to_meet);
   try {
     body(member);
   } catch (const Failure& failure) {
-    // Said before anybody leaves: launchers end a job when its first process exits with a status.
-    if (member.leads() && !failure.said()) say(failure.what());
-    member.barrier();
-    throw Failure(failure.status(), failure.what(), true);
+    leave_together(member, failure);
   } catch (...) {
     const Verdict verdict = verdict_of(std::current_exception());
-    if (member.size() == 1) throw;
-    say("rank " + std::to_string(member.rank()) + ": " + verdict.line);
-    member.context()->abort_job(verdict.status);
+    contexts.leave_open();  // ranks may be inside exchanges, and closing waits for them
+    leave_alone(Member(apart.list()), verdict);
   }
 }
 
@@ -128,27 +161,44 @@ ExchangeContext* Member::context(const std::string& plugin) const {
   throw std::logic_error("no context of plugin " + plugin);
 }
 
-void Member::together(const std::function<void()>& step) const {
-  Verdict own{0, "", false};
+namespace {
+
+Verdict verdict_on(const std::function<void()>& step) {
   try {
     step();
+    return {0, "", false};
   } catch (...) {
-    own = verdict_of(std::current_exception());
+    return verdict_of(std::current_exception());
   }
-  if (context() == nullptr) {
-    if (!own.line.empty()) throw Failure(own.status, own.line, own.said);
-    return;
+}
+
+}  // namespace
+
+void Member::together(const std::function<void()>& step) const {
+  if (const auto failure = joint_failure(verdicts(verdict_on(step)))) throw Failure(*failure);
+}
+
+void Member::on_leader(const std::function<void()>& step) const {
+  const Verdict own = leads() ? verdict_on(step) : Verdict{0, "", false};
+  const Verdict first = verdicts(own).front();
+  if (first.status != 0) throw Failure(first.status, first.line, first.said);
+}
+
+std::vector<Verdict> Member::verdicts(const Verdict& own) const {
+  if (context() == nullptr) return {own};
+  const std::array<int, 3> figures = {own.status, own.said ? 1 : 0, own.follows ? 1 : 0};
+  std::vector<Verdict> all;
+  bool all_good = true;
+  for (const auto& of_rank : gather_values(std::span<const int>(figures))) {
+    all.push_back({of_rank[0], "", of_rank[1] != 0, of_rank[2] != 0});
+    all_good = all_good && of_rank[0] == 0;
   }
-  const std::string agreed = context()->agree_on_error(own.line);
-  if (agreed.empty()) return;
-  int status = exit_failed;
-  bool all_failed = true;
-  for (const auto& of_rank : gather_values(std::span<const int>(&own.status, 1))) {
-    status = std::max(status, of_rank[0]);
-    all_failed = all_failed && of_rank[0] != 0;
+  if (all_good) return all;
+  const auto lines = gather_values(std::span<const char>(own.line));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].line.assign(lines[rank].begin(), lines[rank].end());
   }
-  if (all_failed) throw Failure(status, own.line);  // everybody's mistake needs no rank's number
-  throw Failure(status, agreed);
+  return all;
 }
 
 void Member::barrier() const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exchange/exchange.hpp"
+#include "failure.hpp"
 
 namespace dit::tool {
 
@@ -48,6 +49,10 @@ class Member {
   /// Runs a step that may fail on some ranks: it succeeds on all of them, or throws the same Failure on all
   /// of them.
   void together(const std::function<void()>& step) const;
+  /// The same for what rank 0 does for the whole job: its failure is everybody's.
+  void on_leader(const std::function<void()>& step) const;
+  /// What each rank has come to. Its time limit is the context's.
+  [[nodiscard]] std::vector<Verdict> verdicts(const Verdict& own) const;
   void barrier() const;
   /// What each rank gives, whatever its length.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) const;
@@ -82,8 +87,8 @@ struct JobPlan {
 [[nodiscard]] JobPlan plan_job(const JobWords& words);
 
 /// Runs body on all ranks and returns when all are done. `more_plugins`: opened beside the plan's own (same
-/// ranks). A Failure of Member::together ends the job in order; another exception of one rank is printed and
-/// ends all ranks.
+/// ranks). A Failure of Member::together ends the job in order; another exception ends all ranks. What went
+/// wrong is said once: by rank 0 when all ranks failed, else by the rank that did.
 void run_job(const JobPlan& plan, const std::vector<std::string>& more_plugins,
              const std::function<void(Member&)>& body);
 void run_job(const JobPlan& plan, const std::function<void(Member&)>& body);

@@ -338,8 +338,8 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
 
 void plan_on(const Member& member, const Words& words, ModelSource& source) {
   GenerateOptions options;
+  member.on_leader([&] { require_writable("--json", words.json); });
   member.together([&] {
-    if (member.leads()) require_writable("--json", words.json);
     options = read_run(words.run, source.get().config);
     if (!options.v_major) options.v_major = VMajorPolicy{};
     options.guidance_mode = parse_mode_or_auto(words.run.guidance_mode);
@@ -361,8 +361,7 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
     compute.attention = std::min(compute.attention, rank[0].attention);
   }
   const MeasuredLinks links = measure_links(member);
-  member.together([&] {
-    if (!member.leads()) return;
+  member.on_leader([&] {
     std::vector<int> counts = read_counts(words, member.size(), links.ranks_per_node);
     const int ranks_per_node = words.ranks_per_node > 0 ? words.ranks_per_node
                                : links.slow             ? links.ranks_per_node

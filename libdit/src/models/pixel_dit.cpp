@@ -148,11 +148,15 @@ TensorMap PixelDit::initial_weights(const PixelDitConfig& config, std::uint64_t 
 
 PixelDit::PixelDit(const PixelDitConfig& config, TensorMap weights)
     : config_(config), weights_(std::move(weights)) {
-  check(config_);
-  const auto shapes = tensor_shapes(config_);
+  check_weights(config_, weights_);
+}
+
+void PixelDit::check_weights(const PixelDitConfig& config, const TensorMap& weights) {
+  check(config);
+  const auto shapes = tensor_shapes(config);
   for (const auto& [name, shape] : shapes) {
-    const auto found = weights_.find(name);
-    if (found == weights_.end()) {
+    const auto found = weights.find(name);
+    if (found == weights.end()) {
       throw std::invalid_argument("tensor " + name + " is missing: expected shape " + shape_text(shape));
     }
     if (found->second.sizes() != at::IntArrayRef(shape)) {
@@ -160,7 +164,7 @@ PixelDit::PixelDit(const PixelDitConfig& config, TensorMap weights)
                                   ": expected " + shape_text(shape));
     }
   }
-  for (const auto& [name, tensor] : weights_) {
+  for (const auto& [name, tensor] : weights) {
     if (shapes.find(name) == shapes.end()) {
       throw std::invalid_argument("tensor " + name + " with shape " + shape_text(tensor.sizes()) +
                                   " is not part of this model: expected none of that name");

@@ -54,6 +54,9 @@ class PixelDit {
   /// names the tensor, its shape and the expected one. Extra names are an error as well.
   PixelDit(const PixelDitConfig& config, TensorMap weights);
 
+  /// The same check by itself.
+  static void check_weights(const PixelDitConfig& config, const TensorMap& weights);
+
   /// Names and shapes of the checkpoint's tensors.
   [[nodiscard]] static std::map<std::string, std::vector<std::int64_t>> tensor_shapes(
       const PixelDitConfig& config);

@@ -27,21 +27,32 @@ TensorMap to_float(const TensorMap& tensors, const std::string& where) {
   return result;
 }
 
+/// Weights of another network are a broken file, whoever reads it.
+void require_fit(const LoadedModel& model) {
+  try {
+    PixelDit::check_weights(model.config.network, model.weights);
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(model.origin + ": " + error.what());
+  }
+}
+
 LoadedModel load_embedded() {
-  const std::optional<EmbeddedModel> model = embedded_model();
-  if (!model) {
+  const std::optional<EmbeddedModel> files = embedded_model();
+  if (!files) {
     throw std::runtime_error(
         "this build has no embedded model: name a folder with config.json and model.safetensors "
         "(or build again with DIT_EMBEDDED_MODEL set to one)");
   }
-  const std::string config(reinterpret_cast<const char*>(model->config.data()), model->config.size());
-  const SafetensorsFile file("embedded model.safetensors", model->weights.data(), model->weights.size());
+  const std::string config(reinterpret_cast<const char*>(files->config.data()), files->config.size());
+  const SafetensorsFile file("embedded model.safetensors", files->weights.data(), files->weights.size());
   TensorMap tensors;
   for (const TensorEntry& entry : file.entries()) {
     tensors[entry.name] = file.tensor(entry.name);
   }
-  return {parse_model_config(config, "embedded config.json"), to_float(tensors, "embedded model.safetensors"),
-          "embedded"};
+  LoadedModel model{parse_model_config(config, "embedded config.json"),
+                    to_float(tensors, "embedded model.safetensors"), "embedded"};
+  require_fit(model);
+  return model;
 }
 
 std::filesystem::path weights_of(const std::filesystem::path& folder) {
@@ -72,6 +83,7 @@ LoadedModel load_model(const std::filesystem::path& folder) {
   model.config = parse_model_config(read_text_file(config, kMostConfigBytes), config.string());
   model.weights = to_float(read_checkpoint(weights_of(folder)), folder.string());
   model.origin = folder.string();
+  require_fit(model);
   return model;
 }
 

@@ -37,7 +37,8 @@ struct LoadedModel {
   TensorMap weights;   ///< fp32
   std::string origin;  ///< path, or "embedded"
 };
-/// A folder with config.json and model.safetensors (or its index); "" means the embedded one.
+/// A folder with config.json and model.safetensors (or its index); "" means the embedded one. Throws
+/// std::runtime_error that names the file, also when the weights are not those of the config's network.
 [[nodiscard]] LoadedModel load_model(const std::filesystem::path& folder);
 void save_model(const std::filesystem::path& folder, const ModelConfig& config, const TensorMap& weights,
                 const std::map<std::string, std::string>& metadata);

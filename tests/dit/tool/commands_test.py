@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dit compare, inspect and plan. Usage: commands_test.py DIT TINY_MODEL"""
+"""dit compare, inspect and plan. Usage: commands_test.py DIT TINY_MODEL MANY_RUNS"""
 import json
 import math
 import struct
@@ -7,7 +7,23 @@ import unittest
 
 import broken_models
 import ground
-from ground import MODEL, good
+from ground import MODEL, good, run_program
+
+
+class Program(unittest.TestCase):
+    """The other tests call what the program's main calls; here is the program."""
+
+    def test_it_does_what_it_is_told(self):
+        result = run_program("generate", "--model", MODEL, "--steps", 2, "--seed", 5, "-o", "program.png")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("program.png: spots, seed 5", result.stdout)
+        good("generate", "--model", MODEL, "--steps", 2, "--seed", 5, "-o", "function.png")
+        self.assertEqual(ground.read("program.png"), ground.read("function.png"))
+
+    def test_its_errors_are_a_line_and_a_status(self):
+        result = run_program("generate", "--steps", 0)
+        self.assertEqual((result.returncode, result.stdout, result.stderr),
+                         (2, "", 'dit: --steps: "0", expected a whole number from 1 to 10000\n'))
 
 
 class Compare(unittest.TestCase):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dit generate, check and bench with threads as ranks. Usage: generate_test.py DIT TINY_MODEL"""
+"""dit generate, check and bench with threads as ranks. Usage: generate_test.py DIT TINY_MODEL MANY_RUNS"""
 import json
 import struct
 import unittest

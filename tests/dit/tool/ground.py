@@ -1,5 +1,6 @@
 """What the tests of dit share: running it, and a small model to run."""
 import atexit
+import json
 import os
 import shutil
 import struct
@@ -7,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-DIT, TINY_MODEL = map(os.path.abspath, sys.argv[1:3])
-LAUNCHER = sys.argv[3].split() if len(sys.argv) > 3 else []
+DIT, TINY_MODEL, MANY_RUNS = map(os.path.abspath, sys.argv[1:4])
+LAUNCHER = sys.argv[4].split() if len(sys.argv) > 4 else []
 del sys.argv[1:]
 
 FOLDER = tempfile.mkdtemp(prefix="dit-test-")
@@ -17,17 +18,31 @@ MODEL = os.path.join(FOLDER, "model")
 subprocess.run([TINY_MODEL, MODEL], check=True, timeout=60)
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_COMM", "PMI_", "PMIX_"))}
 ENVIRONMENT["DIT_THREADS"] = "1"
+# A library with a thread pool of its own would start it when it is loaded, before any fork.
+RUNS = subprocess.Popen([MANY_RUNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                        env={**ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1"})
+atexit.register(RUNS.communicate, timeout=60)
 
 
 def path(name):
     return os.path.join(FOLDER, name)
 
 
-def run(*arguments, ranks=0, timeout=60, **environment):
-    """Runs dit, with `ranks` under the MPI launcher."""
+def run_program(*arguments, ranks=0, timeout=60):
+    """Starts the program itself, with `ranks` under the MPI launcher."""
     command = [*LAUNCHER, str(ranks), DIT] if ranks else [DIT]
     return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
-                          env={**ENVIRONMENT, **environment}, cwd=FOLDER)
+                          env=ENVIRONMENT, cwd=FOLDER)
+
+
+def run(*arguments, ranks=0, timeout=60):
+    """What the program does with these arguments, without a start of it unless there are `ranks`."""
+    if ranks:
+        return run_program(*arguments, ranks=ranks, timeout=timeout)
+    words = [str(argument) for argument in arguments]
+    print(json.dumps({"arguments": words, "folder": FOLDER, "seconds": timeout}), file=RUNS.stdin, flush=True)
+    answer = json.loads(RUNS.stdout.readline())
+    return subprocess.CompletedProcess(words, answer["status"], answer["stdout"], answer["stderr"])
 
 
 def good(*arguments, **how):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every way to misuse dit, with the exact line of the error. Usage: misuse_test.py DIT TINY_MODEL"""
+"""Every way to misuse dit, with the exact line of the error. Usage: misuse_test.py DIT TINY_MODEL MANY_RUNS"""
 import json
 import os
 import struct
@@ -169,9 +169,9 @@ class Misuse(unittest.TestCase):
                  "<= 68500, the bytes of data in this file"),
                 ("stub", broken_models.cut_short("stub", 0), "FOLDER/model.safetensors: 0 bytes, expected a safetensors file: 8 bytes of header length, a header, data"),
                 ("header", broken_models.with_weights("header", lambda h, d: struct.pack("<Q", 1 << 60) + d), "FOLDER/model.safetensors: header length 1152921504606846976, expected at most 100000000: not a safetensors file"),
-                ("missing", broken_models.with_weights("missing", without), "tensor adaln_single.linear.bias is missing: expected shape [192]"),
+                ("missing", broken_models.with_weights("missing", without), "FOLDER: tensor adaln_single.linear.bias is missing: expected shape [192]"),
                 ("typed", broken_models.with_weights("typed", typed), "FOLDER: tensor adaln_single.linear.bias is Int, expected floating-point numbers"),
-                ("reshaped", broken_models.with_weights("reshaped", reshaped), "tensor adaln_single.linear.weight has shape [1, 32, 192]: expected [192, 32]"),
+                ("reshaped", broken_models.with_weights("reshaped", reshaped), "FOLDER: tensor adaln_single.linear.weight has shape [1, 32, 192]: expected [192, 32]"),
                 ("overlapping", broken_models.with_weights("overlapping", overlapping), "FOLDER/model.safetensors: tensor \"adaln_single.linear.weight\" begins at byte 0 of the data, inside the "
                  "tensor before it, which ends at 768"),
         ]:

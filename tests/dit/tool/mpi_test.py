@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """dit under an MPI launcher: the same fields as with threads, and errors that end every rank.
-Usage: mpi_test.py DIT TINY_MODEL LAUNCHER..."""
+Usage: mpi_test.py DIT TINY_MODEL MANY_RUNS LAUNCHER..."""
 import json
 import os
 import unittest
@@ -50,7 +50,7 @@ class Errors(unittest.TestCase):
     """Each ends all three ranks, is said once, and has a status."""
     TABLE = [
         (["generate", *SMALL, "--class", "dots", "-o", "x.png"], 2,
-         "--class: class 'dots': expected a number from 0 to 2 or one of spots, stripes, waves"),
+         "class 'dots': expected a number from 0 to 2 or one of spots, stripes, waves"),
         (["generate", *SMALL, "--steps", "0", "-o", "x.png"], 2, '--steps: "0", expected a whole number from 1 to 10000'),
         (["generate", *SMALL, "-o", "/nonexistent/x.png"], 2, "-o /nonexistent/x.png: there is no folder /nonexistent"),
         (["generate", *SMALL, "--plugin", "local", "-o", "x.png"], 2,
@@ -80,20 +80,22 @@ class Errors(unittest.TestCase):
         self.assertIn(folder, said[0])
         self.assertEqual(result.returncode, 1)
 
-    def with_one_odd_rank(self, odd, even, *arguments):
-        """Rank 1 is started with the words `odd`, the others with `even`. What dit said, and the status."""
-        script = ground.path("odd.sh")
-        with open(script, "w", encoding="utf8") as file:
-            file.write("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
-                       f'[ "$rank" = 1 ] && words="{odd}" || words="{even}"\n'
-                       f'exec {ground.DIT} "$@" $words\n')
-        os.chmod(script, 0o755)
-        program, ground.DIT = ground.DIT, script
+    def started_by(self, script, *arguments):
+        """What dit said when each rank is started by that script, and the status."""
+        file_name = ground.path("odd.sh")
+        with open(file_name, "w", encoding="utf8") as file:
+            file.write("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n" + script)
+        os.chmod(file_name, 0o755)
+        program, ground.DIT = ground.DIT, file_name
         try:
             result = run(*arguments, ranks=3, timeout=60)
         finally:
             ground.DIT = program
         return [line for line in result.stderr.splitlines() if line.startswith("dit: ")], result.returncode
+
+    def with_one_odd_rank(self, odd, even, *arguments):
+        """Rank 1 is started with the words `odd`, the others with `even`."""
+        return self.started_by(f'[ "$rank" = 1 ] && words="{odd}" || words="{even}"\nexec {ground.DIT} "$@" $words\n', *arguments)
 
     def test_one_rank_alone_has_no_model(self):
         """A node whose copy of the model is missing: its rank says so, and no other waits for it."""
@@ -106,8 +108,18 @@ class Errors(unittest.TestCase):
     def test_one_rank_alone_has_another_seed(self):
         said, status = self.with_one_odd_rank("--seed 8", "--seed 7", "generate", "--model", MODEL, "--steps", 2,
                                               "--schedule", "flat", "-o", "x.png")
+        self.assertEqual(said, ["dit: options of rank 1 is not that of rank 0: expected the same on all ranks"])
+        self.assertEqual(status, 2)
+
+    def test_one_rank_stops(self):
+        """The others wait for it in vain, and one of them tells."""
+        said, status = self.started_by(
+            'stop_later() { until grep -q exchange-tapa /proc/$$/maps; do sleep 0.2; done; sleep 4; kill -STOP $$; }\n'
+            f'[ "$rank" = 1 ] && stop_later &\nexec {ground.DIT} "$@"\n',
+            "generate", "--model", MODEL, "--size", 128, "--steps", 1000, "--timeout", "2s", "--schedule", "flat", "-o", "x.png")
         self.assertEqual(len(said), 1, said)
-        self.assertNotEqual(status, 0)
+        self.assertRegex(said[0], r"^dit: rank 0: .* has not ended after .* the limit is 2\.0* s")
+        self.assertEqual(status, 1)
 
     def test_one_rank_alone_has_wrong_words(self):
         """It never joins the job, which its launcher then ends."""
