@@ -104,7 +104,7 @@ class Overlap {
       };
     }
     const std::vector<Times> overall = race(comm_, overlapped, options_, bytes);
-    VersusRow versus{bytes, {}, "", std::nullopt, valid};
+    VersusRow versus{bytes, {}, "", std::nullopt, std::nullopt, valid};
     for (std::size_t c = 0; c < ours.size(); ++c) {
       OverlapRow row = average(communication[c], overall[c], parts[c]);
       row.bytes = bytes;

@@ -1,10 +1,35 @@
 #include "blocks.hpp"
 
 #include <cmath>
+#include <cstring>
+
+#include "tapa/tapa.h"
 
 namespace tapa::bench {
 
-BlockExchange::BlockExchange(MPI_Comm comm, const Options& options) : options_(options) {
+void Buffer::free() {
+  if (registered_ && data_ != nullptr) {
+    TAPA_Free(data_);
+  } else {
+    delete[] data_;
+  }
+  data_ = nullptr;
+}
+
+void Buffer::resize(std::size_t bytes) {
+  free();
+  if (registered_) {
+    void* memory = nullptr;
+    check(TAPA_Alloc(static_cast<MPI_Aint>(bytes), &memory), "TAPA_Alloc");
+    data_ = static_cast<std::uint8_t*>(memory);
+  } else {
+    data_ = new std::uint8_t[bytes];
+  }
+  size_ = bytes;
+}
+
+BlockExchange::BlockExchange(MPI_Comm comm, const Options& options)
+    : options_(options), send_(options.registered), recv_(options.registered && options.in_place) {
   MPI_Comm_rank(comm, &rank_);
   MPI_Comm_size(comm, &ranks_);
 }
@@ -34,14 +59,15 @@ void BlockExchange::resize(std::size_t bytes) {
     received += block_bytes(peer, rank_);
   }
   // At least one byte each, so that no pointer is null.
-  send_.assign(sent + 1, 0);
-  recv_.assign(received + 1, 0);
+  send_.resize(sent + 1);
+  recv_.resize(received + 1);
+  std::memset(send_.data(), 0, send_.size());
   fill(0);
 }
 
 void BlockExchange::fill(std::uint32_t seed) {
-  recv_.assign(recv_.size(), poison);
-  std::vector<std::uint8_t>& from = options_.in_place ? recv_ : send_;
+  std::memset(recv_.data(), poison, recv_.size());
+  const Buffer& from = options_.in_place ? recv_ : send_;
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto p = static_cast<std::size_t>(peer);
     for (std::size_t at = 0; at < static_cast<std::size_t>(send_counts_[p]); ++at) {
@@ -51,7 +77,7 @@ void BlockExchange::fill(std::uint32_t seed) {
 }
 
 std::size_t BlockExchange::wrong_bytes(std::uint32_t seed) const {
-  std::size_t wrong = recv_.back() == poison ? 0 : 1;  // the byte behind the last block
+  std::size_t wrong = recv_[recv_.size() - 1] == poison ? 0 : 1;  // the byte behind the last block
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto p = static_cast<std::size_t>(peer);
     for (std::size_t at = 0; at < static_cast<std::size_t>(recv_counts_[p]); ++at) {

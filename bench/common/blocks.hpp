@@ -13,6 +13,25 @@
 
 namespace tapa::bench {
 
+/// Memory of the user's or of TAPA_Alloc, never null once resized.
+class Buffer {
+ public:
+  explicit Buffer(bool registered) : registered_(registered) {}
+  ~Buffer() { free(); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  void resize(std::size_t bytes);
+  [[nodiscard]] std::uint8_t* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::uint8_t& operator[](std::size_t at) const { return data_[at]; }
+
+ private:
+  void free();
+  bool registered_;
+  std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 /// Blocks of chars, contiguous in rank order, in one send and one receive buffer. With options.imbalance f
 /// each block has (1 - f) to (1 + f) times the size, decided by its source and destination.
 class BlockExchange : public Exchange {
@@ -41,7 +60,7 @@ class BlockExchange : public Exchange {
   int rank_ = 0;
   int ranks_ = 0;
   std::size_t bytes_ = 0;
-  std::vector<std::uint8_t> send_, recv_;
+  Buffer send_, recv_;
 };
 
 }  // namespace tapa::bench

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "floor.hpp"
 #include "mpi_algorithms.hpp"
 #include "race.hpp"
 #include "tapa/tapa.h"
@@ -46,11 +47,13 @@ class Latency {
       : program_(program),
         session_(session),
         options_(session.options()),
-        columns_{options_.full, options_.validate, options_.nic_rate.has_value(), false},
+        columns_{options_.full, options_.validate, options_.nic_rate.has_value(), false, false},
         exchange_(program.make(comm_, options_)) {
     if (options_.versus_mpi) {
       mpi_.emplace(comm_, program.mpi_variable);
       plans_.emplace(comm_, options_.plans);
+      floor_.emplace(comm_);
+      columns_.floor = floor_->possible();
     }
   }
 
@@ -59,9 +62,11 @@ class Latency {
                    (options_.versus_mpi ? versus_header(columns_) : latency_header(columns_)));
     for (const std::size_t bytes : sizes(options_, session_.machine().ranks)) {
       exchange_->resize(bytes);
-      const std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
+      if (columns_.floor) floor_->resize(*exchange_);
+      std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
       const bool valid = !options_.validate || validate(contenders);
       all_valid_ = all_valid_ && valid;
+      if (columns_.floor) contenders.push_back({"floor", false, false, [this] { floor_->copy(); }});
       const std::vector<Times> times = race(comm_, contenders, options_, bytes);
       options_.versus_mpi ? print_versus(bytes, contenders, times, valid)
                           : print_latency(bytes, times[0], valid);
@@ -138,8 +143,12 @@ class Latency {
 
   void print_versus(std::size_t bytes, const std::vector<Contender>& contenders,
                     const std::vector<Times>& times, bool valid) {
-    VersusRow row{bytes, {}, plan_of(comm_, exchange_->mean_bytes()), nic_bound(), valid};
+    VersusRow row{bytes, {}, plan_of(comm_, exchange_->mean_bytes()), nic_bound(), {}, valid};
     for (std::size_t c = 0; c < contenders.size(); ++c) {
+      if (columns_.floor && c + 1 == contenders.size()) {
+        row.floor = summarize(times[c].slowest).median;
+        continue;
+      }
       row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest), {}});
     }
     session_.print(versus_line(row, columns_));
@@ -152,6 +161,7 @@ class Latency {
   const Options& options_;
   Columns columns_;
   std::unique_ptr<Exchange> exchange_;
+  std::optional<Floor> floor_;
   std::optional<MpiAlgorithms> mpi_;
   std::optional<ForcedPlans> plans_;
   std::vector<VersusRow> rows_;

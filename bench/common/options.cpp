@@ -97,6 +97,13 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
   app.add_option("--plan", o.plans,
                  "with --versus: race this plan too (text as for TAPA_PLAN; may be repeated)")
       ->allow_extra_args(false);
+  if (kind == Kind::alltoall || kind == Kind::alltoallv || kind == Kind::alltoallw ||
+      kind == Kind::persistent) {
+    app.add_option_function<std::string>(
+           "--buffers", [&o](const std::string& name) { o.registered = name == "registered"; },
+           "memory that is sent from: user (default), or registered, which is TAPA_Alloc's")
+        ->check(CLI::IsMember({"user", "registered"}));
+  }
   app.add_option("--json", o.json, "with --versus: write the rows to this file");
   app.add_option_function<std::string>(
          "--nic-bound",

@@ -27,6 +27,7 @@ struct Options {
   std::size_t memory_limit = std::size_t{512} << 20;  ///< -M, bytes of one rank's buffer
   int test_calls = 0;               ///< -t, ialltoall: MPI_Test calls during the computation
   bool in_place = false;            ///< -l, alltoall
+  bool registered = false;          ///< --buffers registered: send buffers are TAPA_Alloc's
   bool use_mpi = false;             ///< --library mpi: time MPI's call instead of ours
   bool versus_mpi = false;          ///< --versus mpi
   std::vector<std::string> plans;   ///< --plan: forced plans raced beside the library's own choice

@@ -105,6 +105,7 @@ std::string versus_header(const Columns& columns) {
   const std::string overlap = columns.overlap ? padded("Overlap(%)", 12) : "";
   std::string line = padded("# Size", size_width, true) + padded("TAPA(us)", 14) + padded("+-(%)", 8) +
                      overlap + padded("MPI(us)", 14) + padded("+-(%)", 8) + overlap + padded("Ratio", 8);
+  line += columns.floor ? padded("Floor(us)", 14) : "";
   line += columns.nic_bound ? padded("NIC bound(us)", 16) : "";
   line += columns.validation ? padded("Validation", 12) : "";
   return line + "  " + padded("MPI algorithm", 16, true) + "Plan\n";
@@ -119,6 +120,7 @@ std::string versus_line(const VersusRow& row, const Columns& columns) {
   };
   std::string text =
       padded(std::to_string(row.bytes), size_width, true) + times(tapa) + times(mpi) + fixed(row.ratio(), 8);
+  text += columns.floor ? fixed(row.floor.value_or(0) * 1e6, 14) : "";
   text += columns.nic_bound ? fixed(row.nic_bound.value_or(0) * 1e6, 16) : "";
   text += columns.validation ? padded(row.valid ? "Pass" : "Fail", 12) : "";
   text += "  " + padded(mpi.name, 16, true) + row.plan + "\n";
@@ -157,6 +159,9 @@ std::string versus_json(const std::string& benchmark, const Machine& machine,
                   {"valid", row.valid}};
     if (row.nic_bound) {
       entry["nic_bound_us"] = *row.nic_bound * 1e6;
+    }
+    if (row.floor) {
+      entry["floor_us"] = *row.floor * 1e6;
     }
     for (const Contestant& c : row.contestants) {
       json contestant = {{"name", c.name},

@@ -18,6 +18,7 @@ struct Columns {
   bool validation = false;
   bool nic_bound = false;
   bool overlap = false;  ///< of --versus
+  bool floor = false;    ///< of --versus
 };
 
 /// One line of a latency table: times in microseconds, averages over ranks of each rank's mean.
@@ -53,6 +54,7 @@ struct VersusRow {
   std::vector<Contestant> contestants;
   std::string plan;                 ///< the library's choice for this size
   std::optional<double> nic_bound;  ///< seconds
+  std::optional<double> floor;      ///< seconds of the bare copies inside a node, see floor.hpp
   bool valid = true;
 
   [[nodiscard]] const Contestant& ours() const;
@@ -82,7 +84,7 @@ struct Machine {
 [[nodiscard]] std::string versus_line(const VersusRow& row, const Columns& columns);
 
 /// {"machine": {...}, "benchmark": ..., "rows": [{"bytes", "tapa_us", "mpi_us", "ratio", "plan",
-/// "tapa_spread", "mpi_spread", "mpi_algorithm", "nic_bound_us", "contestants": [...]}]}
+/// "tapa_spread", "mpi_spread", "mpi_algorithm", "nic_bound_us", "floor_us", "contestants": [...]}]}
 [[nodiscard]] std::string versus_json(const std::string& benchmark, const Machine& machine,
                                       const std::vector<VersusRow>& rows);
 

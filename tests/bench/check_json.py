@@ -23,6 +23,8 @@ for row in document["rows"]:
     where = f"row of {row['bytes']} bytes: "
     expect(row["tapa_us"] > 0 and row["mpi_us"] > 0, where + "a time is not above 0")
     expect(abs(row["ratio"] - row["mpi_us"] / row["tapa_us"]) < 1e-6 * row["ratio"], where + "ratio is not mpi_us / tapa_us")
+    if document["machine"]["nodes"] == 1 and document["benchmark"] in ("tapa_alltoall", "tapa_alltoallv", "tapa_alltoallw"):
+        expect(row.get("floor_us", 0) > 0, where + "floor_us is not above 0")
     expect(row["valid"], where + "data was wrong")
     expect(row["plan"], where + "no plan")
     rivals = {c["name"]: c["median_us"] for c in row["contestants"] if c["library"] == "mpi"}

@@ -202,7 +202,7 @@ TEST(Board, SkewedAndSparseBlocks) {
 
 TEST(Board, BlocksThatStayWithTheirSenders) {
   const auto wrong = in_threads(4, skewed, true, [](Rank& rank) {
-    rank.board().use_attach(std::vector<pid_t>(4, getpid()), 100);
+    rank.board().let_stay(std::vector<pid_t>(4, getpid()), 100);
     std::size_t sum = 0;
     for (int number = 0; number < 40; ++number) {
       sum += rank.call(number);
@@ -255,7 +255,7 @@ TEST(Board, ProcessesReadEachOther) {
     Rank rank(memory.board(self), no_sizes, false);
     pids[self] = getpid();
     while (pids[1 - self] == 0) std::this_thread::yield();
-    rank.board().use_attach({pids[0], pids[1]}, 1000);
+    rank.board().let_stay({pids[0], pids[1]}, 1000);
     std::size_t wrong = 0;
     for (int number = 0; number < 20; ++number) wrong += rank.uniform_call(number, 300'000, false);
     return wrong;

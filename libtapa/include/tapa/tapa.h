@@ -190,6 +190,17 @@ TAPA_API int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdis
                                         MPI_Info info, MPI_Request* request);
 /** @} */
 
+/** @defgroup memory Memory for buffers
+ * @{ */
+/** Memory for send buffers, on a page of its own. Other ranks of the node can map it, so that an all-to-all
+ * copies each block once, from there to where it is received, without a system call. Ordinary memory in all
+ * other respects; after fork() parent and child share it. `*buffer` gets its address. Local. MPI_ERR_NO_MEM
+ * when there is no memory. */
+TAPA_API int TAPA_Alloc(MPI_Aint size, void** buffer);
+/** Frees what TAPA_Alloc gave. No all-to-all may be using it. Local. */
+TAPA_API int TAPA_Free(void* buffer);
+/** @} */
+
 /** @defgroup state Communicator state, options, errors
  * @{ */
 /** Makes the state of `comm` now instead of in the first all-to-all. Collective; a no-op when it exists. */

@@ -11,7 +11,7 @@ bool Operation::launch_memory() {
   if (sample_is_due()) sample_mpi();
   describe_blocks();
   if (options_->settings().check == Check::data) start_sums();
-  board_exchange_.begin(*board_, board_send_, board_recv_, this);
+  board_exchange_.begin(*board_, board_send_, board_recv_, this, exchange_.in_place && !staged_);
   stage_ = Stage::running;
   return true;
 }

@@ -1,9 +1,11 @@
 #include "transport/board.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "transport/arena.hpp"
 #include "transport/attach.hpp"
 #include "transport/shm_segment.hpp"
 
@@ -29,9 +31,25 @@ std::size_t Board::region_bytes() {
 Board::Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
     : self_(self), regions_(std::move(regions)), bells_(std::move(bells)) {}
 
-void Board::use_attach(std::vector<pid_t> pids, std::size_t from) {
+void Board::let_stay(std::vector<pid_t> pids, std::size_t from) {
   pids_ = std::move(pids);
   attach_from_ = from;
+}
+
+std::optional<BoardPlace> Board::stays(const std::byte* data, std::size_t bytes, std::size_t blocks) const {
+  if (bytes < std::min(kMappedFrom, attach_from_) || pids_.empty()) return std::nullopt;
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (bytes >= kMappedFrom) {
+    if (const ArenaKey key = Arenas::of_process().find(data, bytes * blocks); key != 0)
+      return BoardPlace{address, key};
+  }
+  if (always_stays(bytes)) return BoardPlace{address, BoardPlace::kPrivate};
+  return std::nullopt;
+}
+
+const std::byte* Board::view(std::size_t member, BoardPlace place, std::size_t bytes) const {
+  if (place.kind == BoardPlace::kPrivate) return nullptr;
+  return ArenaViews::of_process().view(pids_[member], place.kind, place.at, bytes);
 }
 
 bool Board::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,12 +36,28 @@ namespace tapa {
 
 struct Doorbell;
 
+/// How blocks of a round are found.
+enum class BoardForm : std::uint32_t {
+  equal,  ///< in the slot, all of the same size
+  table,  ///< a table in the slot tells for each member
+  apart   ///< all of the same size, one after the other in their sender's memory
+};
+
+/// Where a block lies.
+struct BoardPlace {
+  static constexpr std::uint64_t kSlot = 0;     ///< in the slot
+  static constexpr std::uint64_t kPrivate = 1;  ///< in its sender's memory
+  std::uint64_t at = 0;                         ///< offset in the slot, or address in its sender's memory
+  std::uint64_t kind = kSlot;  ///< one of these, or the ArenaKey of an allocation that others can map
+};
+
 /// The beginning of a slot. Zero-initialised and never constructed. `round` is written last and read first.
 struct BoardFlag {
   std::atomic<std::uint64_t> round;
   std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
-  std::uint32_t table;   ///< whether a table tells where blocks lie; else all have `bytes` bytes
-  std::uint64_t bytes;   ///< of each whole block, without a table
+  BoardForm form;
+  std::uint64_t bytes;  ///< of each whole block, without a table
+  BoardPlace place;     ///< apart: of the block for member 0
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -58,11 +75,21 @@ class Board {
   /// `regions[m]` is the region of member m, `bells[m]` its doorbell.
   Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells);
 
-  /// Lets blocks of `from` bytes and more stay in their senders' memory; `pids[m]` is the process of member
-  /// m. All members must do so alike.
-  void use_attach(std::vector<pid_t> pids, std::size_t from);
-  [[nodiscard]] std::size_t attach_from() const { return attach_from_; }
-  /// Copies to `to` from `address` in the memory of a member; false and `why` when the kernel refuses.
+  /// Lets blocks stay in their senders' memory: those of `from` bytes and more in any memory, and those of
+  /// kMappedFrom bytes and more in allocations that others can map. `pids[m]` is the process of member m.
+  void let_stay(std::vector<pid_t> pids, std::size_t from);
+  /// Of shorter blocks, that all are read costs more than to copy them.
+  static constexpr std::size_t kMappedFrom = 1024;
+
+  /// The place of `bytes` bytes for each of `blocks` members from `data` on, when they stay there.
+  [[nodiscard]] std::optional<BoardPlace> stays(const std::byte* data, std::size_t bytes,
+                                                std::size_t blocks = 1) const;
+  /// Whether blocks of this size stay wherever they are.
+  [[nodiscard]] bool always_stays(std::size_t bytes) const { return bytes >= attach_from_; }
+
+  /// A member's memory at `place` as seen from here; null when it is not in an allocation that can be mapped.
+  [[nodiscard]] const std::byte* view(std::size_t member, BoardPlace place, std::size_t bytes) const;
+  /// Copies to `to` from the memory of a member; false and `why` when the kernel refuses.
   [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,
                             std::string& why) const;
 

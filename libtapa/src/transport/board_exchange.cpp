@@ -53,8 +53,7 @@ std::string sizes_differ(std::size_t member, std::size_t got, std::size_t expect
 struct BoardExchange::Entry {
   std::uint64_t whole;  // bytes of the block
   std::uint64_t bytes;  // of these here
-  std::uint64_t at;     // offset in the slot, or address in the sender's memory
-  std::uint64_t there;  // whether it is an address
+  BoardPlace place;
 };
 
 namespace {
@@ -66,13 +65,13 @@ constexpr std::size_t table_bytes(std::size_t members, std::size_t entry) {
 }  // namespace
 
 bool BoardExchange::fits(const Board& board, std::size_t bytes) {
-  return bytes < board.attach_from() && (board.members() - 1) * bytes <= kUniformRoom;
+  return !board.always_stays(bytes) && (board.members() - 1) * bytes <= kUniformRoom;
 }
 
 bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
   std::size_t total = table_bytes(board.members(), sizeof(Entry));
   for (const BoardBlock& block : send) {
-    if (block.bytes >= board.attach_from()) return false;
+    if (board.always_stays(block.bytes)) return false;
     total += room_of(block.bytes);
   }
   return total <= Board::kSlotBytes;
@@ -99,13 +98,17 @@ void BoardExchange::begin(Board& board, const std::byte* send, std::byte* recv, 
   piece_ = std::max<std::size_t>(1, uniform_piece(std::max<std::size_t>(1, others), bytes));
   own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
   own_direct_ = true;
+  overlap_ = send == recv;
+  apart_ = overlap_ ? std::nullopt : board.stays(send, bytes, board.members());
+  if (apart_) own_rounds_ = 1;
   got_.assign(board.members(), 0);
 }
 
 void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::span<const BoardBlock> recv,
-                          BoardPacker* packer) {
+                          BoardPacker* packer, bool overlap) {
   begin_common(board);
   uniform_ = false;
+  overlap_ = overlap;
   packer_ = packer;
   send_ = send;
   recv_ = recv;
@@ -117,6 +120,16 @@ void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::s
   plan_table();
 }
 
+/// The place of a block that stays with this rank. Blocks that are packed do when they are so long that
+/// packing them into memory of our own is no loss.
+std::optional<BoardPlace> BoardExchange::stays(std::size_t member) const {
+  const BoardBlock& block = send_[member];
+  if (member == board_->self() || overlap_ || block.bytes == 0) return std::nullopt;
+  if (block.data != nullptr) return board_->stays(block.data, block.bytes);
+  if (!board_->always_stays(block.bytes)) return std::nullopt;
+  return BoardPlace{0, BoardPlace::kPrivate};
+}
+
 /// How many rounds the blocks that go through the slot need.
 void BoardExchange::plan_table() {
   const std::size_t members = board_->members();
@@ -124,8 +137,7 @@ void BoardExchange::plan_table() {
   std::size_t rooms = 0;
   std::size_t bytes = 0;
   for (std::size_t m = 0; m < members; ++m) {
-    const bool stays = m == board_->self() ? own_direct_ : send_[m].bytes >= board_->attach_from();
-    if (stays) continue;
+    if (m == board_->self() ? own_direct_ : stays(m).has_value()) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
   }
@@ -146,12 +158,18 @@ void BoardExchange::write_round() {
   BoardFlag* const flag = board_->slot(board_->self(), board_->round() + 1);
   auto* const slot = reinterpret_cast<std::byte*>(flag);
   flag->rounds = own_rounds_;
-  flag->table = uniform_ && bytes_ < board_->attach_from() ? 0 : 1;
-  if (flag->table == 0) {
-    flag->bytes = bytes_;
+  flag->form = !uniform_ ? BoardForm::table : apart_ ? BoardForm::apart : BoardForm::equal;
+  flag->bytes = bytes_;
+  if (!uniform_) {
+    write_table(slot);
+  } else if (!apart_) {
     write_uniform(slot);
   } else {
-    write_table(slot);
+    flag->place = *apart_;
+    if (at_ > 0) return;
+    for (std::size_t m = 0; m < board_->members(); ++m) {
+      if (m != board_->self()) readers_.push_back(static_cast<std::uint32_t>(m));
+    }
   }
 }
 
@@ -175,7 +193,6 @@ void BoardExchange::write_uniform(std::byte* slot) {
 
 /// The block in one piece of memory; packed now unless it was.
 const std::byte* BoardExchange::sent(std::size_t member) {
-  if (uniform_) return send_base_ + member * bytes_;
   if (send_[member].data != nullptr) return send_[member].data;
   std::byte*& room = sent_room_[member];
   if (room == nullptr) {
@@ -190,22 +207,22 @@ void BoardExchange::write_table(std::byte* slot) {
   auto* const table = reinterpret_cast<Entry*>(slot + kLine);
   std::size_t next = table_bytes(members, sizeof(Entry));
   for (std::size_t m = 0; m < members; ++m) {
-    const std::size_t bytes = uniform_ ? bytes_ : send_[m].bytes;
+    const std::size_t bytes = send_[m].bytes;
     Entry& entry = table[m];
-    entry = {bytes, 0, 0, 0};
+    entry = {bytes, 0, {}};
     if (m == board_->self() && own_direct_) continue;
-    if (bytes >= board_->attach_from() && m != board_->self()) {
+    if (const auto place = stays(m)) {
       if (at_ > 0) continue;
-      entry = {bytes, bytes, reinterpret_cast<std::uintptr_t>(sent(m)), 1};
+      entry = {bytes, bytes, {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind}};
       readers_.push_back(static_cast<std::uint32_t>(m));
       continue;
     }
     const std::size_t piece = own_rounds_ == 1 ? bytes : up((bytes + own_rounds_ - 1) / own_rounds_, kLine);
     const std::size_t begin = std::min(bytes, at_ * piece);
     entry.bytes = std::min(piece, bytes - begin);
-    entry.at = next;
+    entry.place.at = next;
     if (entry.bytes == 0) continue;
-    if (own_rounds_ == 1 && !uniform_ && send_[m].data == nullptr) {
+    if (own_rounds_ == 1 && send_[m].data == nullptr) {
       gather(m, slot + next);
     } else {
       std::memcpy(slot + next, sent(m) + begin, entry.bytes);
@@ -254,8 +271,16 @@ void BoardExchange::deliver(std::size_t member, const std::byte* from, std::size
 }
 
 /// A block that stays in its sender's memory.
-void BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
+void BoardExchange::fetch(std::size_t member, BoardPlace place, std::size_t bytes) {
   watched_ = true;
+  if (const std::byte* const seen = board_->view(member, place, bytes)) {
+    deliver(member, seen, bytes, bytes);
+  } else {
+    attach(member, place.at, bytes);
+  }
+}
+
+void BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
   if (bytes != expected(member)) return fail(sizes_differ(member, bytes, expected(member)));
   std::byte* const direct = place(member);
   std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
@@ -269,7 +294,11 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
   const auto* const flag = reinterpret_cast<const BoardFlag*>(slot);
   const std::size_t self = board_->self();
   if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
-  if (flag->table == 0) {
+  if (flag->form == BoardForm::apart) {
+    if (at_ == 0) fetch(member, {flag->place.at + self * flag->bytes, flag->place.kind}, flag->bytes);
+    return;
+  }
+  if (flag->form == BoardForm::equal) {
     const std::size_t whole = flag->bytes;
     const std::size_t others = board_->members() - 1;
     const std::size_t piece = uniform_piece(others, whole);
@@ -279,10 +308,10 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
     return;
   }
   const Entry entry = reinterpret_cast<const Entry*>(slot + kLine)[self];
-  if (entry.there != 0) {
-    attach(member, entry.at, entry.bytes);
+  if (entry.place.kind != BoardPlace::kSlot) {
+    fetch(member, entry.place, entry.bytes);
   } else {
-    deliver(member, slot + entry.at, entry.bytes, entry.whole);
+    deliver(member, slot + entry.place.at, entry.bytes, entry.whole);
   }
 }
 

@@ -1,13 +1,15 @@
 /// @file
 /// One all-to-all over a Board, as a state machine that never blocks.
 ///
-/// A block is copied into its sender's slot and out again by its receiver. Where the kernel lets ranks read
-/// each other's memory, long blocks stay where they are: the slot tells their address and the receiver copies
-/// them straight from there. What does not fit into a slot takes several rounds.
+/// A block is copied into its sender's slot and out again by its receiver. Long blocks stay where they are
+/// when the kernel lets ranks read each other's memory, shorter ones too when they lie in memory that others
+/// can map: the slot tells their place and the receiver copies them straight from there. What does not fit
+/// into a slot takes several rounds.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,13 +43,13 @@ class BoardExchange {
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
   /// fits(). Precondition of both forms: the board is claimed.
   void begin(Board& board, const std::byte* send, std::byte* recv, std::size_t bytes);
-  /// Blocks of any sizes, by member; a block that is received may overlap one that is sent when fits().
-  /// The spans and `packer` (null: all blocks have data) are used until the end.
+  /// Blocks of any sizes, by member. The spans and `packer` (null: all blocks have data) are used until the
+  /// end. `overlap`: blocks that are received may overlap those that are sent, for which fits() must hold.
   void begin(Board& board, std::span<const BoardBlock> send, std::span<const BoardBlock> recv,
-             BoardPacker* packer);
+             BoardPacker* packer, bool overlap = false);
 
-  /// Whether everything that a rank sends is copied before anything is received: one round, nothing read
-  /// from the sender's own memory.
+  /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
+  /// is so long that it must stay with its sender.
   [[nodiscard]] static bool fits(const Board& board, std::size_t bytes);
   [[nodiscard]] static bool fits(const Board& board, std::span<const BoardBlock> send);
 
@@ -74,7 +76,9 @@ class BoardExchange {
   bool drained();
   void take(std::size_t member, const std::byte* slot);
   void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
+  void fetch(std::size_t member, BoardPlace place, std::size_t bytes);
   void attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] std::optional<BoardPlace> stays(std::size_t member) const;
   void gather(std::size_t member, std::byte* to);
   void scatter(std::size_t member, const std::byte* from);
   void fail(std::string what);
@@ -96,6 +100,8 @@ class BoardExchange {
   std::span<const BoardBlock> recv_;
   BoardPacker* packer_ = nullptr;
 
+  bool overlap_ = false;
+  std::optional<BoardPlace> apart_;     // uniform: where all blocks stay
   std::size_t piece_ = 0;               // uniform: bytes of a block that travel in one round
   std::uint32_t own_rounds_ = 1;        // that the own blocks need
   std::uint32_t rounds_ = 1;            // of the longest

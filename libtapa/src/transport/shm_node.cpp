@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "transport/transport.hpp"
@@ -45,7 +46,6 @@ std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int rank
     }
     node->link_of_[static_cast<std::size_t>(members[i])] = static_cast<int>(node->links_.size()) - 1;
   }
-  node->can_attach_ = std::ranges::all_of(node->links_, [](const Link& link) { return link.pid > 0; });
   if (members.size() > 1 && members.size() <= Board::kMostMembers) node->make_boards(own);
   return node;
 }
@@ -73,13 +73,13 @@ void ShmNode::expect_sleepers(bool sleepers) {
 
 void ShmNode::agreed(bool attach, std::size_t attach_from) {
   segment_->close_file();
-  if (!attach || attach_from == 0) return;
+  const std::size_t from = attach && attach_from > 0 ? attach_from : std::numeric_limits<std::size_t>::max();
   std::vector<pid_t> pids;
   for (const Link& link : links_) pids.push_back(link.pid);
   for (const auto& board : boards_) {
     auto with_own = pids;
     with_own.insert(with_own.begin() + static_cast<std::ptrdiff_t>(board->self()), getpid());
-    board->use_attach(std::move(with_own), attach_from);
+    board->let_stay(std::move(with_own), from);
   }
 }
 
@@ -87,7 +87,8 @@ void ShmNode::agreed(bool attach, std::size_t attach_from) {
 bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index) {
   const int fd = ShmSegment::open_token(token);
   if (fd < 0) return false;
-  link.pid = ShmSegment::readable_process(token);
+  link.pid = ShmSegment::process(token);
+  can_attach_ = can_attach_ && ShmSegment::readable(token);
   link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
   link.out_map =
       Mapping(fd, ShmSegment::slot_offset(own_index, capacity_), ShmSegment::slot_bytes(capacity_));

@@ -104,7 +104,7 @@ class ShmNode {
   };
   struct Link {
     int peer = -1;
-    pid_t pid = 0;  // when its memory can be read
+    pid_t pid = 0;
     Mapping doorbell_map, out_map, boards_map;
     Doorbell* doorbell = nullptr;  // the peer's
     ShmRing out;
@@ -135,7 +135,7 @@ class ShmNode {
   Mapping own_map_;
   std::size_t capacity_ = 0;
   std::size_t boards_at_ = 0;  // where a segment's regions begin
-  bool can_attach_ = false;
+  bool can_attach_ = true;
   std::vector<std::unique_ptr<Board>> boards_;
   std::mutex mutex_;  // of all below
   Doorbell* own_doorbell_ = nullptr;

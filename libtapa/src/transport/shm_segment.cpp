@@ -36,8 +36,8 @@ void Doorbell::sleep(std::uint32_t seen, long microseconds) {
   syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
-Mapping::Mapping(int fd, std::size_t offset, std::size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+Mapping::Mapping(int fd, std::size_t offset, std::size_t bytes, int protection) {
+  void* p = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return;
   address_ = p;
   bytes_ = bytes;
@@ -147,13 +147,16 @@ int ShmSegment::open_token(const std::string& text) {
   return -1;
 }
 
-pid_t ShmSegment::readable_process(const std::string& text) {
+pid_t ShmSegment::process(const std::string& text) {
   const auto token = parse(text);
-  if (!token) return 0;
+  return token ? token->pid : 0;
+}
+
+bool ShmSegment::readable(const std::string& text) {
+  const auto token = parse(text);
   std::uint64_t found = 0;
-  const bool right = read_process(token->pid, token->address, std::as_writable_bytes(std::span(&found, 1))) &&
-                     found == token->number;
-  return right ? token->pid : 0;
+  return token && read_process(token->pid, token->address, std::as_writable_bytes(std::span(&found, 1))) &&
+         found == token->number;
 }
 
 }  // namespace tapa

@@ -4,6 +4,7 @@
 /// anonymous file (memfd) that peers open through /proc, so nothing is left behind whatever happens.
 #pragma once
 
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -32,12 +33,13 @@ class Mapping {
  public:
   Mapping() = default;
   /// Maps `bytes` of `fd` from `offset`; ok() tells whether it worked.
-  Mapping(int fd, std::size_t offset, std::size_t bytes);
+  Mapping(int fd, std::size_t offset, std::size_t bytes, int protection = PROT_READ | PROT_WRITE);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
   [[nodiscard]] bool ok() const { return address_ != nullptr; }
   [[nodiscard]] void* address() const { return address_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
   void* address_ = nullptr;
@@ -67,8 +69,9 @@ class ShmSegment {
   /// Opens a peer's segment by its token; -1 when that is not possible. The caller closes it.
   static int open_token(const std::string& token);
 
-  /// The process of a token when the kernel lets us read its memory, else 0.
-  static pid_t readable_process(const std::string& token);
+  /// The process of a token, and whether the kernel lets us read its memory.
+  static pid_t process(const std::string& token);
+  static bool readable(const std::string& token);
 
   static constexpr std::size_t kHeader = 4096;  ///< the page of the doorbell and the number
   static constexpr std::size_t kMaxCapacity = std::size_t{1} << 15;

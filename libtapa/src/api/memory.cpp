@@ -1,0 +1,32 @@
+// The entry points that give memory which other ranks can map.
+#include <string>
+
+#include "api/entry.hpp"
+#include "api/error.hpp"
+#include "tapa/tapa.h"
+#include "transport/arena.hpp"
+
+using namespace tapa;
+
+extern "C" {
+
+int TAPA_Alloc(MPI_Aint size, void** buffer) {
+  return guarded(MPI_COMM_NULL, "TAPA_Alloc", [&] {
+    if (size < 0) throw Error(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 0 or more bytes");
+    if (buffer == nullptr) throw Error(MPI_ERR_ARG, "buffer is null, expected the address of a pointer");
+    *buffer = Arenas::of_process().allocate(static_cast<std::size_t>(size));
+    if (*buffer == nullptr)
+      throw Error(MPI_ERR_NO_MEM, "no memory for size " + std::to_string(size) + " bytes");
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Free(void* buffer) {
+  return guarded(MPI_COMM_NULL, "TAPA_Free", [&] {
+    if (!Arenas::of_process().free(buffer))
+      throw Error(MPI_ERR_ARG, "buffer is not memory that TAPA_Alloc gave and that was not freed yet");
+    return MPI_SUCCESS;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,89 @@
+// Memory that other processes map: who finds what, and what a process sees of another's.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "transport/arena.hpp"
+
+namespace tapa {
+namespace {
+
+std::uint64_t address(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory);
+}
+
+TEST(Arenas, FindsWhatLiesInOneAllocation) {
+  Arenas arenas;
+  auto* const memory = static_cast<std::byte*>(arenas.allocate(100'000));
+  ASSERT_NE(memory, nullptr);
+  std::memset(memory, 1, 100'000);
+  const ArenaKey key = arenas.find(memory, 100'000);
+  EXPECT_NE(key, 0U);
+  EXPECT_EQ(arenas.find(memory + 99'999, 1), key);
+  EXPECT_EQ(arenas.find(memory + 1, 100'000), 0U);
+  EXPECT_EQ(arenas.find(memory - 1, 1), 0U);
+  EXPECT_EQ(arenas.find(memory + 100'000, 1), 0U);
+  EXPECT_EQ(arenas.find(memory + 1, ~std::size_t{0}), 0U);
+  EXPECT_TRUE(arenas.free(memory));
+  EXPECT_FALSE(arenas.free(memory));
+  EXPECT_EQ(arenas.find(memory, 1), 0U);
+}
+
+TEST(Arenas, ShortOnesAndTooManyAreOrdinaryMemory) {
+  Arenas arenas;
+  void* const empty = arenas.allocate(0);
+  void* const brief = arenas.allocate(100);
+  EXPECT_NE(empty, nullptr);
+  EXPECT_EQ(arenas.find(brief, 100), 0U);
+  std::vector<void*> many;
+  for (std::size_t i = 0; i <= Arenas::kMost; ++i) many.push_back(arenas.allocate(Arenas::kShortest));
+  EXPECT_NE(arenas.find(many.front(), 1), 0U);
+  EXPECT_EQ(arenas.find(many.back(), 1), 0U);
+  std::memset(many.back(), 1, Arenas::kShortest);
+  for (void* memory : many) EXPECT_TRUE(arenas.free(memory));
+  EXPECT_TRUE(arenas.free(empty));
+  EXPECT_TRUE(arenas.free(brief));
+}
+
+TEST(ArenaViews, SeeTheBytesOfAnotherProcessAndNothingElse) {
+  auto* const told = static_cast<std::uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int ready[2], done[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Arenas arenas;
+    auto* const memory = static_cast<char*>(arenas.allocate(200'000));
+    std::strcpy(memory + 150'000, "there");
+    told[0] = address(memory);
+    told[1] = arenas.find(memory, 1);
+    char c = 0;
+    if (write(ready[1], &c, 1) != 1 || read(done[0], &c, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  char c = 0;
+  ASSERT_EQ(read(ready[0], &c, 1), 1);
+  ArenaViews views;
+  const std::byte* const seen = views.view(child, told[1], told[0] + 150'000, 6);
+  ASSERT_NE(seen, nullptr);
+  EXPECT_STREQ(reinterpret_cast<const char*>(seen), "there");
+  EXPECT_EQ(views.view(child, told[1], told[0] + 199'999, 2), nullptr) << "beyond its end";
+  EXPECT_EQ(views.view(child, told[1], told[0] - 1, 1), nullptr) << "before its beginning";
+  EXPECT_EQ(views.view(child, told[1], told[0], ~std::size_t{0}), nullptr);
+  EXPECT_EQ(views.view(child, told[1] + (ArenaKey{1} << 32), told[0], 1), nullptr) << "another allocation";
+  EXPECT_EQ(views.view(child, 0, told[0], 1), nullptr) << "a file that is no allocation";
+  EXPECT_EQ(write(done[1], &c, 1), 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  munmap(told, 4096);
+}
+
+}  // namespace
+}  // namespace tapa
