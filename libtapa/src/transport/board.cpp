@@ -78,4 +78,16 @@ void Board::publish() {
   }
 }
 
+void Board::fetch_next(std::size_t bytes) const {
+#if defined(__x86_64__)
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kMost = 8 * kLine;
+  const auto* const slot = reinterpret_cast<const std::byte*>(this->slot(self_, round_ + 1));
+  for (std::size_t at = 0; at <= bytes && at < kMost; at += kLine)
+    asm volatile("prefetchw %0" ::"m"(slot[at]));
+#else
+  static_cast<void>(bytes);
+#endif
+}
+
 }  // namespace tapa

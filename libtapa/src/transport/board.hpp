@@ -106,6 +106,9 @@ class Board {
 
   /// Raises the own flag of the next round, which is written.
   void publish();
+  /// Asks for the first lines of the own slot of the next round, about `bytes` of it, so that the next call
+  /// need not wait until the others give them up. They do not read it any more.
+  void fetch_next(std::size_t bytes) const;
   /// The last round that was published.
   [[nodiscard]] std::uint64_t round() const { return round_; }
 

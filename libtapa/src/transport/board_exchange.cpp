@@ -1,6 +1,7 @@
 #include "transport/board_exchange.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -12,8 +13,10 @@ namespace tapa {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// Blocks of this many bytes in all follow the flag at once: with it they fill one pair of lines.
-constexpr std::size_t kBesideFlag = 2 * kLine - sizeof(BoardFlag);
+// Equal blocks of this many bytes in all follow the flag at once, where `place` is not needed: with the flag
+// they fill one pair of lines.
+constexpr std::size_t kBesideFlagAt = offsetof(BoardFlag, place);
+constexpr std::size_t kBesideFlag = 2 * kLine - kBesideFlagAt;
 
 std::size_t up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -28,7 +31,7 @@ std::size_t room_of(std::size_t bytes) {
 constexpr std::size_t kUniformRoom = Board::kSlotBytes - kLine;
 
 std::size_t uniform_at(std::size_t total) {
-  return total <= kBesideFlag ? sizeof(BoardFlag) : kLine;
+  return total <= kBesideFlag ? kBesideFlagAt : kLine;
 }
 
 /// Bytes of a uniform block that travel in one round.
@@ -365,6 +368,7 @@ bool BoardExchange::advance() {
       stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
     } else {
       if (!drained()) return false;
+      board_->fetch_next(uniform_ ? board_->members() * bytes_ : 0);
       stage_ = Stage::done;
     }
   }
