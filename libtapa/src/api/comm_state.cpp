@@ -31,10 +31,6 @@ Choice only(Algorithm algorithm) {
   return choice;
 }
 
-std::size_t size_class_of(std::size_t bytes) {
-  return std::bit_floor(bytes);
-}
-
 }  // namespace
 
 CommState::CommState(MPI_Comm user) : setup_(std::make_unique<Setup>(user)) {
@@ -54,6 +50,7 @@ CommState::~CommState() {
 void CommState::release() {
   setup_.reset();
   if (mean_request_ != MPI_REQUEST_NULL) MPI_Wait(&mean_request_, MPI_STATUS_IGNORE);
+  end_trials();
   plans_.clear();
   agreement_.node.reset();
   if (agreement_.comm != MPI_COMM_NULL) MPI_Comm_free(&agreement_.comm);
@@ -102,7 +99,7 @@ void CommState::adopt(Agreement agreement) {
 /// What follows from the options.
 void CommState::note_options() {
   const Settings& s = options_->settings();
-  quick_ = shares_board_ && s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
+  quick_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   quick_bytes_ = 0;
   if (agreement_.node) {
     // Rank 0's wish, but each node's own number of cores.
@@ -167,19 +164,21 @@ void CommState::set_option(std::string_view name, std::string_view value) {
     throw;
   }
   plans_.clear();
+  end_trials();
   note_options();
   if (name == "log") set_log_level(after->settings().log);
 }
 
-Decision CommState::decide(std::size_t bytes, Offer offer) {
+Decision CommState::decide(bool uniform, std::size_t bytes, Offer offer) {
   const std::lock_guard lock(mutex_);
-  return decide_locked(bytes, offer);
+  return decide_locked(uniform, bytes, offer);
 }
 
-Decision CommState::decide_locked(std::size_t bytes, Offer offer) {
+Decision CommState::decide_locked(bool uniform, std::size_t bytes, Offer offer) {
   const Settings& settings = options_->settings();
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (settings.plan) return forced(*settings.plan, offer);
+  if (const auto winner = decided({uniform, size_class_of(bytes)}, offer)) return *winner;
   // MPI is a candidate only where it was measured: its time cannot be predicted.
   const bool mpi_measured = std::ranges::any_of(
       measurements_, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
@@ -193,7 +192,7 @@ bool CommState::one_choice() const {
   const std::lock_guard lock(mutex_);
   const Settings& settings = options_->settings();
   if (!settings.enable || settings.plan) return true;
-  return shares_board_ && topology_->nodes() == 1 && measurements_.empty();
+  return shares_board_ && topology_->nodes() == 1 && measurements_.empty() && !settings.adapt;
 }
 
 bool CommState::has_board(bool persistent) const {
@@ -206,18 +205,34 @@ Board& CommState::board(bool persistent) {
   return *agreement_.node->board(persistent ? next_lane_++ : 0);
 }
 
-Board* CommState::claim_quick(std::size_t bytes, bool in_place) {
+/// What carries out a call of this size, when nothing has to be agreed before.
+std::optional<Algorithm> CommState::quick_choice(std::size_t bytes, bool& tried) {
+  const Offer offer{true, shares_board_};
+  const TrialKey key{true, size_class_of(bytes)};
+  tried = tries(key);
+  if (!tried) return uniform_plan_locked(bytes, offer)->choice.algorithm;
+  const Trial& trial = trial_of(key, bytes, offer).trial;
+  if (trial.complete()) return std::nullopt;
+  return trial.next().algorithm;
+}
+
+CommState::Quick CommState::claim_quick(std::size_t bytes, bool in_place) {
   const std::lock_guard lock(mutex_);
-  if (!quick_ || !queue_.empty()) return nullptr;
+  if (!quick_ || !queue_.empty()) return {};
+  Quick way;
   if (bytes != quick_bytes_) {
-    const auto entry = uniform_plan_locked(bytes, {true, true});
-    if (entry->choice.algorithm != Algorithm::memory) return nullptr;
-    quick_bytes_ = bytes;
+    const auto algorithm = quick_choice(bytes, way.tried);
+    if (algorithm != Algorithm::memory && algorithm != Algorithm::mpi) return {};
+    quick_bytes_ = way.tried ? 0 : bytes;
+    quick_mpi_ = algorithm == Algorithm::mpi;
   }
-  Board* const board = agreement_.node->board(0);
-  if ((in_place && !BoardExchange::fits(*board, bytes)) || !board->claim()) return nullptr;
+  way.mpi = quick_mpi_;
+  if (!way.mpi) {
+    way.board = agreement_.node->board(0);
+    if ((in_place && !BoardExchange::fits(*way.board, bytes)) || !way.board->claim()) return {};
+  }
   ++next_window_;  // as every operation takes one, whichever way it takes on each rank
-  return board;
+  return way;
 }
 
 Decision CommState::forced(const Choice& choice, Offer offer) {
@@ -260,7 +275,7 @@ std::shared_ptr<PlanEntry> CommState::uniform_plan(std::size_t bytes, Offer offe
 std::shared_ptr<PlanEntry> CommState::uniform_plan_locked(std::size_t bytes, Offer offer) {
   const std::size_t key[3] = {bytes, offer.mpi ? 1U : 0U, offer.memory ? 1U : 0U};
   if (auto entry = plans_.find("", key)) return entry;
-  auto entry = make_entry(decide_locked(bytes, offer), Counts::uniform(size_, bytes));
+  auto entry = make_entry(decide_locked(true, bytes, offer), Counts::uniform(size_, bytes));
   entry->bytes = bytes;
   plans_.insert("", key, entry);
   return entry;

@@ -6,19 +6,24 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/options.hpp"
 #include "api/plan_cache.hpp"
 #include "api/report.hpp"
 #include "api/setup.hpp"
+#include "api/trial.hpp"
 #include "plan/choose.hpp"
 #include "plan/counts.hpp"
 #include "topology/topology.hpp"
@@ -85,9 +90,9 @@ class CommState {
   /// Sets an option; later operations see it. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
-  /// The choice for blocks of `bytes` among what `offer` allows. Throws Error when a forced plan cannot be
-  /// carried out and TAPA_FALLBACK=error.
-  [[nodiscard]] Decision decide(std::size_t bytes, Offer offer);
+  /// The choice for blocks of `bytes` (`uniform`: all; else on average) among what `offer` allows. Throws
+  /// Error when a forced plan cannot be carried out and TAPA_FALLBACK=error.
+  [[nodiscard]] Decision decide(bool uniform, std::size_t bytes, Offer offer);
 
   /// The plan for blocks that all have `bytes` bytes.
   [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, Offer offer);
@@ -95,16 +100,28 @@ class CommState {
   /// Whether the choice is the same for all sizes of blocks.
   [[nodiscard]] bool one_choice() const;
 
+  /// The next plan to try for a blocking call, where TAPA_ADAPT asks for that: nothing when this size is
+  /// decided, or there is nothing to try. `uniform` calls and others are tried apart. Called in turn
+  /// (first_in_queue); `waits` tells that the ranks are about to agree, and that it must be called again.
+  [[nodiscard]] std::optional<Decision> try_plan(bool uniform, std::size_t bytes, Offer offer, bool& waits);
+  /// A call that try_plan() gave a plan to has taken so long.
+  void record_trial(bool uniform, std::size_t bytes, double seconds);
+
   /// Whether all ranks share a board. Persistent operations need one each, as they may be started in any
   /// order; there are a few for the life of the communicator.
   [[nodiscard]] bool has_board(bool persistent) const;
   /// The common board, or the next one for a persistent operation. Precondition: has_board().
   [[nodiscard]] Board& board(bool persistent);
 
-  /// The common board, claimed, for a blocking call of `bytes` per pair that needs nothing else of the state:
-  /// no checks of counts, no report, no earlier call that has not begun. Null when it does. `in_place`: all
-  /// must be sent before anything is received.
-  [[nodiscard]] Board* claim_quick(std::size_t bytes, bool in_place);
+  /// How a blocking call of `bytes` per pair can be carried out that needs nothing else of the state: no
+  /// checks of counts, no report, no earlier call that has not begun. `in_place`: all must be sent before
+  /// anything is received.
+  struct Quick {
+    Board* board = nullptr;  ///< claimed
+    bool mpi = false;
+    bool tried = false;  ///< its time is for record_trial()
+  };
+  [[nodiscard]] Quick claim_quick(std::size_t bytes, bool in_place);
   /// What such calls use, one at a time.
   [[nodiscard]] BoardExchange& quick_exchange() { return quick_exchange_; }
 
@@ -149,9 +166,23 @@ class CommState {
   void make_topology();
   [[nodiscard]] bool striped(const Topology& topology) const;
   [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan_locked(std::size_t bytes, Offer offer);
-  [[nodiscard]] Decision decide_locked(std::size_t bytes, Offer offer);
+  [[nodiscard]] Decision decide_locked(bool uniform, std::size_t bytes, Offer offer);
   [[nodiscard]] Decision forced(const Choice& choice, Offer offer);
   void note_options();
+  void end_trials();
+  static std::size_t size_class_of(std::size_t bytes) { return std::bit_floor(bytes); }
+  using TrialKey = std::pair<bool, std::size_t>;  // uniform; size class
+  struct RunningTrial {                           // and how the ranks agree on its outcome
+    explicit RunningTrial(std::vector<Choice> choices) : trial(std::move(choices)) {}
+    Trial trial;
+    MPI_Request request = MPI_REQUEST_NULL;  // of the slowest ranks' times
+    bool agreeing = false;
+    std::optional<Decision> winner;
+  };
+  [[nodiscard]] std::optional<Algorithm> quick_choice(std::size_t bytes, bool& tried);
+  [[nodiscard]] bool tries(const TrialKey& key) const;
+  [[nodiscard]] std::optional<Decision> decided(const TrialKey& key, Offer offer) const;
+  RunningTrial& trial_of(const TrialKey& key, std::size_t bytes, Offer offer);
   [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);
 
   mutable std::mutex mutex_;
@@ -171,8 +202,10 @@ class CommState {
   bool warned_fallback_ = false;
   bool shares_board_ = false;    // all ranks do
   bool quick_ = false;           // whether the options allow quick calls
-  std::size_t quick_bytes_ = 0;  // size of the last one that was chosen to go through memory
+  std::size_t quick_bytes_ = 0;  // size of the last one for which a way is known
   BoardExchange quick_exchange_;
+  bool quick_mpi_ = false;  // whether it was MPI
+  std::map<TrialKey, std::unique_ptr<RunningTrial>> trials_;
   std::size_t next_lane_ = 1;
   PlanCache plans_{128};
   std::deque<Operation*> queue_;

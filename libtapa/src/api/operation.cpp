@@ -45,6 +45,8 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   message_.clear();
   has_arguments_ = false;
   mpi_seconds_.reset();
+  tried_ = false;
+  mean_known_ = false;
   mean_ = 0;
   key_.clear();
   tags_ = {};
@@ -252,34 +254,65 @@ bool Operation::step_plan() {
       finish();
       return true;
     }
-    entry_ = state_->uniform_plan(exchange_.uniform_bytes, offer);
-    stage_ = Stage::ready;
-  } else if (known_) {
-    decision_ = state_->decide(mean_, offer);
-    entry_ = state_->plan_for(decision_, *known_, key_);
-    stage_ = Stage::ready;
+    if (!choose_uniform(offer)) return false;
   } else {
-    const Settings& settings = options_->settings();
-    if (settings.enable && (!state_->one_choice() || settings.report)) {
-      std::size_t bytes = 0;
-      for (const Block& block : exchange_.send) bytes += block.bytes;
-      if (!state_->agreed_mean(bytes, mean_)) return false;
-    }
-    decision_ = state_->decide(mean_, offer);
-    if (decision_.choice.algorithm == Algorithm::memory) {
+    if (!choose(offer)) return false;
+    if (known_) {
+      entry_ = state_->plan_for(decision_, *known_, key_);
+    } else if (decision_.choice.algorithm == Algorithm::memory) {
       // At a board blocks tell their sizes themselves.
       entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {});
-      stage_ = Stage::ready;
     } else {
       start_counts();
+      return true;
     }
   }
-  if (stage_ != Stage::ready) return true;
+  stage_ = Stage::ready;
   if (entry_->choice.algorithm == Algorithm::memory) board_ = &state_->board(mode_ == Mode::persistent);
   if (mode_ == Mode::persistent) {
     state_->leave(this);
     queued_ = false;
   }
+  return true;
+}
+
+/// The plan for blocks of one size; false: not yet.
+bool Operation::choose_uniform(Offer offer) {
+  const std::size_t bytes = exchange_.uniform_bytes;
+  if (mode_ == Mode::blocking) {
+    bool waits = false;
+    const auto trial = state_->try_plan(true, bytes, offer, waits);
+    if (waits) return false;
+    if (trial) {
+      tried_ = true;
+      entry_ = state_->plan_for(*trial, Counts::uniform(state_->size(), bytes), std::span(&bytes, 1));
+      return true;
+    }
+  }
+  entry_ = state_->uniform_plan(bytes, offer);
+  return true;
+}
+
+/// The choice for blocks of different sizes; false: not yet.
+bool Operation::choose(Offer offer) {
+  const Settings& settings = options_->settings();
+  if (!known_ && !mean_known_ && settings.enable && (!state_->one_choice() || settings.report)) {
+    std::size_t bytes = 0;
+    for (const Block& block : exchange_.send) bytes += block.bytes;
+    if (!state_->agreed_mean(bytes, mean_)) return false;
+    mean_known_ = true;
+  }
+  if (mode_ == Mode::blocking) {
+    bool waits = false;
+    const auto trial = state_->try_plan(false, mean_, offer, waits);
+    if (waits) return false;
+    if (trial) {
+      tried_ = true;
+      decision_ = *trial;
+      return true;
+    }
+  }
+  decision_ = state_->decide(false, mean_, offer);
   return true;
 }
 

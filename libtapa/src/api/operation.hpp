@@ -95,6 +95,8 @@ class Operation : private BoardPacker {
   bool step_turn();
   bool step_verdict();
   bool step_plan();
+  bool choose_uniform(Offer offer);
+  bool choose(Offer offer);
   bool step_counts();
   bool launch();
   void launch_mpi();
@@ -149,6 +151,7 @@ class Operation : private BoardPacker {
   std::vector<MPI_Datatype> types_;  // duplicates of the caller's
   std::shared_ptr<const Counts> known_;
   std::size_t mean_ = 0;
+  bool mean_known_ = false;  // whether this call has asked for it
   std::vector<std::size_t> key_;
   Decision decision_;
 
@@ -173,6 +176,7 @@ class Operation : private BoardPacker {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
 
+  bool tried_ = false;                 // the plan is being tried: its time counts
   std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
   double started_ = 0;                 // MPI_Wtime of the call or of the run
   double warned_ = 0;                  // age at which the watchdog spoke last

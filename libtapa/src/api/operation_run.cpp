@@ -165,6 +165,7 @@ void Operation::finish() {
   queued_ = false;
   stage_ = Stage::finished;
   if (!entry_) return;
+  if (tried_) state_->record_trial(exchange_.uniform, bytes_per_pair(), MPI_Wtime() - started_);
   const Settings& settings = options_->settings();
   if (settings.explain) explain_run();
   if (settings.report) report_run();

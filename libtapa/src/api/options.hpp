@@ -37,6 +37,7 @@ struct Settings {
   bool explain = false;
   LogLevel log = LogLevel::warn;
   bool report = false;
+  bool adapt = false;
   Wait wait = Wait::automatic;
 };
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "api/error.hpp"
+#include "api/mpi_call.hpp"
 #include "api/progress.hpp"
 
 namespace tapa {
@@ -33,6 +35,12 @@ void finish(BoardExchange& exchange, Waiter waiter) {
   }
 }
 
+void leave_to_mpi(const Arguments& arguments, CommState& state) {
+  MpiCallStorage storage;
+  const int code = call_mpi(arguments, state.size(), arguments.comm, nullptr, storage);
+  if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+}
+
 }  // namespace
 
 bool run_quick(const Arguments& arguments, CommState& state) {
@@ -40,12 +48,18 @@ bool run_quick(const Arguments& arguments, CommState& state) {
   const Dense recv = dense_side(arguments.recv);
   const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
   if (recv.bytes == 0 || send.bytes != recv.bytes) return false;
-  Board* const board = state.claim_quick(recv.bytes, arguments.in_place());
-  if (board == nullptr) return false;
-  const auto release = [](Board* b) { b->release(); };
-  const std::unique_ptr<Board, decltype(release)> guard(board, release);
-  state.quick_exchange().begin(*board, send.first, recv.first, recv.bytes);
-  finish(state.quick_exchange(), state.waiter());
+  const CommState::Quick way = state.claim_quick(recv.bytes, arguments.in_place());
+  if (way.board == nullptr && !way.mpi) return false;
+  const double began = way.tried ? MPI_Wtime() : 0;
+  if (way.mpi) {
+    leave_to_mpi(arguments, state);
+  } else {
+    const auto release = [](Board* b) { b->release(); };
+    const std::unique_ptr<Board, decltype(release)> guard(way.board, release);
+    state.quick_exchange().begin(*way.board, send.first, recv.first, recv.bytes);
+    finish(state.quick_exchange(), state.waiter());
+  }
+  if (way.tried) state.record_trial(true, recv.bytes, MPI_Wtime() - began);
   return true;
 }
 

@@ -79,7 +79,7 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
 int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length) {
   return guarded(comm, "TAPA_Comm_plan", [&] {
     const auto state = ready_state(comm);
-    const Decision decision = state->decide(bytes, {true, state->has_board(false)});
+    const Decision decision = state->decide(true, bytes, {true, state->has_board(false)});
     copy_text(decision.text, plan, size);
     if (length != nullptr) *length = static_cast<int>(decision.text.size());
     return MPI_SUCCESS;
