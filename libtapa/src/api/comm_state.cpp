@@ -273,7 +273,7 @@ std::shared_ptr<PlanEntry> CommState::uniform_plan(std::size_t bytes, Offer offe
 }
 
 std::shared_ptr<PlanEntry> CommState::uniform_plan_locked(std::size_t bytes, Offer offer) {
-  const std::size_t key[3] = {bytes, offer.mpi ? 1U : 0U, offer.memory ? 1U : 0U};
+  const std::size_t key[4] = {bytes, offer.mpi ? 1U : 0U, offer.memory ? 1U : 0U, offer.beside ? 1U : 0U};
   if (auto entry = plans_.find("", key)) return entry;
   auto entry = make_entry(decide_locked(true, bytes, offer), Counts::uniform(size_, bytes));
   entry->bytes = bytes;

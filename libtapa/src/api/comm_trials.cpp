@@ -35,6 +35,7 @@ std::optional<Decision> CommState::decided(const TrialKey& key, Offer offer) con
   const Algorithm algorithm = winner.choice.algorithm;
   if ((algorithm == Algorithm::mpi && !offer.mpi) || (algorithm == Algorithm::memory && !offer.memory))
     return std::nullopt;
+  if (offer.beside && goes_in_turns(winner.choice)) return std::nullopt;
   return winner;
 }
 

@@ -114,6 +114,12 @@ std::string microseconds(double seconds) {
 
 }  // namespace
 
+bool goes_in_turns(const Choice& choice) {
+  if (choice.algorithm == Algorithm::tapa || choice.algorithm == Algorithm::leaders)
+    return choice.fast.algorithm == FlatAlgorithm::pairwise || choice.slow.algorithm == FlatAlgorithm::pairwise;
+  return choice.algorithm == Algorithm::pairwise;
+}
+
 std::vector<Choice> candidates(const Topology& topology, Offer offer) {
   std::vector<Choice> list;
   if (offer.memory && topology.ranks > 1 && topology.nodes() == 1) list.push_back(make(Algorithm::memory));
@@ -141,6 +147,7 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
     all.splits = splits;
     list.push_back(all);
   }
+  if (offer.beside) std::erase_if(list, goes_in_turns);
   return list;
 }
 
