@@ -24,8 +24,8 @@ int cores() {
 }
 
 int ranks_of_node(const Levels& levels) {
-  return static_cast<int>(std::count_if(levels.of.begin(), levels.of.end(),
-                                        [&](int level) { return level < levels.slow; }));
+  return static_cast<int>(
+      std::count_if(levels.of.begin(), levels.of.end(), [&](int level) { return level < levels.slow; }));
 }
 
 std::string names_of(const Levels& levels) {

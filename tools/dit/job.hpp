@@ -21,12 +21,12 @@ namespace dit::tool {
 
 /// The command line's words about ranks.
 struct JobWords {
-  std::string plugin;      ///< empty: what fits the launcher
-  int ranks = 0;           ///< threads of the local plugin; 0: one, or the job's size
-  int ranks_per_node = 0;  ///< local: ranks that count as one node; 0: one level
-  double rate = 0;         ///< local: bytes a second of each such node's NIC; 0: as fast as it goes
+  std::string plugin;             ///< empty: what fits the launcher
+  int ranks = 0;                  ///< threads of the local plugin; 0: one, or the job's size
+  int ranks_per_node = 0;         ///< local: ranks that count as one node; 0: one level
+  double rate = 0;                ///< local: bytes a second of each such node's NIC; 0: as fast as it goes
   std::optional<double> timeout;  ///< seconds after which a wait for other ranks is an error; 0: never
-  int threads = 0;         ///< compute threads of each rank; 0: its share of the cores
+  int threads = 0;                ///< compute threads of each rank; 0: its share of the cores
 };
 void declare(CLI::App& app, JobWords& words);
 
@@ -81,7 +81,7 @@ struct JobPlan {
   double rate = 0;
   double timeout = 0;
   std::string unlimited;  ///< a plugin that waits without limit
-  int threads = 0;  ///< 0: left to the engine
+  int threads = 0;        ///< 0: left to the engine
 };
 /// Throws std::invalid_argument for words that contradict each other or the launcher.
 [[nodiscard]] JobPlan plan_job(const JobWords& words);

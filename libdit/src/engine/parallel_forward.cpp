@@ -42,10 +42,10 @@ ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout
     : setup_(std::move(setup)),
       layout_(layout),
       rank_(setup_.context != nullptr ? setup_.context->rank() : 0),
-      first_layout_id_(setup_.context != nullptr
-                           ? setup_.context->take_layout_ids((kTensors + 1) *
-                                                             static_cast<std::uint64_t>(setup_.groups))
-                           : 0) {
+      first_layout_id_(
+          setup_.context != nullptr
+              ? setup_.context->take_layout_ids((kTensors + 1) * static_cast<std::uint64_t>(setup_.groups))
+              : 0) {
   rope_ = setup_.model->rope(layout_.image_tokens(rank_), setup_.columns);
   for (const auto& labels : setup_.unit_labels) {
     units_.push_back(make_unit(labels));
