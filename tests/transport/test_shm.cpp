@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -20,6 +21,12 @@ std::vector<std::byte> pattern(int seed, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i)
     data[i] = static_cast<std::byte>((static_cast<std::size_t>(seed) * 37 + i * 11) & 0xFF);
   return data;
+}
+
+/// A message that is one piece; the list lives as long as the program.
+Pieces whole(std::vector<std::byte>& data) {
+  static std::deque<Piece> lists;
+  return {&lists.emplace_back(data), 1};
 }
 
 /// `count` ranks of one node.
@@ -54,11 +61,11 @@ TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     sent.push_back(pattern(static_cast<int>(i), sizes[i]));
     received.emplace_back(sizes[i]);
-    nodes[0]->send(1, static_cast<int>(i), sent[i], static_cast<int>(i), &sender);
+    nodes[0]->send(1, static_cast<int>(i), whole(sent[i]), static_cast<int>(i), &sender);
   }
   nodes[1]->progress();  // before any receive is posted: everything is unexpected
   for (std::size_t i = sizes.size(); i-- > 0;)
-    nodes[1]->recv(0, static_cast<int>(i), received[i], static_cast<int>(i), &receiver);
+    nodes[1]->recv(0, static_cast<int>(i), whole(received[i]), static_cast<int>(i), &receiver);
   for (int pass = 0; pass < 100; ++pass) {
     nodes[0]->progress();
     nodes[1]->progress();
@@ -68,17 +75,43 @@ TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
   EXPECT_EQ(received, sent);
 }
 
+TEST(ShmNode, GathersAndScattersPieces) {
+  auto nodes = make_nodes(2);
+  const auto cut = [](std::vector<std::byte>& data, std::size_t step) {
+    std::vector<Piece> pieces;
+    for (std::size_t at = 0; at < data.size(); at += step)
+      pieces.push_back(Piece(data).subspan(at, std::min(step, data.size() - at)));
+    pieces.insert(pieces.begin() + 1, Piece());  // an empty one does no harm
+    return pieces;
+  };
+  std::vector<std::byte> sent = pattern(1, 200'000), posted(sent.size()), late(sent.size());
+  const auto from = cut(sent, 777), to = cut(posted, 1000), to_late = cut(late, 50'000);
+  ShmNode::Completions s, r;
+  nodes[1]->recv(0, 1, to, 1, &r);
+  nodes[0]->send(1, 1, from, 1, &s);
+  nodes[0]->send(1, 2, from, 2, &s);
+  for (int pass = 0; pass < 100; ++pass) {  // the second one is unexpected
+    nodes[0]->progress();
+    nodes[1]->progress();
+  }
+  nodes[1]->recv(0, 2, to_late, 2, &r);
+  EXPECT_EQ(s.size(), 2U);
+  EXPECT_EQ(r.size(), 2U);
+  EXPECT_EQ(posted, sent);
+  EXPECT_EQ(late, sent);
+}
+
 TEST(ShmNode, KeepsOrderWithinATag) {
   auto nodes = make_nodes(2);
   ShmNode::Completions s, r;
   std::vector<std::vector<std::byte>> sent, received(5, std::vector<std::byte>(100));
   for (int i = 0; i < 5; ++i) {
     sent.push_back(pattern(i, 100));
-    if (i % 2 == 0) nodes[1]->recv(0, 9, received[static_cast<std::size_t>(i / 2)], i, &r);
+    if (i % 2 == 0) nodes[1]->recv(0, 9, whole(received[static_cast<std::size_t>(i / 2)]), i, &r);
   }
-  for (int i = 0; i < 5; ++i) nodes[0]->send(1, 9, sent[static_cast<std::size_t>(i)], i, &s);
+  for (int i = 0; i < 5; ++i) nodes[0]->send(1, 9, whole(sent[static_cast<std::size_t>(i)]), i, &s);
   nodes[1]->progress();
-  for (std::size_t i = 3; i < 5; ++i) nodes[1]->recv(0, 9, received[i], static_cast<int>(i), &r);
+  for (std::size_t i = 3; i < 5; ++i) nodes[1]->recv(0, 9, whole(received[i]), static_cast<int>(i), &r);
   nodes[1]->progress();
   EXPECT_EQ(r.size(), 5U);
   EXPECT_EQ(received, sent);
@@ -106,8 +139,8 @@ TEST(ShmNode, RandomTrafficBetweenFourRanks) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     Message& s = messages[sends[i]];
     Message& r = messages[recvs[i]];
-    nodes[static_cast<std::size_t>(s.from)]->send(s.to, s.tag, s.data, 0, &done);
-    nodes[static_cast<std::size_t>(r.to)]->recv(r.from, r.tag, r.got, 0, &done);
+    nodes[static_cast<std::size_t>(s.from)]->send(s.to, s.tag, whole(s.data), 0, &done);
+    nodes[static_cast<std::size_t>(r.to)]->recv(r.from, r.tag, whole(r.got), 0, &done);
     nodes[random() % 4]->progress();
   }
   for (int pass = 0; pass < 2000 && done.size() < 2 * messages.size(); ++pass) {
@@ -121,8 +154,8 @@ TEST(ShmNode, SizesThatDifferAreAnError) {
   auto nodes = make_nodes(2);
   ShmNode::Completions done;
   std::vector<std::byte> four(4), five(5);
-  nodes[1]->recv(0, 1, five, 0, &done);
-  nodes[0]->send(1, 1, four, 0, &done);
+  nodes[1]->recv(0, 1, whole(five), 0, &done);
+  nodes[0]->send(1, 1, whole(four), 0, &done);
   try {
     nodes[1]->progress();
     FAIL() << "accepted";
@@ -135,11 +168,11 @@ TEST(ShmNode, WakesASleeper) {
   auto nodes = make_nodes(2);
   ShmNode::Completions sender, receiver;
   std::vector<std::byte> data = pattern(1, 64), got(64);
-  nodes[1]->recv(0, 1, got, 0, &receiver);
+  nodes[1]->recv(0, 1, whole(got), 0, &receiver);
   const auto begin = std::chrono::steady_clock::now();
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    nodes[0]->send(1, 1, data, 0, &sender);
+    nodes[0]->send(1, 1, whole(data), 0, &sender);
   });
   while (receiver.empty()) {
     nodes[1]->sleep(10'000'000, [&] { return nodes[1]->progress(); });
@@ -160,14 +193,14 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
     auto node = ShmNode::connect(std::move(segment), rank, 2, {0, 1}, tokens, why);
     if (!node) return false;
     ShmNode::Completions done;
-    const auto mine = pattern(rank, 1'000'000);
+    auto mine = pattern(rank, 1'000'000);
     const auto expected = pattern(1 - rank, 1'000'000);
     std::vector<std::byte> got(mine.size());
     for (int round = 0; round < 20; ++round) {
       std::fill(got.begin(), got.end(), std::byte{0});
       done.clear();
-      node->recv(1 - rank, round, got, 0, &done);
-      node->send(1 - rank, round, mine, 1, &done);
+      node->recv(1 - rank, round, whole(got), 0, &done);
+      node->send(1 - rank, round, whole(mine), 1, &done);
       while (done.size() < 2) {
         if (!node->progress()) node->sleep(100'000, [&] { return node->progress(); });
       }
@@ -209,14 +242,14 @@ TEST(ShmSegment, TokensOfNobodyAreRefused) {
 TEST(ShmNode, AUserThatGivesUpLeavesTheOthersAlone) {
   auto nodes = make_nodes(2);
   ShmNode::Completions sender, gone, receiver;
-  const auto first = pattern(1, 100000), second = pattern(2, 50);
+  auto first = pattern(1, 100000), second = pattern(2, 50);
   std::vector<std::byte> lost(first.size()), got(second.size());
-  nodes[1]->recv(0, 1, lost, 0, &gone);
-  nodes[0]->send(1, 1, first, 0, &sender);  // more than the ring holds
+  nodes[1]->recv(0, 1, whole(lost), 0, &gone);
+  nodes[0]->send(1, 1, whole(first), 0, &sender);  // more than the ring holds
   nodes[1]->progress();
   nodes[1]->forget(&gone);
-  nodes[0]->send(1, 2, second, 1, &sender);
-  nodes[1]->recv(0, 2, got, 7, &receiver);
+  nodes[0]->send(1, 2, whole(second), 1, &sender);
+  nodes[1]->recv(0, 2, whole(got), 7, &receiver);
   for (int pass = 0; pass < 20; ++pass) {
     nodes[0]->progress();
     nodes[1]->progress();

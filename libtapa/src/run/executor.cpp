@@ -25,14 +25,21 @@ void Executor::prepare() {
   successors_at_.assign(count + 1, 0);
   waits_for_.resize(count);
   staging_at_.resize(count);
+  pieces_at_.resize(count);
+  std::size_t pieces = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Step& step = plan_->steps[i];
     waits_for_[i] = step.deps.count;
     for (std::uint32_t dep : plan_->deps_of(step)) ++successors_at_[dep + 1];
     staging_at_[i] = memory;
+    pieces_at_[i] = pieces;
+    if (step.kind == StepKind::copy) continue;
     const std::uint32_t segments = step.kind == StepKind::send ? step.from.count : step.to.count;
-    if (step.kind != StepKind::copy && segments > 1) memory = align_up(memory + step.bytes);
+    const bool in_pieces = transport_->takes_pieces(step.peer, step.bytes);
+    pieces += in_pieces ? segments : 1;
+    if (!in_pieces && segments > 1) memory = align_up(memory + step.bytes);
   }
+  pieces_.resize(pieces);
   for (std::size_t i = 0; i < count; ++i) successors_at_[i + 1] += successors_at_[i];
   successors_.resize(plan_->deps.size());
   std::vector<std::uint32_t> fill(successors_at_.begin(), successors_at_.end() - 1);
@@ -72,24 +79,31 @@ std::byte* Executor::address(const Segment& segment) const {
   return const_cast<std::byte*>(memory_.data()) + segment.offset;
 }
 
-/// A message whose segments happen to be one piece of memory travels from and to there, others through
-/// staging.
+/// A message whose segments happen to be one piece of memory travels from and to there, and others do where
+/// the transport takes several pieces; else through staging.
 void Executor::resolve(std::size_t index) {
   const Step& step = plan_->steps[index];
   if (step.kind == StepKind::copy) return;
   const auto segments = step.kind == StepKind::send ? plan_->from(step) : plan_->to(step);
   Resolved& r = resolved_[index];
-  r.data = address(segments.front());
   r.staged = false;
-  const std::byte* end = r.data;
-  for (const Segment& s : segments) {
-    if (address(s) != end) {
+  Piece* const first = pieces_.data() + pieces_at_[index];
+  Piece* last = first;
+  *last = {address(segments.front()), segments.front().bytes};
+  const bool in_pieces = transport_->takes_pieces(step.peer, step.bytes);
+  for (const Segment& s : segments.subspan(1)) {
+    std::byte* const at = address(s);
+    if (at == last->data() + last->size()) {
+      *last = {last->data(), last->size() + s.bytes};
+    } else if (in_pieces) {
+      *++last = {at, s.bytes};
+    } else {
       r.staged = true;
-      r.data = memory_.data() + staging_at_[index];
-      return;
+      *first = {memory_.data() + staging_at_[index], step.bytes};
+      break;
     }
-    end += s.bytes;
   }
+  r.pieces = {first, last + 1};
 }
 
 void Executor::start(int first_tag) {
@@ -121,23 +135,23 @@ void Executor::post(std::uint32_t index) {
   const int tag = first_tag_ + step.channel;
   in_flight_[index] = 1;
   if (step.kind == StepKind::recv) {
-    transport_->post_recv(static_cast<int>(index), step.peer, tag, {r.data, step.bytes});
+    transport_->post_recv(static_cast<int>(index), step.peer, tag, r.pieces);
     return;
   }
   if (r.staged) {
-    std::byte* to = r.data;
+    std::byte* to = r.pieces.front().data();
     for (const Segment& s : plan_->from(step)) {
       std::memcpy(to, address(s), s.bytes);
       to += s.bytes;
     }
   }
-  transport_->post_send(static_cast<int>(index), step.peer, tag, {r.data, step.bytes});
+  transport_->post_send(static_cast<int>(index), step.peer, tag, r.pieces);
 }
 
 void Executor::complete(std::uint32_t index) {
   const Step& step = plan_->steps[index];
   if (step.kind == StepKind::recv && resolved_[index].staged) {
-    const std::byte* from = resolved_[index].data;
+    const std::byte* from = resolved_[index].pieces.front().data();
     for (const Segment& s : plan_->to(step)) {
       std::memcpy(address(s), from, s.bytes);
       from += s.bytes;

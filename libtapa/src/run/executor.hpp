@@ -55,9 +55,9 @@ class Executor {
   [[nodiscard]] const RankPlan& plan() const { return *plan_; }
 
  private:
-  struct Resolved {             // a step's memory after bind()
-    std::byte* data = nullptr;  // where the message or copy lies in one piece
-    bool staged = false;        // whether `data` is staging that must be gathered into or scattered from
+  struct Resolved {       // a message's memory after bind()
+    Pieces pieces;        // where it lies, in pieces_
+    bool staged = false;  // whether that is staging, to be gathered into or scattered from
   };
 
   void prepare();
@@ -77,8 +77,10 @@ class Executor {
   std::vector<std::uint32_t> ready_;      // steps to post, in plan order
   std::vector<std::uint8_t> in_flight_;
   std::vector<Resolved> resolved_;
-  std::vector<std::size_t> staging_at_;  // offset of each message's staging
-  std::vector<std::byte> memory_;        // scratch, then staging
+  std::vector<std::size_t> staging_at_;  // offset of each message's staging, where it may need some
+  std::vector<std::size_t> pieces_at_;   // each message's first entry in pieces_
+  std::vector<Piece> pieces_;
+  std::vector<std::byte> memory_;  // scratch, then staging
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
   std::vector<int> completed_;

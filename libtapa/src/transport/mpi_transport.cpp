@@ -48,13 +48,15 @@ void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
   statuses_.resize(active_.size());
 }
 
-void MpiTransport::post_send(int slot, int peer, int tag, std::span<const std::byte> data) {
+void MpiTransport::post_send(int slot, int peer, int tag, Pieces pieces) {
+  const Piece data = pieces.front();
   cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
     check(MPI_Isend(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Isend", peer);
   });
 }
 
-void MpiTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> data) {
+void MpiTransport::post_recv(int slot, int peer, int tag, Pieces pieces) {
+  const Piece data = pieces.front();
   cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
     check(MPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Irecv", peer);
   });

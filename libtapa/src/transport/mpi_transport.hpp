@@ -19,8 +19,9 @@ class MpiTransport final : public Transport {
   explicit MpiTransport(MPI_Comm comm, std::size_t piece = kIntMax) : comm_(comm), piece_(piece) {}
 
   void reserve(int slots) override;
-  void post_send(int slot, int peer, int tag, std::span<const std::byte> data) override;
-  void post_recv(int slot, int peer, int tag, std::span<std::byte> data) override;
+  [[nodiscard]] bool takes_pieces(int, std::size_t) const override { return false; }
+  void post_send(int slot, int peer, int tag, Pieces data) override;
+  void post_recv(int slot, int peer, int tag, Pieces data) override;
   void poll(std::vector<int>& completed, bool block) override;
 
  private:

@@ -19,8 +19,8 @@ void NodeTransport::reserve(int slots) {
   done_.reserve(static_cast<std::size_t>(slots));
 }
 
-void NodeTransport::post_send(int slot, int peer, int tag, std::span<const std::byte> data) {
-  if (through_memory(peer, data.size())) {
+void NodeTransport::post_send(int slot, int peer, int tag, Pieces data) {
+  if (through_memory(peer, bytes_of(data))) {
     ++in_memory_;
     node_->send(peer, tag, data, slot, &done_);
   } else {
@@ -29,8 +29,8 @@ void NodeTransport::post_send(int slot, int peer, int tag, std::span<const std::
   }
 }
 
-void NodeTransport::post_recv(int slot, int peer, int tag, std::span<std::byte> data) {
-  if (through_memory(peer, data.size())) {
+void NodeTransport::post_recv(int slot, int peer, int tag, Pieces data) {
+  if (through_memory(peer, bytes_of(data))) {
     ++in_memory_;
     node_->recv(peer, tag, data, slot, &done_);
   } else {

@@ -24,8 +24,11 @@ class NodeTransport final : public Transport {
   NodeTransport& operator=(const NodeTransport&) = delete;
 
   void reserve(int slots) override;
-  void post_send(int slot, int peer, int tag, std::span<const std::byte> data) override;
-  void post_recv(int slot, int peer, int tag, std::span<std::byte> data) override;
+  [[nodiscard]] bool takes_pieces(int peer, std::size_t bytes) const override {
+    return through_memory(peer, bytes);
+  }
+  void post_send(int slot, int peer, int tag, Pieces data) override;
+  void post_recv(int slot, int peer, int tag, Pieces data) override;
   void poll(std::vector<int>& completed, bool block) override;
 
  private:

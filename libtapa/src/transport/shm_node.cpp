@@ -102,17 +102,17 @@ bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_in
   return true;
 }
 
-void ShmNode::send(int peer, int tag, std::span<const std::byte> data, int slot, Completions* done) {
+void ShmNode::send(int peer, int tag, Pieces data, int slot, Completions* done) {
   Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
   const std::lock_guard lock(mutex_);
-  link.queue.push_back({{tag, data.size()}, data, 0, slot, done, {}});
+  link.queue.push_back({{tag, bytes_of(data)}, PieceCursor(data), 0, slot, done, {}});
   push(link);
 }
 
-void ShmNode::recv(int peer, int tag, std::span<std::byte> data, int slot, Completions* done) {
+void ShmNode::recv(int peer, int tag, Pieces data, int slot, Completions* done) {
   Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
   const std::lock_guard lock(mutex_);
-  const Posted posted{tag, data, slot, done};
+  const Posted posted{tag, data, bytes_of(data), slot, done};
   const auto early = std::find_if(link.unexpected.begin(), link.unexpected.end(),
                                   [&](const auto& u) { return u->tag == tag && !u->claimed; });
   if (early == link.unexpected.end()) {
@@ -120,14 +120,14 @@ void ShmNode::recv(int peer, int tag, std::span<std::byte> data, int slot, Compl
     return;
   }
   Unexpected* stray = early->get();
-  if (stray->data.size() != data.size()) {
+  if (stray->memory.data.size() != posted.bytes) {
     throw TransportError("message from rank " + std::to_string(peer) + " has " +
-                         std::to_string(stray->data.size()) + " bytes, expected " +
-                         std::to_string(data.size()));
+                         std::to_string(stray->memory.data.size()) + " bytes, expected " +
+                         std::to_string(posted.bytes));
   }
   stray->claimed = true;
   stray->claim = posted;
-  if (stray->got == stray->data.size()) finish_stray(link, stray);
+  if (stray->got == stray->memory.data.size()) finish_stray(link, stray);
 }
 
 /// Writes queued messages as far as there is room.
@@ -141,10 +141,10 @@ bool ShmNode::push(Link& link) {
       o.sent = sizeof(Header);
       moved = true;
     }
-    const std::size_t n = link.out.write(o.data.subspan(o.sent - sizeof(Header)));
+    const std::size_t n = link.out.write(o.rest);
     o.sent += n;
     moved = moved || n > 0;
-    if (o.sent < sizeof(Header) + o.data.size()) break;
+    if (o.sent < sizeof(Header) + o.header.bytes) break;
     if (o.done != nullptr) o.done->push_back(o.slot);
     ++link.queue_head;
   }
@@ -167,19 +167,19 @@ bool ShmNode::begin_message(Link& link) {
   const auto posted = std::find_if(link.posted.begin(), link.posted.end(),
                                    [&](const Posted& p) { return p.tag == link.header.tag; });
   if (posted == link.posted.end()) {
-    link.unexpected.push_back(std::make_unique<Unexpected>());
+    link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
     link.stray = link.unexpected.back().get();
-    link.stray->tag = link.header.tag;
-    link.stray->data.resize(link.header.bytes);
+    link.rest = PieceCursor({&link.stray->memory.piece, 1});
     return true;
   }
   link.current = *posted;
   link.posted.erase(posted);
-  if (link.current.data.size() != link.header.bytes) {
+  if (link.current.bytes != link.header.bytes) {
     throw TransportError("message from rank " + std::to_string(link.peer) + " has " +
                          std::to_string(link.header.bytes) + " bytes, expected " +
-                         std::to_string(link.current.data.size()));
+                         std::to_string(link.current.bytes));
   }
+  link.rest = PieceCursor(link.current.data);
   return true;
 }
 
@@ -193,7 +193,11 @@ void ShmNode::end_message(Link& link) {
 }
 
 void ShmNode::finish_stray(Link& link, Unexpected* stray) {
-  std::ranges::copy(stray->data, stray->claim.data.begin());
+  const std::byte* from = stray->memory.data.data();
+  for (const Piece& piece : stray->claim.data) {
+    std::copy_n(from, piece.size(), piece.begin());
+    from += piece.size();
+  }
   stray->claim.done->push_back(stray->claim.slot);
   std::erase_if(link.unexpected, [&](const auto& u) { return u.get() == stray; });
 }
@@ -202,13 +206,10 @@ void ShmNode::finish_stray(Link& link, Unexpected* stray) {
 bool ShmNode::pull(Link& link) {
   bool moved = false;
   while (link.receiving || begin_message(link)) {
-    const std::span<std::byte> to =
-        link.stray != nullptr ? std::span<std::byte>(link.stray->data) : link.current.data;
-    const std::size_t n = link.in.read_some(to.subspan(link.got));
-    link.got += n;
+    link.got += link.in.read_some(link.rest);
     moved = true;
     if (link.stray != nullptr) link.stray->got = link.got;
-    if (link.got < to.size()) break;
+    if (link.got < link.header.bytes) break;
     end_message(link);
   }
   if (moved && link.in.take_request()) link.doorbell->ring();
@@ -229,11 +230,11 @@ void ShmNode::progress(Completions& done, Completions& to) {
 
 /// The rest of the message that is just coming in goes to memory of our own.
 void ShmNode::orphan_current(Link& link) {
-  link.unexpected.push_back(std::make_unique<Unexpected>());
+  link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
   link.stray = link.unexpected.back().get();
-  link.stray->tag = link.header.tag;
-  link.stray->data.resize(link.header.bytes);
   link.stray->got = link.got;
+  link.rest = PieceCursor({&link.stray->memory.piece, 1});
+  link.rest.take(link.got);
 }
 
 void ShmNode::forget(const Completions* done) {
@@ -246,8 +247,14 @@ void ShmNode::forget(const Completions* done) {
     for (std::size_t i = link.queue_head; i < link.queue.size(); ++i) {
       Outgoing& o = link.queue[i];
       if (o.done != done) continue;
-      o.kept.assign(o.data.begin(), o.data.end());
-      o.data = o.kept;
+      const std::size_t left = o.header.bytes - (o.sent > 0 ? o.sent - sizeof(Header) : 0);
+      o.kept = std::make_unique<OwnMemory>(left);
+      for (std::size_t at = 0; at < left;) {
+        const Piece piece = o.rest.take(left - at);
+        std::ranges::copy(piece, o.kept->data.begin() + static_cast<std::ptrdiff_t>(at));
+        at += piece.size();
+      }
+      o.rest = PieceCursor({&o.kept->piece, 1});
       o.done = nullptr;
     }
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/board.hpp"
+#include "transport/pieces.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -51,8 +52,9 @@ class ShmNode {
   [[nodiscard]] bool has(int peer) const { return link_of_[static_cast<std::size_t>(peer)] >= 0; }
 
   /// Starts a message; `done` gets `slot` when it is complete, at once or from progress().
-  void send(int peer, int tag, std::span<const std::byte> data, int slot, Completions* done);
-  void recv(int peer, int tag, std::span<std::byte> data, int slot, Completions* done);
+  /// The list of pieces must outlive the message.
+  void send(int peer, int tag, Pieces data, int slot, Completions* done);
+  void recv(int peer, int tag, Pieces data, int slot, Completions* done);
 
   /// Moves what can be moved; true when anything moved.
   bool progress();
@@ -80,24 +82,31 @@ class ShmNode {
     std::int64_t tag;
     std::uint64_t bytes;
   };
+  struct OwnMemory {
+    explicit OwnMemory(std::size_t bytes) : data(bytes), piece(data) {}
+    std::vector<std::byte> data;
+    Piece piece;
+  };
   struct Outgoing {
     Header header;
-    std::span<const std::byte> data;
+    PieceCursor rest;
     std::size_t sent;  // of header and data together
     int slot;
     Completions* done;
-    std::vector<std::byte> kept;  // the data, when its owner has gone
+    std::unique_ptr<OwnMemory> kept;  // the rest, when its owner has gone
   };
   struct Posted {
     std::int64_t tag;
-    std::span<std::byte> data;
+    Pieces data;
+    std::size_t bytes;
     int slot;
     Completions* done;
   };
   /// A message that came before its receive was posted.
   struct Unexpected {
+    Unexpected(std::int64_t its_tag, std::size_t bytes) : tag(its_tag), memory(bytes) {}
     std::int64_t tag;
-    std::vector<std::byte> data;
+    OwnMemory memory;
     std::size_t got = 0;
     bool claimed = false;
     Posted claim{};
@@ -116,6 +125,7 @@ class ShmNode {
     bool receiving = false;  // inside a message
     Header header{};
     std::size_t got = 0;
+    PieceCursor rest;  // where its next bytes go
     Posted current{};  // its receive, unless `stray`
     Unexpected* stray = nullptr;
   };

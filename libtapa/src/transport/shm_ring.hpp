@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/pieces.hpp"
+
 namespace tapa {
 
 /// The part of a ring that lies in shared memory, zero-initialised and never constructed there; data follow
@@ -40,6 +42,9 @@ class ShmRing {
            (header_->written.load(std::memory_order_relaxed) - header_->read.load(std::memory_order_acquire));
   }
 
+  /// The same for what `from` walks over, from where it stands.
+  std::size_t write(PieceCursor& from);
+
   /// Asks to be woken. Writer only, after a write that came up short; then look for room once more.
   void wait_for_room();
 
@@ -51,10 +56,16 @@ class ShmRing {
   /// Copies up to to.size() readable bytes out; returns how many. Reader only.
   std::size_t read_some(std::span<std::byte> to);
 
+  /// The same for memory that `to` walks over.
+  std::size_t read_some(PieceCursor& to);
+
   /// Whether the writer asked to be woken since the last call. Reader only, after reading.
   [[nodiscard]] bool take_request();
 
  private:
+  void copy_in(std::uint64_t position, std::span<const std::byte> from);
+  void copy_out(std::uint64_t position, std::span<std::byte> to) const;
+
   RingHeader* header_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;

@@ -1,12 +1,13 @@
 /// @file
-/// How one contiguous message moves between two ranks. The executor knows nothing else about the network.
+/// How one message moves between two ranks. The executor knows nothing else about the network.
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "transport/pieces.hpp"
 
 namespace tapa {
 
@@ -31,11 +32,15 @@ class Transport {
   /// Room for this many messages in flight. Called once, before any post; nothing is allocated afterwards.
   virtual void reserve(int slots) = 0;
 
-  /// Starts sending; `data` stays untouched by the caller until the slot completes. Throws TransportError.
-  virtual void post_send(int slot, int peer, int tag, std::span<const std::byte> data) = 0;
+  /// Whether a message of so many bytes to or from `peer` may lie in several pieces. Always the same.
+  [[nodiscard]] virtual bool takes_pieces(int peer, std::size_t bytes) const = 0;
 
-  /// Starts receiving exactly data.size() bytes. Throws TransportError.
-  virtual void post_recv(int slot, int peer, int tag, std::span<std::byte> data) = 0;
+  /// Starts sending what lies in `data`: one piece, or several where takes_pieces(). The caller keeps the
+  /// list and leaves the memory untouched until the slot completes. Throws TransportError.
+  virtual void post_send(int slot, int peer, int tag, Pieces data) = 0;
+
+  /// Starts receiving exactly as many bytes as `data` has. Otherwise as post_send.
+  virtual void post_recv(int slot, int peer, int tag, Pieces data) = 0;
 
   /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but
   /// not for ever: it may return with none. Throws TransportError.

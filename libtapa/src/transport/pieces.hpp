@@ -1,0 +1,44 @@
+/// @file
+/// The memory of a message: one or more runs of bytes, in order.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace tapa {
+
+using Piece = std::span<std::byte>;
+using Pieces = std::span<const Piece>;
+
+[[nodiscard]] inline std::size_t bytes_of(Pieces pieces) {
+  std::size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.size();
+  return bytes;
+}
+
+/// Walks over pieces, which must outlive it.
+class PieceCursor {
+ public:
+  PieceCursor() = default;
+  explicit PieceCursor(Pieces pieces) : rest_(pieces) {}
+
+  /// The next bytes that lie together, at most `most`; none at the end, or when `most` is 0.
+  Piece take(std::size_t most) {
+    while (!rest_.empty() && offset_ == rest_.front().size()) {
+      rest_ = rest_.subspan(1);
+      offset_ = 0;
+    }
+    if (rest_.empty()) return {};
+    const Piece here = rest_.front().subspan(offset_);
+    const std::size_t count = std::min(most, here.size());
+    offset_ += count;
+    return here.first(count);
+  }
+
+ private:
+  Pieces rest_;
+  std::size_t offset_ = 0;  // in the first of the rest
+};
+
+}  // namespace tapa
