@@ -59,8 +59,9 @@ void choose(benchmark::State& state) {
 class InstantTransport final : public Transport {
  public:
   void reserve(int slots) override { done_.reserve(static_cast<std::size_t>(slots)); }
-  void post_send(int slot, int, int, std::span<const std::byte>) override { done_.push_back(slot); }
-  void post_recv(int slot, int, int, std::span<std::byte>) override { done_.push_back(slot); }
+  [[nodiscard]] bool takes_pieces(int, std::size_t) const override { return false; }
+  void post_send(int slot, int, int, Pieces) override { done_.push_back(slot); }
+  void post_recv(int slot, int, int, Pieces) override { done_.push_back(slot); }
   void poll(std::vector<int>& completed, bool) override {
     completed.insert(completed.end(), done_.begin(), done_.end());
     done_.clear();
