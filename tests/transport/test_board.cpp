@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "topology/topology.hpp"
 #include "transport/board_exchange.hpp"
 #include "transport/shm_segment.hpp"
 #include "transport/transport.hpp"
@@ -235,6 +236,22 @@ TEST(Board, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
   run(0);
   other.join();
   EXPECT_EQ(failure, "1: message from rank 0 has 50 bytes, expected 40");
+}
+
+TEST(Board, NearRanksAreReadFirst) {
+  // Two nodes' worth of sockets and caches, as an override describes them: 2 sockets of 2 caches of 2 ranks.
+  const Topology topology = make_uniform_topology({1, 2, 2, 2});
+  const auto order = [&](int self) {
+    std::vector<int> level;
+    for (int peer = 0; peer < topology.ranks; ++peer) level.push_back(topology.level_of(self, peer));
+    return near_first(static_cast<std::size_t>(self), level);
+  };
+  EXPECT_EQ(order(0), (std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(order(3), (std::vector<std::uint32_t>{2, 0, 1, 4, 5, 6, 7}));
+  EXPECT_EQ(order(6), (std::vector<std::uint32_t>{7, 4, 5, 0, 1, 2, 3}));
+  // Ranks of unlike places, round robin over two sockets.
+  EXPECT_EQ(near_first(1, std::vector<int>{1, 0, 1, 0, 1}), (std::vector<std::uint32_t>{3, 2, 4, 0}));
+  EXPECT_TRUE(near_first(0, std::vector<int>{0}).empty());
 }
 
 TEST(Board, IsUsedByOneAtATime) {

@@ -31,6 +31,19 @@ Choice only(Algorithm algorithm) {
   return choice;
 }
 
+WaitPolicy policy_of(Wait wait, bool oversubscribed) {
+  switch (wait) {
+    case Wait::spin:
+      return WaitPolicy::spin;
+    case Wait::yield:
+      return WaitPolicy::yield;
+    case Wait::sleep:
+      return WaitPolicy::sleep;
+    default:
+      return oversubscribed ? WaitPolicy::yield : WaitPolicy::spin;
+  }
+}
+
 }  // namespace
 
 CommState::CommState(MPI_Comm user) : setup_(std::make_unique<Setup>(user)) {
@@ -93,6 +106,11 @@ void CommState::adopt(Agreement agreement) {
   make_topology();
   shares_board_ =
       agreement_.node && agreement_.ranks_on_host == size_ && agreement_.node->board(0) != nullptr;
+  if (shares_board_) {
+    std::vector<int> level;
+    for (int peer = 0; peer < size_; ++peer) level.push_back(topology_->level_of(rank_, peer));
+    agreement_.node->set_order(near_first(static_cast<std::size_t>(rank_), level));
+  }
   note_options();
 }
 
@@ -101,6 +119,8 @@ void CommState::note_options() {
   const Settings& s = options_->settings();
   quick_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   quick_bytes_ = 0;
+  checks_arguments_ = s.check != Check::off;
+  wait_policy_ = policy_of(s.wait, oversubscribed_);
   if (agreement_.node) {
     // Rank 0's wish, but each node's own number of cores.
     agreement_.node->expect_sleepers(s.wait == Wait::sleep);
@@ -134,11 +154,6 @@ void CommState::make_topology() {
   }
   if (options_->settings().nic_rate) rates_.nic_bandwidth = *options_->settings().nic_rate;
   topology_ = std::make_shared<const Topology>(std::move(topology));
-}
-
-bool CommState::checks_arguments() const {
-  const std::lock_guard lock(mutex_);
-  return !options_ || options_->settings().check != Check::off;
 }
 
 std::shared_ptr<const Options> CommState::options() const {
@@ -317,19 +332,6 @@ std::size_t CommState::piece() const {
   if (wanted > 0) return wanted;
   const auto topology = this->topology();
   return over_tcp(*topology) && !striped(*topology) ? over_tcp_piece : MpiTransport::kIntMax;
-}
-
-WaitPolicy CommState::wait_policy() const {
-  switch (options()->settings().wait) {
-    case Wait::spin:
-      return WaitPolicy::spin;
-    case Wait::yield:
-      return WaitPolicy::yield;
-    case Wait::sleep:
-      return WaitPolicy::sleep;
-    default:
-      return oversubscribed_ ? WaitPolicy::yield : WaitPolicy::spin;
-  }
 }
 
 void CommState::give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor) {

@@ -69,7 +69,7 @@ class CommState {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Whether arguments are checked; they are until the options are known.
-  [[nodiscard]] bool checks_arguments() const;
+  [[nodiscard]] bool checks_arguments() const { return checks_arguments_.load(std::memory_order_relaxed); }
 
   // The rest needs ready().
 
@@ -85,7 +85,7 @@ class CommState {
   [[nodiscard]] std::size_t piece() const;
 
   /// How executors wait.
-  [[nodiscard]] WaitPolicy wait_policy() const;
+  [[nodiscard]] WaitPolicy wait_policy() const { return wait_policy_.load(std::memory_order_relaxed); }
 
   /// Sets an option; later operations see it. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
@@ -162,6 +162,7 @@ class CommState {
   void release();
 
  private:
+  [[nodiscard]] static std::shared_ptr<CommState> of_attribute(MPI_Comm comm);
   void adopt(Agreement agreement);
   void make_topology();
   [[nodiscard]] bool striped(const Topology& topology) const;
@@ -199,6 +200,8 @@ class CommState {
   Rates rates_;
   std::vector<Measurement> measurements_;
   bool oversubscribed_ = false;
+  std::atomic<bool> checks_arguments_ = true;
+  std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
   bool warned_fallback_ = false;
   bool shares_board_ = false;    // all ranks do
   bool quick_ = false;           // whether the options allow quick calls

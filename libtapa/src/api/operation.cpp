@@ -247,8 +247,8 @@ bool Operation::step_verdict() {
 }
 
 bool Operation::step_plan() {
-  const Offer offer{has_arguments_ && mode_ != Mode::persistent,
-                    state_->has_board(mode_ == Mode::persistent), mode_ != Mode::blocking};
+  const Offer offer{has_arguments_ && mode_ != Mode::persistent, state_->has_board(mode_ == Mode::persistent),
+                    mode_ != Mode::blocking};
   if (exchange_.uniform) {
     if (exchange_.uniform_bytes == 0) {
       finish();

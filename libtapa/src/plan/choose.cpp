@@ -116,7 +116,8 @@ std::string microseconds(double seconds) {
 
 bool goes_in_turns(const Choice& choice) {
   if (choice.algorithm == Algorithm::tapa || choice.algorithm == Algorithm::leaders)
-    return choice.fast.algorithm == FlatAlgorithm::pairwise || choice.slow.algorithm == FlatAlgorithm::pairwise;
+    return choice.fast.algorithm == FlatAlgorithm::pairwise ||
+           choice.slow.algorithm == FlatAlgorithm::pairwise;
   return choice.algorithm == Algorithm::pairwise;
 }
 

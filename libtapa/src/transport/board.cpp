@@ -29,7 +29,18 @@ std::size_t Board::region_bytes() {
 }
 
 Board::Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
-    : self_(self), regions_(std::move(regions)), bells_(std::move(bells)) {}
+    : self_(self),
+      regions_(std::move(regions)),
+      bells_(std::move(bells)),
+      order_(near_first(self, std::vector<int>(regions_.size()))) {}
+
+std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
+  std::vector<std::uint32_t> others;
+  for (std::size_t i = 1; i < level.size(); ++i)
+    others.push_back(static_cast<std::uint32_t>((self + i) % level.size()));
+  std::ranges::stable_sort(others, {}, [&](std::uint32_t m) { return level[m]; });
+  return others;
+}
 
 void Board::let_stay(std::vector<pid_t> pids, std::size_t from) {
   pids_ = std::move(pids);

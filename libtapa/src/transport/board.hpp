@@ -30,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tapa {
@@ -101,6 +102,11 @@ class Board {
   /// Rounds whose blocks `member` has all read, wherever they lay.
   [[nodiscard]] std::atomic<std::uint64_t>& read_by(std::size_t member) const;
 
+  /// In which order the slots of the other members are looked at; by default from the next member on. Before
+  /// the first exchange.
+  void set_order(std::vector<std::uint32_t> others) { order_ = std::move(others); }
+  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
+
   /// Whether members may sleep while they wait: then publish() rings.
   void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
 
@@ -120,11 +126,17 @@ class Board {
   std::size_t self_;
   std::vector<std::byte*> regions_;
   std::vector<Doorbell*> bells_;
+  std::vector<std::uint32_t> order_;
   std::atomic<bool> sleepers_{false};
   std::vector<pid_t> pids_;
   std::size_t attach_from_ = std::numeric_limits<std::size_t>::max();
   std::uint64_t round_ = 0;
   std::atomic<bool> claimed_{false};
 };
+
+/// The other members, those first whose caches and memory are near: level[m] is the level at which this rank
+/// reaches member m (0 is the nearest). Among equally near ones from the next member on, so that not all
+/// ranks read the same slot at once.
+[[nodiscard]] std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level);
 
 }  // namespace tapa

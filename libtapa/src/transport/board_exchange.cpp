@@ -334,12 +334,9 @@ bool BoardExchange::read_round() {
   return kept == 0;
 }
 
-/// Members from the next one on, so that not all read the same slot at once.
 void BoardExchange::await_round() {
-  const std::size_t members = board_->members();
-  pending_.clear();
-  for (std::size_t i = own_direct_ ? 1 : 0; i < members; ++i)
-    pending_.push_back(static_cast<std::uint32_t>((board_->self() + i) % members));
+  pending_ = board_->order();
+  if (!own_direct_) pending_.push_back(static_cast<std::uint32_t>(board_->self()));
 }
 
 /// Whether nobody reads from this rank's memory any more.

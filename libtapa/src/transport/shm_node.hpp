@@ -40,6 +40,11 @@ class ShmNode {
   }
   static constexpr std::size_t kLanes = 16;
 
+  /// In which order boards look at the other members, see Board. Before the first exchange.
+  void set_order(const std::vector<std::uint32_t>& others) {
+    for (const auto& board : boards_) board->set_order(others);
+  }
+
   /// Whether members may sleep while they wait at a board: then they are rung. Alike on all members.
   void expect_sleepers(bool sleepers);
 
