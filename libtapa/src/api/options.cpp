@@ -163,7 +163,8 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
     {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
-      "attach), where the kernel allows that; read when a communicator is first used"},
+      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores; "
+      "read when a communicator is first used"},
      [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "

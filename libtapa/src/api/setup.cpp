@@ -267,6 +267,16 @@ void Setup::connect_memory(const std::vector<std::string>& tokens) {
             "MPI_Iallreduce");
 }
 
+/// Each rank may have a threshold of its own: a block's way is its sender's decision.
+std::size_t Setup::attach_from() const {
+  const std::size_t wanted = result_.options.settings().attach_from;
+  const bool crowded = result_.ranks_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+  if (!crowded || result_.options.origin("attach-from") != Origin::standard) return wanted;
+  // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
+  // copy.
+  return 2 * wanted;
+}
+
 void Setup::judge_memory() {
   stage_ = Stage::done;
   if ((memory_works_ & kShares) == 0) {
@@ -275,7 +285,7 @@ void Setup::judge_memory() {
   }
   const bool attach = (memory_works_ & kAttaches) != 0;
   if (!attach && rank_ == 0) log_info("no cross-memory attach: the kernel refuses it to some rank");
-  result_.node->agreed(attach, result_.options.settings().attach_from);
+  result_.node->agreed(attach, attach_from());
 }
 
 Agreement Setup::take() {

@@ -57,6 +57,7 @@ class Setup {
   void start_records();
   void take_records();
   void connect_memory(const std::vector<std::string>& tokens);
+  [[nodiscard]] std::size_t attach_from() const;
   void judge_memory();
 
   Stage stage_ = Stage::duplicate;

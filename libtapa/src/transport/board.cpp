@@ -21,11 +21,14 @@ std::size_t stagger(std::size_t member) {
   return member % (kPage / kLinePair) * kLinePair;
 }
 
+// Where the slots begin, behind a line for each member.
+constexpr std::size_t kSlotsAt = Board::kMostMembers * 64;
+
 }  // namespace
 
-// The count, then the slots, each with a page of room for staggering.
+// Each slot has a page of room for staggering.
 std::size_t Board::region_bytes() {
-  return kPage + 2 * (kSlotBytes + kPage);
+  return kSlotsAt + 2 * (kSlotBytes + kPage);
 }
 
 Board::Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
@@ -72,12 +75,12 @@ bool Board::attach(std::size_t member, std::uint64_t address, std::span<std::byt
 }
 
 BoardFlag* Board::slot(std::size_t member, std::uint64_t round) const {
-  std::byte* const slots = regions_[member] + kPage + stagger(member);
+  std::byte* const slots = regions_[member] + kSlotsAt + stagger(member);
   return reinterpret_cast<BoardFlag*>(slots + (round & 1) * (kSlotBytes + kPage));
 }
 
-std::atomic<std::uint64_t>& Board::read_by(std::size_t member) const {
-  return *reinterpret_cast<std::atomic<std::uint64_t>*>(regions_[member] + stagger(member));
+std::atomic<std::uint64_t>& Board::read_by(std::size_t reader, std::size_t owner) const {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(regions_[reader] + owner * 64);
 }
 
 void Board::publish() {

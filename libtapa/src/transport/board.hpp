@@ -17,8 +17,8 @@
 /// both "my blocks are here" and "I am done with yours" is why two slots suffice and no rank counts readers.
 ///
 /// Blocks that stay in their owner's memory and are read there (see board_exchange.hpp) are not covered by
-/// this: their owner must not return before they are read. For them each rank counts in `read` the rounds
-/// that it is done with (release), and owners of such blocks wait for that count (acquire).
+/// this: their owner must not return before they are read. Who has read one stores the round for its owner in
+/// a line of its own region (release), and the owner waits for it (acquire).
 #pragma once
 
 #include <sys/types.h>
@@ -99,8 +99,8 @@ class Board {
 
   /// The slot of a member in a round.
   [[nodiscard]] BoardFlag* slot(std::size_t member, std::uint64_t round) const;
-  /// Rounds whose blocks `member` has all read, wherever they lay.
-  [[nodiscard]] std::atomic<std::uint64_t>& read_by(std::size_t member) const;
+  /// The last round in which `reader` has read a block in the memory of `owner`. Only the reader changes it.
+  [[nodiscard]] std::atomic<std::uint64_t>& read_by(std::size_t reader, std::size_t owner) const;
 
   /// In which order the slots of the other members are looked at; by default from the next member on. Before
   /// the first exchange.

@@ -85,7 +85,6 @@ void BoardExchange::begin_common(Board& board) {
   stage_ = Stage::write;
   own_rounds_ = 1;
   at_ = 0;
-  watched_ = false;
   readers_.clear();
   failure_.clear();
 }
@@ -275,12 +274,12 @@ void BoardExchange::deliver(std::size_t member, const std::byte* from, std::size
 
 /// A block that stays in its sender's memory.
 void BoardExchange::fetch(std::size_t member, BoardPlace place, std::size_t bytes) {
-  watched_ = true;
   if (const std::byte* const seen = board_->view(member, place, bytes)) {
     deliver(member, seen, bytes, bytes);
   } else {
     attach(member, place.at, bytes);
   }
+  board_->read_by(board_->self(), member).store(board_->round(), std::memory_order_release);
 }
 
 void BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
@@ -342,7 +341,7 @@ void BoardExchange::await_round() {
 /// Whether nobody reads from this rank's memory any more.
 bool BoardExchange::drained() {
   std::erase_if(readers_, [this](std::uint32_t m) {
-    return board_->read_by(m).load(std::memory_order_acquire) >= first_;
+    return board_->read_by(m, board_->self()).load(std::memory_order_acquire) >= first_;
   });
   return readers_.empty();
 }
@@ -361,7 +360,6 @@ bool BoardExchange::advance() {
       stage_ = Stage::read;
     } else if (stage_ == Stage::read) {
       if (!read_round()) return false;
-      if (watched_) board_->read_by(board_->self()).store(board_->round(), std::memory_order_release);
       stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
     } else {
       if (!drained()) return false;

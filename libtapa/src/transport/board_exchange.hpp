@@ -108,7 +108,6 @@ class BoardExchange {
   std::uint32_t at_ = 0;                // the current one, from 0
   std::uint64_t first_ = 0;             // number of the first one
   bool own_direct_ = true;              // whether the block for this rank itself is copied without the board
-  bool watched_ = false;                // somebody waits for this rank to have read
   std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
   std::vector<std::size_t> got_;        // bytes of each member that have arrived
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
