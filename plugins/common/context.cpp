@@ -51,10 +51,10 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
     rank_ = rank_in(comm_);
     agree(mine);
     const PluginConfig config = kind_.read(settings_.config.c_str());
-    read_settings(config);
     exchange_ = kind_.make(comm_, config);
     levels_ = exchange_->levels();
     crowded_ = ranks_of_node(levels_) > cores();
+    read_settings(config);
   } catch (...) {
     exchange_.reset();
     MPI_Comm_free(&comm_);
@@ -92,7 +92,7 @@ void MpiContext::read_settings(const PluginConfig& config) {
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, "config has progress=thread, but this is " + session_.text() +
                                                    ", expected MPI_THREAD_MULTIPLE for that");
   threaded_ = progress != "calls" && session_.threads();
-  longest_pause_us_ = config.number("poll_us", kDefaultPause, 1);
+  longest_pause_us_ = config.number("poll_us", crowded_ ? kCrowdedPause : kDefaultPause, 1);
 }
 
 ContextPlace MpiContext::place() const {

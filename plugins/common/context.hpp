@@ -75,8 +75,10 @@ class MpiContext final : public SessionMember {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   static constexpr double kShortestPause = 50;  ///< microseconds
-  static constexpr double kDefaultPause = 5000;
-  static constexpr double kLongestPauseOfWait = 1000;  ///< a rank that waits computes nothing meanwhile
+  static constexpr double kDefaultPause = 1000;
+  static constexpr double kCrowdedPause =
+      10000;  ///< each look takes a core, and its cache, from another rank
+  static constexpr double kLongestPauseOfWait = 4000;  ///< a rank that waits computes nothing meanwhile
 
   void agree(const std::string& mine);
   void read_settings(const PluginConfig& config);

@@ -107,9 +107,10 @@ ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& op
   const PixelDitConfig& network = model.config.network;
   const ForwardShape shape = forward_shape(network, shape_of(network, alone, 1), alone, 1);
   double linear_flops = 0, linear_seconds = 0, attention_flops = 0, attention_seconds = 0;
-  for (const Step& step : engine.measure(alone).full.steps) {
+  const StepGraph graph = engine.measure(alone).full;
+  for (const Step& step : graph.steps) {
     if (is_exchange(step.role)) continue;
-    const double flops = step_flops(step.role, shape);
+    const double flops = step_flops(step.role, shape) / (counts_as_attention(step.role) ? graph.parts : 1);
     (counts_as_attention(step.role) ? attention_flops : linear_flops) += flops;
     (counts_as_attention(step.role) ? attention_seconds : linear_seconds) += step.seconds;
   }

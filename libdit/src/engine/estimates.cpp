@@ -12,8 +12,9 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Entry by entry the median over the ranks.
-std::vector<double> agreed(const std::vector<double>& own, ExchangeContext* context) {
+/// Entry by entry the smallest or the largest figure of all ranks.
+std::vector<double> agreed(const std::vector<double>& own, const std::vector<bool>& smallest,
+                           ExchangeContext* context) {
   if (context == nullptr) {
     return own;
   }
@@ -24,7 +25,8 @@ std::vector<double> agreed(const std::vector<double>& own, ExchangeContext* cont
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       std::memcpy(&values[rank], all.data() + (rank * own.size() + entry) * sizeof(double), sizeof(double));
     }
-    result.push_back(median(std::move(values)));
+    result.push_back(smallest[entry] ? *std::min_element(values.begin(), values.end())
+                                     : *std::max_element(values.begin(), values.end()));
   }
   return result;
 }
@@ -33,23 +35,45 @@ bool is_scatter(StepRole role) {
   return role == StepRole::scatter_query || role == StepRole::scatter_key || role == StepRole::scatter_value;
 }
 
+/// Exchanges that found data waiting looked faster than the links: none is faster, by bytes, than the slowest
+/// scatter.
+void even_out(std::map<StepEstimates::Key, double>& seconds,
+              const std::map<StepEstimates::Key, double>& bytes) {
+  double per_byte = 0;
+  for (const auto& [key, of_key] : bytes) {
+    if (is_scatter(key.first) && of_key > 0) per_byte = std::max(per_byte, seconds.at(key) / of_key);
+  }
+  for (auto& [key, of_key] : seconds) of_key = std::max(of_key, per_byte * bytes.at(key));
+}
+
 }  // namespace
 
 void StepEstimates::add(const StepGraph& graph, const std::vector<double>& step_seconds,
                         ExchangeContext* context) {
   std::map<Key, std::vector<double>> measured;
+  std::map<Key, double> bytes;
   for (std::size_t id = 0; id < graph.steps.size(); ++id) {
-    measured[{graph.steps[id].role, graph.steps[id].group}].push_back(step_seconds[id]);
+    const Step& step = graph.steps[id];
+    measured[{step.role, step.group}].push_back(step_seconds[id]);
+    bytes[{step.role, step.group}] = static_cast<double>(step.slow_bytes);
   }
   std::vector<double> own;
+  std::vector<bool> smallest;
   for (const auto& [key, seconds] : measured) {
     own.push_back(median(seconds));
+    smallest.push_back(is_exchange(key.first));
   }
-  const std::vector<double> of_all = agreed(own, context);
-  auto value = of_all.begin();
-  for (const auto& [key, seconds] : measured) {
-    seconds_.emplace(key, *value++);
+  for (const auto& [key, of_key] : bytes) {
+    own.push_back(of_key);
+    smallest.push_back(false);
   }
+  const std::vector<double> of_all = agreed(own, smallest, context);
+  std::size_t entry = 0;
+  std::map<Key, double> news;
+  for (const auto& [key, seconds] : measured) news[key] = of_all[entry++];
+  for (auto& [key, of_key] : bytes) of_key = of_all[entry++];
+  even_out(news, bytes);
+  seconds_.merge(news);  // what is known stays
 }
 
 bool StepEstimates::cover(const StepGraph& graph) const {

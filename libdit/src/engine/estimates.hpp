@@ -13,8 +13,12 @@ namespace dit {
 
 class StepEstimates {
  public:
+  using Key = std::pair<StepRole, int>;  ///< role, head group
+
   /// Adds what was measured with nothing overlapped (flat_order), per role and head group: the median over
-  /// layers and units, then over ranks. Roles that are known stay as they are. Collective.
+  /// layers and units, then of the ranks the shortest exchange (nobody was late for it) and the longest
+  /// computation (the others wait for it). No exchange is faster by bytes than the slowest scatter. Roles
+  /// that are known stay as they are. Collective.
   void add(const StepGraph& graph, const std::vector<double>& step_seconds, ExchangeContext* context);
   /// Whether every step of the graph has an estimate.
   [[nodiscard]] bool cover(const StepGraph& graph) const;
@@ -22,7 +26,6 @@ class StepEstimates {
   void fill(StepGraph& graph, double active_fraction) const;
 
  private:
-  using Key = std::pair<StepRole, int>;  // role, head group
   std::map<Key, double> seconds_;
 };
 

@@ -19,6 +19,12 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// Where one unit's exchanges travel under another's attention, what they bring should soon find a free hand.
+int attention_parts(const GenerateOptions& options, int units) {
+  constexpr int kParts = 4;
+  return options.schedule == Schedule::pipelined && units > 1 ? kParts : 1;
+}
+
 /// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
 double rounded_up(double fraction) {
   return std::ceil(fraction * 8.0) / 8.0;
@@ -72,6 +78,7 @@ void ImageRun::make_plans() {
   graph.units = shape_.units;
   graph.layers = static_cast<int>(model_->config().layers);
   graph.groups = options_.head_groups;
+  graph.parts = attention_parts(options_, shape_.units);
   full_.graph = transformer_graph(graph);
   forward_->note_bytes(full_.graph);
   if (shape_.selective) {
@@ -143,7 +150,7 @@ ExecutionTimes ImageRun::run_forward(int step, const StepDecision& decision, con
 /// Steps of the full graph by their numbers in the selective one: a trace has one graph.
 void ImageRun::translate_trace(std::size_t first_span) {
   const auto key = [](const Step& step) {
-    return std::make_tuple(step.role, step.unit, step.layer, step.group);
+    return std::make_tuple(step.role, step.unit, step.layer, step.group, step.part);
   };
   std::map<decltype(key(Step{})), StepId> ids;
   for (std::size_t id = 0; id < selective_.graph.steps.size(); ++id) {

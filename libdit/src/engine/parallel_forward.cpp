@@ -38,6 +38,12 @@ AttentionTensor tensor_of(StepRole role) {
 
 }  // namespace
 
+at::Tensor ParallelForward::Group::attended() {
+  const at::Tensor all = attended_parts.size() == 1 ? attended_parts[0] : at::cat(attended_parts, 1);
+  attended_parts.clear();
+  return all;
+}
+
 ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout)
     : setup_(std::move(setup)),
       layout_(layout),
@@ -186,8 +192,13 @@ void ParallelForward::attend(Unit& unit, const Step& step) const {
     parts[i] = setup_.context != nullptr ? received(group, step.layer)[i].tensor
                                          : unit.projected[i].narrow(2, group.heads.begin, group.heads.size());
   }
-  group.attended = attention(parts[index_of(AttentionTensor::query)], parts[index_of(AttentionTensor::key)],
-                             parts[index_of(AttentionTensor::value)], group.kv_of_head);
+  const at::Tensor& query = parts[index_of(AttentionTensor::query)];
+  const at::Tensor& key = parts[index_of(AttentionTensor::key)];
+  const Range rows = attention_part(query.size(1), key.size(1), step.part, graph_->parts);
+  group.attended_parts.resize(static_cast<std::size_t>(graph_->parts));
+  group.attended_parts[static_cast<std::size_t>(step.part)] =
+      attention(query.narrow(1, rows.begin, rows.size()), key, parts[index_of(AttentionTensor::value)],
+                group.kv_of_head);
 }
 
 void ParallelForward::finish(Unit& unit, int layer) const {
@@ -221,7 +232,7 @@ void ParallelForward::pack(StepId id) {
   }
   Group& group = group_of(step);
   if (step.role == StepRole::gather_output) {
-    return group.gather[0].pack(group.attended);
+    return group.gather[0].pack(group.attended());
   }
   const std::size_t tensor = index_of(tensor_of(step.role));
   group.scatter[tensor].pack(unit_of(step).projected[tensor]);
@@ -253,7 +264,7 @@ void ParallelForward::arrived(StepId id) {
   Group& group = group_of(step);
   if (setup_.context == nullptr) {
     if (step.role == StepRole::gather_output) {
-      unit_of(step).output.narrow(2, group.heads.begin, group.heads.size()).copy_(group.attended);
+      unit_of(step).output.narrow(2, group.heads.begin, group.heads.size()).copy_(group.attended());
     }
     return;
   }

@@ -67,7 +67,8 @@ class ParallelForward : public StepWork {
     std::vector<TensorExchange> gather;                    // one
     std::vector<std::array<Received, kTensors>> received;  // one, or per layer when they are caches
     Received output;
-    at::Tensor attended;
+    std::vector<at::Tensor> attended_parts;  // of the queries; attended() takes them
+    [[nodiscard]] at::Tensor attended();
   };
   struct Unit {
     std::vector<std::int64_t> labels;

@@ -16,13 +16,18 @@ namespace {
 constexpr std::int64_t kMostScores = 256 * 1024;
 constexpr std::int64_t kFewestQueries = 32;  // fewer make slow products
 
+/// Queries of one pass.
+std::int64_t queries_at_once(std::int64_t keys) {
+  return std::max(kFewestQueries, kMostScores / std::max<std::int64_t>(keys, 1));
+}
+
 /// One head of one sample: q [queries, head_dim], k and v [keys, head_dim].
 at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(1)));
   const at::Tensor scaled = (q * scale).contiguous();
   const at::Tensor keys = k.contiguous().t();
   const at::Tensor values = v.contiguous();
-  const std::int64_t chunk = std::max(kFewestQueries, kMostScores / std::max<std::int64_t>(k.size(0), 1));
+  const std::int64_t chunk = queries_at_once(k.size(0));
   std::vector<at::Tensor> parts;
   for (std::int64_t begin = 0; begin < q.size(0); begin += chunk) {
     const std::int64_t count = std::min(chunk, q.size(0) - begin);
@@ -74,6 +79,12 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   }
 #endif
   return attention_by_head(q, k, v, kv_of_head);
+}
+
+Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts) {
+  const std::int64_t chunk = queries_at_once(keys);
+  const Range chunks = even_part((queries + chunk - 1) / chunk, parts, part);
+  return {std::min(chunks.begin * chunk, queries), std::min(chunks.end * chunk, queries)};
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "layout/layout.hpp"
+
 namespace dit {
 
 /// softmax(q k^T / sqrt(head_dim)) v. q: [batch, queries, heads, head_dim]; k, v: [batch, keys, kv_heads,
@@ -12,6 +14,9 @@ namespace dit {
 /// how heads are grouped.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef kv_of_head);
+/// One of `parts` parts of the queries such that their results, one after the other, are those of all
+/// queries at once to the last bit; empty when there are not enough queries.
+[[nodiscard]] Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts);
 /// The same with as many kv heads as heads.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 

@@ -34,16 +34,14 @@ class ListScheduler {
 
   Order build() {
     while (!computes_.empty() || !exchanges_.empty()) {
-      const auto next = best(computes_);
+      const auto next = best(computes_, patience());
       if (next == computes_.end()) {
-        start_exchanges(rule_.eager ? kNever : now_);
+        start_exchanges();
         if (best(computes_) == computes_.end()) idle();
         continue;
       }
-      // What leaves before the step occupies the link while it is computed; better candidates may turn up by
-      // then.
-      start_exchanges(rule_.eager ? kNever : now_ + at(seconds_, *next));
-      const auto again = best(computes_);
+      start_exchanges();
+      const auto again = best(computes_, patience());
       const StepId step = *again;
       computes_.erase(again);
       compute(step);
@@ -74,12 +72,16 @@ class ListScheduler {
            (rule_.path * at(path_, id) + rule_.ready * at(ready_, id)) * layers_per_second_;
   }
 
-  /// The best candidate that could begin now, or the end.
-  [[nodiscard]] List::iterator best(List& candidates) const {
+  [[nodiscard]] double patience() const {
+    return layers_per_second_ > 0 ? rule_.patience / layers_per_second_ : 0;
+  }
+
+  /// The best candidate that could begin now, or in `patience` seconds; or the end.
+  [[nodiscard]] List::iterator best(List& candidates, double patience = 0) const {
     auto chosen = candidates.end();
     double chosen_rank = 0;
     for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
-      if (at(ready_, *candidate) > now_) continue;
+      if (at(ready_, *candidate) > now_ + patience) continue;
       const double own_rank = rank(*candidate);
       const bool better = chosen == candidates.end() || own_rank < chosen_rank ||
                           (own_rank == chosen_rank && *candidate < *chosen);
@@ -136,10 +138,10 @@ class ListScheduler {
     return true;
   }
 
-  /// Starts what can start, best first, until the link is busy to the end of the `horizon`.
-  void start_exchanges(double horizon) {
+  /// Starts what can start, best first. At once: a link that stood still is never made up for.
+  void start_exchanges() {
     for (auto next = best(exchanges_); next != exchanges_.end(); next = best(exchanges_)) {
-      if (link_free_ > horizon || !make_room()) return;
+      if (!make_room()) return;
       const StepId id = *next;
       exchanges_.erase(next);
       wait_for_inputs(id);

@@ -21,8 +21,8 @@ struct ListRule {
   double path = 0;   ///< times what is to be done after it, in layers: < 0 keeps units and groups abreast
   double ready = 0;  ///< times the moment at which it could have begun, in layers
 
-  bool eager = true;  ///< start exchanges at once; else keep them back while the link has enough to do, so
-                      ///< that more urgent ones can pass
+  double patience = 0;  ///< so many layers' time the computing lane stands still for a better step
+
   double exchange_scale = 1;    ///< assume that exchanges take so many times their estimates
   int exchanges_under_way = 0;  ///< at most so many; 0: no limit
 };

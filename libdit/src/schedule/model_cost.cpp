@@ -257,6 +257,7 @@ void estimate(StepGraph& graph, const ForwardShape& shape, const MachineRates& r
         static_cast<std::size_t>(step.role) * groups + static_cast<std::size_t>(step.group);
     if (!is_known[index]) {
       known[index].seconds = step_seconds(step.role, shape, rates, step.group, graph.groups);
+      if (step.role == StepRole::attention) known[index].seconds /= graph.parts;
       if (is_exchange(step.role)) {
         const ExchangeVolume volume =
             exchange_volume(step.role, shape, rates.two_level, step.group, graph.groups);

@@ -46,15 +46,12 @@ class OrderSearch {
   }
 
   Order run() {
-    for (const bool eager : {true, false}) {
-      for (const double scale : {1.0, kWrong}) {
-        ListRule rule;
-        rule.eager = eager;
-        rule.exchange_scale = scale;
-        try_rule(with(rule, &ListRule::path, -1));
-        try_rule(with(rule, &ListRule::unit, 1));
-        try_rule(with(rule, &ListRule::ready, 1));
-      }
+    for (const double scale : {1.0, kWrong}) {
+      ListRule rule;
+      rule.exchange_scale = scale;
+      try_rule(with(rule, &ListRule::path, -1));
+      try_rule(with(rule, &ListRule::unit, 1));
+      try_rule(with(rule, &ListRule::ready, 1));
     }
     const std::size_t trials =
         std::clamp(kPlacements / std::max<std::size_t>(1, graph_.steps.size()), kFewestTrials, kMostTrials);
@@ -101,7 +98,7 @@ class OrderSearch {
     rule.group = random_weight();
     rule.path = -random_weight();
     rule.ready = random_weight();
-    rule.eager = generator_() % 4 == 0;
+    rule.patience = random_weight();
     return rule;
   }
 
@@ -110,11 +107,10 @@ class OrderSearch {
     for (double& weight : rule.role) {
       if (generator_() % 6 == 0) weight = random_weight();
     }
-    for (double* weight : {&rule.unit, &rule.layer, &rule.group, &rule.ready}) {
+    for (double* weight : {&rule.unit, &rule.layer, &rule.group, &rule.ready, &rule.patience}) {
       if (generator_() % 6 == 0) *weight = random_weight();
     }
     if (generator_() % 6 == 0) rule.path = -random_weight();
-    if (generator_() % 8 == 0) rule.eager = !rule.eager;
     return rule;
   }
 

@@ -26,7 +26,7 @@ class UnitBuilder {
 
  private:
   StepId add(StepRole role, int layer, int group, std::vector<StepId> after) {
-    graph_.steps.push_back({role, unit_, layer, group, std::move(after), 0, 0});
+    graph_.steps.push_back({role, unit_, layer, group, 0, std::move(after), 0, 0});
     return static_cast<StepId>(graph_.steps.size()) - 1;
   }
 
@@ -44,8 +44,12 @@ class UnitBuilder {
       const StepId v = scatter(StepRole::scatter_value, group, value);
       const StepId q = scatter(StepRole::scatter_query, group, query);
       const StepId k = scatter(StepRole::scatter_key, group, key);
-      const StepId attention = add(StepRole::attention, layer, group, {v, q, k});
-      outputs.push_back(add(StepRole::gather_output, layer, group, {attention}));
+      std::vector<StepId> parts;
+      for (int part = 0; part < graph_.parts; ++part) {
+        parts.push_back(add(StepRole::attention, layer, group, {v, q, k}));
+        graph_.steps.back().part = part;
+      }
+      outputs.push_back(add(StepRole::gather_output, layer, group, std::move(parts)));
     }
     const StepId finish = add(StepRole::finish, layer, 0, std::move(outputs));
     return add(StepRole::mlp, layer, 0, {finish});
@@ -62,6 +66,7 @@ std::string fault_of(const StepGraph& graph, StepId id) {
   if (outside(step.unit, graph.units)) return "its unit is not one of " + std::to_string(graph.units);
   if (outside(step.layer, graph.layers)) return "its layer is not one of " + std::to_string(graph.layers);
   if (outside(step.group, graph.groups)) return "its group is not one of " + std::to_string(graph.groups);
+  if (outside(step.part, graph.parts)) return "its part is not one of " + std::to_string(graph.parts);
   if (!std::isfinite(step.seconds) || step.seconds < 0) {
     return "its estimate is " + std::to_string(step.seconds) + " s, expected a time";
   }
@@ -118,10 +123,12 @@ StepGraph transformer_graph(const BlockGraphOptions& options) {
   check_at_least_one("units", options.units);
   check_at_least_one("layers", options.layers);
   check_at_least_one("groups", options.groups);
+  check_at_least_one("parts", options.parts);
   StepGraph graph;
   graph.units = options.units;
   graph.layers = options.layers;
   graph.groups = options.groups;
+  graph.parts = options.parts;
   for (int unit = 0; unit < options.units; ++unit) UnitBuilder(graph, unit).build(options.selective);
   return graph;
 }
@@ -135,7 +142,8 @@ std::string step_name(const Step& step) {
   name += "unit " + std::to_string(step.unit) + " " + to_string(step.role);
   const bool grouped =
       step.role == StepRole::attention || (is_exchange(step.role) && step.role != StepRole::mask);
-  return grouped ? name + " group " + std::to_string(step.group) : name;
+  if (grouped) name += " group " + std::to_string(step.group);
+  return step.part > 0 ? name + " part " + std::to_string(step.part) : name;
 }
 
 std::string verify(const StepGraph& graph) {

@@ -35,6 +35,7 @@ struct Step {
   int unit = 0;  ///< what runs independently of the others: a guidance branch, a sample
   int layer = 0;
   int group = 0;                 ///< head group
+  int part = 0;                  ///< attention: which part of the queries
   std::vector<StepId> after;     ///< steps that must be complete before this one starts; smaller ids only
   double seconds = 0;            ///< estimate: compute time, or transfer time when alone on the links
   std::uint64_t slow_bytes = 0;  ///< exchanges: bytes this rank sends beyond the node, for reports
@@ -46,6 +47,7 @@ struct StepGraph {
   int units = 1;
   int layers = 0;
   int groups = 1;
+  int parts = 1;
 };
 
 /// Shape of the graph of a transformer forward pass.
@@ -54,11 +56,12 @@ struct BlockGraphOptions {
   int layers = 1;
   int groups = 1;          ///< head groups
   bool selective = false;  ///< V-Major step: with score and mask
+  int parts = 1;           ///< of a head group's attention, so that urgent work need not wait for all of it
 };
 /// Unit after unit: prepare; per layer value, [score], query, key, [mask], per group scatter_value,
-/// scatter_query, scatter_key, attention, gather_output; then finish, mlp; at the end last. Estimates are
-/// zero. Query and key come after value, as value computes the modulated input that they share. Throws
-/// std::invalid_argument that names the option, its value and what was expected.
+/// scatter_query, scatter_key, attention (in parts), gather_output; then finish, mlp; at the end last.
+/// Estimates are zero. Query and key come after value, as value computes the modulated input that they share.
+/// Throws std::invalid_argument that names the option, its value and what was expected.
 [[nodiscard]] StepGraph transformer_graph(const BlockGraphOptions& options);
 
 /// A step's name for traces and messages: "layer 3 unit 1 scatter_key group 0".

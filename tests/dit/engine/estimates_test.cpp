@@ -21,7 +21,7 @@ double seconds_of(const StepGraph& graph, StepRole role) {
   return -1;
 }
 
-TEST(StepEstimates, MedianOfLayersThenOfRanks) {
+TEST(StepEstimates, TheLongestComputationAndTheShortestExchange) {
   LocalGroupOptions group;
   group.ranks = 3;
   run_local_ranks(group, [](ExchangeContext& context) {
@@ -39,9 +39,24 @@ TEST(StepEstimates, MedianOfLayersThenOfRanks) {
     EXPECT_FALSE(estimates.cover(graph_of(3, true)));
     StepGraph filled = graph;
     estimates.fill(filled, 1.0);
-    EXPECT_EQ(seconds_of(filled, StepRole::mlp), 2.25);
-    EXPECT_EQ(seconds_of(filled, StepRole::scatter_key), 1.25);
+    EXPECT_EQ(seconds_of(filled, StepRole::mlp), 11.0);
+    EXPECT_EQ(seconds_of(filled, StepRole::scatter_key), 1.0);
   });
+}
+
+TEST(StepEstimates, EqualBytesTakeEquallyLong) {
+  StepGraph graph = graph_of(1, false);
+  std::vector<double> seconds;
+  for (Step& step : graph.steps) {
+    seconds.push_back(step.role == StepRole::scatter_key ? 3.0 : 1.0);
+    if (is_exchange(step.role)) step.slow_bytes = step.role == StepRole::gather_output ? 50 : 100;
+  }
+  StepEstimates estimates;
+  estimates.add(graph, seconds, nullptr);
+  estimates.fill(graph, 1.0);
+  EXPECT_EQ(seconds_of(graph, StepRole::scatter_value), 3.0) << "it found data waiting";
+  EXPECT_EQ(seconds_of(graph, StepRole::gather_output), 1.5);
+  EXPECT_EQ(seconds_of(graph, StepRole::mlp), 1.0);
 }
 
 TEST(StepEstimates, FewerRowsTakeLessTimeButNotLessThanAMask) {

@@ -89,6 +89,28 @@ TEST(PixelDit, ScoresDependOnDistanceOnly) {  // what RoPE is for
   EXPECT_NEAR(scores[2][5].item<double>(), scores[7][10].item<double>(), 1e-4);
 }
 
+TEST(Attention, PartsOfTheQueriesGiveTheSameBits) {
+  constexpr std::int64_t kQueries = 700;
+  for (const std::int64_t keys : {700, 9000}) {
+    const at::Tensor q = at::randn({1, kQueries, 2, 8});
+    const at::Tensor k = at::randn({1, keys, 2, 8});
+    const at::Tensor v = at::randn({1, keys, 2, 8});
+    const at::Tensor all = attention(q, k, v);
+    for (const int parts : {1, 2, 4, 40}) {
+      std::vector<at::Tensor> results;
+      std::int64_t next = 0;
+      for (int part = 0; part < parts; ++part) {
+        const Range rows = attention_part(kQueries, keys, part, parts);
+        EXPECT_EQ(rows.begin, next);
+        next = rows.end;
+        results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v));
+      }
+      EXPECT_EQ(next, kQueries);
+      EXPECT_TRUE(at::equal(at::cat(results, 1), all)) << keys << " keys, " << parts << " parts";
+    }
+  }
+}
+
 TEST(Attention, HeadsAreIndependent) {
   const at::Tensor q = at::randn({2, 300, 4, 8});
   const at::Tensor k = at::randn({2, 70, 4, 8});
