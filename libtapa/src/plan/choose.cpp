@@ -129,7 +129,12 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
   if (topology.ranks < 3) return list;
   Choice windowed = make(Algorithm::linear);
   windowed.flat.window = 8;
-  if (topology.ranks > 16) list.push_back(windowed);
+  if (topology.ranks > 16) {
+    list.push_back(windowed);
+  } else if (offer.beside) {  // in place of turns: few at once spare the receivers as well
+    windowed.flat.window = std::max(2, topology.ranks / 2);
+    list.push_back(windowed);
+  }
   list.push_back(make(Algorithm::pairwise));
   for (int radix : {2, 4, 8}) {
     if (radix >= topology.ranks) break;
