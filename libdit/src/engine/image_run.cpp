@@ -20,9 +20,10 @@ double seconds_since(Clock::time_point begin) {
 }
 
 /// Where one unit's exchanges travel under another's attention, what they bring should soon find a free hand.
-int attention_parts(const GenerateOptions& options, int units) {
+/// The same for all schedules: what was measured with one is used for another.
+int attention_parts(int units) {
   constexpr int kParts = 4;
-  return options.schedule == Schedule::pipelined && units > 1 ? kParts : 1;
+  return units > 1 ? kParts : 1;
 }
 
 /// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
@@ -78,7 +79,7 @@ void ImageRun::make_plans() {
   graph.units = shape_.units;
   graph.layers = static_cast<int>(model_->config().layers);
   graph.groups = options_.head_groups;
-  graph.parts = attention_parts(options_, shape_.units);
+  graph.parts = attention_parts(shape_.units);
   full_.graph = transformer_graph(graph);
   forward_->note_bytes(full_.graph);
   if (shape_.selective) {

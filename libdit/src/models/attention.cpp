@@ -81,16 +81,16 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return attention_by_head(q, k, v, kv_of_head);
 }
 
-Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts) {
-  const std::int64_t chunk = queries_at_once(keys);
-  const Range chunks = even_part((queries + chunk - 1) / chunk, parts, part);
-  return {std::min(chunks.begin * chunk, queries), std::min(chunks.end * chunk, queries)};
-}
-
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   std::vector<std::int64_t> heads(static_cast<std::size_t>(q.size(2)));
   std::iota(heads.begin(), heads.end(), 0);
   return attention(q, k, v, heads);
+}
+
+Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts) {
+  const std::int64_t chunk = queries_at_once(keys);
+  const Range chunks = even_part((queries + chunk - 1) / chunk, parts, part);
+  return {std::min(chunks.begin * chunk, queries), std::min(chunks.end * chunk, queries)};
 }
 
 }  // namespace dit

@@ -14,10 +14,11 @@ namespace dit {
 /// how heads are grouped.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef kv_of_head);
+/// The same with as many kv heads as heads.
+[[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
 /// One of `parts` parts of the queries such that their results, one after the other, are those of all
 /// queries at once to the last bit; empty when there are not enough queries.
 [[nodiscard]] Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts);
-/// The same with as many kv heads as heads.
-[[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
 }  // namespace dit

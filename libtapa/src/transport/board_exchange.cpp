@@ -82,6 +82,7 @@ bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
 
 void BoardExchange::begin_common(Board& board) {
   board_ = &board;
+  got_.assign(board.members(), 0);
   stage_ = Stage::write;
   own_rounds_ = 1;
   at_ = 0;
@@ -103,7 +104,6 @@ void BoardExchange::begin(Board& board, const std::byte* send, std::byte* recv, 
   overlap_ = send == recv;
   apart_ = overlap_ ? std::nullopt : board.stays(send, bytes, board.members());
   if (apart_) own_rounds_ = 1;
-  got_.assign(board.members(), 0);
 }
 
 void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::span<const BoardBlock> recv,
@@ -114,7 +114,6 @@ void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::s
   packer_ = packer;
   send_ = send;
   recv_ = recv;
-  got_.assign(board.members(), 0);
   sent_room_.assign(board.members(), nullptr);
   const BoardBlock& from = send[board.self()];
   const BoardBlock& to = recv[board.self()];

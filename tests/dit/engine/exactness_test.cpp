@@ -244,5 +244,20 @@ TEST(Measure, AllRanksGetTheSameEstimates) {
   EXPECT_GT(measured[0].selective->steps.size(), measured[0].full.steps.size());
 }
 
+TEST(Measure, TheGraphIsTheSameForEverySchedule) {  // or times of one would be wrong for another
+  GenerateOptions options = small_image();
+  options.guidance_mode = GuidanceMode::sequential;
+  Engine engine(test::small_model(), nullptr);
+  options.schedule = Schedule::flat;
+  const StepGraph flat = engine.measure(options).full;
+  options.schedule = Schedule::pipelined;
+  const StepGraph pipelined = engine.measure(options).full;
+  EXPECT_EQ(flat.parts, pipelined.parts);
+  ASSERT_EQ(flat.steps.size(), pipelined.steps.size());
+  for (std::size_t id = 0; id < flat.steps.size(); ++id) {
+    EXPECT_EQ(step_name(flat.steps[id]), step_name(pipelined.steps[id]));
+  }
+}
+
 }  // namespace
 }  // namespace dit
