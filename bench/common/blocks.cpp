@@ -35,6 +35,10 @@ BlockExchange::BlockExchange(MPI_Comm comm, const Options& options)
 }
 
 std::size_t BlockExchange::block_bytes(int src, int dst) const {
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  if (options_.shape == Shape::half && ranks > 1)
+    return src == 0 ? bytes_ * ranks / 2 : bytes_ * ranks / (2 * (ranks - 1));
+  if (options_.shape == Shape::sparse) return pattern(3, src, dst, 0) % 10 == 0 ? 10 * bytes_ : 0;
   if (options_.imbalance <= 0) {
     return bytes_;
   }

@@ -33,7 +33,7 @@ class Buffer {
 };
 
 /// Blocks of chars, contiguous in rank order, in one send and one receive buffer. With options.imbalance f
-/// each block has (1 - f) to (1 + f) times the size, decided by its source and destination.
+/// each block has (1 - f) to (1 + f) times the size, decided by its source and destination; see Shape too.
 class BlockExchange : public Exchange {
  public:
   BlockExchange(MPI_Comm comm, const Options& options);
@@ -45,6 +45,8 @@ class BlockExchange : public Exchange {
   [[nodiscard]] std::size_t wrong_bytes(std::uint32_t seed) const override;
 
  protected:
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] const std::uint8_t* sent_bytes() const { return send_.data(); }
   [[nodiscard]] const void* send() const { return options_.in_place ? MPI_IN_PLACE : send_.data(); }
   [[nodiscard]] void* recv() { return recv_.data(); }
   [[nodiscard]] int count() const {

@@ -66,7 +66,7 @@ class Latency {
       std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
       const bool valid = !options_.validate || validate(contenders);
       all_valid_ = all_valid_ && valid;
-      if (columns_.floor) contenders.push_back({"floor", false, false, [this] { floor_->copy(); }});
+      if (columns_.floor) contenders.push_back({"floor", false, false, [this] { floor_->copy(); }, true});
       const std::vector<Times> times = race(comm_, contenders, options_, bytes);
       options_.versus_mpi ? print_versus(bytes, contenders, times, valid)
                           : print_latency(bytes, times[0], valid);
@@ -86,7 +86,13 @@ class Latency {
   // The library's choice, forced plans, then MPI's algorithms. Only the library's choice and MPI's default
   // are always timed to the end.
   std::vector<Contender> all_contenders() {
-    mpi_->keep_working([this](MPI_Comm comm) { return exchange_->call_mpi(comm); });
+    mpi_->keep_working([this](const MpiAlgorithm& algorithm) {
+      // Open MPI's Bruck, which its default may be, takes sizes for extents and writes behind buffers.
+      const bool may_be_bruck =
+          algorithm.name == "modified_bruck" || (algorithm.name == "default" && mpi_->all().size() > 1);
+      if (options_.elements == Elements::gaps && may_be_bruck) return MPI_ERR_TYPE;
+      return exchange_->call_mpi(algorithm.comm);
+    });
     std::vector<Contender> all{
         {"TAPA", true, false, [this] { check(exchange_->call_tapa(comm_), program_.name); }}};
     for (std::size_t i = 0; i < options_.plans.size(); ++i) {

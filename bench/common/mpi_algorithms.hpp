@@ -37,7 +37,7 @@ class MpiAlgorithms {
   template <typename Try>
   void keep_working(Try&& try_one) {
     for (std::size_t i = algorithms_.size(); i-- > 0;) {
-      int good = try_one(algorithms_[i].comm) == MPI_SUCCESS ? 1 : 0;
+      int good = try_one(algorithms_[i]) == MPI_SUCCESS ? 1 : 0;
       MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, comm_);
       if (good == 0) {
         MPI_Comm_free(&algorithms_[i].comm);

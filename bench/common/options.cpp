@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -125,6 +126,21 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
                    "fraction by which block sizes differ from the mean, both ways")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
+    const std::map<std::string, Shape> shapes{
+        {"even", Shape::even}, {"half", Shape::half}, {"sparse", Shape::sparse}};
+    app.add_option("--shape", o.shape,
+                   "even (default), half: half of all bytes are rank 0's, or sparse: nine blocks of ten are "
+                   "empty; the mean stays the same")
+        ->transform(CLI::CheckedTransformer(shapes))
+        ->type_name("NAME");
+  }
+  if (kind == Kind::alltoall) {
+    const std::map<std::string, Elements> kinds{
+        {"chars", Elements::chars}, {"doubles", Elements::doubles}, {"gaps", Elements::gaps}};
+    app.add_option("--elements", o.elements,
+                   "what is sent: chars (default), doubles, or gaps: every other double of the send buffer")
+        ->transform(CLI::CheckedTransformer(kinds))
+        ->type_name("NAME");
   }
   if (kind == Kind::select) {
     app.add_option("--rows", o.rows, "rows of a block (a row has bytes / rows bytes, at least 1)")
@@ -153,6 +169,9 @@ Parsed parse(Kind kind, const std::string& program, const std::string& title, in
     const Options& o = parsed.options;
     if (!o.versus_mpi && (!o.json.empty() || !o.plans.empty())) {
       throw CLI::ValidationError(o.json.empty() ? "--plan" : "--json", "needs --versus mpi");
+    }
+    if (o.elements != Elements::chars && (o.min_bytes % 8 != 0 || o.min_bytes == 0 || o.in_place)) {
+      throw CLI::ValidationError("--elements", "needs sizes of 8, 16, 24, ... bytes and no --in-place");
     }
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;

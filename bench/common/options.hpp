@@ -14,6 +14,13 @@ namespace tapa::bench {
 /// Which kind of benchmark asks; decides which options exist.
 enum class Kind { alltoall, alltoallv, alltoallw, ialltoall, persistent, select };
 
+/// Which blocks are long: all alike; half of all bytes are rank 0's; every tenth block has ten times the size
+/// and the others are empty.
+enum class Shape { even, half, sparse };
+
+/// What is sent: chars; doubles; doubles with gaps of one double between them (received without gaps).
+enum class Elements { chars, doubles, gaps };
+
 struct Options {
   std::size_t min_bytes = 1;
   std::size_t max_bytes = std::size_t{1} << 20;
@@ -25,18 +32,20 @@ struct Options {
   bool validate = false;      ///< -c
   int validation_calls = 5;   ///< -u: calls that are validated
   std::size_t memory_limit = std::size_t{512} << 20;  ///< -M, bytes of one rank's buffer
-  int test_calls = 0;               ///< -t, ialltoall: MPI_Test calls during the computation
-  bool in_place = false;            ///< -l, alltoall
-  bool registered = false;          ///< --buffers registered: send buffers are TAPA_Alloc's
-  bool use_mpi = false;             ///< --library mpi: time MPI's call instead of ours
-  bool versus_mpi = false;          ///< --versus mpi
-  std::vector<std::string> plans;   ///< --plan: forced plans raced beside the library's own choice
-  std::string json;                 ///< --json
-  std::optional<NicRate> nic_rate;  ///< --nic-bound or TAPA_NIC_RATE
-  double imbalance = 0;             ///< alltoallv, w: blocks have (1 - f) to (1 + f) times the size
-  int rows = 16;                    ///< select: rows of a block
-  double active = 0.25;             ///< select: fraction of active rows
-  bool everywhere = false;          ///< select: only active rows travel inside a node too
+  int test_calls = 0;                   ///< -t, ialltoall: MPI_Test calls during the computation
+  bool in_place = false;                ///< -l, alltoall
+  bool registered = false;              ///< --buffers registered: send buffers are TAPA_Alloc's
+  bool use_mpi = false;                 ///< --library mpi: time MPI's call instead of ours
+  bool versus_mpi = false;              ///< --versus mpi
+  std::vector<std::string> plans;       ///< --plan: forced plans raced beside the library's own choice
+  std::string json;                     ///< --json
+  std::optional<NicRate> nic_rate;      ///< --nic-bound or TAPA_NIC_RATE
+  double imbalance = 0;                 ///< alltoallv, w: blocks have (1 - f) to (1 + f) times the size
+  Shape shape = Shape::even;            ///< --shape, alltoallv, w
+  Elements elements = Elements::chars;  ///< --elements, alltoall
+  int rows = 16;                        ///< select: rows of a block
+  double active = 0.25;                 ///< select: fraction of active rows
+  bool everywhere = false;              ///< select: only active rows travel inside a node too
 };
 
 /// What parse() found. With `exit_code` the program ends at once, after rank 0 has printed `message`.

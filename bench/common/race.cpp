@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
 
 #include "statistics.hpp"
 
@@ -39,8 +40,8 @@ class Loop {
     const double start = MPI_Wtime();
     MPI_Barrier(comm_);
     for (int round = 0; round < rounds; ++round) {
-      for (std::size_t turn = 0; turn < running_.size(); ++turn) {
-        const std::size_t c = running_[(turn + static_cast<std::size_t>(round)) % running_.size()];
+      std::shuffle(running_.begin(), running_.end(), order_);
+      for (const std::size_t c : running_) {
         const double before = MPI_Wtime();
         contenders_[c].call();
         times_[c].own.push_back(MPI_Wtime() - before);
@@ -60,8 +61,8 @@ class Loop {
 
   void drop_beaten() {
     double best = std::numeric_limits<double>::max();
-    for (const Times& t : times_) {
-      best = std::min(best, summarize(t.slowest).median);
+    for (const std::size_t c : running_) {
+      if (!contenders_[c].bound) best = std::min(best, summarize(times_[c].slowest).median);
     }
     std::erase_if(running_, [&](std::size_t c) {
       return contenders_[c].may_drop && summarize(times_[c].slowest).min > hopeless * best;
@@ -80,6 +81,7 @@ class Loop {
   const std::vector<Contender>& contenders_;
   std::vector<Times> times_;
   std::vector<std::size_t> running_;
+  std::mt19937 order_;  // alike on all ranks
 };
 
 int rounds_within(double seconds, double of_one_round, int most) {

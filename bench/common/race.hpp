@@ -19,6 +19,7 @@ struct Contender {
   bool ours = false;
   bool may_drop = false;  ///< whether the race may stop timing it once it is clearly beaten
   std::function<void()> call;
+  bool bound = false;  ///< what nobody can reach: no measure of who is beaten
 };
 
 /// Times of one contender, seconds.
@@ -27,7 +28,8 @@ struct Times {
   std::vector<double> slowest;  ///< maximum over all ranks, call by call
 };
 
-/// Runs the contenders in turn: call, barrier, next one; each round begins with another contender. The number
+/// Runs the contenders in turn: call, barrier, next one; in each round in another order, as a call finds the
+/// caches as the one before it has left them. The number
 /// of rounds is options.iterations, or as many as fit into options.seconds (at least 5, at most OSU's 1,000,
 /// or 100 above 8,192 bytes). After three rounds a contender that may be dropped and whose best time is
 /// over 1.5 times the best median stops being timed. Collective; all ranks get times of the same calls.

@@ -198,7 +198,7 @@ void MpiContext::wait_for(dit_request& request, Lock& lock) {
 }
 
 void MpiContext::pause_in_wait(Lock& lock) const {
-  const auto sleep = pause(2 * kLongestPauseOfWait) / 2;  // seen sooner than beside computation
+  const auto sleep = pause(kLongestPauseOfWait * kWaitersHaste) / kWaitersHaste;
   lock.unlock();
   // A rank that only yields is still given its share of the core.
   if (crowded_)

@@ -1,6 +1,7 @@
 // What a machine may refuse, and what may happen to a process: the exchange goes another way, with right
 // data.
 //   no-attach   the kernel refuses cross-memory attach to one rank
+//   late        the same, but after the first calls
 //   other-user  every second rank runs as another user, who may not open the others' memory
 //   few-files   one rank can open hardly any files
 //   fork        ranks fork between calls, with buffers that others map
@@ -126,6 +127,11 @@ int main(int argc, char** argv) {
   const bool odd = rank % 2 == 1;
   MPI_Barrier(MPI_COMM_WORLD);
   if (mode == "no-attach") require(!odd || refuse_attach());
+  if (mode == "late") {
+    exchanges(0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    require(rank != 1 || refuse_attach());
+  }
   if (mode == "other-user") require(geteuid() == 0 && (!odd || become_another_user()));
   if (mode == "few-files") require(rank != 1 || leave_few_files());
   if (mode == "fork") fork_now_and_then();

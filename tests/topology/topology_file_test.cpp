@@ -22,7 +22,7 @@ std::string message(const std::string& text) {
 
 /// A good file of each kind, with one place replaced.
 std::string machine(const std::string& from = "", const std::string& to = "") {
-  std::string text = R"({"schema": "tapa-topology/1", "kind": "machine", "name": "m", "slots": 4,
+  std::string text = R"({"schema": "tapa-topology/1", "kind": "machine", "name": "m", "slots": 4, "copy": 5e9,
     "levels": [{"name": "tile", "groups": [[0, 1], [2, 3]], "bandwidth": 1e11}, {"name": "node", "latency": 1e-6},
                {"name": "rack", "nodes": 2}, {"name": "world", "message": 1e-7}],
     "nics": [{"name": "a"}, {"name": "b", "bandwidth": 1e9, "numa": 1}], "rails": [[0], [0], [1], [0, 1]],
@@ -33,8 +33,8 @@ std::string machine(const std::string& from = "", const std::string& to = "") {
 
 std::string ranks(const std::string& from = "", const std::string& to = "") {
   std::string text =
-      R"({"schema": "tapa-topology/1", "kind": "ranks", "name": "r", "ranks": 5, "cores_per_rank": 0.5,
-    "levels": [{"name": "node", "groups": [[1, 3], [0, 2, 4]]}, {"name": "world", "bandwidth": 5e8}],
+      R"({"schema": "tapa-topology/1", "kind": "ranks", "name": "r", "ranks": 5, "cores_per_rank": 0.5, "copy": 8e9,
+    "levels": [{"name": "node", "groups": [[1, 3], [0, 2, 4]]}, {"name": "world", "bandwidth": 5e8, "links": 3}],
     "nic_level": "world", "nics": [{"name": "x", "node": 0}, {"name": "y", "node": 1}],
     "rails": [[1], [0], [1], [0], [1]]})";
   if (!from.empty()) text.replace(text.find(from), from.size(), to);
@@ -50,8 +50,10 @@ TEST(File, RanksKeepTheirPlaces) {
   EXPECT_EQ(t.nics[0].node, 1);  // the file's first node has rank 1, so it is the second by first rank
   EXPECT_EQ(t.nics[1].node, 0);
   EXPECT_EQ(t.levels[1].link.bandwidth, 5e8);
+  EXPECT_EQ(t.levels[1].link.links, 3);
   EXPECT_FALSE(t.levels[1].link.latency.has_value());
   EXPECT_EQ(t.cores_per_rank, 0.5);
+  EXPECT_EQ(t.copy, 8e9);
   ASSERT_EQ(t.sources.size(), 1u);
   EXPECT_EQ(t.sources[0].detail, "F");
 }
@@ -139,7 +141,7 @@ TEST(File, BrokenMachines) {
       {machine("\"slots\": 4", "\"slots\": 4.0"), "F: $.slots: 4.0, expected an integer from 1 to 4096"},
       {machine("\"slots\"", "\"slot\""),
        "F: $: unknown key \"slot\", expected one of schema, kind, name, description, slots, levels, nics, "
-       "rails, devices"},
+       "rails, devices, copy"},
       {machine("[[0, 1], [2, 3]]", "[[0, 1], [2, 4]]"),
        "F: $.levels[0].groups[1][1]: 4, expected an integer from 0 to 3"},
       {machine("[[0, 1], [2, 3]]", "[[0, 1], [2, 1]]"),
@@ -206,9 +208,9 @@ TEST(File, BrokenRanks) {
       {ranks("\"ranks\": 5", "\"ranks\": 1e3"), "F: $.ranks: 1000.0, expected an integer from 1 to 1048576"},
       {ranks("\"ranks\": 5", "\"ranks\": 6"), "F: $.levels[0].groups: lists no group for 5 of the 6 ranks"},
       {ranks("\"node\"", "\"world\""), "F: $: level 1 (world): the name is used twice"},
-      {ranks("\"bandwidth\": 5e8", "\"groups\": [[0, 1, 2], [3, 4]]"),
+      {ranks("\"bandwidth\": 5e8, \"links\": 3", "\"groups\": [[0, 1, 2], [3, 4]]"),
        "F: $: group 1 of level node lies in groups 0 and 1 of level world"},
-      {ranks("\"bandwidth\": 5e8", "\"groups\": [[0, 2, 4], [1, 3]]"),
+      {ranks("\"bandwidth\": 5e8, \"links\": 3", "\"groups\": [[0, 2, 4], [1, 3]]"),
        "F: $: the slowest level (world) has 2 groups, expected 1"},
       {ranks("\"nic_level\": \"world\"", "\"nic_level\": \"rack\""),
        "F: $.nic_level: \"rack\", expected one of the levels node, world"},
@@ -218,6 +220,7 @@ TEST(File, BrokenRanks) {
        "F: $: rank 0 of node 0 uses NIC 0 of node 1"},
       {ranks("[[1], [0], [1], [0], [1]]", "[[1], [0], [1], [0]]"),
        "F: $.rails: an array of 4, expected an array of 5 lists of NICs, one for each of the ranks"},
+      {ranks("8e9", "0"), "F: $.copy: 0, expected a number of bytes per second above 0"},
       {ranks("0.5", "-1"), "F: $.cores_per_rank: -1, expected a number of cores above 0"},
       {ranks("\"levels\": [", "\"levels\": [{\"name\": \"tile\", \"also\": \"x\"}, "),
        "F: $.levels[0].also: \"x\", expected an array of 0 to 16 names"},

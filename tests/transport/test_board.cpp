@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -37,12 +38,16 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  Doorbell& bell(std::size_t member) {
+    return reinterpret_cast<Doorbell*>(base_ + members_ * Board::region_bytes())[member];
+  }
+
   std::unique_ptr<Board> board(std::size_t self) {
     std::vector<std::byte*> regions;
     std::vector<Doorbell*> bells;
     for (std::size_t m = 0; m < members_; ++m) {
       regions.push_back(base_ + m * Board::region_bytes());
-      bells.push_back(reinterpret_cast<Doorbell*>(base_ + members_ * Board::region_bytes()) + m);
+      bells.push_back(&bell(m));
     }
     return std::make_unique<Board>(self, std::move(regions), std::move(bells));
   }
@@ -103,6 +108,7 @@ class Rank final : public BoardPacker {
     if (in_place) recv = send;
     exchange_.begin(*board_, in_place ? recv.data() : send.data(), recv.data(), bytes);
     finish(exchange_);
+    std::ranges::fill(send, std::byte{0xEE});  // nobody may read it any more
     std::size_t wrong = 0;
     for (std::size_t m = 0; m < members; ++m)
       for (std::size_t i = 0; i < bytes; ++i)
@@ -202,16 +208,40 @@ TEST(Board, SkewedAndSparseBlocks) {
 }
 
 TEST(Board, BlocksThatStayWithTheirSenders) {
-  const auto wrong = in_threads(4, skewed, true, [](Rank& rank) {
-    rank.board().let_stay(std::vector<pid_t>(4, getpid()), 100);
-    std::size_t sum = 0;
-    for (int number = 0; number < 40; ++number) {
-      sum += rank.call(number);
-      sum += rank.uniform_call(number, 5000, false);
-    }
-    return sum;
-  });
-  EXPECT_EQ(wrong, 0U);
+  for (const std::size_t together : {0U, 2U, 4U}) {  // members that tell all owners at once
+    const auto wrong = in_threads(4, skewed, true, [&](Rank& rank) {
+      rank.board().let_stay(std::vector<pid_t>(4, getpid()), 100);
+      rank.board().tell_together(rank.board().self() < together);
+      std::size_t sum = 0;
+      for (int number = 0; number < 40; ++number) {
+        sum += rank.call(number);
+        sum += rank.uniform_call(number, 5000, false);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << together << " members tell together";
+  }
+}
+
+// Members whose memory nobody may read, as no such process exists: owners give readers what they ask for.
+TEST(Board, BlocksThatTheKernelDoesNotShow) {
+  constexpr pid_t nobody = 0x7ffffff0;
+  for (const std::size_t shown : {0U, 2U}) {
+    const auto wrong = in_threads(4, skewed, true, [&](Rank& rank) {
+      std::vector<pid_t> pids(4, nobody);
+      std::fill_n(pids.begin(), shown, getpid());
+      rank.board().tell_together(rank.board().self() % 2 == 0);
+      std::size_t sum = 0;
+      for (int number = 0; number < 20; ++number) {
+        rank.board().let_stay(pids, 100);  // again: who was asked for pieces lets no blocks stay
+        sum += rank.call(number);
+        rank.board().let_stay(pids, 100);
+        sum += rank.uniform_call(number, 50'000, false);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << shown << " members are shown";
+  }
 }
 
 TEST(Board, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
@@ -294,6 +324,23 @@ TEST(Board, ProcessesReadEachOther) {
   EXPECT_EQ(own, 0);
   EXPECT_EQ(status, 0);
   munmap(pids, 4096);
+}
+
+// Who sleeps until its blocks are read must be rung by the last reader, not only by flags.
+TEST(Board, ReadersRingWhoWaitsForThem) {
+  Memory memory(2);
+  const auto owner = memory.board(0);
+  const auto reader = memory.board(1);
+  for (Board* board : {owner.get(), reader.get()}) {
+    board->expect_sleepers(true);
+    board->publish();
+  }
+  memory.bell(0).sleeping = 1;
+  const std::uint32_t before = memory.bell(0).rings;
+  EXPECT_FALSE(owner->was_read(1, 1));
+  reader->tell_read(0);
+  EXPECT_TRUE(owner->was_read(1, 1));
+  EXPECT_EQ(memory.bell(0).rings, before + 1);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace {
 struct Words {
   RunWords run;
   JobWords job;
-  std::string rows;
+  std::string rows, policies;
   int repeat = 1;
   int images = 1;
   std::string json, plot, folder, trace;
@@ -36,10 +36,13 @@ class Bench {
  public:
   Bench(const Member& member, const Words& words, std::vector<BenchRow> rows, ModelSource& source)
       : member_(member), words_(words), rows_(std::move(rows)), runs_(rows_.size()), images_(rows_.size()) {
+    member_.on_leader([&] {
+      require_outputs({{"--json", words_.json}, {"--plot", words_.plot}, {"--trace", words_.trace}});
+      require_folder("--images", words_.folder);
+    });
     member_.together([&] {
       base_ = read_run(words_.run, source.get().config);
       model_ = &source.get();
-      if (member_.leads() && !words_.folder.empty()) std::filesystem::create_directories(words_.folder);
     });
     for (const BenchRow& row : rows_) open(row.plugin);
     for (const BenchRow& row : rows_) member_.together([&] { engine(row).check(options_of(row, 0)); });
@@ -108,7 +111,7 @@ class Bench {
     options.guidance_mode =
         row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
     options.head_groups = row.head_groups;
-    options.v_major = row.v_major;
+    row.policy.apply(options);
     return options;
   }
 
@@ -124,7 +127,7 @@ class Bench {
       const RunSummary summary = summarise(member_, engine(rows_[i]).generate(options).report);
       const double seconds = *std::min_element(summary.step_ms.begin(), summary.step_ms.end());
       const auto [best, first] = fastest.try_emplace(rows_[i].plugin, seconds, i);
-      if (rows_[i].v_major) continue;
+      if (!rows_[i].policy.exact()) continue;
       if (first || seconds < best->second.first) best->second = {seconds, i};
     }
     for (BenchRow& row : rows_) {
@@ -183,15 +186,16 @@ class Bench {
     const std::string text = joint_trace(member_, result);
     const std::filesystem::path base = words_.trace;
     const std::string name = base.stem().string() + "-" + file_word(row.name) + base.extension().string();
-    member_.together([&] {
-      if (member_.leads()) write_text(base.parent_path() / name, text);
-    });
+    member_.on_leader([&] { write_text(base.parent_path() / name, text); });
   }
 
-  /// The flat row over the plainest plugin: the first one of schedule flat without a policy.
+  /// The flat row over the plainest plugin: the first one of schedule flat that sends 16-bit numbers, or else
+  /// without a policy.
   [[nodiscard]] std::optional<std::size_t> flat_row() const {
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_[i].schedule == Schedule::flat && !rows_[i].v_major) return i;
+    for (const char* policy : {"bf16", "exact"}) {
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        if (rows_[i].schedule == Schedule::flat && policy_text(rows_[i].policy) == policy) return i;
+      }
     }
     return std::nullopt;
   }
@@ -199,13 +203,13 @@ class Bench {
   /// Exact images: those of the first exact row, or of runs that nobody times.
   void find_reference() {
     const auto exact =
-        std::find_if(rows_.begin(), rows_.end(), [](const BenchRow& row) { return !row.v_major; });
+        std::find_if(rows_.begin(), rows_.end(), [](const BenchRow& row) { return row.policy.exact(); });
     if (exact != rows_.end()) {
       reference_ = images_[static_cast<std::size_t>(exact - rows_.begin())];
       return;
     }
     BenchRow row = rows_.front();
-    row.v_major.reset();
+    row.policy = {};
     for (int image = 0; image < words_.images; ++image) {
       reference_.push_back(engine(row).generate(options_of(row, image)).image);
     }
@@ -261,8 +265,7 @@ void write_results(const Member& member, const Words& words, const JobPlan& job,
   const std::vector<BenchResult> results = bench.results();
   const GenerateOptions& base = bench.base();
   const std::string title = std::to_string(base.height) + "x" + std::to_string(base.width) + ", " +
-                            std::to_string(base.sampler.steps) + " steps, " + std::to_string(job.ranks) +
-                            " ranks";
+                            counted(base.sampler.steps, "step") + ", " + counted(job.ranks, "rank");
   if (words.json != "-") std::cout << title << "\n\n" << bench_table(results) << std::flush;
   if (!words.plot.empty()) write_text(words.plot, bench_svg(results, "dit bench: " + title));
   if (!words.folder.empty()) bench.write_pictures(words.folder);
@@ -288,7 +291,10 @@ void bench(const Words& words) {
   if (!words.job.timeout) job.unlimited = "mpi";
   const bool has_tapa = !job.local && loads("tapa");
   const std::vector<BenchRow> defaults = default_rows(job.plugin, has_tapa);
-  const std::vector<BenchRow> rows = words.rows.empty() ? defaults : parse_rows(words.rows, defaults);
+  const std::vector<BenchRow> rows = !words.policies.empty()
+                                         ? policy_rows(words.policies, job.plugin, has_tapa)
+                                     : words.rows.empty() ? defaults
+                                                          : parse_rows(words.rows, defaults);
   std::vector<std::string> more;
   for (const BenchRow& row : rows) {
     if (job.local != (row.plugin == "local")) {
@@ -305,9 +311,7 @@ void bench(const Words& words) {
   run_job(job, more, [&](Member& member) {
     Bench bench(member, words, rows, source);
     bench.run();
-    member.together([&] {
-      if (member.leads()) write_results(member, words, job, bench);
-    });
+    member.on_leader([&] { write_results(member, words, job, bench); });
   });
 }
 
@@ -328,6 +332,13 @@ void add_bench_command(CLI::App& app) {
   command
       ->add_option("--guidance-mode", words->run.guidance_mode,
                    "of rows that name none: batched, sequential, parallel or auto")
+      ->group(group);
+  command
+      ->add_option(
+          "--policies", words->policies,
+          "instead of rows: a row for each of these policies, such as exact,paper,balanced,fast or a "
+          "FILE.json, beside flat with 16-bit numbers; rivals: bf16,fp8,paper,step-cache:0.15")
+      ->excludes("--rows")
       ->group(group);
   command->add_option("--repeat", words->repeat, "runs of each row and image, interleaved")
       ->check(whole_number(1, 1000))
@@ -357,12 +368,7 @@ void add_bench_command(CLI::App& app) {
       ->type_name("FILE")
       ->group(group);
   command->add_flag("--quiet", words->quiet, "no line for each run")->group(group);
-  command->callback([words] {
-    require_writable("--json", words->json);
-    require_writable("--plot", words->plot);
-    require_writable("--trace", words->trace);
-    bench(*words);
-  });
+  command->callback([words] { bench(*words); });
 }
 
 }  // namespace dit::tool

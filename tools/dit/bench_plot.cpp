@@ -65,7 +65,7 @@ void bar(std::ostream& out, const BenchResult& result, double x, double scale) {
   }
   text(out, middle, floor + 18, result.row.name, centred);
   text(out, middle, floor + 33, result.row.plugin, centred + " fill=\"#666\"");
-  if (result.row.v_major && !result.quality.empty()) {
+  if (!result.row.policy.exact() && !result.quality.empty()) {
     text(out, middle, floor + 48, figure(median_psnr(result)) + " dB", centred + " fill=\"#666\"");
   }
 }

@@ -24,8 +24,9 @@ std::string bench_table(const std::vector<BenchResult>& results) {
                    "fast/step", "cache/rank", "PSNR dB", "worst", "SSIM", "ratio"});
   for (const BenchResult& r : results) {
     const bool judged = !r.quality.empty();
-    table.add({r.row.name, r.row.plugin, schedule_name(r.row), r.row.v_major ? "v-major" : "exact",
-               figure(r.step_ms), figure(r.step_ms_low) + "-" + figure(r.step_ms_high), figure(r.exposed_ms),
+    table.add({r.row.name, r.row.plugin, schedule_name(r.row),
+               r.row.policy.v_major ? "v-major" : policy_text(r.row.policy), figure(r.step_ms),
+               figure(r.step_ms_low) + "-" + figure(r.step_ms_high), figure(r.exposed_ms),
                bytes_text(r.bytes_slow), bytes_text(r.bytes_fast),
                r.cache_bytes > 0 ? bytes_text(static_cast<double>(r.cache_bytes)) : "-",
                judged ? psnr_text(median_psnr(r)) : "-", judged ? psnr_text(worst_psnr(r)) : "-",
@@ -41,7 +42,7 @@ nlohmann::ordered_json bench_json(const std::vector<BenchResult>& results) {
     row["name"] = r.row.name;
     row["plugin"] = r.row.plugin;
     row["schedule"] = schedule_name(r.row);
-    row["policy"] = policy_text(r.row.v_major);
+    row["policy"] = policy_text(r.row.policy);
     row["step_ms"] = r.step_ms;
     row["exposed_ms"] = r.exposed_ms;
     row["bytes_slow"] = r.bytes_slow;
@@ -54,6 +55,9 @@ nlohmann::ordered_json bench_json(const std::vector<BenchResult>& results) {
     row["step_ms_low"] = r.step_ms_low;
     row["step_ms_high"] = r.step_ms_high;
     row["compute_ms"] = r.compute_ms;
+    row["codec_ms"] = r.codec_ms;
+    row["reused_steps"] = r.reused_steps;
+    row["guarded"] = r.guarded;
     row["image_seconds"] = r.image_seconds;
     row["bytes_fast"] = r.bytes_fast;
     row["bytes_by_level"] = r.level_bytes;

@@ -30,7 +30,7 @@ BenchRow parse_row(const std::string& text) {
   }
   row.plugin = parts[0];
   row.schedule = parse_schedule_or_auto(parts[1]);
-  row.v_major = parse_policy(parts[2]);
+  row.policy = parse_policy(parts[2]);
   if (parts.size() > 3) row.guidance_mode = parse_mode_or_auto(parts[3]);
   if (parts.size() > 4) {
     const std::string& groups = parts[4];
@@ -87,13 +87,35 @@ std::vector<BenchRow> parse_rows(const std::string& text, const std::vector<Benc
 }
 
 std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa) {
-  const VMajorPolicy paper;
+  PolicyChoice paper;
+  paper.v_major.emplace();
   const std::string best = has_tapa ? "tapa" : plugin;
   std::vector<BenchRow> rows = {{"flat", plugin == "tapa" ? "mpi" : plugin, Schedule::flat, {}, {}}};
   if (has_tapa) rows.push_back({"+TAPA", best, Schedule::flat, {}, {}});
   rows.push_back({"+V-First", best, Schedule::v_first, {}, {}});
   rows.push_back({"pipelined", best, Schedule::pipelined, {}, {}});
   rows.push_back({"+V-Major", best, std::nullopt, paper, {}});
+  return rows;
+}
+
+std::vector<BenchRow> policy_rows(const std::string& policies, const std::string& plugin, bool has_tapa) {
+  const std::string best = has_tapa ? "tapa" : plugin;
+  std::vector<BenchRow> rows = {
+      {"flat", plugin == "tapa" ? "mpi" : plugin, Schedule::flat, parse_policy("bf16"), {}}};
+  std::vector<std::string> names;
+  for (const std::string& name : split(policies, ',')) {
+    if (name == "rivals") {
+      names.insert(names.end(), {"bf16", "fp8", "paper", "step-cache:0.15"});
+    } else if (!name.empty()) {
+      names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    const auto same = [&](const BenchRow& row) { return row.name == name; };
+    if (std::none_of(rows.begin(), rows.end(), same)) {
+      rows.push_back({name, best, Schedule::v_first, parse_policy(name), {}});
+    }
+  }
   return rows;
 }
 
@@ -117,12 +139,15 @@ BenchResult conclude(const BenchRow& row, const std::vector<BenchRun>& runs) {
     result.oldest_row = std::max(result.oldest_row, run.summary.oldest_row);
   }
   result.compute_ms = median_of(runs, [](const RunSummary& s) { return mean(s.compute_ms); });
+  result.codec_ms = median_of(runs, [](const RunSummary& s) { return s.codec_ms; });
   result.exposed_ms = median_of(runs, [](const RunSummary& s) { return mean(s.exposed_ms); });
   result.image_seconds = median_of(runs, [](const RunSummary& s) { return s.seconds; });
   result.bytes_slow = median_of(runs, [](const RunSummary& s) { return s.slow_bytes; });
   result.bytes_fast = median_of(runs, [](const RunSummary& s) { return s.fast_bytes; });
   result.active = median_of(runs, [](const RunSummary& s) { return mean(s.active); });
   result.level_bytes = runs.front().level_bytes;
+  result.reused_steps = runs.front().summary.reused_steps;
+  result.guarded = runs.front().summary.guarded;
   result.cache_bytes = runs.front().summary.cache_bytes;
   result.threads = runs.front().summary.threads;
   return result;

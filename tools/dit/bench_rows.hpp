@@ -12,6 +12,7 @@
 #include "engine/engine.hpp"
 #include "profile/quality.hpp"
 #include "report.hpp"
+#include "run_words.hpp"
 
 namespace dit::tool {
 
@@ -19,7 +20,7 @@ struct BenchRow {
   std::string name;
   std::string plugin;
   std::optional<Schedule> schedule;  ///< empty: the fastest exact one of the warm-up
-  std::optional<VMajorPolicy> v_major;
+  PolicyChoice policy;
   std::optional<GuidanceMode> guidance_mode;  ///< empty: sequential when pipelined, else batched
   int head_groups = 1;
 };
@@ -30,6 +31,11 @@ struct BenchRow {
                                                const std::vector<BenchRow>& defaults);
 /// The ablation: flat, +TAPA, +V-First, pipelined, +V-Major; without a plugin `tapa` all by `plugin`.
 [[nodiscard]] std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa);
+
+/// A row for each policy of a comma-separated list, after the baseline: flat, as `plugin` sends 16-bit
+/// numbers. "rivals" stands for what others do: bf16, fp8, paper, step-cache:0.15.
+[[nodiscard]] std::vector<BenchRow> policy_rows(const std::string& policies, const std::string& plugin,
+                                                bool has_tapa);
 
 /// One image of one row.
 struct BenchRun {
@@ -43,6 +49,8 @@ struct BenchResult {
   BenchRow row;
   double step_ms = 0, step_ms_low = 0, step_ms_high = 0;
   double compute_ms = 0, exposed_ms = 0;
+  double codec_ms = 0;
+  int reused_steps = 0, guarded = 0;  ///< of the first run
   double image_seconds = 0;
   double bytes_slow = 0, bytes_fast = 0;
   std::map<std::string, double> level_bytes;

@@ -1,7 +1,11 @@
 // dit check: the same image on one rank and on several, layer by layer.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <iostream>
-#include <map>
-#include <mutex>
+#include <limits>
+#include <span>
 
 #include "commands.hpp"
 #include "failure.hpp"
@@ -14,6 +18,8 @@
 namespace dit::tool {
 
 namespace {
+
+constexpr int most_threads = 64;
 
 struct Words {
   RunWords run;
@@ -84,25 +90,73 @@ std::vector<Outcome> run_schedules(const Member& member, const Words& words,
   return outcomes;
 }
 
-void print(const Words& words, const std::vector<Line>& lines) {
-  std::vector<std::string> heads = {"largest (relative) difference to one rank"};
-  for (const Line& line : lines) heads.push_back(std::to_string(line.ranks) + " " + to_string(line.schedule));
+/// The lines of one rank count, a line for each schedule.
+using Column = std::span<const Line>;
+
+/// "0", "1.2e-07".
+std::string cell(double difference) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), difference == 0 ? "0" : "%.1e", difference);
+  return text.data();
+}
+
+/// The largest of what `get` takes from a column's lines; nan where one is.
+template <typename Get>
+std::string worst(Column column, Get get) {
+  double largest = 0;
+  for (const Line& line : column) {
+    const double value = get(line);
+    if (!(value <= largest)) largest = value;
+    if (std::isnan(largest)) break;
+  }
+  return cell(largest);
+}
+
+std::string equals_flat(Column column) {
+  std::string others;
+  for (const Line& line : column) {
+    if (!line.equals_flat) others += (others.empty() ? "NO: " : ", ") + std::string(to_string(line.schedule));
+  }
+  return others.empty() ? "yes" : others;
+}
+
+TextTable table_of(std::span<const Column> columns) {
+  std::vector<std::string> heads = {""};
+  for (const Column& column : columns) heads.push_back(counted(column.front().ranks, "rank"));
   TextTable table(heads);
-  const auto cell = [](const Distance& d) { return figure(d.largest) + " (" + figure(d.relative) + ")"; };
-  for (std::size_t layer = 0; layer < lines.front().layers.size(); ++layer) {
-    std::vector<std::string> row = {"layer " + std::to_string(layer)};
-    for (const Line& line : lines) row.push_back(cell(line.layers[layer]));
+  const auto add = [&](const std::string& name, const auto& text) {
+    std::vector<std::string> row = {name};
+    for (const Column& column : columns) row.push_back(text(column));
     table.add(row);
+  };
+  for (std::size_t layer = 0; layer < columns.front().front().layers.size(); ++layer) {
+    add("layer " + std::to_string(layer), [&](Column column) {
+      return worst(column, [&](const Line& line) { return line.layers[layer].relative; });
+    });
   }
-  std::vector<std::string> image = {"image"};
-  std::vector<std::string> equal = {"image equals flat's on these ranks"};
-  for (const Line& line : lines) {
-    image.push_back(cell(line.image));
-    equal.push_back(line.equals_flat ? "yes" : "NO");
+  add("image",
+      [](Column column) { return worst(column, [](const Line& line) { return line.image.relative; }); });
+  add("image, absolute",
+      [](Column column) { return worst(column, [](const Line& line) { return line.image.largest; }); });
+  add("bits of flat", equals_flat);
+  return table;
+}
+
+/// Tables of as many rank counts as fit in a terminal's line.
+void print(const std::vector<Line>& lines, std::size_t schedules) {
+  constexpr std::size_t most_columns = 8;
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < lines.size(); i += schedules)
+    columns.push_back(Column(lines).subspan(i, schedules));
+  std::cout << "largest relative difference to one rank of ";
+  for (std::size_t i = 0; i < schedules; ++i)
+    std::cout << (i == 0 ? "" : ", ") << to_string(lines[i].schedule);
+  std::cout << "\n";
+  for (std::size_t i = 0; i < columns.size(); i += most_columns) {
+    const auto some = std::span(columns).subspan(i, std::min(most_columns, columns.size() - i));
+    std::cout << "\n" << table_of(some).text();
   }
-  table.add(image);
-  table.add(equal);
-  if (words.json != "-") std::cout << table.text() << std::flush;
+  std::cout << std::endl;
 }
 
 nlohmann::ordered_json to_json(const Words& words, const std::vector<Line>& lines, bool good) {
@@ -122,14 +176,15 @@ nlohmann::ordered_json to_json(const Words& words, const std::vector<Line>& line
   return json;
 }
 
-/// Prints the lines; throws Failure when a difference is above the tolerance or a schedule changed bits.
-void conclude(const Words& words, const std::vector<Line>& lines) {
+/// Prints the lines, some for each rank count; throws Failure when a difference is above the tolerance or a
+/// schedule changed bits.
+void conclude(const Words& words, const std::vector<Line>& lines, std::size_t schedules) {
   std::string worst;
   double largest = 0;
   const auto consider = [&](const Distance& d, const Line& line, const std::string& where) {
     if (d.relative <= largest && d.relative == d.relative) return;
     largest = d.relative == d.relative ? d.relative : std::numeric_limits<double>::infinity();
-    worst = where + " on " + std::to_string(line.ranks) + " ranks, " + to_string(line.schedule);
+    worst = where + " on " + counted(line.ranks, "rank") + ", " + to_string(line.schedule);
   };
   std::string changed;
   for (const Line& line : lines) {
@@ -137,10 +192,10 @@ void conclude(const Words& words, const std::vector<Line>& lines) {
       consider(line.layers[i], line, "layer " + std::to_string(i));
     consider(line.image, line, "the image");
     if (!line.equals_flat)
-      changed = std::string(to_string(line.schedule)) + " on " + std::to_string(line.ranks) + " ranks";
+      changed = std::string(to_string(line.schedule)) + " on " + counted(line.ranks, "rank");
   }
   const bool good = largest <= words.tolerance && changed.empty();
-  print(words, lines);
+  if (words.json != "-") print(lines, schedules);
   if (!words.json.empty()) write_json(words.json, to_json(words, lines, good));
   if (!changed.empty())
     throw Failure(exit_failed, "the image of " + changed + " is not that of flat, expected equal bits");
@@ -160,7 +215,8 @@ std::vector<Schedule> read_schedules(const Words& words) {
   for (const std::string& name : parse_words(words.schedules)) {
     const auto schedule = parse_schedule_or_auto(name);
     if (!schedule) throw std::invalid_argument("--schedules has auto, expected flat, v-first or pipelined");
-    if (*schedule != Schedule::flat) schedules.push_back(*schedule);
+    if (std::find(schedules.begin(), schedules.end(), *schedule) == schedules.end())
+      schedules.push_back(*schedule);
   }
   return schedules;
 }
@@ -187,14 +243,14 @@ void check_threads(const Words& words, const std::vector<Schedule>& schedules,
       lines.push_back(judge(ranks, schedules[i], outcomes[i], one, outcomes.front()));
     }
   }
-  conclude(words, lines);
+  conclude(words, lines, schedules.size());
 }
 
 /// The processes of a job against a run of its first rank alone.
 void check_job(const Words& words, const std::vector<Schedule>& schedules, const JobPlan& job) {
   ModelSource source(words.run.model);
   run_job(job, [&](Member& member) {
-    member.on_leader([&] { require_writable("--json", words.json); });
+    member.on_leader([&] { require_outputs({{"--json", words.json}}); });
     const std::vector<Outcome> outcomes = run_schedules(member, words, schedules, source);
     member.on_leader([&] {
       const Outcome one = run_schedules(Member({}), words, {Schedule::flat}, source).front();
@@ -202,7 +258,7 @@ void check_job(const Words& words, const std::vector<Schedule>& schedules, const
       for (std::size_t i = 0; i < schedules.size(); ++i) {
         lines.push_back(judge(member.size(), schedules[i], outcomes[i], one, outcomes.front()));
       }
-      conclude(words, lines);
+      conclude(words, lines, schedules.size());
     });
   });
 }
@@ -219,8 +275,11 @@ void add_check_command(CLI::App& app) {
   command->remove_option(command->get_option("--ranks"));
   const CLI::Option* ranks =
       command->add_option("--ranks", words->ranks, "rank counts (threads); under mpirun: the job's")
+          ->check(rank_counts(most_threads))
           ->capture_default_str();
-  command->add_option("--schedules", words->schedules, "schedules to check")->capture_default_str();
+  command->add_option("--schedules", words->schedules, "schedules to check")
+      ->check(comma_words())
+      ->capture_default_str();
   command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto");
   command
       ->add_option("--head-groups", words->run.head_groups,
@@ -235,16 +294,10 @@ void add_check_command(CLI::App& app) {
   command->add_option("--json", words->json, "report; - for the standard output")->type_name("FILE");
   command->callback([words, ranks] {
     const std::vector<Schedule> schedules = read_schedules(*words);
-    std::vector<int> counts;
-    try {
-      counts = parse_numbers(words->ranks, 1, 64);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(std::string("--ranks: ") + error.what());
-    }
     const JobPlan job = plan_job(words->job);
     if (job.local) {
-      require_writable("--json", words->json);
-      return check_threads(*words, schedules, counts);
+      require_outputs({{"--json", words->json}});
+      return check_threads(*words, schedules, parse_rank_counts(words->ranks, most_threads));
     }
     if (ranks->count() > 0)
       throw std::invalid_argument("--ranks is for threads, but this job has its processes: leave it out");

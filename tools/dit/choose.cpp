@@ -5,6 +5,7 @@
 
 #include "failure.hpp"
 #include "quantity.hpp"
+#include "step_mix.hpp"
 
 namespace dit::tool {
 
@@ -17,11 +18,7 @@ double predicted_seconds(const MeasuredGraphs& graphs, const GenerateOptions& op
     return predict(graph, make_order(options.schedule, graph)).seconds;
   };
   if (!options.v_major || !graphs.selective) return seconds(graphs.full);
-  int full = 0;
-  for (int step = 0; step < options.sampler.steps; ++step) {
-    if (decide_step(*options.v_major, step, options.sampler.steps).full) ++full;
-  }
-  const double share = static_cast<double>(full) / options.sampler.steps;
+  const double share = mix_of(*options.v_major, options.sampler.steps).full_share;
   return share * seconds(graphs.full) + (1 - share) * seconds(*graphs.selective);
 }
 

@@ -117,7 +117,7 @@ void add_compare_command(CLI::App& app) {
       throw std::invalid_argument(words->a + " and " + words->b +
                                   ": expected two PNG files or two safetensors files");
     }
-    require_writable("--difference", words->difference);
+    require_outputs({{"--difference", words->difference, FileKind::picture}});
     print(*words, is_png(words->a) ? compare_pictures(*words) : compare_fields(*words));
   });
 }

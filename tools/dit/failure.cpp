@@ -3,25 +3,38 @@
 #include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 #include "exchange/exchange.hpp"
+#include "quantity.hpp"
 
 namespace dit::tool {
 
 namespace {
 
-/// A message in one line: ends of lines become blanks.
-std::string one_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+/// A message in one line: ends of lines and what they indent become one blank.
+std::string one_line(const std::string& text) {
+  std::string line;
+  bool at_begin = false;
+  for (const char c : text) {
+    if (at_begin && c == ' ') continue;
+    at_begin = c == '\n';
+    line += at_begin ? ' ' : c;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
 }
 
 /// libtorch adds its own place and stack to what went wrong.
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
+std::string torch_line(const std::string& text) {
+  static constexpr std::string_view asked = "you tried to allocate ";
+  const std::size_t at = text.find(asked);
+  if (at == std::string::npos) return text.substr(0, text.find('\n'));
+  const double bytes = std::strtod(text.c_str() + at + asked.size(), nullptr);
+  return "out of memory: no room for a tensor of " + bytes_text(bytes) +
+         "; a smaller image or batch, or more ranks, need less";
 }
 
 }  // namespace
@@ -34,7 +47,7 @@ Verdict verdict_of(const std::exception_ptr& error) {
   } catch (const CLI::ParseError& parse) {
     return {exit_argument, one_line(parse.what())};
   } catch (const c10::Error& torch) {
-    return {exit_failed, first_line(torch.what_without_backtrace())};
+    return {exit_failed, torch_line(torch.what_without_backtrace())};
   } catch (const ExchangeError& exchange) {
     const bool follows =
         exchange.status() == DIT_ERROR_TIMEOUT || exchange.status() == DIT_ERROR_COMMUNICATION;

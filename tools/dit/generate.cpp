@@ -43,7 +43,7 @@ std::map<std::string, std::string> parameters(const GenerateOptions& options, co
           {"guidance", figure(options.guidance)},
           {"guidance_mode", options.guidance_mode ? to_string(*options.guidance_mode) : "auto"},
           {"schedule", to_string(options.schedule)},
-          {"policy", policy_text(options.v_major)},
+          {"policy", policy_text(options)},
           {"dtype", at::toString(options.dtype)},
           {"plugin", job.plugin},
           {"ranks", std::to_string(job.ranks)}};
@@ -53,7 +53,8 @@ std::string closing_line(const Words& words, const std::map<std::string, std::st
                          const RunSummary& summary) {
   std::string line = words.out.empty() ? "" : words.out + ": ";
   line += run.at("class_name") + ", seed " + run.at("seed") + ", " + run.at("size") + ", " + run.at("steps") +
-          " steps in " + figure(summary.seconds) + " s (" + figure(median(summary.step_ms)) + " ms a step";
+          (run.at("steps") == "1" ? " step in " : " steps in ") + figure(summary.seconds) + " s (" +
+          figure(median(summary.step_ms)) + " ms a step";
   if (run.at("ranks") != "1") {
     line += ", of it " + figure(median(summary.exposed_ms)) + " ms exposed exchange; " + run.at("ranks") +
             " ranks, " + run.at("plugin") + ", " + run.at("schedule") + ", " + run.at("policy");
@@ -88,10 +89,10 @@ void generate_on(const Member& member, const Words& words, const JobPlan& job, M
   GenerateOptions options;
   std::optional<Engine> engine;
   member.on_leader([&] {
-    require_writable("-o", words.out);
-    require_writable("--save-latents", words.latents);
-    require_writable("--json", words.json);
-    require_writable("--trace", words.trace);
+    require_outputs({{"-o", words.out, FileKind::picture},
+                     {"--save-latents", words.latents, FileKind::binary},
+                     {"--json", words.json},
+                     {"--trace", words.trace}});
   });
   member.together([&] { options = read_run(words.run, source.get().config); });
   member.together([&] { engine.emplace(source.get(), member.context()); });

@@ -145,7 +145,7 @@ void declare(CLI::App& app, JobWords& words) {
       ->transform(rate_value())
       ->group(group);
   app.add_option("--timeout", words.timeout,
-                 "a wait for other ranks that takes longer is an error (default 300s)")
+                 "a wait for other ranks that takes longer is an error (default 300s; 0s: none is)")
       ->transform(duration_value())
       ->group(group);
   app.add_option("--threads", words.threads, "compute threads of each rank; default: its share of the cores")

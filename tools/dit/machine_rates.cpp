@@ -103,6 +103,7 @@ ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& op
   GenerateOptions alone = options;
   alone.guidance_mode = GuidanceMode::sequential;
   alone.v_major.reset();
+  alone.wire.reset();
   Engine engine(model, nullptr);
   const PixelDitConfig& network = model.config.network;
   const ForwardShape shape = forward_shape(network, shape_of(network, alone, 1), alone, 1);

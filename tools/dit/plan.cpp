@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <set>
 
 #include "commands.hpp"
 #include "engine/run_shape.hpp"
@@ -10,9 +11,12 @@
 #include "files.hpp"
 #include "job.hpp"
 #include "machine_rates.hpp"
+#include "plan_policy.hpp"
+#include "profile.hpp"
 #include "quantity.hpp"
 #include "run_words.hpp"
 #include "schedule/explain.hpp"
+#include "step_mix.hpp"
 #include "text_table.hpp"
 
 namespace dit::tool {
@@ -32,6 +36,7 @@ struct Words {
   bool two_level = false;
   bool explain = false;
   std::string json;
+  PolicyWords policy;
 };
 
 /// One line of the table.
@@ -44,29 +49,6 @@ struct Row {
   double node_bytes = 0;  ///< that the busiest node sends in a step
   std::uint64_t cache_bytes = 0;
 };
-
-/// How many steps are full, and what the others send.
-struct StepMix {
-  double full_share = 1;
-  double active = 1;  ///< mean fraction of rows of a selective step
-};
-
-StepMix mix_of(const VMajorPolicy& policy, int steps) {
-  int full = 0;
-  double active = 0;
-  for (int step = 0; step < steps; ++step) {
-    const StepDecision decision = decide_step(policy, step, steps);
-    full += decision.full ? 1 : 0;
-    active += decision.full ? 0 : 1 - decision.ratio;
-  }
-  return {static_cast<double>(full) / steps, full < steps ? active / (steps - full) : 1};
-}
-
-Prediction mixed(const Prediction& a, const Prediction& b, double share) {
-  const auto mix = [&](double x, double y) { return share * x + (1 - share) * y; };
-  return {mix(a.seconds, b.seconds), mix(a.compute_seconds, b.compute_seconds),
-          mix(a.exchange_seconds, b.exchange_seconds), mix(a.exposed_seconds, b.exposed_seconds)};
-}
 
 class Planner {
  public:
@@ -290,20 +272,10 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
 }
 
 std::vector<int> read_counts(const Words& words, int job_ranks, int ranks_per_node) {
-  std::vector<int> counts;
-  if (!words.ranks.empty()) {
-    try {
-      counts = parse_numbers(words.ranks, 1, 1024);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(std::string("--ranks: ") + error.what());
-    }
-  } else {
-    counts = job_ranks > 1 ? std::vector<int>{1, ranks_per_node, job_ranks, 2 * job_ranks}
-                           : std::vector<int>{1, 2, 4, 8};
-  }
-  std::sort(counts.begin(), counts.end());
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-  return counts;
+  if (!words.ranks.empty()) return parse_rank_counts(words.ranks, 1024);
+  if (job_ranks == 1) return {1, 2, 4, 8};
+  const std::set<int> counts = {1, ranks_per_node, job_ranks, 2 * job_ranks};
+  return {counts.begin(), counts.end()};
 }
 
 /// From the words and what was measured; throws for what is neither given nor measured.
@@ -338,10 +310,13 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
 
 void plan_on(const Member& member, const Words& words, ModelSource& source) {
   GenerateOptions options;
-  member.on_leader([&] { require_writable("--json", words.json); });
+  member.on_leader([&] { require_outputs({{"--json", words.json}}); });
   member.together([&] {
     options = read_run(words.run, source.get().config);
-    if (!options.v_major) options.v_major = VMajorPolicy{};
+    if (!options.v_major) {
+      throw std::invalid_argument("--policy is \"" + words.run.policy +
+                                  "\", expected v-major[:key=value,...]: exact rows are always there");
+    }
     options.guidance_mode = parse_mode_or_auto(words.run.guidance_mode);
     options.head_groups = std::max(1, words.run.head_groups);
     // The size is checked before anything is measured.
@@ -375,15 +350,61 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
   });
 }
 
+void declare_policy(CLI::App& app, PolicyWords& words) {
+  const std::string group = "A wire policy";
+  words.momentum = default_momentum;
+  app.add_option("--quality", words.quality,
+                 "find the policy with the fewest bytes of this PSNR, such as 35dB")
+      ->transform(decibel_value())
+      ->group(group);
+  app.add_option("--bytes", words.bytes, "find the best policy with this part of what 16-bit numbers take")
+      ->check(number(0.01, 1))
+      ->excludes("--quality")
+      ->group(group);
+  app.add_option("-o,--out", words.out, "where the policy goes (JSON)")->type_name("FILE")->group(group);
+  app.add_option("--seeds", words.images, "images that judge it: the next seeds and classes")
+      ->check(whole_number(1, 1000))
+      ->group(group);
+  app.add_option("--momentum", words.momentum, "how far tensors are expected to move on as they did")
+      ->check(number(0, 1))
+      ->group(group);
+}
+
+bool asks_for_policy(const PolicyWords& words) {
+  const bool asks = words.quality > 0 || words.bytes > 0;
+  if (asks != !words.out.empty()) {
+    throw std::invalid_argument(asks ? "a policy is asked for: expected -o FILE for it"
+                                     : "-o is for a policy: expected --quality or --bytes");
+  }
+  return asks;
+}
+
+/// On ranks that are threads: a node each, unless there is word of nodes.
+void find_policy(const Words& words) {
+  PolicyWords policy = words.policy;
+  if (!words.ranks.empty()) {
+    const std::vector<int> counts = read_counts(words, 1, 1);
+    if (counts.size() != 1) {
+      throw std::invalid_argument("--ranks is " + words.ranks + ", expected one number for a policy");
+    }
+    policy.ranks = counts.front();
+  }
+  if (words.ranks_per_node > 0) policy.ranks_per_node = words.ranks_per_node;
+  plan_policy(words.run, policy);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "plan", "Predicted step time of schedules, policies and rank counts; measures the links under mpirun.");
   const auto words = std::make_shared<Words>();
+  words->run.policy = "v-major";
   declare_model(*command, words->run);
   const std::string machine = "Machine";
-  command->add_option("--ranks", words->ranks, "rank counts, such as 1,2,4,8,12")->group(machine);
+  command->add_option("--ranks", words->ranks, "rank counts, such as 1,2,4,8,12")
+      ->check(rank_counts(1024))
+      ->group(machine);
   command
       ->add_option("--ranks-per-node", words->ranks_per_node,
                    "default: all on one node; under mpirun the job's")
@@ -426,7 +447,9 @@ void add_plan_command(CLI::App& app) {
       ->group(machine);
   command->add_option("--plugin", words->job.plugin, "whose links are measured under mpirun")->group(machine);
   const std::string run = "Run";
-  command->add_option("--policy", words->run.policy, "of the v-major rows: v-major[:...]")->group(run);
+  command->add_option("--policy", words->run.policy, "of the v-major rows: v-major[:...]")
+      ->capture_default_str()
+      ->group(run);
   command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto")
       ->group(run);
   command
@@ -439,7 +462,11 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--dtype", words->run.dtype, "fp32, bf16 or fp64")->capture_default_str()->group(run);
   command->add_flag("--explain", words->explain, "time lines of the schedules on the best rank count");
   command->add_option("--json", words->json, "report; - for the standard output")->type_name("FILE");
+  declare_policy(*command, words->policy);
   command->callback([words] {
+    if (asks_for_policy(words->policy)) {
+      return find_policy(*words);
+    }
     ModelSource source(words->run.model);
     run_job(plan_job(words->job), [&](Member& member) { plan_on(member, *words, source); });
   });

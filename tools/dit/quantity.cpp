@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +12,13 @@
 namespace dit::tool {
 
 namespace {
+
+template <typename T>
+std::string exact_text(T value) {
+  std::array<char, 64> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
+}
 
 struct Measured {
   double value = 0;
@@ -42,6 +50,22 @@ double in_units(const std::string& text, Units units, const char* expected) {
   throw std::invalid_argument("\"" + text + "\", expected " + expected);
 }
 
+/// The whole text as a number; throws std::invalid_argument when it is none from `least` to `most`.
+template <typename T>
+T within(const std::string& text, T least, T most, const std::string& kind) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
+    throw std::invalid_argument("\"" + text + "\", expected a " + kind + " from " + exact_text(least) +
+                                " to " + exact_text(most));
+  }
+  return value;
+}
+
+std::int64_t whole(const std::string& text, std::int64_t least, std::int64_t most) {
+  return within(text, least, most, "whole number");
+}
+
 /// A validator that replaces the word by a number in base units.
 CLI::Validator converting(std::function<std::string(const std::string&)> convert, const std::string& type) {
   return {[convert = std::move(convert)](std::string& text) {
@@ -55,11 +79,14 @@ CLI::Validator converting(std::function<std::string(const std::string&)> convert
           type};
 }
 
-template <typename T>
-std::string exact_text(T value) {
-  std::array<char, 64> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end};
+/// A validator that leaves the word as it is; `check` throws.
+CLI::Validator checking(std::function<void(const std::string&)> check, const std::string& type) {
+  return converting(
+      [check = std::move(check)](const std::string& text) {
+        check(text);
+        return text;
+      },
+      type);
 }
 
 }  // namespace
@@ -143,18 +170,10 @@ std::vector<std::string> parse_words(const std::string& text) {
   return words;
 }
 
-std::vector<int> parse_numbers(const std::string& text, int least, int most) {
-  std::vector<int> numbers;
-  for (const std::string& word : parse_words(text)) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value < least || value > most) {
-      throw std::invalid_argument("\"" + word + "\", expected a whole number from " + std::to_string(least) +
-                                  " to " + std::to_string(most));
-    }
-    numbers.push_back(value);
-  }
-  return numbers;
+std::vector<int> parse_rank_counts(const std::string& text, int most) {
+  std::set<int> counts;
+  for (const std::string& word : parse_words(text)) counts.insert(static_cast<int>(whole(word, 1, most)));
+  return {counts.begin(), counts.end()};
 }
 
 std::string bytes_text(double bytes) {
@@ -180,31 +199,38 @@ std::string figure(double value) {
   return text.data();
 }
 
+std::string counted(std::int64_t number, const std::string& thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  const std::string type = "N";
-  return {[=](std::string& text) {
-            std::int64_t value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            const bool good =
-                error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
-            return good ? std::string()
-                        : "\"" + text + "\", expected a whole number from " + std::to_string(least) + " to " +
-                              std::to_string(most);
-          },
-          type};
+  return checking([=](const std::string& text) { static_cast<void>(whole(text, least, most)); }, "N");
 }
 
 CLI::Validator number(double least, double most) {
-  return {[=](std::string& text) {
-            double value = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-            const bool good =
-                error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
-            return good ? std::string()
-                        : "\"" + text + "\", expected a number from " + exact_text(least) + " to " +
-                              exact_text(most);
-          },
-          "X"};
+  return checking([=](const std::string& text) { static_cast<void>(within(text, least, most, "number")); },
+                  "X");
+}
+
+CLI::Validator image_size() {
+  return checking([](const std::string& text) { static_cast<void>(parse_size(text)); }, "SIZE");
+}
+
+CLI::Validator rank_counts(int most) {
+  return checking([=](const std::string& text) { static_cast<void>(parse_rank_counts(text, most)); },
+                  "N,...");
+}
+
+CLI::Validator comma_words() {
+  return checking([](const std::string& text) { static_cast<void>(parse_words(text)); }, "WORD,...");
+}
+
+CLI::Validator any_but_empty(const std::string& expected) {
+  return checking(
+      [=](const std::string& text) {
+        if (text.empty()) throw std::invalid_argument("\"\", expected " + expected);
+      },
+      "");
 }
 
 CLI::Validator bytes_value() {
@@ -217,6 +243,20 @@ CLI::Validator rate_value() {
 
 CLI::Validator flops_value() {
   return converting([](const std::string& text) { return exact_text(parse_flops(text)); }, "FLOPS");
+}
+
+CLI::Validator decibel_value() {
+  return converting(
+      [](const std::string& text) {
+        const std::string digits = text.ends_with("dB") ? text.substr(0, text.size() - 2) : text;
+        double value = 0;
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= 200)) {
+          throw std::invalid_argument("\"" + text + "\", expected decibels, such as 35dB, up to 200");
+        }
+        return exact_text(value);
+      },
+      "DB");
 }
 
 CLI::Validator duration_value() {

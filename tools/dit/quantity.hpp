@@ -28,20 +28,27 @@ struct ImageSize {
 
 /// "a,b" -> words; an empty word is an error.
 [[nodiscard]] std::vector<std::string> parse_words(const std::string& text);
-/// "1,2,3" -> whole numbers from `least` to `most`.
-[[nodiscard]] std::vector<int> parse_numbers(const std::string& text, int least, int most);
+/// "1,2,3" -> whole numbers from 1 to `most`, each once, in order.
+[[nodiscard]] std::vector<int> parse_rank_counts(const std::string& text, int most);
 
 /// "3.2 MiB", "640 B".
 [[nodiscard]] std::string bytes_text(double bytes);
 /// "12.3": as many digits as three figures need.
 [[nodiscard]] std::string figure(double value);
+/// "1 step", "2 steps".
+[[nodiscard]] std::string counted(std::int64_t number, const std::string& thing);
 
 /// Validators whose message has the value and what was expected (CLI puts the option's name before it).
 [[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
 [[nodiscard]] CLI::Validator number(double least, double most);
+[[nodiscard]] CLI::Validator image_size();
+[[nodiscard]] CLI::Validator rank_counts(int most);
+[[nodiscard]] CLI::Validator comma_words();
+[[nodiscard]] CLI::Validator any_but_empty(const std::string& expected);
 [[nodiscard]] CLI::Validator bytes_value();     ///< the target is a number of bytes
 [[nodiscard]] CLI::Validator rate_value();      ///< the target is bytes a second
 [[nodiscard]] CLI::Validator flops_value();     ///< the target is FLOP/s
+[[nodiscard]] CLI::Validator decibel_value();   ///< "35dB" or "35", more than 0
 [[nodiscard]] CLI::Validator duration_value();  ///< the target is seconds
 
 }  // namespace dit::tool

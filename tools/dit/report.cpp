@@ -33,11 +33,14 @@ RunSummary summarise(const Member& member, const GenerateReport& own) {
       sum.exposed_seconds += rank[i].exposed_seconds / ranks;
       summary.slow_bytes += static_cast<double>(rank[i].slow_bytes) / count;
       summary.fast_bytes += static_cast<double>(rank[i].fast_bytes) / count;
+      summary.codec_ms += rank[i].codec_seconds * 1e3 / ranks / count;
       summary.oldest_row = std::max(summary.oldest_row, rank[i].oldest_row);
     }
     summary.step_ms.push_back(sum.seconds * 1e3);
     summary.compute_ms.push_back(sum.compute_seconds * 1e3);
     summary.exposed_ms.push_back(sum.exposed_seconds * 1e3);
+    summary.reused_steps += own.steps[i].reused ? 1 : 0;
+    summary.guarded += own.steps[i].guarded;
     summary.active.push_back(own.steps[i].active_fraction);
   }
   return summary;
@@ -59,6 +62,9 @@ nlohmann::ordered_json to_json(const RunSummary& summary) {
   json["bytes_slow"] = summary.slow_bytes;
   json["bytes_fast"] = summary.fast_bytes;
   json["cache_bytes"] = summary.cache_bytes;
+  json["codec_ms"] = summary.codec_ms;
+  json["reused_steps"] = summary.reused_steps;
+  json["guarded"] = summary.guarded;
   json["oldest_row"] = summary.oldest_row;
   json["threads"] = summary.threads;
   json["steps"] = nlohmann::ordered_json::array();

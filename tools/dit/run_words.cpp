@@ -2,8 +2,11 @@
 
 #include <ATen/Context.h>
 
+#include <charconv>
 #include <stdexcept>
+#include <string_view>
 
+#include "engine/wire_policy_file.hpp"
 #include "quantity.hpp"
 
 namespace dit::tool {
@@ -34,14 +37,6 @@ at::Device read_device(const std::string& text) {
   }
 }
 
-ImageSize read_size(const std::string& text) {
-  try {
-    return parse_size(text);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(std::string("--size: ") + error.what());
-  }
-}
-
 BeyondHeads read_beyond(const std::string& text) {
   if (text == "gather") return BeyondHeads::gather_kv;
   if (text == "refuse") return BeyondHeads::refuse;
@@ -53,12 +48,16 @@ BeyondHeads read_beyond(const std::string& text) {
 void declare_model(CLI::App& app, RunWords& words) {
   const std::string group = "Image";
   app.add_option("--model", words.model, "folder with config.json and weights; default: the embedded model")
+      ->check(any_but_empty("a folder"))
+      ->type_name("DIR")
       ->group(group);
-  app.add_option("--class", words.label, "class by name or number (default 0)")->group(group);
+  app.add_option("--class", words.label, "class by name or number (default 0); dit inspect lists them")
+      ->group(group);
   app.add_option("--seed", words.seed, "seed of the noise (default 0)")
       ->check(whole_number(0, INT64_MAX))
       ->group(group);
   app.add_option("--size", words.size, "pixels, as N or HEIGHTxWIDTH; default: the model's first")
+      ->check(image_size())
       ->group(group);
   app.add_option("--steps", words.steps, "sampling steps; default: the model's")
       ->check(whole_number(1, 10'000))
@@ -87,7 +86,8 @@ void declare_run(CLI::App& app, RunWords& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--policy", words.policy,
-                 "exact, or v-major[:warmup=5,refresh=10,ratio=linear,boundary=LEVEL]")
+                 "exact, bf16, fp8, balanced, fast, paper or v-major[:warmup=5,refresh=10,ratio=linear,"
+                 "boundary=LEVEL], or a policy file (FILE.json)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache-budget", words.cache_budget, "most cache bytes of a rank, such as 2GiB")
@@ -103,16 +103,74 @@ void declare_run(CLI::App& app, RunWords& words) {
   app.add_option("--device", words.device, "cpu, cuda or cuda:N")->capture_default_str()->group(group);
 }
 
-std::optional<VMajorPolicy> parse_policy(const std::string& text) {
-  if (text == "exact") return std::nullopt;
-  if (text != "v-major" && !text.starts_with("v-major:")) {
-    refuse("--policy", text, "exact or v-major[:key=value,...]");
-  }
-  return parse_v_major(text);
+void PolicyChoice::apply(GenerateOptions& options) const {
+  options.v_major = v_major;
+  options.wire = wire && !wire->rules.empty() ? wire : std::nullopt;
+  options.step_cache = step_cache;
 }
 
-std::string policy_text(const std::optional<VMajorPolicy>& policy) {
-  return policy ? to_string(*policy) : "exact";
+namespace {
+
+constexpr std::string_view step_cache_word = "step-cache:";
+
+double read_threshold(const std::string& text) {
+  const std::string digits = text.substr(step_cache_word.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= 1000)) {
+    refuse("--policy", text, "step-cache:THRESHOLD, more than 0, such as step-cache:0.1");
+  }
+  return value;
+}
+
+}  // namespace
+
+PolicyChoice parse_policy(const std::string& text) {
+  PolicyChoice choice;
+  const std::size_t plus = text.rfind("+step-cache:");
+  if (plus != std::string::npos || text.starts_with(step_cache_word)) {
+    choice = plus != std::string::npos ? parse_policy(text.substr(0, plus)) : choice;
+    choice.step_cache = read_threshold(plus != std::string::npos ? text.substr(plus + 1) : text);
+    return choice;
+  }
+  if (text == "v-major" || text.starts_with("v-major:")) {
+    choice.v_major = parse_v_major(text);
+    return choice;
+  }
+  if (text == "paper") {
+    choice.v_major.emplace();
+    return choice;
+  }
+  if (text.find('/') != std::string::npos || text.ends_with(".json")) {
+    choice.wire = read_wire_policy(text);
+    return choice;
+  }
+  std::string names;
+  for (const std::string& name : wire_preset_names()) {
+    if (name == text) {
+      choice.wire = wire_preset(name);
+      return choice;
+    }
+    names += name + ", ";
+  }
+  refuse("--policy", text,
+         names + "paper, step-cache:THRESHOLD, v-major[:key=value,...] or a policy file (FILE.json)");
+}
+
+std::string policy_text(const PolicyChoice& policy) {
+  if (policy.step_cache > 0) {
+    PolicyChoice rest = policy;
+    rest.step_cache = 0;
+    const std::string cache = std::string(step_cache_word) + figure(policy.step_cache);
+    return rest.exact() ? cache : policy_text(rest) + "+" + cache;
+  }
+  if (policy.v_major) return to_string(*policy.v_major);
+  if (policy.exact()) return "exact";
+  return policy.wire->name.empty() ? "wire policy" : policy.wire->name;
+}
+
+std::string policy_text(const GenerateOptions& options) {
+  return policy_text(PolicyChoice{options.v_major, options.wire, options.step_cache});
 }
 
 std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text) {
@@ -131,14 +189,17 @@ GenerateOptions read_run(const RunWords& words, const ModelConfig& config) {
   options.seed = words.seed;
   const ImageSize size = words.size.empty()
                              ? ImageSize{config.trained_sizes.front(), config.trained_sizes.front()}
-                             : read_size(words.size);
+                             : parse_size(words.size);
   options.height = size.height;
   options.width = size.width;
   if (!words.sampler.empty()) options.sampler.kind = parse_sampler(words.sampler);
   options.sampler.steps = words.steps > 0 ? words.steps : config.steps;
-  options.sampler.shift = words.shift;
+  if (words.shift && options.sampler.kind != SamplerKind::flow_match_euler)
+    refuse("--shift", figure(*words.shift),
+           std::string("--sampler flow-euler with it, not ") + to_string(options.sampler.kind));
+  options.sampler.shift = words.shift.value_or(1);
   options.guidance = words.guidance.value_or(config.guidance);
-  options.v_major = parse_policy(words.policy);
+  parse_policy(words.policy).apply(options);
   options.cache_budget = words.cache_budget;
   options.beyond_heads = read_beyond(words.beyond_heads);
   options.dtype = read_dtype(words.dtype);

@@ -23,7 +23,7 @@ struct RunWords {
   std::optional<double> guidance;
   std::string guidance_mode = "auto";
   std::string sampler;
-  double shift = 1.0;
+  std::optional<double> shift;
   std::string schedule = "auto";
   std::string policy = "exact";
   int head_groups = 0;
@@ -38,9 +38,20 @@ void declare_model(CLI::App& app, RunWords& words);
 /// How it is run (schedule, policy, budget, types).
 void declare_run(CLI::App& app, RunWords& words);
 
-/// "exact" or "v-major[:...]".
-[[nodiscard]] std::optional<VMajorPolicy> parse_policy(const std::string& text);
-[[nodiscard]] std::string policy_text(const std::optional<VMajorPolicy>& policy);
+/// What approximates: V-Major, a wire policy, or nothing.
+struct PolicyChoice {
+  std::optional<VMajorPolicy> v_major;
+  std::optional<WirePolicy> wire;
+  double step_cache = 0;
+  [[nodiscard]] bool exact() const { return !v_major && (!wire || wire->rules.empty()) && step_cache == 0; }
+  void apply(GenerateOptions& options) const;
+};
+/// "exact", "paper" or "v-major[:...]", a preset's name, or a file of a wire policy (a path with a slash or
+/// one that ends with .json); any of them with "+step-cache:THRESHOLD". Throws std::invalid_argument; for
+/// files also std::runtime_error.
+[[nodiscard]] PolicyChoice parse_policy(const std::string& text);
+[[nodiscard]] std::string policy_text(const PolicyChoice& policy);
+[[nodiscard]] std::string policy_text(const GenerateOptions& options);
 
 /// A guidance mode or nothing for "auto".
 [[nodiscard]] std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text);

@@ -1,16 +1,16 @@
 // dit train: makes a model from simulated fields.
-#include "train.hpp"
-
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
+#include "files.hpp"
+#include "quantity.hpp"
 #include "training/trainer.hpp"
 
-namespace dit {
+namespace dit::tool {
 namespace {
 
 struct TrainWords {
@@ -22,7 +22,7 @@ struct TrainWords {
 };
 
 /// "128:160": pixels a side, fields of each class.
-TrainingSize parse_size(const std::string& word) {
+TrainingSize parse_training_size(const std::string& word) {
   const std::size_t colon = word.find(':');
   const auto number = [&](const std::string& digits) -> std::int64_t {
     if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) {
@@ -35,9 +35,10 @@ TrainingSize parse_size(const std::string& word) {
 
 void run(TrainWords words, const CLI::App& command) {
   TrainOptions& options = words.options;
+  require_outputs({{"--log", words.log}, {"--state", options.state, FileKind::binary}});
   options.sizes.clear();
   for (const std::string& word : words.sizes) {
-    options.sizes.push_back(parse_size(word));
+    options.sizes.push_back(parse_training_size(word));
   }
   if (command.count("--steps") > 0) {
     options.steps = words.steps;
@@ -56,11 +57,7 @@ void run(TrainWords words, const CLI::App& command) {
   };
   const TrainReport report = train(options, progress);
   if (!words.log.empty()) {
-    std::ofstream file(words.log);
-    file << to_json(report) << "\n";
-    if (!file.flush()) {
-      throw std::runtime_error("--log " + words.log + ": cannot be written");
-    }
+    write_text(words.log, to_json(report) + "\n");
   }
   std::printf(
       "%lld steps of %lld parameters on %s: simulation %.0f s, training %.0f s, loss %.4f; model in %s\n",
@@ -70,14 +67,17 @@ void run(TrainWords words, const CLI::App& command) {
 }
 
 void declare_network(CLI::App& command, PixelDitConfig& network) {
-  const char* const group = "Network";
-  command.add_option("--width", network.width, "width of a token")->capture_default_str()->group(group);
-  command.add_option("--layers", network.layers, "transformer blocks")->capture_default_str()->group(group);
-  command.add_option("--heads", network.heads, "attention heads")->capture_default_str()->group(group);
-  command.add_option("--head-dim", network.head_dim, "width of a head")->capture_default_str()->group(group);
-  command.add_option("--patch", network.patch, "pixels a side of a token")
-      ->capture_default_str()
-      ->group(group);
+  const auto add = [&](const std::string& name, std::int64_t& value, const std::string& meaning) {
+    command.add_option(name, value, meaning)
+        ->check(whole_number(1, 65536))
+        ->capture_default_str()
+        ->group("Network");
+  };
+  add("--width", network.width, "width of a token");
+  add("--layers", network.layers, "transformer blocks");
+  add("--heads", network.heads, "attention heads");
+  add("--head-dim", network.head_dim, "width of a head, a multiple of 4");
+  add("--patch", network.patch, "pixels a side of a token");
 }
 
 }  // namespace
@@ -85,33 +85,52 @@ void declare_network(CLI::App& command, PixelDitConfig& network) {
 void add_train_command(CLI::App& app) {
   const auto words = std::make_shared<TrainWords>();
   TrainOptions& o = words->options;
+  constexpr std::int64_t most = 1'000'000'000;
   CLI::App& command =
-      *app.add_subcommand("train", "train the class-conditional model on simulated Gray-Scott fields");
+      *app.add_subcommand("train", "A class-conditional model from simulated Gray-Scott fields.");
   command.add_option("-o,--output", o.output, "folder that gets config.json and model.safetensors")
+      ->type_name("DIR")
       ->required();
-  command.add_option("--steps", words->steps, "training steps");
-  command.add_option("--minutes", words->minutes, "end, weights written, before so many minutes are over");
-  command.add_option("--seed", o.seed, "of data, first weights and batches")->capture_default_str();
+  command.add_option("--steps", words->steps, "training steps")->check(whole_number(1, most));
+  command.add_option("--minutes", words->minutes, "end, weights written, before so many minutes are over")
+      ->check(number(0.001, 1e6));
+  command.add_option("--seed", o.seed, "of data, first weights and batches")
+      ->check(whole_number(0, INT64_MAX))
+      ->capture_default_str();
   command.add_option("--device", o.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--sizes", words->sizes, "PIXELS:FIELDS PER CLASS; the first alone until --mixed-from")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--simulation-steps", o.simulation_steps, "of each field")->capture_default_str();
+  command.add_option("--simulation-steps", o.simulation_steps, "of each field")
+      ->check(whole_number(1, 10'000'000))
+      ->capture_default_str();
   command.add_option("--mixed-from", o.mixed_from, "share of the schedule after which all sizes take turns")
+      ->check(number(0, 1))
       ->capture_default_str();
-  command.add_option("--batch", o.batch, "fields of the first size in a step")->capture_default_str();
-  command.add_option("--learning-rate", o.learning_rate, "highest")->capture_default_str();
-  command.add_option("--warmup", o.warmup_steps, "steps until the highest rate")->capture_default_str();
-  command.add_option("--drop-labels", o.drop_labels, "share of steps without a class")->capture_default_str();
+  command.add_option("--batch", o.batch, "fields of the first size in a step")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--learning-rate", o.learning_rate, "highest")
+      ->check(number(1e-12, 100))
+      ->capture_default_str();
+  command.add_option("--warmup", o.warmup_steps, "steps until the highest rate")
+      ->check(whole_number(0, most))
+      ->capture_default_str();
+  command.add_option("--drop-labels", o.drop_labels, "share of steps without a class")
+      ->check(number(0, 0.999))
+      ->capture_default_str();
   command.add_option("--average", o.average, "decay of the average of weights that is kept")
+      ->check(number(0, 0.9999999))
       ->capture_default_str();
-  command.add_option("--state", o.state,
-                     "file that carries the state from one run of a schedule to the next");
+  command
+      .add_option("--state", o.state, "file that carries the state from one run of a schedule to the next")
+      ->type_name("FILE");
   command.add_option("--until", o.until, "share of the schedule at which this run ends")
+      ->check(number(1e-6, 1))
       ->capture_default_str();
-  command.add_option("--log", words->log, "JSON file of the loss curve");
+  command.add_option("--log", words->log, "JSON of the loss curve")->type_name("FILE");
   declare_network(command, o.network);
   command.callback([words, &command] { run(*words, command); });
 }
 
-}  // namespace dit
+}  // namespace dit::tool

@@ -19,8 +19,18 @@
 #include "schedule/order.hpp"
 #include "weights/model_files.hpp"
 #include "wire/v_major.hpp"
+#include "wire/wire_policy.hpp"
 
 namespace dit {
+
+/// One of attention's tensors of one unit, [samples, tokens, heads, head_dim].
+struct Observation {
+  WireTensor tensor = WireTensor::query;
+  int layer = 0;
+  int step = 0;
+  int unit = 0;
+  at::Tensor values;
+};
 
 struct GenerateOptions {
   int label = 0;
@@ -35,10 +45,17 @@ struct GenerateOptions {
   int head_groups = 1;
   /// None: exact. Also exact where no peer is beyond the policy's boundary: then there are no caches either.
   std::optional<VMajorPolicy> v_major;
+  /// None: exact. Not together with V-Major; fp32 and bf16 only.
+  std::optional<WirePolicy> wire;
   std::optional<std::uint64_t> cache_budget;  ///< bytes per rank
+  /// A step whose first block's input changed by less than this (relative L1, added up since the last step
+  /// that was computed) takes the last velocity instead of a forward pass; 0: none does. Approximate.
+  double step_cache = 0;
   BeyondHeads beyond_heads = BeyondHeads::gather_kv;
   at::ScalarType dtype = at::kFloat;  ///< compute and wire type
   at::Device device = at::kCPU;
+  std::function<void(const Observation&)>
+      observe;                 ///< one rank only: called with each tensor that others would be sent
   bool record_layers = false;  ///< keep each layer's output of the last step, for `dit check`
 };
 
@@ -51,6 +68,9 @@ struct StepReport {
   std::uint64_t fast_bytes = 0;  ///< sent within the node, to other ranks
   double active_fraction = 1;    ///< of rows on slow links
   int oldest_row = 0;            ///< age in steps of the oldest cached row used
+  bool reused = false;           ///< step cache: no forward pass was made
+  int guarded = 0;               ///< wire policy: tensors of layers that its guard sent in bf16
+  double codec_seconds = 0;      ///< wire policy: coding and decoding, a part of compute_seconds
 };
 
 struct GenerateReport {
@@ -58,6 +78,7 @@ struct GenerateReport {
   double seconds = 0;  ///< first step's start to last step's end, on this rank
   CacheBytes cache;
   std::uint64_t compute_threads = 1;
+  std::vector<std::uint64_t> rows_by_age;  ///< wire policy that leaves rows behind: after the last step
 };
 
 struct GenerateResult {

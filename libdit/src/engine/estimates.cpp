@@ -83,12 +83,10 @@ bool StepEstimates::cover(const StepGraph& graph) const {
 }
 
 void StepEstimates::fill(StepGraph& graph, double active_fraction) const {
-  const auto mask = seconds_.find({StepRole::mask, 0});
   for (Step& step : graph.steps) {
     step.seconds = seconds_.at({step.role, step.group});
-    if (is_scatter(step.role) && active_fraction < 1.0) {
-      const double least = mask == seconds_.end() ? 0.0 : std::min(mask->second, step.seconds);
-      step.seconds = std::max(step.seconds * active_fraction, least);
+    if (is_scatter(step.role)) {
+      step.seconds *= active_fraction;
     }
   }
 }

@@ -22,7 +22,7 @@ class StepEstimates {
   void add(const StepGraph& graph, const std::vector<double>& step_seconds, ExchangeContext* context);
   /// Whether every step of the graph has an estimate.
   [[nodiscard]] bool cover(const StepGraph& graph) const;
-  /// Fills in the seconds of a graph. Of scatters only `active_fraction` travels; none is faster than a mask.
+  /// Fills in the seconds of a graph. Of scatters only `active_fraction` travels.
   void fill(StepGraph& graph, double active_fraction) const;
 
  private:

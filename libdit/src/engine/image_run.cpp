@@ -54,6 +54,10 @@ void ImageRun::allocate(const PixelDit& model) {
   make_plans();
   options_.sampler.image_tokens = shape_.tokens;
   sampler_ = make_sampler(options_.sampler);
+  if (options_.step_cache > 0) {
+    step_cache_ = std::make_unique<StepCache>(model, context_, options_.step_cache, options_.label,
+                                              at::TensorOptions(options_.dtype).device(options_.device));
+  }
   const at::Tensor noise =
       seeded_noise(options_.seed, model.config().channels, options_.height, options_.width);
   const Range own = layout_.image_tokens(shared_ != nullptr ? shared_->rank() : 0);
@@ -68,10 +72,15 @@ void ImageRun::make_forward() {
         VMajorExchange::Shape{static_cast<int>(model_->config().layers), shape_.units, options_.head_groups,
                               boundary_level(*options_.v_major, *context_, *shared_), options_.dtype});
   }
-  forward_ =
-      std::make_unique<ParallelForward>(ForwardSetup{model_, shared_, v_major_.get(), branches_.unit_labels,
-                                                     shape_.columns, options_.head_groups, type},
-                                        layout_);
+  if (shape_.coded) {
+    wire_ = std::make_unique<WireRun>(*options_.wire, static_cast<int>(model_->config().layers),
+                                      options_.sampler.steps, *context_, *shared_, options_.head_groups,
+                                      options_.dtype);
+  }
+  forward_ = std::make_unique<ParallelForward>(
+      ForwardSetup{model_, shared_, v_major_.get(), wire_.get(), branches_.conditional ? 0 : 1,
+                   options_.observe, branches_.unit_labels, shape_.columns, options_.head_groups, type},
+      layout_);
 }
 
 void ImageRun::make_plans() {
@@ -193,25 +202,56 @@ ImageRun::Bytes ImageRun::sent() const {
   return bytes;
 }
 
+at::Tensor ImageRun::computed_velocity(int step, const Question& question, StepReport& report) {
+  const ExecutionTimes times = run_forward(step, decision_of(step), question);
+  report.compute_seconds = times.compute_seconds;
+  report.exposed_seconds = times.exposed_seconds;
+  const at::Tensor velocity = guided_velocity(report);
+  if (wire_ != nullptr && options_.wire->guard > 0) {
+    report.guarded = agree_on_guard();
+  }
+  if (step_cache_ != nullptr) {
+    step_cache_->computed(velocity);
+  }
+  return velocity;
+}
+
+/// What one rank left too much of behind all ranks send in more bits in the next step.
+int ImageRun::agree_on_guard() {
+  const std::vector<std::uint8_t> own = forward_->beyond(options_.wire->guard);
+  const std::vector<std::byte> all = shared_->all_gather(std::as_bytes(std::span(own)));
+  std::vector<std::uint8_t> any(own.size(), 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    any[i % own.size()] |= std::to_integer<std::uint8_t>(all[i]);
+  }
+  const auto count = static_cast<int>(std::count(any.begin(), any.end(), std::uint8_t{1}));
+  wire_->guard(std::move(any));
+  return count;
+}
+
 StepReport ImageRun::advance(int step) {
   StepReport report;
   const Bytes before = sent();
   const Clock::time_point begin = Clock::now();
-  const StepDecision decision = decision_of(step);
   const Question question = question_of(step);
-  const ExecutionTimes times = run_forward(step, decision, question);
-  const at::Tensor velocity = guided_velocity(report);
+  const bool last = step == options_.sampler.steps - 1;
+  report.reused = step_cache_ != nullptr && step_cache_->reuse(question.sample, question.time, last);
+  const at::Tensor velocity =
+      report.reused ? step_cache_->velocity() : computed_velocity(step, question, report);
   sample_ =
       sampler_->advance(step, sample_, answer_from_velocity(*sampler_, step, question.sample, velocity));
   report.seconds = seconds_since(begin);
-  report.compute_seconds = times.compute_seconds;
-  report.exposed_seconds += times.exposed_seconds;
   const Bytes after = sent();
   report.slow_bytes = after.slow - before.slow;
   report.fast_bytes = after.fast - before.fast;
   if (v_major_ != nullptr) {
     report.active_fraction = v_major_->take_active_fraction();
     report.oldest_row = v_major_->oldest(step);
+  }
+  if (wire_ != nullptr) {
+    report.codec_seconds = forward_->take_codec_seconds();
+    const std::vector<std::uint64_t> ages = forward_->rows_by_age();
+    report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
   }
   return report;
 }
@@ -261,6 +301,7 @@ void ImageRun::collect(GenerateResult& result) {
       result.layers.push_back(rows);
     }
   }
+  result.report.rows_by_age = forward_->rows_by_age();
   result.trace = std::move(trace_);
   result.graph = shape_.selective ? std::move(selective_.graph) : std::move(full_.graph);
 }

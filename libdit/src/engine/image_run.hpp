@@ -8,6 +8,7 @@
 #include "engine/estimates.hpp"
 #include "engine/parallel_forward.hpp"
 #include "engine/run_shape.hpp"
+#include "engine/step_cache.hpp"
 #include "engine/v_major_exchange.hpp"
 
 namespace dit {
@@ -54,6 +55,8 @@ class ImageRun {
   [[nodiscard]] ExecutionTimes run_forward(int step, const StepDecision& decision, const Question& question);
   void begin_pass(const StepGraph& graph, int step, const StepDecision& decision, const Question& question);
   [[nodiscard]] at::Tensor guided_velocity(StepReport& report);
+  [[nodiscard]] at::Tensor computed_velocity(int step, const Question& question, StepReport& report);
+  [[nodiscard]] int agree_on_guard();
   void translate_trace(std::size_t first_span);
   [[nodiscard]] Bytes sent() const;
   [[nodiscard]] StepDecision decision_of(int step) const;
@@ -71,7 +74,9 @@ class ImageRun {
   BranchPlan branches_;
   ExchangeContext* shared_ = nullptr;  // of the ranks that share a branch; null when that is one rank
   std::unique_ptr<VMajorExchange> v_major_;
+  std::unique_ptr<WireRun> wire_;
   std::unique_ptr<ParallelForward> forward_;
+  std::unique_ptr<StepCache> step_cache_;
   Plan full_;
   Plan selective_;
   std::unique_ptr<Sampler> sampler_;

@@ -36,6 +36,10 @@ AttentionTensor tensor_of(StepRole role) {
   }
 }
 
+WireTensor wire_tensor_of(StepRole role) {
+  return role == StepRole::gather_output ? WireTensor::output : static_cast<WireTensor>(tensor_of(role));
+}
+
 }  // namespace
 
 at::Tensor ParallelForward::Group::attended() {
@@ -53,6 +57,9 @@ ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout
               ? setup_.context->take_layout_ids((kTensors + 1) * static_cast<std::uint64_t>(setup_.groups))
               : 0) {
   rope_ = setup_.model->rope(layout_.image_tokens(rank_), setup_.columns);
+  for (std::int64_t layer = 0; layer < setup_.model->config().layers; ++layer) {
+    most_scores_.push_back(setup_.model->most_score(layer));
+  }
   for (const auto& labels : setup_.unit_labels) {
     units_.push_back(make_unit(labels));
   }
@@ -103,6 +110,14 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
   result.gather.emplace_back(layout_.gather_heads(rank_, group, setup_.groups), output.sizes().vec(), dtype,
                              layout_id + kTensors);
   result.output = result.gather[0].make_received(output);
+  if (setup_.wire != nullptr) {
+    for (const AttentionTensor tensor : kAttentionTensors) {
+      result.coded.emplace_back(*setup_.wire, layout_.scatter_heads(tensor, rank_, group, setup_.groups),
+                                static_cast<WireTensor>(tensor), group);
+    }
+    result.coded.emplace_back(*setup_.wire, layout_.gather_heads(rank_, group, setup_.groups),
+                              WireTensor::output, group);
+  }
   return result;
 }
 
@@ -117,6 +132,9 @@ void ParallelForward::begin(const StepGraph& graph, Pass pass) {
   labels_.clear();
   for (const Step& step : graph.steps) {
     labels_.push_back(is_exchange(step.role) ? step_name(step) : std::string());
+  }
+  if (!pass_.decision.full) {
+    setup_.v_major->begin(pass_.decision.ratio);
   }
   kept_layers_.assign(pass_.keep_layers ? static_cast<std::size_t>(graph.layers) : 0, at::Tensor());
 }
@@ -134,8 +152,7 @@ void ParallelForward::compute(StepId id) {
     case StepRole::key:
       return project(unit, step.layer, tensor_of(step.role));
     case StepRole::score:
-      return setup_.v_major->choose(step.unit, step.layer, unit.projected[index_of(AttentionTensor::value)],
-                                    pass_.decision.ratio);
+      return setup_.v_major->choose(step.unit, step.layer, unit.projected[index_of(AttentionTensor::value)]);
     case StepRole::attention:
       return attend(unit, step);
     case StepRole::finish:
@@ -198,7 +215,7 @@ void ParallelForward::attend(Unit& unit, const Step& step) const {
   group.attended_parts.resize(static_cast<std::size_t>(graph_->parts));
   group.attended_parts[static_cast<std::size_t>(step.part)] =
       attention(query.narrow(1, rows.begin, rows.size()), key, parts[index_of(AttentionTensor::value)],
-                group.kv_of_head);
+                group.kv_of_head, most_scores_[static_cast<std::size_t>(step.layer)]);
 }
 
 void ParallelForward::finish(Unit& unit, int layer) const {
@@ -227,15 +244,35 @@ void ParallelForward::end(Unit& unit) const {
 
 void ParallelForward::pack(StepId id) {
   const Step& step = step_of(id);
-  if (setup_.context == nullptr || step.role == StepRole::mask) {
+  if (setup_.context == nullptr) {
     return;
   }
   Group& group = group_of(step);
+  if (!group.coded.empty()) {
+    return pack_coded(step);
+  }
   if (step.role == StepRole::gather_output) {
     return group.gather[0].pack(group.attended());
   }
-  const std::size_t tensor = index_of(tensor_of(step.role));
-  group.scatter[tensor].pack(unit_of(step).projected[tensor]);
+  const AttentionTensor tensor = tensor_of(step.role);
+  const at::Tensor& source = unit_of(step).projected[index_of(tensor)];
+  if (!pass_.decision.full) {
+    return setup_.v_major->pack(step.unit, tensor, step.group, source);
+  }
+  group.scatter[index_of(tensor)].pack(source);
+}
+
+WirePlace ParallelForward::place_of(const Step& step) const {
+  return {step.layer, pass_.step, setup_.first_branch + step.unit};
+}
+
+void ParallelForward::pack_coded(const Step& step) {
+  Group& group = group_of(step);
+  const WireTensor tensor = wire_tensor_of(step.role);
+  CodedExchange& exchange = group.coded[static_cast<std::size_t>(tensor)];
+  exchange.pack(tensor == WireTensor::output ? group.attended()
+                                             : unit_of(step).projected[index_of(tensor_of(step.role))],
+                place_of(step));
 }
 
 ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
@@ -243,39 +280,59 @@ ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
   if (setup_.context == nullptr) {
     return {};
   }
-  TensorExchange::How how{blocking, nullptr, labels_[static_cast<std::size_t>(id)].c_str()};
-  const Group& group = group_of(step);
-  if (step.role == StepRole::mask) {
-    return setup_.v_major->start_mask(step.unit, blocking, how.label);
+  const TensorExchange::How how{blocking, labels_[static_cast<std::size_t>(id)].c_str()};
+  Group& group = group_of(step);
+  if (!group.coded.empty()) {
+    return group.coded[static_cast<std::size_t>(wire_tensor_of(step.role))].start(*setup_.context, blocking,
+                                                                                  how.label);
   }
   if (step.role == StepRole::gather_output) {
     return group.gather[0].start(*setup_.context, group.output, how);
   }
   const AttentionTensor tensor = tensor_of(step.role);
   if (!pass_.decision.full) {
-    how.selection = setup_.v_major->selection(step.unit, tensor, step.group);
+    return setup_.v_major->start(step.unit, tensor, step.group, blocking, how.label);
   }
   return group.scatter[index_of(tensor)].start(*setup_.context, received(group, step.layer)[index_of(tensor)],
                                                how);
+}
+
+/// On one rank: nothing came from others.
+void ParallelForward::arrived_alone(const Step& step) {
+  Unit& unit = unit_of(step);
+  Group& group = group_of(step);
+  if (step.role == StepRole::gather_output) {
+    unit.output.narrow(2, group.heads.begin, group.heads.size()).copy_(group.attended());
+  }
+  if (setup_.observe && step.group == setup_.groups - 1) {
+    const bool output = step.role == StepRole::gather_output;
+    setup_.observe({wire_tensor_of(step.role), step.layer, pass_.step, step.unit,
+                    output ? unit.output : unit.projected[index_of(tensor_of(step.role))]});
+  }
 }
 
 void ParallelForward::arrived(StepId id) {
   const Step& step = step_of(id);
   Group& group = group_of(step);
   if (setup_.context == nullptr) {
-    if (step.role == StepRole::gather_output) {
-      unit_of(step).output.narrow(2, group.heads.begin, group.heads.size()).copy_(group.attended());
-    }
-    return;
+    return arrived_alone(step);
   }
-  if (step.role == StepRole::mask) {
-    return setup_.v_major->mask_arrived(step.unit, step.layer, pass_.step);
+  if (!group.coded.empty()) {
+    const WireTensor tensor = wire_tensor_of(step.role);
+    return group.coded[static_cast<std::size_t>(tensor)].finish(
+        tensor == WireTensor::output ? unit_of(step).output
+                                     : received(group, step.layer)[index_of(tensor_of(step.role))].tensor);
   }
   if (step.role == StepRole::gather_output) {
     return group.gather[0].finish(group.output);
   }
-  const std::size_t tensor = index_of(tensor_of(step.role));
-  group.scatter[tensor].finish(received(group, step.layer)[tensor]);
+  const AttentionTensor tensor = tensor_of(step.role);
+  TensorExchange& scatter = group.scatter[index_of(tensor)];
+  const Received& into = received(group, step.layer)[index_of(tensor)];
+  if (!pass_.decision.full) {
+    setup_.v_major->arrived(step.unit, step.layer, tensor, step.group, scatter, into, pass_.step);
+  }
+  scatter.finish(into);
 }
 
 std::vector<at::Tensor> ParallelForward::velocities() const {
@@ -291,15 +348,58 @@ void ParallelForward::note_bytes(StepGraph& graph) const {
     return;
   }
   for (Step& step : graph.steps) {
-    if (!is_exchange(step.role) || step.role == StepRole::mask) {
+    if (!is_exchange(step.role)) {
       continue;
     }
     const Group& group =
         units_[static_cast<std::size_t>(step.unit)].groups[static_cast<std::size_t>(step.group)];
+    if (!group.coded.empty()) {
+      step.slow_bytes = group.coded[static_cast<std::size_t>(wire_tensor_of(step.role))].slow_bytes(
+          *setup_.context, step.layer);
+      continue;
+    }
     step.slow_bytes = (step.role == StepRole::gather_output ? group.gather[0]
                                                             : group.scatter[index_of(tensor_of(step.role))])
                           .slow_bytes(*setup_.context);
   }
+}
+
+double ParallelForward::take_codec_seconds() {
+  double seconds = 0;
+  for (Unit& unit : units_) {
+    for (Group& group : unit.groups) {
+      for (CodedExchange& exchange : group.coded) {
+        seconds += exchange.take_seconds();
+      }
+    }
+  }
+  return seconds;
+}
+
+std::vector<std::uint64_t> ParallelForward::rows_by_age() const {
+  std::vector<std::uint64_t> rows;
+  for (const Unit& unit : units_) {
+    for (const Group& group : unit.groups) {
+      for (const CodedExchange& exchange : group.coded) {
+        exchange.count_ages(rows);
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<std::uint8_t> ParallelForward::beyond(double bound) const {
+  const auto layers = static_cast<std::size_t>(setup_.model->config().layers);
+  std::vector<std::uint8_t> flags(layers * kWireTensors, 0);
+  for (const Unit& unit : units_) {
+    for (const Group& group : unit.groups) {
+      for (std::size_t i = 0; i < flags.size(); ++i) {
+        const double left = group.coded[i % kWireTensors].left_behind(static_cast<int>(i / kWireTensors));
+        flags[i] = flags[i] != 0 || !(left <= bound) ? 1 : 0;
+      }
+    }
+  }
+  return flags;
 }
 
 }  // namespace dit

@@ -6,9 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "engine/coded_exchange.hpp"
+#include "engine/engine.hpp"
 #include "engine/tensor_exchange.hpp"
 #include "engine/v_major_exchange.hpp"
 #include "layout/layout.hpp"
@@ -22,6 +25,9 @@ struct ForwardSetup {
   const PixelDit* model = nullptr;
   ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
   VMajorExchange* v_major = nullptr;                   ///< null: exact
+  const WireRun* wire = nullptr;                       ///< null: tensors travel as they are
+  int first_branch = 0;                                ///< guidance branch of the first unit
+  std::function<void(const Observation&)> observe;     ///< on one rank; may be empty
   std::vector<std::vector<std::int64_t>> unit_labels;  ///< all units have as many samples
   std::int64_t columns = 0;                            ///< of tokens in the image
   int groups = 1;                                      ///< head groups
@@ -54,8 +60,15 @@ class ParallelForward : public StepWork {
   /// With keep_layers: of the first branch, per layer [own tokens, width].
   [[nodiscard]] const std::vector<at::Tensor>& kept_layers() const { return kept_layers_; }
 
-  /// Fills in the slow_bytes of a graph's exchanges.
+  /// Fills in the slow_bytes of a graph's exchanges; with a wire policy the mean of all steps.
   void note_bytes(StepGraph& graph) const;
+
+  /// With a wire policy: time spent in codecs since the last call, and rows that are remembered, by their age
+  /// in steps.
+  [[nodiscard]] double take_codec_seconds();
+  [[nodiscard]] std::vector<std::uint64_t> rows_by_age() const;
+  /// Tensors (by layer, then tensor) of which this rank left more than `bound` behind in the last pass.
+  [[nodiscard]] std::vector<std::uint8_t> beyond(double bound) const;
 
  private:
   static constexpr std::size_t kTensors = 3;  // query, key, value: as in AttentionTensor
@@ -65,6 +78,7 @@ class ParallelForward : public StepWork {
     std::vector<std::int64_t> kv_of_head;
     std::vector<TensorExchange> scatter;                   // per tensor; none on one rank
     std::vector<TensorExchange> gather;                    // one
+    std::vector<CodedExchange> coded;                      // with a wire policy: as WireTensor
     std::vector<std::array<Received, kTensors>> received;  // one, or per layer when they are caches
     Received output;
     std::vector<at::Tensor> attended_parts;  // of the queries; attended() takes them
@@ -96,6 +110,9 @@ class ParallelForward : public StepWork {
   [[nodiscard]] Group& group_of(const Step& step) {
     return unit_of(step).groups[static_cast<std::size_t>(step.group)];
   }
+  [[nodiscard]] WirePlace place_of(const Step& step) const;
+  void pack_coded(const Step& step);
+  void arrived_alone(const Step& step);
   [[nodiscard]] const std::array<Received, kTensors>& received(const Group& group, int layer) const;
 
   ForwardSetup setup_;
@@ -103,6 +120,7 @@ class ParallelForward : public StepWork {
   int rank_ = 0;
   std::uint64_t first_layout_id_;  // of each group: query, key, value, output; the same in all units
   RopeTable rope_;
+  std::vector<double> most_scores_;  // per layer
   std::vector<Unit> units_;
   const StepGraph* graph_ = nullptr;
   std::vector<std::string> labels_;

@@ -5,7 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "engine/coded_exchange.hpp"
 #include "engine/v_major_exchange.hpp"
+#include "engine/wire_policy_file.hpp"
 
 namespace dit {
 namespace {
@@ -69,6 +71,45 @@ bool has_slow_links(const VMajorPolicy& policy, const ExchangeContext& context) 
   }
 }
 
+/// The wire policy on these ranks.
+WirePlan plan_of(const PixelDitConfig& network, const GenerateOptions& options,
+                 const ExchangeContext& context) {
+  return {*options.wire,
+          {static_cast<int>(network.layers), options.sampler.steps, context.levels(), context.slow_level()}};
+}
+
+bool touches_links(const WirePlan& plan) {
+  for (int level = 0; level < static_cast<int>(plan.shape().levels.size()); ++level) {
+    for (int layer = 0; layer < plan.shape().layers; ++layer) {
+      for (const WireTensor tensor :
+           {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output}) {
+        if (plan.touches(tensor, level, layer)) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+void check_wire(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
+                const ExchangeContext* context) {
+  if (options.v_major) {
+    refuse("policy", options.wire->name, "V-Major or a wire policy, not both");
+  }
+  if (options.dtype != at::kFloat && options.dtype != at::kBFloat16) {
+    refuse("dtype", c10::toString(options.dtype), "Float or BFloat16 with a wire policy");
+  }
+  check(*options.wire);
+  if (context == nullptr) {
+    return;
+  }
+  if (plan_of(network, options, *context).knows_branches() && shape.attention.batch > 1) {
+    refuse("guidance_mode", to_string(shape.mode),
+           "sequential or parallel for a wire policy with rules of one branch");
+  }
+}
+
 /// Of the rank that needs most, so that all ranks say the same.
 CacheBytes largest_cache(const PixelDitConfig& network, const RunShape& shape,
                          const GenerateOptions& options) {
@@ -80,6 +121,17 @@ CacheBytes largest_cache(const PixelDitConfig& network, const RunShape& shape,
     }
   }
   return largest;
+}
+
+void require_memory_budget(std::uint64_t bytes, std::optional<std::uint64_t> budget) {
+  if (budget && bytes > *budget) {
+    throw std::length_error(
+        "the wire policy remembers up to " + std::to_string(bytes) + " bytes on a rank, the budget is " +
+        std::to_string(*budget) +
+        ": expected more ranks, a policy without momentum or without residuals, a smaller "
+        "image, or a budget of at least " +
+        std::to_string(bytes));
+  }
 }
 
 void print(std::ostream& text, const SamplerOptions& sampler) {
@@ -111,6 +163,7 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
   shape.attention.kv_heads = network.heads;
   shape.attention.head_dim = network.head_dim;
   shape.selective = options.v_major && shape.layout_ranks > 1;
+  shape.coded = options.wire && !options.wire->rules.empty() && shape.layout_ranks > 1;
   return shape;
 }
 
@@ -118,6 +171,7 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
                   const ExchangeContext* context) {
   RunShape shape = shape_of(network, options, context != nullptr ? context->size() : 1);
   shape.selective = shape.selective && has_slow_links(*options.v_major, *context);
+  shape.coded = shape.coded && touches_links(plan_of(network, options, *context));
   return shape;
 }
 
@@ -125,8 +179,28 @@ UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options) {
   return {shape.attention, shape.layout_ranks, options.beyond_heads};
 }
 
+namespace {
+
+/// As if all other ranks were far: which ones are only that rank knows.
+CacheBytes wire_cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
+                         int layout_rank) {
+  WirePolicy anywhere = *options.wire;
+  for (WireRule& rule : anywhere.rules) {
+    rule.level.clear();
+  }
+  const WirePlan plan(anywhere,
+                      {static_cast<int>(network.layers), options.sampler.steps, {"near", "far"}, 1});
+  const std::vector<int> levels(static_cast<std::size_t>(shape.layout_ranks), 1);
+  return wire_memory(plan, layout_of(shape, options), layout_rank, options.head_groups, shape.units, levels);
+}
+
+}  // namespace
+
 CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
                     int layout_rank) {
+  if (shape.coded) {
+    return wire_cache_of(network, shape, options, layout_rank);
+  }
   if (!shape.selective) {
     return {};
   }
@@ -153,8 +227,17 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
   if (!(options.guidance >= 0.0 && options.guidance <= kMostGuidance)) {
     refuse("guidance", options.guidance, "0 to " + std::to_string(static_cast<int>(kMostGuidance)));
   }
+  if (!(options.step_cache >= 0.0 && options.step_cache <= kMostGuidance)) {
+    refuse("step_cache", options.step_cache, "0 to " + std::to_string(static_cast<int>(kMostGuidance)));
+  }
   check_type(options, ranks);
+  if (options.observe && ranks > 1) {
+    refuse("observe", ranks, "one rank");
+  }
   const RunShape shape = shape_of(config.network, options, context);
+  if (options.wire) {
+    check_wire(config.network, shape, options, context);
+  }
   SamplerOptions sampler = options.sampler;
   sampler.image_tokens = shape.tokens;
   check(sampler);
@@ -163,6 +246,9 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
     check_ratios(*options.v_major, options.sampler.steps);
     require_cache_budget(largest_cache(config.network, shape, options), options.cache_budget);
   }
+  if (options.wire) {
+    require_memory_budget(largest_cache(config.network, shape, options).total(), options.cache_budget);
+  }
 }
 
 std::string options_text(const GenerateOptions& options) {
@@ -170,9 +256,11 @@ std::string options_text(const GenerateOptions& options) {
   text.precision(17);
   text << timing_text(options) << ' ' << options.label << ' ' << options.seed << ' ' << options.guidance
        << ' ' << to_string(options.schedule) << ' ' << options.cache_budget.value_or(0) << ' '
-       << options.cache_budget.has_value() << ' ' << options.record_layers << ' ';
+       << options.cache_budget.has_value() << ' ' << options.record_layers << ' ' << options.step_cache
+       << ' ';
   print(text, options.sampler);
-  text << ' ' << (options.v_major ? to_string(*options.v_major) : "exact");
+  text << ' ' << (options.v_major ? to_string(*options.v_major) : "exact") << ' '
+       << (options.wire ? to_json(*options.wire) : "exact");
   return text.str();
 }
 

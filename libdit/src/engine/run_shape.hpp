@@ -21,6 +21,7 @@ struct RunShape {
   AttentionShape attention;  ///< of one unit
   int units = 1;
   bool selective = false;  ///< V-Major, and some peers are beyond its boundary
+  bool coded = false;      ///< a wire policy, and some links that it means
 };
 
 /// Throws std::invalid_argument that names the option, its value and what was expected. `context`: null for

@@ -64,7 +64,6 @@ ExchangeRequest TensorExchange::start(ExchangeContext& context, const Received& 
   call.recv = into.buffer.data_ptr();
   call.send_blocks = send_blocks_.data();
   call.recv_blocks = recv_blocks_.data();
-  call.selection = how.selection;
   call.memory_kind = DIT_MEMORY_HOST;
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = how.label;

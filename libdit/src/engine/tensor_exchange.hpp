@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "exchange/exchange.hpp"
@@ -23,7 +24,6 @@ class TensorExchange {
  public:
   struct How {
     bool blocking = false;
-    const dit_row_selection* selection = nullptr;
     const char* label = nullptr;
   };
 
@@ -43,6 +43,8 @@ class TensorExchange {
   /// After the wait: unpacks into the tensor.
   void finish(const Received& into);
 
+  /// Where each peer's block lies in Received::buffer.
+  [[nodiscard]] std::span<const dit_block> recv_blocks() const { return recv_blocks_; }
   /// Bytes sent to peers at `slow_level` or beyond.
   [[nodiscard]] std::uint64_t slow_bytes(const ExchangeContext& context) const;
 

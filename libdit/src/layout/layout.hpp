@@ -95,6 +95,11 @@ class UlyssesLayout {
   /// Tokens of the joint sequence that a rank attends for: all, unless several ranks share a head.
   [[nodiscard]] Range query_tokens(int rank) const;
 
+  /// Whether queries are scattered in blocks as large as those of keys: no head is shared.
+  [[nodiscard]] bool queries_go_like_keys() const {
+    return ranks_ <= shape_.heads && shape_.heads == shape_.kv_heads;
+  }
+
   /// Sequence layout -> head layout. Target: [batch, tokens (query: query_tokens), heads of the group,
   /// head_dim].
   [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0,

@@ -16,13 +16,26 @@ namespace {
 constexpr std::int64_t kMostScores = 256 * 1024;
 constexpr std::int64_t kFewestQueries = 32;  // fewer make slow products
 
+/// exp(+-40) and sums of billions of them fit in fp32, with all its digits.
+constexpr double kSafeScore = 40;
+
 /// Queries of one pass.
 std::int64_t queries_at_once(std::int64_t keys) {
   return std::max(kFewestQueries, kMostScores / std::max<std::int64_t>(keys, 1));
 }
 
+/// softmax(scores) values. `safe`: exp of no score overflows, so that no row's largest score need be taken
+/// off first; that and dividing afterwards saves passes over the scores, which cost more than the products.
+at::Tensor weighted(at::Tensor scores, const at::Tensor& values, bool safe) {
+  if (!safe) {
+    return at::mm(at::softmax(scores, -1), values);
+  }
+  scores.exp_();
+  return at::mm(scores, values).div_(scores.sum(-1, true));
+}
+
 /// One head of one sample: q [queries, head_dim], k and v [keys, head_dim].
-at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool safe) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(1)));
   const at::Tensor scaled = (q * scale).contiguous();
   const at::Tensor keys = k.contiguous().t();
@@ -31,22 +44,24 @@ at::Tensor one_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   std::vector<at::Tensor> parts;
   for (std::int64_t begin = 0; begin < q.size(0); begin += chunk) {
     const std::int64_t count = std::min(chunk, q.size(0) - begin);
-    parts.push_back(at::mm(at::softmax(at::mm(scaled.narrow(0, begin, count), keys), -1), values));
+    parts.push_back(weighted(at::mm(scaled.narrow(0, begin, count), keys), values, safe));
   }
   return parts.empty() ? at::empty_like(scaled) : at::cat(parts, 0);
 }
 
 at::Tensor attention_by_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             at::IntArrayRef kv_of_head) {
+                             at::IntArrayRef kv_of_head, double most_score) {
   const std::int64_t heads = q.size(2);
+  const bool wide_type = q.scalar_type() == at::kFloat || q.scalar_type() == at::kDouble;
+  const bool safe = wide_type && most_score <= kSafeScore && !at::GradMode::is_enabled();
   std::vector<at::Tensor> results(static_cast<std::size_t>(q.size(0) * heads));
   const auto some_heads = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t b = i / heads;
       const std::int64_t h = i % heads;
       const std::int64_t kv = kv_of_head[static_cast<std::size_t>(h)];
-      results[static_cast<std::size_t>(i)] =
-          one_head(q.select(0, b).select(1, h), k.select(0, b).select(1, kv), v.select(0, b).select(1, kv));
+      results[static_cast<std::size_t>(i)] = one_head(
+          q.select(0, b).select(1, h), k.select(0, b).select(1, kv), v.select(0, b).select(1, kv), safe);
     }
   };
   const auto count = static_cast<std::int64_t>(results.size());
@@ -64,7 +79,7 @@ at::Tensor attention_by_head(const at::Tensor& q, const at::Tensor& k, const at:
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     at::IntArrayRef kv_of_head) {
+                     at::IntArrayRef kv_of_head, double most_score) {
   if (q.numel() == 0) {
     return at::empty_like(q);
   }
@@ -78,13 +93,13 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
         .transpose(1, 2);
   }
 #endif
-  return attention_by_head(q, k, v, kv_of_head);
+  return attention_by_head(q, k, v, kv_of_head, most_score);
 }
 
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double most_score) {
   std::vector<std::int64_t> heads(static_cast<std::size_t>(q.size(2)));
   std::iota(heads.begin(), heads.end(), 0);
-  return attention(q, k, v, heads);
+  return attention(q, k, v, heads, most_score);
 }
 
 Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts) {

@@ -249,6 +249,14 @@ at::Tensor PixelDit::key(std::int64_t layer, const at::Tensor& h, const RopeTabl
   return rotate(rms_norm(split_heads(linear(name + "to_k", h)), weight(name + "norm_k.weight")), rope);
 }
 
+double PixelDit::most_score(std::int64_t layer) const {
+  const auto largest_gain = [&](const char* name) {
+    return weight(block(layer) + name).abs().max().item<double>();
+  };
+  const auto head_dim = static_cast<double>(config_.head_dim);
+  return std::sqrt(head_dim) * largest_gain("attn.norm_q.weight") * largest_gain("attn.norm_k.weight");
+}
+
 at::Tensor PixelDit::after_attention(std::int64_t layer, const at::Tensor& x, const at::Tensor& attended,
                                      const Conditioning& c) const {
   return at::addcmul(x, modulation(layer, 2, c), linear(block(layer) + "attn.to_out", attended.flatten(-2)));
@@ -290,7 +298,9 @@ at::Tensor PixelDit::forward(const at::Tensor& images, const at::Tensor& t, cons
   at::Tensor x = embed(patchify(images));
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const at::Tensor h = attention_input(layer, x, c);
-    const at::Tensor attended = attention(query(layer, h, table), key(layer, h, table), value(layer, h));
+    const double most = at::GradMode::is_enabled() ? kUnknownScore : most_score(layer);
+    const at::Tensor attended =
+        attention(query(layer, h, table), key(layer, h, table), value(layer, h), most);
     x = feed_forward(layer, after_attention(layer, x, attended, c), c);
   }
   return unpatchify(output(x, c), images.size(2), images.size(3));

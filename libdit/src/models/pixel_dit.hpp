@@ -80,6 +80,9 @@ class PixelDit {
   [[nodiscard]] at::Tensor value(std::int64_t layer, const at::Tensor& h) const;
   [[nodiscard]] at::Tensor query(std::int64_t layer, const at::Tensor& h, const RopeTable& rope) const;
   [[nodiscard]] at::Tensor key(std::int64_t layer, const at::Tensor& h, const RopeTable& rope) const;
+  /// No |q k^T| / sqrt(head_dim) is larger: RMS norms end at sqrt(head_dim) times the largest gain, and
+  /// rotations keep lengths.
+  [[nodiscard]] double most_score(std::int64_t layer) const;
   [[nodiscard]] at::Tensor after_attention(std::int64_t layer, const at::Tensor& x,
                                            const at::Tensor& attended, const Conditioning& c) const;
   [[nodiscard]] at::Tensor feed_forward(std::int64_t layer, const at::Tensor& x, const Conditioning& c) const;

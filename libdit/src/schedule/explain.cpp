@@ -32,8 +32,6 @@ char letter_of(StepRole role) {
       return 'M';
     case StepRole::last:
       return 'L';
-    case StepRole::mask:
-      return 'm';
     case StepRole::scatter_value:
       return 'v';
     case StepRole::scatter_query:

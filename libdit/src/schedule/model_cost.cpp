@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace dit {
@@ -112,12 +113,6 @@ Product product_of(StepRole role, const ForwardShape& shape, const UlyssesLayout
       static_cast<double>(shape.attention.batch * shape.attention.head_dim * shape.element_bytes);
   for (int rank = 0; rank < shape.ranks; ++rank) {
     const auto rows = static_cast<double>(layout.sequence_rows(rank));
-    if (role == StepRole::mask) {
-      product.give.push_back(static_cast<double>(shape.attention.batch) *
-                             std::ceil(rows / 8));  // a bit for each row
-      product.take.push_back(1);
-      continue;
-    }
     const bool keys = role == StepRole::scatter_value || role == StepRole::scatter_key;
     const Range heads = keys ? layout.kv_heads(rank, group, groups) : layout.heads(rank, group, groups);
     const double share =
@@ -221,7 +216,7 @@ ExchangeVolume exchange_volume(StepRole role, const ForwardShape& shape, bool tw
                                int groups) {
   check_exchange(role);
   const UlyssesLayout layout = layout_of(shape);
-  const bool selective = role != StepRole::mask && role != StepRole::gather_output;
+  const bool selective = role != StepRole::gather_output;  // masks are a bit for a row: nothing
   ExchangeVolume volume = volume_of(product_of(role, shape, layout, group, groups), shape.ranks_per_node,
                                     two_level, selective ? shape.active_fraction : 1);
   const int local = std::min(shape.ranks, shape.ranks_per_node);
@@ -229,6 +224,15 @@ ExchangeVolume exchange_volume(StepRole role, const ForwardShape& shape, bool tw
   volume.fast_messages = local - 1;
   volume.slow_messages = two_level ? nodes - 1 : shape.ranks - local;
   return volume;
+}
+
+double mean_block_bytes(StepRole role, const ForwardShape& shape, int group, int groups) {
+  check_exchange(role);
+  const Product product = product_of(role, shape, layout_of(shape), group, groups);
+  const auto sum = [](const std::vector<double>& side) {
+    return std::accumulate(side.begin(), side.end(), 0.0);
+  };
+  return sum(product.give) * sum(product.take) / (static_cast<double>(shape.ranks) * shape.ranks);
 }
 
 double step_seconds(StepRole role, const ForwardShape& shape, const MachineRates& rates, int group,

@@ -89,6 +89,10 @@ struct ExchangeVolume {
 [[nodiscard]] ExchangeVolume exchange_volume(StepRole role, const ForwardShape& shape, bool two_level,
                                              int group = 0, int groups = 1);
 
+/// Bytes that a rank sends to another one in an exchange, the mean over all pairs; all rows travel.
+[[nodiscard]] double mean_block_bytes(StepRole role, const ForwardShape& shape, int group = 0,
+                                      int groups = 1);
+
 /// Seconds of one step, of either kind.
 [[nodiscard]] double step_seconds(StepRole role, const ForwardShape& shape, const MachineRates& rates,
                                   int group = 0, int groups = 1);

@@ -39,38 +39,17 @@ class VFirst {
 
   void compute(StepId step) {
     for (const StepId before : at(graph_.steps, step).after) complete(before);
-    // What only lacks other exchanges leaves after this step, under which those travel.
-    const auto travelling = std::stable_partition(held_.begin(), held_.end(),
-                                                  [&](StepId exchange) { return !inputs_started(exchange); });
-    const std::vector<StepId> next(travelling, held_.end());
-    held_.erase(travelling, held_.end());
     order_.push_back({Action::Kind::compute, step});
     at(states_, step) = State::complete;
-    for (const StepId exchange : next) start(exchange);
     for (const StepId exchange : at(consumers_, step)) {
-      if (is_exchange(at(graph_.steps, exchange).role)) offer(exchange);
+      if (is_exchange(at(graph_.steps, exchange).role) && inputs_complete(exchange)) start(exchange);
     }
   }
 
-  [[nodiscard]] bool inputs_started(StepId exchange) const {
+  [[nodiscard]] bool inputs_complete(StepId exchange) const {
     const auto& after = at(graph_.steps, exchange).after;
-    return std::none_of(after.begin(), after.end(),
-                        [&](StepId id) { return at(states_, id) == State::open; });
-  }
-
-  /// Starts an exchange whose inputs are there, or holds it until the exchanges that it needs are.
-  void offer(StepId exchange) {
-    bool ready = true;
-    for (const StepId before : at(graph_.steps, exchange).after) {
-      const bool complete = at(states_, before) == State::complete;
-      if (!complete && !is_exchange(at(graph_.steps, before).role)) return;
-      ready = ready && complete;
-    }
-    if (ready) {
-      start(exchange);
-    } else {
-      held_.push_back(exchange);
-    }
+    return std::all_of(after.begin(), after.end(),
+                       [&](StepId id) { return at(states_, id) == State::complete; });
   }
 
   void start(StepId exchange) {
@@ -90,7 +69,6 @@ class VFirst {
   const StepGraph& graph_;
   std::vector<State> states_;
   std::vector<std::vector<StepId>> consumers_;
-  std::vector<StepId> held_;  ///< exchanges that lack nothing but other exchanges
   Order order_;
 };
 

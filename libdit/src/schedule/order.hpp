@@ -28,8 +28,7 @@ using Order = std::vector<Action>;
 [[nodiscard]] Order flat_order(const StepGraph& graph);
 /// CoCoDiff's V-First, widened: V's whole exchange under Q and K, Q's under K. Computes in the order of
 /// flat_order; an exchange starts as soon as what it sends is there and is waited for just before its first
-/// consumer. Needs no estimates. An exchange that another one needs (the mask) has one compute step to travel
-/// under.
+/// consumer. Needs no estimates.
 [[nodiscard]] Order v_first_order(const StepGraph& graph);
 /// List scheduling on two lanes, compute and exchange, by the graph's estimates: exchanges leave when their
 /// inputs are there, and while one unit or head group waits another computes. Many priorities are tried; the

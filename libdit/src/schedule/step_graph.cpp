@@ -35,15 +35,14 @@ class UnitBuilder {
     const StepId score = selective ? add(StepRole::score, layer, 0, {value}) : value;
     const StepId query = add(StepRole::query, layer, 0, {value});
     const StepId key = add(StepRole::key, layer, 0, {value});
-    const StepId mask = selective ? add(StepRole::mask, layer, 0, {score}) : -1;
-    const auto scatter = [&](StepRole role, int group, StepId tensor) {
-      return add(role, layer, group, selective ? std::vector{tensor, mask} : std::vector{tensor});
+    const auto active = [&](StepId tensor) {  // its rows that travel
+      return selective ? std::vector{tensor, score} : std::vector{tensor};
     };
     std::vector<StepId> outputs;
     for (int group = 0; group < graph_.groups; ++group) {
-      const StepId v = scatter(StepRole::scatter_value, group, value);
-      const StepId q = scatter(StepRole::scatter_query, group, query);
-      const StepId k = scatter(StepRole::scatter_key, group, key);
+      const StepId v = add(StepRole::scatter_value, layer, group, {score});
+      const StepId q = add(StepRole::scatter_query, layer, group, active(query));
+      const StepId k = add(StepRole::scatter_key, layer, group, active(key));
       std::vector<StepId> parts;
       for (int part = 0; part < graph_.parts; ++part) {
         parts.push_back(add(StepRole::attention, layer, group, {v, q, k}));
@@ -92,8 +91,6 @@ const char* to_string(StepRole role) {
       return "key";
     case StepRole::score:
       return "score";
-    case StepRole::mask:
-      return "mask";
     case StepRole::scatter_value:
       return "scatter_value";
     case StepRole::scatter_query:
@@ -115,7 +112,7 @@ const char* to_string(StepRole role) {
 }
 
 bool is_exchange(StepRole role) {
-  return role == StepRole::mask || role == StepRole::scatter_value || role == StepRole::scatter_query ||
+  return role == StepRole::scatter_value || role == StepRole::scatter_query ||
          role == StepRole::scatter_key || role == StepRole::gather_output;
 }
 
@@ -140,9 +137,8 @@ std::string step_name(const Step& step) {
     name = "layer " + std::to_string(step.layer) + " ";
   }
   name += "unit " + std::to_string(step.unit) + " " + to_string(step.role);
-  const bool grouped =
-      step.role == StepRole::attention || (is_exchange(step.role) && step.role != StepRole::mask);
-  if (grouped) name += " group " + std::to_string(step.group);
+  if (step.role == StepRole::attention || is_exchange(step.role))
+    name += " group " + std::to_string(step.group);
   return step.part > 0 ? name + " part " + std::to_string(step.part) : name;
 }
 

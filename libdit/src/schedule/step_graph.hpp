@@ -17,7 +17,6 @@ enum class StepRole : std::uint8_t {
   query,          ///< Q projection, norm, RoPE
   key,            ///< K projection, norm, RoPE
   score,          ///< V-Major: which rows changed
-  mask,           ///< exchange of the active rows
   scatter_value,  ///< exchange of V, sequence -> head layout
   scatter_query,
   scatter_key,
@@ -55,10 +54,10 @@ struct BlockGraphOptions {
   int units = 1;
   int layers = 1;
   int groups = 1;          ///< head groups
-  bool selective = false;  ///< V-Major step: with score and mask
+  bool selective = false;  ///< V-Major step: with score
   int parts = 1;           ///< of a head group's attention, so that urgent work need not wait for all of it
 };
-/// Unit after unit: prepare; per layer value, [score], query, key, [mask], per group scatter_value,
+/// Unit after unit: prepare; per layer value, [score], query, key, per group scatter_value,
 /// scatter_query, scatter_key, attention (in parts), gather_output; then finish, mlp; at the end last.
 /// Estimates are zero. Query and key come after value, as value computes the modulated input that they share.
 /// Throws std::invalid_argument that names the option, its value and what was expected.

@@ -63,6 +63,9 @@ void check(const EvaluateOptions& options, const ModelConfig& model) {
   if (options.steps < 1) {
     refuse("steps", std::to_string(options.steps), "at least 1");
   }
+  if (options.simulation_steps < 1) {
+    refuse("simulation steps", std::to_string(options.simulation_steps), "at least 1");
+  }
 }
 
 Evaluation::Evaluation(const LoadedModel& model, const EvaluateOptions& options)

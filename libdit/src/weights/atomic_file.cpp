@@ -7,33 +7,69 @@
 
 namespace dit {
 
-void write_atomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& body) {
-  std::filesystem::path draft = path;
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& why) {
+  throw std::runtime_error(path.string() + ": cannot be written: " + why);
+}
+
+/// A pipe or a device takes bytes as they come; a file must not take its place.
+bool is_stream(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+/// The file that a link leads to is replaced, the link stays.
+fs::path behind_links(const fs::path& path) {
+  std::error_code problem;
+  const fs::path file = fs::canonical(path, problem);
+  return problem ? path : file;
+}
+
+fs::path draft_of(const fs::path& path) {
+  fs::path draft = behind_links(path);
   draft += ".part";
-  const auto fail = [&path](const std::string& why) {
-    throw std::runtime_error(path.string() + ": cannot be written: " + why);
-  };
+  return draft;
+}
+
+/// `path` is what errors name.
+void write(const fs::path& path, const fs::path& file, const std::function<void(std::ostream&)>& body) {
+  errno = 0;
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  if (!out) fail(path, std::generic_category().message(errno));
+  body(out);
+  errno = 0;
+  out.close();
+  if (!out) fail(path, errno == 0 ? "the disk may be full" : std::generic_category().message(errno));
+}
+
+}  // namespace
+
+void write_atomically(const fs::path& path, const std::function<void(std::ostream&)>& body) {
+  if (is_stream(path)) return write(path, path, body);
+  const fs::path draft = draft_of(path);
   std::error_code problem;
   try {
-    errno = 0;
-    std::ofstream file(draft, std::ios::binary | std::ios::trunc);
-    if (!file) {
-      fail(std::generic_category().message(errno));
-    }
-    body(file);
-    errno = 0;
-    file.close();
-    if (!file) {
-      fail(errno == 0 ? "the disk may be full" : std::generic_category().message(errno));
-    }
-    std::filesystem::rename(draft, path, problem);
-    if (problem) {
-      fail(problem.message());
-    }
+    write(path, draft, body);
+    fs::rename(draft, behind_links(path), problem);
+    if (problem) fail(path, problem.message());
   } catch (...) {
-    std::filesystem::remove(draft, problem);
+    fs::remove(draft, problem);
     throw;
   }
+}
+
+void check_writable(const fs::path& path) {
+  if (is_stream(path)) return;
+  const fs::path draft = draft_of(path);
+  errno = 0;
+  if (!std::ofstream(draft, std::ios::binary | std::ios::app))
+    fail(path, std::generic_category().message(errno));
+  std::error_code ignored;
+  fs::remove(draft, ignored);
 }
 
 }  // namespace dit

@@ -39,24 +39,6 @@ bool fits(const PeerBlock& block, const RowRun& run, std::int64_t elements) {
          (run.stride == 0 || (run.rows - 1) <= (room - block.row_elements) / run.stride);
 }
 
-void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes,
-                       std::size_t tensor_bytes) {
-  const auto elements = static_cast<std::int64_t>(tensor_bytes / element_bytes);
-  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
-    for (std::size_t i = 0; i < peers[peer].runs.size(); ++i) {
-      const RowRun& run = peers[peer].runs[i];
-      require_sound(peers[peer], run, peer, i);
-      if (!fits(peers[peer], run, elements)) {
-        throw std::length_error(run_name(peer, i) + " leaves the tensor: " + std::to_string(run.rows) +
-                                " rows of " + std::to_string(peers[peer].row_elements) +
-                                " elements from element " + std::to_string(run.offset) + ", stride " +
-                                std::to_string(run.stride) + ", in " + std::to_string(elements) +
-                                " elements");
-      }
-    }
-  }
-}
-
 std::size_t block_bytes(const PeerBlock& block, std::size_t element_bytes, std::size_t peer) {
   const auto most = kMost / static_cast<std::int64_t>(element_bytes);
   std::int64_t elements = 0;
@@ -130,6 +112,24 @@ void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, C
 }
 
 }  // namespace
+
+void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                       std::size_t tensor_bytes) {
+  const auto elements = static_cast<std::int64_t>(tensor_bytes / element_bytes);
+  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+    for (std::size_t i = 0; i < peers[peer].runs.size(); ++i) {
+      const RowRun& run = peers[peer].runs[i];
+      require_sound(peers[peer], run, peer, i);
+      if (!fits(peers[peer], run, elements)) {
+        throw std::length_error(run_name(peer, i) + " leaves the tensor: " + std::to_string(run.rows) +
+                                " rows of " + std::to_string(peers[peer].row_elements) +
+                                " elements from element " + std::to_string(run.offset) + ", stride " +
+                                std::to_string(run.stride) + ", in " + std::to_string(elements) +
+                                " elements");
+      }
+    }
+  }
+}
 
 std::vector<dit_block> packed_blocks(std::span<const PeerBlock> peers, std::size_t element_bytes) {
   require_element_bytes(element_bytes);

@@ -18,6 +18,9 @@ namespace dit {
 /// Bytes of all blocks together.
 [[nodiscard]] std::size_t packed_bytes(std::span<const PeerBlock> peers, std::size_t element_bytes);
 
+/// Throws std::length_error that names peer and run when one leaves a tensor of so many bytes.
+void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes, std::size_t tensor_bytes);
+
 /// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor or the buffer
 /// is short.
 void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> tensor,

@@ -64,8 +64,7 @@ RowSelection::RowSelection(const UlyssesLayout& layout, AttentionTensor tensor, 
   selection_.row_bytes = static_cast<std::size_t>(unit) * element_bytes;
 
   // Keys and values always go alike; queries go like them where no head is shared.
-  const bool alone =
-      tensor == AttentionTensor::query && (layout.ranks() > shape.heads || shape.heads != shape.kv_heads);
+  const bool alone = tensor == AttentionTensor::query && !layout.queries_go_like_keys();
   Digest digest;
   for (const std::int64_t part :
        {std::int64_t{alone ? 1 : 0}, std::int64_t{group}, std::int64_t{groups}, unit, shape.batch,

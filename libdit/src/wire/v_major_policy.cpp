@@ -166,18 +166,22 @@ VMajorPolicy parse_v_major(std::string_view text) {
     throw std::invalid_argument("policy " + quoted(text) + ": expected v-major or v-major:KEY=VALUE,...");
   }
   VMajorPolicy policy;
-  std::string_view rest = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
+  if (colon == std::string_view::npos) {
+    return policy;
+  }
+  for (std::string_view rest = text.substr(colon + 1);;) {
+    const std::size_t comma = rest.find(',');
     const std::string_view setting = rest.substr(0, comma);
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos) {
       throw std::invalid_argument("v-major: " + quoted(setting) + ": expected KEY=VALUE");
     }
     set(policy, setting.substr(0, equals), setting.substr(equals + 1));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (comma == std::string_view::npos) {
+      return policy;
+    }
+    rest.remove_prefix(comma + 1);
   }
-  return policy;
 }
 
 std::string to_string(const VMajorPolicy& policy) {

@@ -1,7 +1,5 @@
 #include "api/comm_state.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
@@ -97,7 +95,7 @@ bool CommState::ready() {
 void CommState::adopt(Agreement agreement) {
   agreement_ = std::move(agreement);
   options_ = std::make_shared<Options>(agreement_.options);
-  oversubscribed_ = agreement_.ranks_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+  oversubscribed_ = agreement_.ranks_on_host > agreement_.cores_on_host;
   int* upper = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(agreement_.comm, MPI_TAG_UB, static_cast<void*>(&upper), &found),
@@ -110,6 +108,7 @@ void CommState::adopt(Agreement agreement) {
     std::vector<int> level;
     for (int peer = 0; peer < size_; ++peer) level.push_back(topology_->level_of(rank_, peer));
     agreement_.node->set_order(near_first(static_cast<std::size_t>(rank_), level));
+    agreement_.node->tell_together(!oversubscribed_);
   }
   note_options();
 }
@@ -119,6 +118,9 @@ void CommState::note_options() {
   const Settings& s = options_->settings();
   quick_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   quick_bytes_ = 0;
+  always_memory_ = quick_ && shares_board_ && one_choice_locked() &&
+                   (s.plan ? s.plan->algorithm == Algorithm::memory && why_not(*topology_, *s.plan).empty()
+                           : decide_locked(false, 0, {true, true}).choice.algorithm == Algorithm::memory);
   checks_arguments_ = s.check != Check::off;
   wait_policy_ = policy_of(s.wait, oversubscribed_);
   if (agreement_.node) {
@@ -198,13 +200,21 @@ Decision CommState::decide_locked(bool uniform, std::size_t bytes, Offer offer) 
   const bool mpi_measured = std::ranges::any_of(
       measurements_, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
   offer.mpi = offer.mpi && mpi_measured;
-  const auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, offer);
+  auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, offer);
+  // Where shared memory is the choice it is for all sizes, whatever the model says: short ways rely on that.
+  if (one_choice_locked())
+    std::ranges::stable_partition(ranked,
+                                  [](const Candidate& c) { return c.choice.algorithm == Algorithm::memory; });
   if (ranked.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
   return {ranked[0].choice, to_string(ranked[0].choice), why(ranked), ranked[0].seconds};
 }
 
 bool CommState::one_choice() const {
   const std::lock_guard lock(mutex_);
+  return one_choice_locked();
+}
+
+bool CommState::one_choice_locked() const {
   const Settings& settings = options_->settings();
   if (!settings.enable || settings.plan) return true;
   return shares_board_ && topology_->nodes() == 1 && measurements_.empty() && !settings.adapt;
@@ -248,6 +258,15 @@ CommState::Quick CommState::claim_quick(std::size_t bytes, bool in_place) {
   }
   ++next_window_;  // as every operation takes one, whichever way it takes on each rank
   return way;
+}
+
+Board* CommState::claim_quick_board() {
+  const std::lock_guard lock(mutex_);
+  if (!always_memory_ || !queue_.empty()) return nullptr;
+  Board* const board = agreement_.node->board(0);
+  if (!board->claim()) return nullptr;
+  ++next_window_;  // as in claim_quick()
+  return board;
 }
 
 Decision CommState::forced(const Choice& choice, Offer offer) {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/board_blocks.hpp"
 #include "api/options.hpp"
 #include "api/plan_cache.hpp"
 #include "api/report.hpp"
@@ -122,8 +123,16 @@ class CommState {
     bool tried = false;  ///< its time is for record_trial()
   };
   [[nodiscard]] Quick claim_quick(std::size_t bytes, bool in_place);
+  /// The same for blocks of any sizes, of which ranks need not agree on anything: the board, claimed, or
+  /// null.
+  [[nodiscard]] Board* claim_quick_board();
   /// What such calls use, one at a time.
-  [[nodiscard]] BoardExchange& quick_exchange() { return quick_exchange_; }
+  struct QuickRun {
+    BoardExchange run;
+    Exchange blocks;
+    BoardBlocks described;
+  };
+  [[nodiscard]] QuickRun& quick_run() { return quick_run_; }
 
   /// How a rank waits at a board.
   [[nodiscard]] Waiter waiter() const { return {agreement_.comm, agreement_.node.get(), wait_policy()}; }
@@ -167,6 +176,7 @@ class CommState {
   void make_topology();
   [[nodiscard]] bool striped(const Topology& topology) const;
   [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan_locked(std::size_t bytes, Offer offer);
+  [[nodiscard]] bool one_choice_locked() const;
   [[nodiscard]] Decision decide_locked(bool uniform, std::size_t bytes, Offer offer);
   [[nodiscard]] Decision forced(const Choice& choice, Offer offer);
   void note_options();
@@ -206,8 +216,9 @@ class CommState {
   bool shares_board_ = false;    // all ranks do
   bool quick_ = false;           // whether the options allow quick calls
   std::size_t quick_bytes_ = 0;  // size of the last one for which a way is known
-  BoardExchange quick_exchange_;
-  bool quick_mpi_ = false;  // whether it was MPI
+  bool quick_mpi_ = false;       // whether it was MPI
+  bool always_memory_ = false;   // whether the board is the choice for all sizes
+  QuickRun quick_run_;
   std::map<TrialKey, std::unique_ptr<RunningTrial>> trials_;
   std::size_t next_lane_ = 1;
   PlanCache plans_{128};

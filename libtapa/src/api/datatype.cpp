@@ -1,10 +1,15 @@
 #include "api/datatype.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "api/error.hpp"
@@ -159,6 +164,30 @@ MaybeRun run_of(MPI_Datatype type) {
   }
 }
 
+/// Runs of equal length at equal distances.
+struct Comb {
+  Run run;
+  MPI_Aint count = 0;
+  MPI_Aint stride = 0;
+};
+
+/// Vectors of what is one run; of other types that are not one run it is not tried.
+std::optional<Comb> comb_of(MPI_Datatype type) {
+  int integers = 0;
+  int addresses = 0;
+  int types = 0;
+  int combiner = 0;
+  check_mpi(MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner), "MPI_Type_get_envelope");
+  if (combiner == MPI_COMBINER_NAMED) return std::nullopt;
+  const Contents c(type, integers, addresses, types);
+  if (combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_RESIZED) return comb_of(c.type(0));
+  if (combiner != MPI_COMBINER_VECTOR && combiner != MPI_COMBINER_HVECTOR) return std::nullopt;
+  const MPI_Aint extent = extent_of(c.type(0));
+  const MaybeRun block = repeat(run_of(c.type(0)), c.integer(1), extent, 0);
+  if (!block) return std::nullopt;
+  return Comb{*block, c.integer(0), combiner == MPI_COMBINER_VECTOR ? c.integer(2) * extent : c.address(0)};
+}
+
 TypeInfo decode(MPI_Datatype type) {
   MPI_Count size = 0;
   MPI_Count first = 0;
@@ -172,17 +201,43 @@ TypeInfo decode(MPI_Datatype type) {
     const MaybeRun run = size == 0 ? MaybeRun(Run{}) : run_of(type);
     info.one_run = run && run->bytes == static_cast<MPI_Aint>(size);
     if (info.one_run && size > 0) info.first = run->first;
+    if (info.one_run) {
+      info.runs = 1;
+    } else if (const auto comb = comb_of(type)) {
+      info.runs = static_cast<std::size_t>(comb->count);
+      info.stride = comb->stride;
+    }
   }
   return info;
 }
 
+// Counts derived types that were freed: what threads remember of one is then forgotten.
+std::atomic<std::uint64_t> deletions{0};
+
 int delete_info(MPI_Datatype, int, void* value, void*) {
+  deletions.fetch_add(1, std::memory_order_release);
   delete static_cast<TypeInfo*>(value);
   return MPI_SUCCESS;
 }
 
 std::mutex keyval_mutex;  // guards the keyval and the attributes under it
 int keyval = MPI_KEYVAL_INVALID;
+
+/// Decoded once, then kept with the type.
+TypeInfo info_of_derived(MPI_Datatype type) {
+  const std::lock_guard lock(keyval_mutex);
+  if (keyval == MPI_KEYVAL_INVALID) {
+    check_mpi(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_info, &keyval, nullptr),
+              "MPI_Type_create_keyval");
+  }
+  void* value = nullptr;
+  int found = 0;
+  check_mpi(MPI_Type_get_attr(type, keyval, &value, &found), "MPI_Type_get_attr");
+  if (found != 0) return *static_cast<TypeInfo*>(value);
+  const TypeInfo info = decode(type);
+  check_mpi(MPI_Type_set_attr(type, keyval, new TypeInfo(info)), "MPI_Type_set_attr");
+  return info;
+}
 
 /// Calls `step(elements, bytes before it)` for portions that fit MPI_Pack's int sizes.
 template <class Step>
@@ -198,38 +253,77 @@ void in_portions(MPI_Count count, const TypeInfo& info, Step step) {
     step(done, static_cast<int>(std::min(portion, count - done)));
 }
 
+/// Copies `count` elements whose runs are known between memory and dense bytes. Runs of the length of a
+/// number become single instructions; 0: any length.
+template <std::size_t length, bool packs>
+void copy_runs(const std::byte* from, std::byte* to, MPI_Count count, const TypeInfo& info) {
+  const std::size_t bytes = length == 0 ? info.size / info.runs : length;
+  const MPI_Aint below = std::min<MPI_Aint>(0, info.stride * static_cast<MPI_Aint>(info.runs - 1));
+  std::size_t done = 0;
+  for (MPI_Count element = 0; element < count; ++element) {
+    MPI_Aint at = element * info.extent + info.first - below;
+    for (std::size_t run = 0; run < info.runs; ++run, at += info.stride, done += bytes) {
+      if constexpr (packs) {
+        std::memcpy(to + done, from + at, bytes);
+      } else {
+        std::memcpy(to + at, from + done, bytes);
+      }
+    }
+  }
+}
+
+/// False when the runs of the type are not known.
+template <bool packs>
+bool copy_known(const void* from, void* to, MPI_Count count, const TypeInfo& info) {
+  // MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
+  if (info.runs == 0 || from == nullptr || to == nullptr) return false;
+  const auto copy = [&](auto length) {
+    copy_runs<length(), packs>(static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, info);
+    return true;
+  };
+  switch (info.size / info.runs) {
+    case 4:
+      return copy(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return copy(std::integral_constant<std::size_t, 8>());
+    case 16:
+      return copy(std::integral_constant<std::size_t, 16>());
+    default:
+      return copy(std::integral_constant<std::size_t, 0>());
+  }
+}
+
 }  // namespace
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw Error(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
-  // Handles of named types are never freed, so the last one seen by this thread can be remembered.
-  thread_local MPI_Datatype last = MPI_DATATYPE_NULL;
-  thread_local TypeInfo last_info;
-  if (type == last) return last_info;
+  // The last types that this thread saw: those of two sides. Handles of named types are never freed; one of a
+  // derived type that was freed may come again for another type.
+  struct Seen {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    bool named = false;
+    std::uint64_t deletions = 0;
+    TypeInfo info;
+  };
+  thread_local std::array<Seen, 2> seen;
+  thread_local std::size_t oldest = 0;
+  const std::uint64_t before = deletions.load(std::memory_order_acquire);
+  for (const Seen& s : seen) {
+    if (s.type == type && (s.named || s.deletions == before)) return s.info;
+  }
   int n = 0;
   int combiner = 0;
   check_mpi(MPI_Type_get_envelope(type, &n, &n, &n, &combiner), "MPI_Type_get_envelope");
-  if (combiner == MPI_COMBINER_NAMED) {
-    last_info = decode(type);
-    last = type;
-    return last_info;
-  }
-  const std::lock_guard lock(keyval_mutex);
-  if (keyval == MPI_KEYVAL_INVALID) {
-    check_mpi(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_info, &keyval, nullptr),
-              "MPI_Type_create_keyval");
-  }
-  void* value = nullptr;
-  int found = 0;
-  check_mpi(MPI_Type_get_attr(type, keyval, &value, &found), "MPI_Type_get_attr");
-  if (found != 0) return *static_cast<TypeInfo*>(value);
-  const TypeInfo info = decode(type);
-  check_mpi(MPI_Type_set_attr(type, keyval, new TypeInfo(info)), "MPI_Type_set_attr");
+  const bool named = combiner == MPI_COMBINER_NAMED;
+  const TypeInfo info = named ? decode(type) : info_of_derived(type);
+  seen[oldest] = {type, named, before, info};
+  oldest = (oldest + 1) % seen.size();
   return info;
 }
 
 void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& info, std::byte* to,
           MPI_Comm comm) {
+  if (copy_known<true>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
     const auto* source = static_cast<const std::byte*>(from) + done * info.extent;
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);
@@ -242,6 +336,7 @@ void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& 
 
 void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type, const TypeInfo& info,
             MPI_Comm comm) {
+  if (copy_known<false>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
     auto* target = static_cast<std::byte*>(to) + done * info.extent;
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);

@@ -14,6 +14,8 @@ struct TypeInfo {
   MPI_Aint extent = 0;   ///< distance of consecutive elements; may be negative
   MPI_Aint first = 0;    ///< offset of the lowest data byte (true lower bound); may be negative
   bool one_run = false;  ///< data bytes lie in type map order without gaps from `first` on
+  std::size_t runs = 0;  ///< if not 0: the data are so many runs of equal length in type map order,
+  MPI_Aint stride = 0;   ///< each so many bytes behind the one before
 
   /// Whether `count` elements in a row are one run of bytes in order.
   [[nodiscard]] bool dense(MPI_Count count) const {

@@ -26,10 +26,10 @@ enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
 /// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
 /// called from several threads; the others only while no thread is in it.
-class Operation : private BoardPacker {
+class Operation {
  public:
   Operation() = default;
-  ~Operation() override;
+  ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -102,6 +102,11 @@ class Operation : private BoardPacker {
   void launch_mpi();
   void launch_plan();
   bool launch_memory();
+  struct EqualBlocks {
+    const std::byte* send;
+    std::byte* recv;
+  };
+  [[nodiscard]] std::optional<EqualBlocks> equal_blocks() const;
   void describe_blocks();
   bool step_memory(bool block);
   void sample_mpi();
@@ -116,9 +121,6 @@ class Operation : private BoardPacker {
   void fail(int code, const std::string& message);
 
   // Blocks that are not dense, at a board.
-  void gather(std::size_t member, std::byte* to) override;
-  void scatter(std::size_t member, const std::byte* from) override;
-  std::byte* room(std::size_t member, bool sent) override;
 
   void start_check();
   void start_verdict();
@@ -166,10 +168,8 @@ class Operation : private BoardPacker {
 
   Board* board_ = nullptr;        // when the choice is memory
   BoardExchange board_exchange_;  // its run
-  std::vector<BoardBlock> board_send_;
-  std::vector<BoardBlock> board_recv_;
-  std::vector<std::vector<std::byte>> rooms_;  // whole blocks that travel in pieces: sent ones, then others
-  bool staged_ = false;                        // whether recv_ says where blocks arrive
+  BoardBlocks board_blocks_;
+  bool staged_ = false;  // whether recv_ says where blocks arrive
 
   std::unique_ptr<std::byte[]> staging_;
   std::size_t staging_size_ = 0;

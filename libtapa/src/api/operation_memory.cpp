@@ -1,4 +1,7 @@
 // The run of an operation through memory that all ranks share.
+#include <algorithm>
+#include <utility>
+
 #include "api/error.hpp"
 #include "api/operation.hpp"
 
@@ -9,28 +12,42 @@ namespace tapa {
 bool Operation::launch_memory() {
   if (!board_->claim()) return false;
   if (sample_is_due()) sample_mpi();
-  describe_blocks();
-  if (options_->settings().check == Check::data) start_sums();
-  board_exchange_.begin(*board_, board_send_, board_recv_, this, exchange_.in_place && !staged_);
+  if (const auto equal = equal_blocks()) {
+    board_exchange_.begin(*board_, equal->send, equal->recv, exchange_.uniform_bytes);
+  } else {
+    describe_blocks();
+    if (options_->settings().check == Check::data) start_sums();
+    board_exchange_.begin(*board_, board_blocks_.send, board_blocks_.recv, &board_blocks_,
+                          exchange_.in_place && !staged_);
+  }
   stage_ = Stage::running;
   return true;
 }
 
-/// Blocks as the board wants them. Those that are not dense are packed straight into shared memory.
+/// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
+/// these need no table.
+std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
+  if (!exchange_.uniform || options_->settings().check == Check::data) return std::nullopt;
+  if (exchange_.in_place && !BoardExchange::fits(*board_, exchange_.uniform_bytes)) return std::nullopt;
+  const auto in_row = [this](const std::vector<Block>& blocks) {
+    std::byte* next = blocks[0].data;
+    return std::ranges::all_of(blocks, [&](const Block& block) {
+      return block.dense() && block.data == std::exchange(next, next + exchange_.uniform_bytes);
+    });
+  };
+  if (!in_row(exchange_.send) || !in_row(exchange_.recv)) return std::nullopt;
+  return EqualBlocks{exchange_.send[0].data, exchange_.recv[0].data};
+}
+
+/// Blocks as the board wants them; through memory of our own where that must be.
 void Operation::describe_blocks() {
-  board_send_.clear();
-  board_recv_.clear();
-  const auto describe = [](const Block& b) { return BoardBlock{b.dense() ? b.data : nullptr, b.bytes}; };
-  for (const Block& b : exchange_.send) board_send_.push_back(describe(b));
-  const bool overwritten = exchange_.in_place && !BoardExchange::fits(*board_, board_send_);
-  if (!overwritten && options_->settings().check != Check::data) {
-    for (const Block& b : exchange_.recv) board_recv_.push_back(describe(b));
-    return;
-  }
+  board_blocks_.describe(exchange_, state_->comm());
+  const bool overwritten = exchange_.in_place && !BoardExchange::fits(*board_, board_blocks_.send);
+  if (!overwritten && options_->settings().check != Check::data) return;
   stage_blocks();
   for (std::size_t i = 0; i < send_.size(); ++i) {
-    board_send_[i].data = const_cast<std::byte*>(send_[i]);  // only read
-    board_recv_.push_back({recv_[i], exchange_.recv[i].bytes});
+    board_blocks_.send[i].data = const_cast<std::byte*>(send_[i]);  // only read
+    board_blocks_.recv[i].data = recv_[i];
   }
 }
 
@@ -55,23 +72,6 @@ bool Operation::step_memory(bool block) {
     board_->release();
     throw;
   }
-}
-
-void Operation::gather(std::size_t member, std::byte* to) {
-  gather_block(exchange_.send[member], to, state_->comm());
-}
-
-void Operation::scatter(std::size_t member, const std::byte* from) {
-  scatter_block(from, exchange_.recv[member], state_->comm());
-}
-
-std::byte* Operation::room(std::size_t member, bool sent) {
-  const std::size_t ranks = exchange_.send.size();
-  rooms_.resize(2 * ranks);
-  std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
-  const std::size_t bytes = (sent ? exchange_.send : exchange_.recv)[member].bytes;
-  if (memory.size() < bytes) memory.resize(bytes);
-  return memory.data();
 }
 
 }  // namespace tapa

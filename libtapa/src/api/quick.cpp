@@ -41,23 +41,45 @@ void leave_to_mpi(const Arguments& arguments, CommState& state) {
   if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
 }
 
+struct Release {
+  void operator()(Board* board) const { board->release(); }
+};
+using ClaimedBoard = std::unique_ptr<Board, Release>;
+
+/// Blocks of any sizes and types. In place they may have to be copied first, which is left to operations.
+bool run_blocks(const Arguments& arguments, CommState& state) {
+  if (arguments.in_place()) return false;
+  const ClaimedBoard board(state.claim_quick_board());
+  if (!board) return false;
+  CommState::QuickRun& quick = state.quick_run();
+  normalise(arguments, state.size(), quick.blocks);
+  quick.described.describe(quick.blocks, state.comm());
+  quick.run.begin(*board, quick.described.send, quick.described.recv, &quick.described);
+  finish(quick.run, state.waiter());
+  return true;
+}
+
 }  // namespace
 
 bool run_quick(const Arguments& arguments, CommState& state) {
-  if (arguments.form != Form::uniform || !state.ready()) return false;
+  if (!state.ready()) return false;
+  if (arguments.form != Form::uniform) return run_blocks(arguments, state);
   const Dense recv = dense_side(arguments.recv);
   const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
-  if (recv.bytes == 0 || send.bytes != recv.bytes) return false;
+  if (recv.bytes == 0 || send.bytes != recv.bytes) {
+    const bool nothing = arguments.recv.count == 0 || type_info(arguments.recv.type).size == 0;
+    return !nothing && run_blocks(arguments, state);  // with no bytes there is no exchange
+  }
   const CommState::Quick way = state.claim_quick(recv.bytes, arguments.in_place());
   if (way.board == nullptr && !way.mpi) return false;
   const double began = way.tried ? MPI_Wtime() : 0;
   if (way.mpi) {
     leave_to_mpi(arguments, state);
   } else {
-    const auto release = [](Board* b) { b->release(); };
-    const std::unique_ptr<Board, decltype(release)> guard(way.board, release);
-    state.quick_exchange().begin(*way.board, send.first, recv.first, recv.bytes);
-    finish(state.quick_exchange(), state.waiter());
+    const ClaimedBoard board(way.board);
+    BoardExchange& exchange = state.quick_run().run;
+    exchange.begin(*board, send.first, recv.first, recv.bytes);
+    finish(exchange, state.waiter());
   }
   if (way.tried) state.record_trial(true, recv.bytes, MPI_Wtime() - began);
   return true;

@@ -1,7 +1,6 @@
 /// @file
-/// The shortest way for the commonest call: a blocking all-to-all of equal dense blocks among ranks that
-/// share memory. At a few hundred nanoseconds a call, an operation's bookkeeping would cost as much as the
-/// exchange.
+/// The shortest way for the commonest calls: blocking all-to-alls among ranks that share memory. At a few
+/// hundred nanoseconds a call, an operation's bookkeeping would cost as much as the exchange.
 #pragma once
 
 #include "api/arguments.hpp"

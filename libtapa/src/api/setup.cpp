@@ -1,8 +1,10 @@
 #include "api/setup.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -173,7 +175,8 @@ Setup::Setup(MPI_Comm user) {
   segment_ = own_segment(size_);
   const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
-  header_ = {shared.size(), token.size(), record.size(), host_number(), has_one_rail() ? 1U : 0U};
+  header_ = {shared.size(), token.size(), record.size(), host_number(), has_one_rail() ? 1U : 0U,
+             own_cores()};
   mine_ = shared + token + record;
 }
 
@@ -229,17 +232,35 @@ void Setup::start_records() {
             "MPI_Iallgatherv");
 }
 
+/// None when there are more than fit: then it is not known.
+Setup::Cores Setup::own_cores() {
+  Cores cores{};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (std::size_t core = 0; core < std::min<std::size_t>(CPU_SETSIZE, 64 * cores.size()); ++core) {
+    if (CPU_ISSET(core, &set)) cores[core / 64] |= std::uint64_t{1} << core % 64;
+  }
+  return cores;
+}
+
 void Setup::take_records() {
   stage_ = Stage::done;
   result_.ranks_on_host = 0;
+  Cores cores{};
   std::vector<std::string> tokens;
   for (std::size_t r = 0; r < headers_.size(); ++r) {
     const Header& h = headers_[r];
     std::size_t at = static_cast<std::size_t>(displs_[r]) + h.shared_bytes;
     tokens.push_back(all_.substr(at, h.token_bytes));
     result_.records.push_back(all_.substr(at + h.token_bytes, h.record_bytes));
-    if (h.host == header_.host) ++result_.ranks_on_host;
+    if (h.host != header_.host) continue;
+    ++result_.ranks_on_host;
+    std::ranges::transform(cores, h.cores, cores.begin(), std::bit_or());
   }
+  result_.cores_on_host = std::transform_reduce(cores.begin(), cores.end(), 0, std::plus(),
+                                                [](std::uint64_t bits) { return std::popcount(bits); });
+  if (result_.cores_on_host == 0) result_.cores_on_host = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   result_.one_rail = headers_[0].one_rail != 0;
   read_shared_part(all_.substr(0, headers_[0].shared_bytes), result_);
   all_.clear();
@@ -270,7 +291,7 @@ void Setup::connect_memory(const std::vector<std::string>& tokens) {
 /// Each rank may have a threshold of its own: a block's way is its sender's decision.
 std::size_t Setup::attach_from() const {
   const std::size_t wanted = result_.options.settings().attach_from;
-  const bool crowded = result_.ranks_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+  const bool crowded = result_.ranks_on_host > result_.cores_on_host;
   if (!crowded || result_.options.origin("attach-from") != Origin::standard) return wanted;
   // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
   // copy.

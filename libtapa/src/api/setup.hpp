@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ struct Agreement {
   std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;             ///< of this rank's host
+  int cores_on_host = 1;             ///< processors of this host on which these ranks may run
   bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
   std::unique_ptr<ShmNode> node;     ///< shared memory with the ranks of this host, on all ranks or on none
 };
@@ -45,12 +47,15 @@ class Setup {
 
  private:
   enum class Stage : std::uint8_t { duplicate, sizes, records, memory, done };
+  using Cores = std::array<std::uint64_t, 16>;  // a bit for each processor
+  [[nodiscard]] static Cores own_cores();
   struct Header {                // what each rank tells first
     std::uint64_t shared_bytes;  // rank 0: options and tuning file; others: 0
     std::uint64_t token_bytes;   // how others open this rank's shared memory; 0: it has none
     std::uint64_t record_bytes;
     std::uint64_t host;      // same number = same host
     std::uint64_t one_rail;  // rank 0: see Agreement
+    Cores cores;             // where this rank may run
   };
 
   void start_sizes();

@@ -19,6 +19,19 @@ Choice make(Algorithm algorithm) {
   return c;
 }
 
+/// Radices of bruck for so many members: as many stages as bits, and three or two stages.
+std::vector<int> radices(int members) {
+  if (members <= 4) return {};
+  const double n = members;
+  std::vector<int> list{2, static_cast<int>(std::ceil(std::cbrt(n) - 1e-9)),
+                        static_cast<int>(std::ceil(std::sqrt(n) - 1e-9))};
+  if (members > 8) list.push_back(4);
+  if (members > 64) list.push_back(8);
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return list;
+}
+
 void add_split_candidates(const Topology& topology, std::size_t level, std::vector<Choice>& list) {
   const Level& l = topology.levels[level];
   const int outer = topology.levels[level + 1].groups;
@@ -27,20 +40,24 @@ void add_split_candidates(const Topology& topology, std::size_t level, std::vect
   if (l.groups <= outer || ranks_per_group <= 1) return;  // nothing across it, or nothing inside it
   Choice tapa = make(Algorithm::tapa);
   tapa.splits = {l.name};
-  list.push_back(tapa);
+  std::vector<Flat> slow{{}};
+  for (int radix : radices(groups_per_domain)) slow.push_back({FlatAlgorithm::bruck, radix, 0});
+  for (const Flat& between : slow) {
+    tapa.slow = between;
+    tapa.fast = {};
+    list.push_back(tapa);
+    for (int radix : radices(static_cast<int>(ranks_per_group))) {
+      tapa.fast = {FlatAlgorithm::bruck, radix, 0};
+      list.push_back(tapa);
+    }
+  }
+  tapa.slow = tapa.fast = {};
   Choice ordered = tapa;
   ordered.slow.algorithm = FlatAlgorithm::pairwise;
   list.push_back(ordered);
   Choice inverse = tapa;
   inverse.order = PhaseOrder::slow_first;
   list.push_back(inverse);
-  if (groups_per_domain > 4) {
-    Choice bruck = tapa;
-    bruck.slow = {FlatAlgorithm::bruck, 2, 0};
-    list.push_back(bruck);
-    bruck.slow.radix = 4;
-    list.push_back(bruck);
-  }
   if (l.groups > 2) {
     Choice pipelined = tapa;
     pipelined.pipeline = std::min(4, l.groups - 1);
@@ -136,8 +153,9 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
     list.push_back(windowed);
   }
   list.push_back(make(Algorithm::pairwise));
-  for (int radix : {2, 4, 8}) {
-    if (radix >= topology.ranks) break;
+  std::vector<int> flat_radices = radices(topology.ranks);
+  if (flat_radices.empty()) flat_radices = {2};
+  for (int radix : flat_radices) {
     Choice bruck = make(Algorithm::bruck);
     bruck.flat.radix = radix;
     list.push_back(bruck);
@@ -152,6 +170,10 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
     Choice all = make(Algorithm::tapa);
     all.splits = splits;
     list.push_back(all);
+    for (int radix : radices(topology.levels[topology.levels.size() - 2].groups)) {
+      all.slow = {FlatAlgorithm::bruck, radix, 0};
+      list.push_back(all);
+    }
   }
   if (offer.beside) std::erase_if(list, goes_in_turns);
   return list;

@@ -11,9 +11,9 @@ namespace tapa {
 namespace {
 
 // Where nothing is known: shared memory and a 100 Gbit/s network with user-space access, or kernel TCP.
-constexpr LevelRates kMemory = {0.5e-6, 6e9, 0.3e-6};
-constexpr LevelRates kFabric = {2e-6, 12.5e9, 0.5e-6};
-constexpr LevelRates kTcp = {30e-6, 1.25e8, 4e-6};
+constexpr LevelRates kMemory = {0.5e-6, 6e9, 0.3e-6, 1};
+constexpr LevelRates kFabric = {2e-6, 12.5e9, 0.5e-6, 1};
+constexpr LevelRates kTcp = {30e-6, 1.25e8, 4e-6, 1};
 // Over TCP each message carries about this many bytes of Ethernet, IP, TCP and MPI headers.
 constexpr double kTcpHeader = 100;
 // Measured over TCP at 100 Mbit/s, 4 nodes x 4 ranks, 4-16 KiB: everybody to everybody at once against
@@ -196,6 +196,7 @@ Rates rates_from(const Topology& topology) {
     level.latency = link.latency.value_or(level.latency);
     level.bandwidth = link.bandwidth.value_or(level.bandwidth);
     level.message = link.message.value_or(level.message);
+    level.links = link.links.value_or(1);
     rates.levels.push_back(level);
   }
   double slowest = 0;
@@ -214,6 +215,7 @@ Rates rates_from(const Topology& topology) {
       rates.levels[l].bandwidth = std::min(rates.levels[l].bandwidth, slowest);
   }
   rates.cores_per_rank = topology.cores_per_rank.value_or(1.0);
+  rates.copy = topology.copy.value_or(rates.copy);
   return rates;
 }
 

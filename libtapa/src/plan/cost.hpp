@@ -18,6 +18,7 @@ struct LevelRates {
   double latency = 0;    ///< seconds
   double bandwidth = 0;  ///< bytes per second of one pair
   double message = 0;    ///< CPU seconds per message and end
+  double links = 1;      ///< of that bandwidth that a rank has to different peers
 };
 
 /// All figures of the model. Every rank must use the same ones, so that all choose the same plan.
@@ -28,8 +29,10 @@ struct Rates {
   double nic_message = 0;          ///< seconds a NIC needs per message
   double incast = 0;               ///< share by which bytes take longer when many ranks send to one at once
   double stripe_from = 0;     ///< bytes from which a message uses all NICs of its node; shorter ones use one
+  double eager = 8192;        ///< bytes up to which a message leaves without asking the receiver
+  double rendezvous = 3;      ///< latencies of a longer one: request, permission, data
   double cores_per_rank = 1;  ///< below 1 when ranks share cores: CPU costs are divided by it
-  double step = 0.2e-6;       ///< CPU seconds of our own bookkeeping per step
+  double step = 0.05e-6;  ///< CPU seconds of our own bookkeeping per step; the executor alone takes 0.01e-6
 };
 
 /// Whether messages between nodes go through kernel TCP, as far as the NICs' providers tell.

@@ -15,7 +15,7 @@ std::size_t align_up(std::size_t n) {
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const RankPlan> plan, std::unique_ptr<Transport> transport)
-    : plan_(std::move(plan)), transport_(std::move(transport)) {
+    : plan_(std::move(plan)), transport_(std::move(transport)), has_data_(transport_->has_data()) {
   prepare();
 }
 
@@ -50,7 +50,7 @@ void Executor::prepare() {
   open_.resize(count);
   in_flight_.assign(count, 0);
   resolved_.resize(count);
-  memory_.resize(memory);
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(memory);
   ready_.reserve(count);
   completed_.reserve(count);
   send_.resize(static_cast<std::size_t>(plan_->ranks));
@@ -76,7 +76,7 @@ std::byte* Executor::address(const Segment& segment) const {
     case Buffer::scratch:
       break;
   }
-  return const_cast<std::byte*>(memory_.data()) + segment.offset;
+  return memory_.get() + segment.offset;
 }
 
 /// A message whose segments happen to be one piece of memory travels from and to there, and others do where
@@ -99,7 +99,7 @@ void Executor::resolve(std::size_t index) {
       *++last = {at, s.bytes};
     } else {
       r.staged = true;
-      *first = {memory_.data() + staging_at_[index], step.bytes};
+      *first = {memory_.get() + staging_at_[index], step.bytes};
       break;
     }
   }
@@ -138,25 +138,14 @@ void Executor::post(std::uint32_t index) {
     transport_->post_recv(static_cast<int>(index), step.peer, tag, r.pieces);
     return;
   }
-  if (r.staged) {
-    std::byte* to = r.pieces.front().data();
-    for (const Segment& s : plan_->from(step)) {
-      std::memcpy(to, address(s), s.bytes);
-      to += s.bytes;
-    }
-  }
+  if (r.staged) gather(step, r.pieces.front().data());
   transport_->post_send(static_cast<int>(index), step.peer, tag, r.pieces);
 }
 
 void Executor::complete(std::uint32_t index) {
   const Step& step = plan_->steps[index];
-  if (step.kind == StepKind::recv && resolved_[index].staged) {
-    const std::byte* from = resolved_[index].pieces.front().data();
-    for (const Segment& s : plan_->to(step)) {
-      std::memcpy(address(s), from, s.bytes);
-      from += s.bytes;
-    }
-  }
+  if (step.kind == StepKind::recv && resolved_[index].staged)
+    scatter(step, resolved_[index].pieces.front().data());
   in_flight_[index] = 0;
   --remaining_;
   for (std::uint32_t i = successors_at_[index]; i < successors_at_[index + 1]; ++i) {
@@ -164,7 +153,25 @@ void Executor::complete(std::uint32_t index) {
   }
 }
 
+void Executor::gather(const Step& step, std::byte* to) {
+  for (const Segment& s : plan_->from(step)) {
+    if (has_data_) std::memcpy(to, address(s), s.bytes);
+    to += s.bytes;
+  }
+  transport_->copied(step.bytes);
+}
+
+void Executor::scatter(const Step& step, const std::byte* from) {
+  for (const Segment& s : plan_->to(step)) {
+    if (has_data_) std::memcpy(address(s), from, s.bytes);
+    from += s.bytes;
+  }
+  transport_->copied(step.bytes);
+}
+
 void Executor::copy_step(const Step& step) {
+  transport_->copied(step.bytes);
+  if (!has_data_) return;
   const auto from = plan_->from(step);
   const auto to = plan_->to(step);
   std::size_t a = 0, b = 0, a_done = 0, b_done = 0;

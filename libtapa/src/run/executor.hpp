@@ -67,6 +67,8 @@ class Executor {
   void post(std::uint32_t step);
   void complete(std::uint32_t step);
   void copy_step(const Step& step);
+  void gather(const Step& step, std::byte* to);
+  void scatter(const Step& step, const std::byte* from);
 
   std::shared_ptr<const RankPlan> plan_;
   std::unique_ptr<Transport> transport_;
@@ -80,12 +82,13 @@ class Executor {
   std::vector<std::size_t> staging_at_;  // offset of each message's staging, where it may need some
   std::vector<std::size_t> pieces_at_;   // each message's first entry in pieces_
   std::vector<Piece> pieces_;
-  std::vector<std::byte> memory_;  // scratch, then staging
+  std::unique_ptr<std::byte[]> memory_;  // scratch, then staging
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
   std::vector<int> completed_;
   std::size_t remaining_ = 0;
   int first_tag_ = 0;
+  bool has_data_ = true;  // the transport's
 };
 
 }  // namespace tapa

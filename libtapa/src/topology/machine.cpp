@@ -138,6 +138,7 @@ Topology instantiate(const Machine& machine, const std::vector<int>& node_of_ran
   }
   topology.merge_equal_levels();
   add_nics(machine, nodes, node, slot, topology);
+  topology.copy = machine.copy;
   topology.sources.push_back({"file", true, machine.origin + " (machine " + machine.name + ")"});
   return topology;
 }

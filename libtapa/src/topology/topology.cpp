@@ -202,6 +202,7 @@ Topology Topology::subset(const std::vector<int>& members) const {
   sub.name = name;
   sub.ranks = static_cast<int>(members.size());
   sub.cores_per_rank = cores_per_rank;
+  sub.copy = copy;
   sub.sources = sources;
   sub.nic_level = nic_level;
   for (const Level& whole : levels) {

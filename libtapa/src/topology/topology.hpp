@@ -21,6 +21,7 @@ struct LinkCost {
   std::optional<double> latency;    ///< seconds, one way
   std::optional<double> bandwidth;  ///< bytes per second, one direction, one pair of ranks alone
   std::optional<double> message;    ///< CPU seconds to post and complete one message
+  std::optional<double> links;      ///< links of `bandwidth` that a rank has to different peers; unknown: one
 };
 
 /// One level: a partition of all ranks into groups. Ranks of one group share this level's links.
@@ -71,6 +72,7 @@ struct Topology {
   std::vector<Device> devices;          ///< devices[rank], or empty
   std::optional<double>
       cores_per_rank;  ///< usable cores over ranks on the fullest host; below 1 when ranks share cores
+  std::optional<double> copy;  ///< bytes per second at which a rank gathers and scatters its own blocks
   std::vector<SourceReport> sources;
 
   /// Index of the fastest level whose group holds both ranks. a == b gives 0.

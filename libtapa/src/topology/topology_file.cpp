@@ -16,7 +16,7 @@ constexpr int max_levels = 16;
 LinkCost read_link(const JsonReader& level) {
   return {level.positive_or_none("latency", "seconds"),
           level.positive_or_none("bandwidth", "bytes per second"),
-          level.positive_or_none("message", "seconds")};
+          level.positive_or_none("message", "seconds"), level.positive_or_none("links", "links")};
 }
 
 /// "groups": a partition of `count` members ("ranks", "slots"). Returns group[member], numbered as in the
@@ -124,7 +124,7 @@ void read_machine_levels(const JsonReader& levels, Machine& machine) {
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader level = levels.at(l);
     const bool last = l + 1 == count;
-    level.only_keys({"name", "groups", "nodes", "latency", "bandwidth", "message"});
+    level.only_keys({"name", "groups", "nodes", "latency", "bandwidth", "message", "links"});
     const std::string name = level.at("name").identifier();
     if (last != (name == "world")) level.at("name").fail("\"world\" as the last level and nowhere else");
     for (std::size_t other = 0; other < l; ++other) {
@@ -156,7 +156,8 @@ void read_machine_levels(const JsonReader& levels, Machine& machine) {
 }
 
 Machine machine_of(const JsonReader& file, const std::string& origin) {
-  file.only_keys({"schema", "kind", "name", "description", "slots", "levels", "nics", "rails", "devices"});
+  file.only_keys(
+      {"schema", "kind", "name", "description", "slots", "levels", "nics", "rails", "devices", "copy"});
   Machine machine;
   machine.origin = origin;
   machine.name = file.at("name").identifier();
@@ -165,6 +166,7 @@ Machine machine_of(const JsonReader& file, const std::string& origin) {
   const auto slots = static_cast<std::size_t>(machine.slots);
   read_machine_levels(file.at("levels"), machine);
   machine.devices = read_devices(file, slots, "slots");
+  machine.copy = file.positive_or_none("copy", "bytes per second");
   if (!file.has("nics")) {
     if (file.has("rails")) file.at("rails").fail("no rails where there are no nics");
     return machine;
@@ -185,7 +187,7 @@ void read_rank_levels(const JsonReader& levels, Topology& topology) {
   const std::size_t count = levels.size(1, max_levels, "levels");
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader entry = levels.at(l);
-    entry.only_keys({"name", "groups", "also", "latency", "bandwidth", "message"});
+    entry.only_keys({"name", "groups", "also", "latency", "bandwidth", "message", "links"});
     Level level;
     level.name = entry.at("name").identifier();
     level.link = read_link(entry);
@@ -227,7 +229,7 @@ std::vector<int> renumber(Topology& topology) {
 
 Topology ranks_of(const JsonReader& file) {
   file.only_keys({"schema", "kind", "name", "description", "ranks", "levels", "nic_level", "nics", "rails",
-                  "devices", "cores_per_rank"});
+                  "devices", "cores_per_rank", "copy"});
   Topology topology;
   topology.name = file.at("name").text(128);
   topology.ranks = file.at("ranks").integer(1, max_ranks);
@@ -249,6 +251,7 @@ Topology ranks_of(const JsonReader& file) {
   if (file.has("rails")) topology.rails = read_rails(file, ranks, "ranks", topology.nics.size());
   topology.devices = read_devices(file, ranks, "ranks");
   topology.cores_per_rank = file.positive_or_none("cores_per_rank", "cores");
+  topology.copy = file.positive_or_none("copy", "bytes per second");
   if (const std::string bad = topology.check(); !bad.empty()) file.fail_with(bad);
   return topology;
 }

@@ -33,7 +33,12 @@
 ///                                                       // the level before nic_level
 ///       "rails": [[0],[1],[0],[1],[0]],                 // for each rank, optional
 ///       "devices": [...],                               // for each rank, optional
-///       "cores_per_rank": 1.0 }                         // optional
+///       "cores_per_rank": 1.0,                          // optional
+///       "copy": 8e9 }                                   // optional, see below
+///
+/// "links", which a level may have: to how many peers at once a rank has links of that bandwidth.
+/// "copy", which a machine may have too: bytes per second at which a rank gathers and scatters its own
+/// blocks.
 ///
 /// Units: bandwidth in bytes per second, latency and message in seconds; each may be missing (unknown). Every
 /// object may have "source" and "comment" (strings); other unknown keys are errors. A level may list names it
@@ -76,6 +81,7 @@ struct Machine {
   std::vector<Nic> nics;                ///< of one node
   std::vector<std::vector<int>> rails;  ///< rails[slot]
   std::vector<Device> devices;          ///< devices[slot], or empty
+  std::optional<double> copy;           ///< bytes per second of a rank's own copies
 };
 
 /// Where ranks go when only their number is given.

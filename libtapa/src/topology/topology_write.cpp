@@ -12,6 +12,7 @@ void write_link(const LinkCost& link, Json& out) {
   if (link.latency) out["latency"] = *link.latency;
   if (link.bandwidth) out["bandwidth"] = *link.bandwidth;
   if (link.message) out["message"] = *link.message;
+  if (link.links) out["links"] = *link.links;
 }
 
 Json write_levels(const Topology& topology) {
@@ -65,6 +66,7 @@ std::string write_topology(const Topology& topology) {
   if (!topology.rails.empty()) file["rails"] = topology.rails;
   if (!topology.devices.empty()) file["devices"] = write_devices(topology);
   if (topology.cores_per_rank) file["cores_per_rank"] = *topology.cores_per_rank;
+  if (topology.copy) file["copy"] = *topology.copy;
   // Names from the operating system may hold any bytes: bad UTF-8 is replaced, not thrown.
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

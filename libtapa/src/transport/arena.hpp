@@ -34,8 +34,8 @@ class Arenas {
   /// The allocation that holds all of these bytes and can be mapped by others.
   [[nodiscard]] ArenaKey find(const void* memory, std::size_t bytes) const;
 
-  static constexpr std::size_t kShortest = std::size_t{64} << 10;  ///< that gets a file
-  static constexpr std::size_t kMost = 256;                        ///< files, as descriptors are limited
+  static constexpr std::size_t kShortest = std::size_t{4} << 10;  ///< that gets a file
+  static constexpr std::size_t kMost = 256;                       ///< files, as descriptors are limited
 
  private:
   struct Arena {

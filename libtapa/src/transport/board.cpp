@@ -1,8 +1,6 @@
 #include "transport/board.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "transport/arena.hpp"
@@ -21,14 +19,14 @@ std::size_t stagger(std::size_t member) {
   return member % (kPage / kLinePair) * kLinePair;
 }
 
-// Where the slots begin, behind a line for each member.
-constexpr std::size_t kSlotsAt = Board::kMostMembers * 64;
+// Behind a line for each member come the pieces that were asked for, then the slots.
+constexpr std::size_t kPiecesAt = Board::kMostMembers * 64;
 
 }  // namespace
 
 // Each slot has a page of room for staggering.
 std::size_t Board::region_bytes() {
-  return kSlotsAt + 2 * (kSlotBytes + kPage);
+  return kPiecesAt + kPiecesBytes + 2 * (kSlotBytes + kPage);
 }
 
 Board::Board(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
@@ -47,11 +45,12 @@ std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> lev
 
 void Board::let_stay(std::vector<pid_t> pids, std::size_t from) {
   pids_ = std::move(pids);
-  attach_from_ = from;
+  attach_from_.store(from, std::memory_order_relaxed);
 }
 
 std::optional<BoardPlace> Board::stays(const std::byte* data, std::size_t bytes, std::size_t blocks) const {
-  if (bytes < std::min(kMappedFrom, attach_from_) || pids_.empty()) return std::nullopt;
+  if (bytes < std::min(kMappedFrom, attach_from_.load(std::memory_order_relaxed)) || pids_.empty())
+    return std::nullopt;
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (bytes >= kMappedFrom) {
     if (const ArenaKey key = Arenas::of_process().find(data, bytes * blocks); key != 0)
@@ -66,26 +65,70 @@ const std::byte* Board::view(std::size_t member, BoardPlace place, std::size_t b
   return ArenaViews::of_process().view(pids_[member], place.kind, place.at, bytes);
 }
 
-bool Board::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,
-                   std::string& why) const {
-  if (read_process(pids_[member], address, to)) return true;
-  why = "process_vm_readv of " + std::to_string(to.size()) + " bytes from rank " + std::to_string(member) +
-        " (process " + std::to_string(pids_[member]) + "): " + std::strerror(errno);
-  return false;
+bool Board::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const {
+  return read_process(pids_[member], address, to);
 }
 
 BoardFlag* Board::slot(std::size_t member, std::uint64_t round) const {
-  std::byte* const slots = regions_[member] + kSlotsAt + stagger(member);
+  std::byte* const slots = regions_[member] + kPiecesAt + kPiecesBytes + stagger(member);
   return reinterpret_cast<BoardFlag*>(slots + (round & 1) * (kSlotBytes + kPage));
 }
 
-std::atomic<std::uint64_t>& Board::read_by(std::size_t reader, std::size_t owner) const {
-  return *reinterpret_cast<std::atomic<std::uint64_t>*>(regions_[reader] + owner * 64);
+Board::Line& Board::line(std::size_t teller, std::size_t told) const {
+  static_assert(sizeof(Line) <= 64);
+  return *reinterpret_cast<Line*>(regions_[teller] + told * 64);
+}
+
+void Board::tell_read(std::size_t owner) const {
+  line(self_, owner).read.store(round_, std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+}
+
+void Board::tell_all_read() const {
+  line(self_, self_).read.store(round_, std::memory_order_release);
+  ring_others();
+}
+
+bool Board::was_read(std::size_t reader, std::uint64_t round) const {
+  return line(reader, reader).read.load(std::memory_order_acquire) >= round ||
+         line(reader, self_).read.load(std::memory_order_acquire) >= round;
+}
+
+std::byte* Board::piece(std::size_t owner, std::size_t reader) const {
+  return regions_[owner] + kPiecesAt + reader * piece_bytes();
+}
+
+void Board::ask(std::size_t owner) const {
+  std::atomic<std::uint64_t>& asked = line(self_, owner).asked;
+  asked.store(asked.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+}
+
+const std::byte* Board::given(std::size_t owner) const {
+  const bool there = line(owner, self_).given.load(std::memory_order_acquire) ==
+                     line(self_, owner).asked.load(std::memory_order_relaxed);
+  return there ? piece(owner, self_) : nullptr;
+}
+
+std::byte* Board::asked(std::size_t reader) const {
+  const bool asked = line(reader, self_).asked.load(std::memory_order_acquire) >
+                     line(self_, reader).given.load(std::memory_order_relaxed);
+  return asked ? piece(self_, reader) : nullptr;
+}
+
+void Board::give(std::size_t reader) const {
+  line(self_, reader)
+      .given.store(line(reader, self_).asked.load(std::memory_order_relaxed), std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
 }
 
 void Board::publish() {
   ++round_;
   slot(self_, round_)->round.store(round_, std::memory_order_release);
+  ring_others();
+}
+
+void Board::ring_others() const {
   if (!sleepers_.load(std::memory_order_relaxed)) return;
   for (std::size_t m = 0; m < bells_.size(); ++m) {
     if (m != self_) bells_[m]->ring();

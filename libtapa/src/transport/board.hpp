@@ -18,7 +18,8 @@
 ///
 /// Blocks that stay in their owner's memory and are read there (see board_exchange.hpp) are not covered by
 /// this: their owner must not return before they are read. Who has read one stores the round for its owner in
-/// a line of its own region (release), and the owner waits for it (acquire).
+/// a line of its own region (release), and the owner waits for it (acquire); who has read all of a round may
+/// store it once for all owners.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +30,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -86,21 +86,47 @@ class Board {
   [[nodiscard]] std::optional<BoardPlace> stays(const std::byte* data, std::size_t bytes,
                                                 std::size_t blocks = 1) const;
   /// Whether blocks of this size stay wherever they are.
-  [[nodiscard]] bool always_stays(std::size_t bytes) const { return bytes >= attach_from_; }
+  [[nodiscard]] bool always_stays(std::size_t bytes) const {
+    return bytes >= attach_from_.load(std::memory_order_relaxed);
+  }
 
   /// A member's memory at `place` as seen from here; null when it is not in an allocation that can be mapped.
   [[nodiscard]] const std::byte* view(std::size_t member, BoardPlace place, std::size_t bytes) const;
-  /// Copies to `to` from the memory of a member; false and `why` when the kernel refuses.
-  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to,
-                            std::string& why) const;
+  /// Copies to `to` from the memory of a member; false when the kernel refuses.
+  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const;
+
+  // When the kernel refuses all the same, the reader asks the owner for its block, piece by piece: by a
+  // number that it counts up, which the owner repeats when the piece is there.
+  /// Bytes of a piece.
+  [[nodiscard]] std::size_t piece_bytes() const { return kPiecesBytes / members() / 64 * 64; }
+  /// Reader: asks for the next piece. It has read the one before.
+  void ask(std::size_t owner) const;
+  /// Reader: the piece that it has asked for, or null when it is not there yet.
+  [[nodiscard]] const std::byte* given(std::size_t owner) const;
+  /// Owner: where the next piece for a reader belongs, if that has asked for one; give() tells that it is
+  /// there.
+  [[nodiscard]] std::byte* asked(std::size_t reader) const;
+  void give(std::size_t reader) const;
+  /// From now on only blocks in memory that others can map stay.
+  void stop_attach() {
+    attach_from_.store(std::numeric_limits<std::size_t>::max(), std::memory_order_relaxed);
+  }
 
   [[nodiscard]] std::size_t self() const { return self_; }
   [[nodiscard]] std::size_t members() const { return regions_.size(); }
 
   /// The slot of a member in a round.
   [[nodiscard]] BoardFlag* slot(std::size_t member, std::uint64_t round) const;
-  /// The last round in which `reader` has read a block in the memory of `owner`. Only the reader changes it.
-  [[nodiscard]] std::atomic<std::uint64_t>& read_by(std::size_t reader, std::size_t owner) const;
+  /// Tells a member that its blocks of this round that stay with it were read here.
+  void tell_read(std::size_t owner) const;
+  /// The same to all members: everything of this round was read here.
+  void tell_all_read() const;
+  /// Whether readers of equal blocks tell their owners together. One store instead of many, but an owner then
+  /// waits for all that the reader has to read: no loss where every rank has a core.
+  void tell_together(bool together) { together_ = together; }
+  [[nodiscard]] bool tells_together() const { return together_; }
+  /// Whether `reader` has read the own blocks of a round that stay here.
+  [[nodiscard]] bool was_read(std::size_t reader, std::uint64_t round) const;
 
   /// In which order the slots of the other members are looked at; by default from the next member on. Before
   /// the first exchange.
@@ -123,13 +149,28 @@ class Board {
   void release() { claimed_.store(false, std::memory_order_release); }
 
  private:
+  /// What a member tells another one, beside flags. Zero-initialised and never constructed.
+  struct Line {
+    std::atomic<std::uint64_t> read;   // last round in which the first has read the second's block; on the
+                                       // line of a member with itself: everybody's
+    std::atomic<std::uint64_t> asked;  // pieces that the first has asked the second for
+    std::atomic<std::uint64_t> given;  // pieces that the first has given the second
+  };
+  /// Only `teller` changes it.
+  [[nodiscard]] Line& line(std::size_t teller, std::size_t told) const;
+  /// The memory of pieces that `owner` gives to `reader`.
+  [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
+  static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
+  void ring_others() const;
+
   std::size_t self_;
   std::vector<std::byte*> regions_;
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
   std::atomic<bool> sleepers_{false};
+  bool together_ = false;
   std::vector<pid_t> pids_;
-  std::size_t attach_from_ = std::numeric_limits<std::size_t>::max();
+  std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
   std::uint64_t round_ = 0;
   std::atomic<bool> claimed_{false};
 };

@@ -1,7 +1,9 @@
 #include "transport/board_exchange.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -38,6 +40,26 @@ std::size_t uniform_at(std::size_t total) {
 std::size_t uniform_piece(std::size_t others, std::size_t bytes) {
   if (others * bytes <= kUniformRoom) return bytes;
   return kUniformRoom / others / kLine * kLine;
+}
+
+/// Of short blocks, calling a function to copy them takes longer than the copy.
+void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto ends = [&](auto part) {  // two parts that may overlap
+    std::memcpy(&part, from, sizeof part);
+    auto last = part;
+    std::memcpy(&last, from + bytes - sizeof part, sizeof part);
+    std::memcpy(to, &part, sizeof part);
+    std::memcpy(to + bytes - sizeof part, &last, sizeof part);
+  };
+  if (bytes > 64 || bytes < 8) {
+    std::memcpy(to, from, bytes);
+  } else if (bytes > 32) {
+    ends(std::array<std::byte, 32>{});
+  } else if (bytes > 16) {
+    ends(std::array<std::byte, 16>{});
+  } else {
+    ends(std::uint64_t{});
+  }
 }
 
 /// A member's place among the others of `self`.
@@ -87,6 +109,9 @@ void BoardExchange::begin_common(Board& board) {
   own_rounds_ = 1;
   at_ = 0;
   readers_.clear();
+  refused_.clear();
+  given_.clear();
+  fetched_ = false;
   failure_.clear();
 }
 
@@ -100,6 +125,7 @@ void BoardExchange::begin(Board& board, const std::byte* send, std::byte* recv, 
   const std::size_t others = board.members() - 1;
   piece_ = std::max<std::size_t>(1, uniform_piece(std::max<std::size_t>(1, others), bytes));
   own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
+  blocks_at_ = uniform_at(others * piece_);
   own_direct_ = true;
   overlap_ = send == recv;
   apart_ = overlap_ ? std::nullopt : board.stays(send, bytes, board.members());
@@ -137,8 +163,10 @@ void BoardExchange::plan_table() {
   const std::size_t room = Board::kSlotBytes - table_bytes(members, sizeof(Entry));
   std::size_t rooms = 0;
   std::size_t bytes = 0;
+  stays_.clear();
   for (std::size_t m = 0; m < members; ++m) {
-    if (m == board_->self() ? own_direct_ : stays(m).has_value()) continue;
+    stays_.push_back(stays(m));
+    if (m == board_->self() ? own_direct_ : stays_[m].has_value()) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
   }
@@ -178,7 +206,7 @@ void BoardExchange::write_uniform(std::byte* slot) {
   if (at_ >= own_rounds_) return;  // others need more rounds
   const std::size_t self = board_->self();
   const std::size_t others = board_->members() - 1;
-  std::byte* const to = slot + uniform_at(others * piece_);
+  std::byte* const to = slot + blocks_at_;
   if (piece_ == bytes_) {
     std::memcpy(to, send_base_, self * bytes_);
     std::memcpy(to + self * bytes_, send_base_ + (self + 1) * bytes_, (others - self) * bytes_);
@@ -212,7 +240,7 @@ void BoardExchange::write_table(std::byte* slot) {
     Entry& entry = table[m];
     entry = {bytes, 0, {}};
     if (m == board_->self() && own_direct_) continue;
-    if (const auto place = stays(m)) {
+    if (const auto& place = stays_[m]) {
       if (at_ > 0) continue;
       entry = {bytes, bytes, {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind}};
       readers_.push_back(static_cast<std::uint32_t>(m));
@@ -273,28 +301,72 @@ void BoardExchange::deliver(std::size_t member, const std::byte* from, std::size
 
 /// A block that stays in its sender's memory.
 void BoardExchange::fetch(std::size_t member, BoardPlace place, std::size_t bytes) {
+  fetched_ = true;
   if (const std::byte* const seen = board_->view(member, place, bytes)) {
     deliver(member, seen, bytes, bytes);
-  } else {
-    attach(member, place.at, bytes);
+  } else if (!attach(member, place.at, bytes)) {
+    refused_.push_back(static_cast<std::uint32_t>(member));
+    board_->ask(member);
+    return;
   }
-  board_->read_by(board_->self(), member).store(board_->round(), std::memory_order_release);
+  if (!tells_together()) board_->tell_read(member);
 }
 
-void BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
-  if (bytes != expected(member)) return fail(sizes_differ(member, bytes, expected(member)));
+/// False: the kernel refuses, although it did not when the board was made.
+bool BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
+  if (bytes != expected(member)) {
+    fail(sizes_differ(member, bytes, expected(member)));
+    return true;
+  }
   std::byte* const direct = place(member);
   std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
-  std::string why;
-  if (!board_->attach(member, address, {to, bytes}, why)) return fail(why);
+  if (!board_->attach(member, address, {to, bytes})) return false;
   got_[member] = bytes;
   if (direct == nullptr) scatter(member, to);
+  return true;
+}
+
+/// Takes what owners have given of blocks that the kernel did not show.
+void BoardExchange::take_given() {
+  std::erase_if(refused_, [this](std::uint32_t m) {
+    const std::byte* const piece = board_->given(m);
+    if (piece == nullptr) return false;
+    const std::size_t whole = expected(m);
+    deliver(m, piece, std::min(board_->piece_bytes(), whole - got_[m]), whole);
+    const bool complete = got_[m] == whole;
+    if (!complete) board_->ask(m);
+    if (complete && !tells_together()) board_->tell_read(m);
+    return complete;
+  });
+}
+
+/// Gives readers their blocks to whom the kernel did not show them. Looked for now and then, as it is rare.
+void BoardExchange::give_pieces() {
+  constexpr unsigned every = 32;
+  if (readers_.empty() || ++looks_ % every != 0) return;
+  for (const std::uint32_t m : readers_) {
+    std::byte* const to = board_->asked(m);
+    if (to == nullptr) continue;
+    board_->stop_attach();
+    const std::size_t whole = uniform_ ? bytes_ : send_[m].bytes;
+    const std::byte* const from = uniform_ ? send_base_ + m * bytes_ : sent(m);
+    given_.resize(board_->members());
+    const std::size_t bytes = std::min(board_->piece_bytes(), whole - given_[m]);
+    std::memcpy(to, from + given_[m], bytes);
+    given_[m] += bytes;
+    board_->give(m);
+  }
 }
 
 void BoardExchange::take(std::size_t member, const std::byte* slot) {
   const auto* const flag = reinterpret_cast<const BoardFlag*>(slot);
   const std::size_t self = board_->self();
   if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
+  if (flag->form == BoardForm::equal && uniform_ && flag->bytes == bytes_ && piece_ == bytes_) {
+    // As a rule: all of equal blocks in one round.
+    if (at_ == 0) copy_block(place(member), slot + blocks_at_ + place_of(self, member) * bytes_, bytes_);
+    return;
+  }
   if (flag->form == BoardForm::apart) {
     if (at_ == 0) fetch(member, {flag->place.at + self * flag->bytes, flag->place.kind}, flag->bytes);
     return;
@@ -329,7 +401,8 @@ bool BoardExchange::read_round() {
     }
   }
   pending_.resize(kept);
-  return kept == 0;
+  if (!refused_.empty()) take_given();
+  return kept == 0 && refused_.empty();
 }
 
 void BoardExchange::await_round() {
@@ -339,10 +412,13 @@ void BoardExchange::await_round() {
 
 /// Whether nobody reads from this rank's memory any more.
 bool BoardExchange::drained() {
-  std::erase_if(readers_, [this](std::uint32_t m) {
-    return board_->read_by(m, board_->self()).load(std::memory_order_acquire) >= first_;
-  });
+  std::erase_if(readers_, [this](std::uint32_t m) { return board_->was_read(m, first_); });
   return readers_.empty();
+}
+
+/// In an exchange of equal blocks all have about the same to read.
+bool BoardExchange::tells_together() const {
+  return uniform_ && board_->tells_together();
 }
 
 bool BoardExchange::advance() {
@@ -358,10 +434,17 @@ bool BoardExchange::advance() {
       await_round();
       stage_ = Stage::read;
     } else if (stage_ == Stage::read) {
-      if (!read_round()) return false;
+      if (!read_round()) {
+        give_pieces();
+        return false;
+      }
+      if (at_ == 0 && fetched_ && tells_together()) board_->tell_all_read();
       stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
     } else {
-      if (!drained()) return false;
+      if (!drained()) {
+        give_pieces();
+        return false;
+      }
       board_->fetch_next(uniform_ ? board_->members() * bytes_ : 0);
       stage_ = Stage::done;
     }
@@ -371,7 +454,7 @@ bool BoardExchange::advance() {
 }
 
 std::vector<std::size_t> BoardExchange::missing(std::size_t limit) const {
-  const auto& list = stage_ == Stage::drain ? readers_ : pending_;
+  const auto& list = stage_ == Stage::drain ? readers_ : pending_.empty() ? refused_ : pending_;
   return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(limit, list.size()))};
 }
 

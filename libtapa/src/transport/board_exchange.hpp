@@ -74,10 +74,13 @@ class BoardExchange {
   void await_round();
   bool read_round();
   bool drained();
+  [[nodiscard]] bool tells_together() const;
   void take(std::size_t member, const std::byte* slot);
   void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fetch(std::size_t member, BoardPlace place, std::size_t bytes);
-  void attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  void take_given();
+  void give_pieces();
   [[nodiscard]] std::optional<BoardPlace> stays(std::size_t member) const;
   void gather(std::size_t member, std::byte* to);
   void scatter(std::size_t member, const std::byte* from);
@@ -101,17 +104,23 @@ class BoardExchange {
   BoardPacker* packer_ = nullptr;
 
   bool overlap_ = false;
-  std::optional<BoardPlace> apart_;     // uniform: where all blocks stay
-  std::size_t piece_ = 0;               // uniform: bytes of a block that travel in one round
-  std::uint32_t own_rounds_ = 1;        // that the own blocks need
-  std::uint32_t rounds_ = 1;            // of the longest
-  std::uint32_t at_ = 0;                // the current one, from 0
-  std::uint64_t first_ = 0;             // number of the first one
+  std::optional<BoardPlace> apart_;               // uniform: where all blocks stay
+  std::vector<std::optional<BoardPlace>> stays_;  // else: where blocks stay that do
+  std::size_t piece_ = 0;                         // uniform: bytes of a block that travel in one round
+  std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a slot
+  std::uint32_t own_rounds_ = 1;                  // that the own blocks need
+  std::uint32_t rounds_ = 1;                      // of the longest
+  std::uint32_t at_ = 0;                          // the current one, from 0
+  std::uint64_t first_ = 0;                       // number of the first one
   bool own_direct_ = true;              // whether the block for this rank itself is copied without the board
   std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
   std::vector<std::size_t> got_;        // bytes of each member that have arrived
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
+  std::vector<std::uint32_t> refused_;  // members whose blocks the kernel did not show, asked for
+  std::vector<std::size_t> given_;      // bytes that readers were given who have asked; empty: nobody has
+  unsigned looks_ = 0;                  // for such readers
+  bool fetched_ = false;                // whether a block was read in another's memory
   std::string failure_;
 };
 

@@ -38,7 +38,7 @@ class ShmNode {
   [[nodiscard]] Board* board(std::size_t lane) const {
     return lane < boards_.size() ? boards_[lane].get() : nullptr;
   }
-  static constexpr std::size_t kLanes = 16;
+  static constexpr std::size_t kLanes = 32;
 
   /// In which order boards look at the other members, see Board. Before the first exchange.
   void set_order(const std::vector<std::uint32_t>& others) {
@@ -47,6 +47,11 @@ class ShmNode {
 
   /// Whether members may sleep while they wait at a board: then they are rung. Alike on all members.
   void expect_sleepers(bool sleepers);
+
+  /// See Board.
+  void tell_together(bool together) {
+    for (const auto& board : boards_) board->tell_together(together);
+  }
 
   /// Bytes that a segment needs beside its rings.
   static std::size_t extra_bytes() { return kLanes * Board::region_bytes(); }

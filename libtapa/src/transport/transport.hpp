@@ -45,6 +45,14 @@ class Transport {
   /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but
   /// not for ever: it may return with none. Throws TransportError.
   virtual void poll(std::vector<int>& completed, bool block) = 0;
+
+  /// Told of bytes that the executor has gathered, scattered or copied: a simulated machine charges them to
+  /// its clock.
+  virtual void copied(std::size_t) {}
+
+  /// Whether buffers hold data. A simulated machine may have addresses only, so that large exchanges of many
+  /// ranks fit into one process: then nothing is to be read or written. Always the same.
+  [[nodiscard]] virtual bool has_data() const { return true; }
 };
 
 }  // namespace tapa

@@ -154,7 +154,7 @@ Rates tuned_rates(const Tuning& tuning, const Topology& topology, const Rates& b
   for (std::size_t i = 0; i < topology.levels.size() && i < rates.levels.size(); ++i) {
     for (const TunedLevel& level : tuning.levels) {
       if (level.name == topology.levels[i].name) {
-        rates.levels[i] = {level.latency, level.bandwidth, level.message};
+        rates.levels[i] = {level.latency, level.bandwidth, level.message, rates.levels[i].links};
       }
     }
   }

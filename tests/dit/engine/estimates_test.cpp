@@ -59,19 +59,13 @@ TEST(StepEstimates, EqualBytesTakeEquallyLong) {
   EXPECT_EQ(seconds_of(graph, StepRole::mlp), 1.0);
 }
 
-TEST(StepEstimates, FewerRowsTakeLessTimeButNotLessThanAMask) {
+TEST(StepEstimates, FewerRowsTakeLessTime) {
   StepGraph graph = graph_of(1, true);
-  std::vector<double> seconds;
-  for (const Step& step : graph.steps) {
-    seconds.push_back(step.role == StepRole::mask ? 0.25 : 1.0);
-  }
   StepEstimates estimates;
-  estimates.add(graph, seconds, nullptr);
-  estimates.fill(graph, 0.5);
-  EXPECT_EQ(seconds_of(graph, StepRole::scatter_value), 0.5);
-  EXPECT_EQ(seconds_of(graph, StepRole::gather_output), 1.0);
+  estimates.add(graph, std::vector<double>(graph.steps.size(), 1.0), nullptr);
   estimates.fill(graph, 0.125);
-  EXPECT_EQ(seconds_of(graph, StepRole::scatter_value), 0.25);
+  EXPECT_EQ(seconds_of(graph, StepRole::scatter_value), 0.125);
+  EXPECT_EQ(seconds_of(graph, StepRole::gather_output), 1.0);
   estimates.add(graph, std::vector<double>(graph.steps.size(), 7.0), nullptr);
   estimates.fill(graph, 1.0);
   EXPECT_EQ(seconds_of(graph, StepRole::value), 1.0) << "what is known stays";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../message_of.hpp"
 #include "exchange/local.hpp"
 
 namespace dit {
@@ -13,12 +14,8 @@ TEST(Guidance, NamesComeBack) {
   for (const GuidanceMode mode : {GuidanceMode::batched, GuidanceMode::sequential, GuidanceMode::parallel}) {
     EXPECT_EQ(parse_guidance_mode(to_string(mode)), mode);
   }
-  try {
-    static_cast<void>(parse_guidance_mode("both"));
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "guidance mode = both: expected batched, sequential or parallel");
-  }
+  EXPECT_EQ(misuse_of([] { static_cast<void>(parse_guidance_mode("both")); }),
+            "guidance mode = both: expected batched, sequential or parallel");
 }
 
 TEST(Guidance, BranchesOfEachMode) {

@@ -7,22 +7,17 @@
 #include <mutex>
 #include <set>
 
+#include "../message_of.hpp"
 #include "engine/threads.hpp"
 #include "small_model.hpp"
 
 namespace dit {
 namespace {
 
+using test::nodes;
 using test::small_image;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-LocalGroupOptions nodes(int ranks, int ranks_per_node = 0) {
-  LocalGroupOptions group;
-  group.ranks = ranks;
-  group.ranks_per_node = ranks_per_node;
-  return group;
-}
 
 /// What generate throws on `ranks` ranks: one text, as all say the same.
 std::string refusal(const LocalGroupOptions& group,
@@ -33,12 +28,7 @@ std::string refusal(const LocalGroupOptions& group,
     Engine engine(test::small_model(), &context);
     GenerateOptions options = small_image();
     change(options, context.rank());
-    std::string words = "nothing was wrong";
-    try {
-      static_cast<void>(engine.generate(options));
-    } catch (const std::exception& error) {
-      words = error.what();
-    }
+    const std::string words = message_of([&] { static_cast<void>(engine.generate(options)); });
     const std::lock_guard lock(mutex);
     said.insert(words);
   });
@@ -109,12 +99,9 @@ TEST(Engine, WeightsThatDoNotFitOnOneRankFailOnAll) {
     if (context.rank() == 1) {
       model.weights.erase("proj_out.bias");
     }
-    try {
-      const Engine engine(model, &context);
-    } catch (const std::invalid_argument& error) {
-      const std::lock_guard lock(mutex);
-      said.insert(error.what());
-    }
+    const std::string words = misuse_of([&] { const Engine engine(model, &context); });
+    const std::lock_guard lock(mutex);
+    said.insert(words);
   });
   EXPECT_EQ(said, (std::set<std::string>{"rank 1: tensor proj_out.bias is missing: expected shape [32]"}));
 }
@@ -139,12 +126,8 @@ TEST(Threads, ShareOfTheCoresOrWhatTheVariableSays) {
   EXPECT_EQ(compute_threads_for(nullptr), 3);
   for (const char* wrong : {"0", "many", "2x", "", "4000"}) {
     setenv("DIT_THREADS", wrong, 1);
-    try {
-      static_cast<void>(compute_threads_for(nullptr));
-      ADD_FAILURE() << wrong;
-    } catch (const std::invalid_argument& error) {
-      EXPECT_EQ(error.what(), std::string("DIT_THREADS = ") + wrong + ": expected a number from 1 to 1024");
-    }
+    EXPECT_EQ(misuse_of([] { static_cast<void>(compute_threads_for(nullptr)); }),
+              std::string("DIT_THREADS = ") + wrong + ": expected a number from 1 to 1024");
   }
   unsetenv("DIT_THREADS");
 }

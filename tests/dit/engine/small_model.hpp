@@ -9,6 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "exchange/local.hpp"
+#include "sampling/cpu_generator.hpp"
 #include "weights/model_files.hpp"
 
 namespace dit::test {
@@ -28,8 +29,7 @@ inline LoadedModel small_model() {
   model.config.channels = {{"u", 0, 1}, {"v", 0, 1}};
   model.config.trained_sizes = {12};
   model.weights = PixelDit::initial_weights(network, 1);
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU).clone();
-  generator.set_current_seed(7);
+  const at::Generator generator = cpu_generator(7);
   for (auto& [name, tensor] : model.weights) {  // a fresh model answers zero
     tensor = tensor + at::randn(tensor.sizes(), generator) * 0.2;
   }
@@ -45,6 +45,20 @@ inline GenerateOptions small_image() {
   options.width = 52;
   options.sampler.steps = 4;
   return options;
+}
+
+inline GenerateOptions longer_image() {
+  GenerateOptions options = small_image();
+  options.sampler.steps = 10;
+  return options;
+}
+
+/// 0 ranks per node: all on one.
+inline LocalGroupOptions nodes(int ranks, int ranks_per_node = 0) {
+  LocalGroupOptions group;
+  group.ranks = ranks;
+  group.ranks_per_node = ranks_per_node;
+  return group;
 }
 
 /// Rank 0's result on so many ranks; 1: without a context.
@@ -63,9 +77,7 @@ inline GenerateResult generate_on(const LocalGroupOptions& group, const Generate
 }
 
 inline GenerateResult generate_on(int ranks, const GenerateOptions& options) {
-  LocalGroupOptions group;
-  group.ranks = ranks;
-  return generate_on(group, options);
+  return generate_on(nodes(ranks), options);
 }
 
 /// Largest difference, relative to the largest value.

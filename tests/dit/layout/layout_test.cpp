@@ -6,18 +6,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "../message_of.hpp"
+
 namespace dit {
 namespace {
-
-template <typename Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 AttentionShape shape(std::int64_t heads, std::int64_t kv_heads = 0) {
   return {1, 5, 16, heads, kv_heads == 0 ? heads : kv_heads, 8};
@@ -48,9 +40,9 @@ TEST(EvenPart, LargeTotalsDoNotOverflow) {
 
 TEST(EvenPart, Misuse) {
   const char* expected = " things: expected total >= 0 and 0 <= part < count";
-  EXPECT_EQ(error_of([] { (void)even_part(-1, 2, 0); }), std::string("part 0 of 2 of -1") + expected);
-  EXPECT_EQ(error_of([] { (void)even_part(4, 0, 0); }), std::string("part 0 of 0 of 4") + expected);
-  EXPECT_EQ(error_of([] { (void)even_part(4, 2, 2); }), std::string("part 2 of 2 of 4") + expected);
+  EXPECT_EQ(misuse_of([] { (void)even_part(-1, 2, 0); }), std::string("part 0 of 2 of -1") + expected);
+  EXPECT_EQ(misuse_of([] { (void)even_part(4, 0, 0); }), std::string("part 0 of 0 of 4") + expected);
+  EXPECT_EQ(misuse_of([] { (void)even_part(4, 2, 2); }), std::string("part 2 of 2 of 4") + expected);
 }
 
 // Every (head, token) is attended for by exactly one rank and group.
@@ -118,7 +110,7 @@ TEST(Layout, MisuseOfShapes) {
   const auto error = [](auto change) {
     AttentionShape s = shape(4);
     change(s);
-    return error_of([&] { UlyssesLayout layout(s, 2); });
+    return misuse_of([&] { UlyssesLayout layout(s, 2); });
   };
   EXPECT_EQ(error([](auto& s) { s.batch = 0; }), "batch = 0: expected at least 1");
   EXPECT_EQ(error([](auto& s) { s.text_tokens = -1; }), "text_tokens = -1: expected at least 0");
@@ -138,19 +130,19 @@ TEST(Layout, MisuseOfShapes) {
 }
 
 TEST(Layout, MisuseOfRanksAndGroups) {
-  EXPECT_EQ(error_of([] { UlyssesLayout layout(shape(4), 0); }), "ranks = 0: expected at least 1");
+  EXPECT_EQ(misuse_of([] { UlyssesLayout layout(shape(4), 0); }), "ranks = 0: expected at least 1");
   EXPECT_EQ(
-      error_of([] { UlyssesLayout layout(shape(38), 40, BeyondHeads::refuse); }),
+      misuse_of([] { UlyssesLayout layout(shape(38), 40, BeyondHeads::refuse); }),
       "ranks = 40: expected at most 38, the largest useful count: each rank attends for at least one of 38 "
       "heads");
   EXPECT_NO_THROW(UlyssesLayout(shape(38), 38, BeyondHeads::refuse));
   const UlyssesLayout layout(shape(4), 3);
-  EXPECT_EQ(error_of([&] { (void)layout.heads(3); }), "rank = 3: expected 0 to 2");
-  EXPECT_EQ(error_of([&] { (void)layout.query_tokens(-1); }), "rank = -1: expected 0 to 2");
-  EXPECT_EQ(error_of([&] { (void)layout.sequence_rows(5); }), "rank = 5: expected 0 to 2");
-  EXPECT_EQ(error_of([&] { (void)layout.heads(0, 2, 2); }), "group = 2: expected 0 to 1");
-  EXPECT_EQ(error_of([&] { (void)layout.gather_heads(0, 0, 0); }), "groups = 0: expected at least 1");
-  EXPECT_EQ(error_of([&] { (void)layout.scatter_heads(AttentionTensor::key, 4); }),
+  EXPECT_EQ(misuse_of([&] { (void)layout.heads(3); }), "rank = 3: expected 0 to 2");
+  EXPECT_EQ(misuse_of([&] { (void)layout.query_tokens(-1); }), "rank = -1: expected 0 to 2");
+  EXPECT_EQ(misuse_of([&] { (void)layout.sequence_rows(5); }), "rank = 5: expected 0 to 2");
+  EXPECT_EQ(misuse_of([&] { (void)layout.heads(0, 2, 2); }), "group = 2: expected 0 to 1");
+  EXPECT_EQ(misuse_of([&] { (void)layout.gather_heads(0, 0, 0); }), "groups = 0: expected at least 1");
+  EXPECT_EQ(misuse_of([&] { (void)layout.scatter_heads(AttentionTensor::key, 4); }),
             "rank = 4: expected 0 to 2");
 }
 

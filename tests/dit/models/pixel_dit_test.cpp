@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../message_of.hpp"
 #include "models/attention.hpp"
 
 namespace dit {
@@ -90,23 +91,26 @@ TEST(PixelDit, ScoresDependOnDistanceOnly) {  // what RoPE is for
 }
 
 TEST(Attention, PartsOfTheQueriesGiveTheSameBits) {
+  const at::NoGradGuard no_grad;  // with gradients the limit is not used
   constexpr std::int64_t kQueries = 700;
   for (const std::int64_t keys : {700, 9000}) {
     const at::Tensor q = at::randn({1, kQueries, 2, 8});
     const at::Tensor k = at::randn({1, keys, 2, 8});
     const at::Tensor v = at::randn({1, keys, 2, 8});
-    const at::Tensor all = attention(q, k, v);
-    for (const int parts : {1, 2, 4, 40}) {
-      std::vector<at::Tensor> results;
-      std::int64_t next = 0;
-      for (int part = 0; part < parts; ++part) {
-        const Range rows = attention_part(kQueries, keys, part, parts);
-        EXPECT_EQ(rows.begin, next);
-        next = rows.end;
-        results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v));
+    for (const double most_score : {kUnknownScore, 40.0}) {
+      const at::Tensor all = attention(q, k, v, most_score);
+      for (const int parts : {1, 2, 4, 40}) {
+        std::vector<at::Tensor> results;
+        std::int64_t next = 0;
+        for (int part = 0; part < parts; ++part) {
+          const Range rows = attention_part(kQueries, keys, part, parts);
+          EXPECT_EQ(rows.begin, next);
+          next = rows.end;
+          results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v, most_score));
+        }
+        EXPECT_EQ(next, kQueries);
+        EXPECT_TRUE(at::equal(at::cat(results, 1), all)) << keys << " keys, " << parts << " parts";
       }
-      EXPECT_EQ(next, kQueries);
-      EXPECT_TRUE(at::equal(at::cat(results, 1), all)) << keys << " keys, " << parts << " parts";
     }
   }
 }
@@ -122,6 +126,26 @@ TEST(Attention, HeadsAreIndependent) {
       at::equal(all.narrow(0, 1, 1), attention(q.narrow(0, 1, 1), k.narrow(0, 1, 1), v.narrow(0, 1, 1))));
 }
 
+/// The largest and the smallest scores that are still exponentiated as they are, in one row.
+TEST(Attention, KnownLimitsOfScoresChangeRoundingOnly) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor q = at::randn({1, 60, 2, 4});
+  const at::Tensor k = at::randn({1, 500, 2, 4});
+  const at::Tensor v = at::randn({1, 500, 2, 4});
+  const double largest = (at::einsum("bqhd,bkhd->bhqk", {q, k}).abs().max() / 2).item<double>();
+  const at::Tensor stretched = q * (39.9 / largest);
+  const at::Tensor expected = attention(stretched.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble));
+  EXPECT_LT(difference(attention(stretched, k, v, 40.0).to(at::kDouble), expected), 3e-5);
+  EXPECT_LT(difference(attention(stretched, k, v).to(at::kDouble), expected), 3e-5);
+  EXPECT_FALSE(at::equal(attention(stretched, k, v, 40.0), attention(stretched, k, v)))
+      << "the limit is used";
+  // Beyond the limit, and with short numbers, the largest score is taken off first.
+  EXPECT_TRUE(at::equal(attention(q * 1e4, k, v, 1e9), attention(q * 1e4, k, v)));
+  const auto brief = [](const at::Tensor& t) { return t.to(at::kBFloat16); };
+  EXPECT_TRUE(
+      at::equal(attention(brief(q), brief(k), brief(v), 1.0), attention(brief(q), brief(k), brief(v))));
+}
+
 TEST(Attention, FollowsItsFormulaInDouble) {
   const auto options = at::TensorOptions(at::kDouble);
   const at::Tensor q = at::randn({1, 5, 4, 6}, options);
@@ -133,34 +157,40 @@ TEST(Attention, FollowsItsFormulaInDouble) {
   EXPECT_LT(difference(out[0].select(1, 3), expected), 1e-12);
 }
 
+TEST(PixelDit, NoScoreIsLargerThanItSays) {
+  PixelDitConfig config = small_config();
+  TensorMap weights = PixelDit::initial_weights(config, 1);
+  weights["blocks.0.attn.norm_q.weight"] = at::randn({config.head_dim}) * 3;
+  weights["blocks.0.attn.norm_k.weight"] = at::randn({config.head_dim}) * 2;
+  const PixelDit model(config, weights);
+  const RopeTable rope = model.rope({0, 30}, 6);
+  const at::Tensor h = at::randn({1, 30, config.width}) * 10;
+  const at::Tensor scores = at::einsum("bqhd,bkhd->bhqk", {model.query(0, h, rope), model.key(0, h, rope)}) /
+                            std::sqrt(static_cast<double>(config.head_dim));
+  EXPECT_LE(scores.abs().max().item<double>(), model.most_score(0) * 1.00001);
+  EXPECT_GT(scores.abs().max().item<double>(), model.most_score(0) / 20);
+}
+
 TEST(PixelDit, MisuseNamesWhatIsWrong) {
-  const auto message = [](const auto& body) -> std::string {
-    try {
-      body();
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
-  };
   const PixelDitConfig config = small_config();
   TensorMap weights = PixelDit::initial_weights(config, 1);
   TensorMap missing = weights;
   missing.erase("blocks.1.attn.to_k.bias");
-  EXPECT_EQ(message([&] { PixelDit(config, missing); }),
+  EXPECT_EQ(misuse_of([&] { PixelDit(config, missing); }),
             "tensor blocks.1.attn.to_k.bias is missing: expected shape [24]");
   TensorMap wrong = weights;
   wrong["x_embedder.weight"] = at::zeros({24, 31});
-  EXPECT_EQ(message([&] { PixelDit(config, wrong); }),
+  EXPECT_EQ(misuse_of([&] { PixelDit(config, wrong); }),
             "tensor x_embedder.weight has shape [24, 31]: expected [24, 32]");
   TensorMap extra = weights;
   extra["blocks.2.scale_shift_table"] = at::zeros({6, 24});
-  EXPECT_THAT(message([&] { PixelDit(config, extra); }), HasSubstr("blocks.2.scale_shift_table"));
+  EXPECT_THAT(misuse_of([&] { PixelDit(config, extra); }), HasSubstr("blocks.2.scale_shift_table"));
   PixelDitConfig odd = config;
   odd.head_dim = 6;
-  EXPECT_THAT(message([&] { check(odd); }), HasSubstr("head_dim = 6: expected a multiple of 4"));
+  EXPECT_THAT(misuse_of([&] { check(odd); }), HasSubstr("head_dim = 6: expected a multiple of 4"));
   odd = config;
   odd.layers = 0;
-  EXPECT_EQ(message([&] { check(odd); }), "layers = 0: expected at least 1");
+  EXPECT_EQ(misuse_of([&] { check(odd); }), "layers = 0: expected at least 1");
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
+
+#include "../message_of.hpp"
 
 namespace dit {
 namespace {
@@ -18,15 +19,6 @@ std::vector<int> pixel(const Image& image, std::int64_t x, std::int64_t y) {
   const auto at = static_cast<std::size_t>((y * image.width + x) * 3);
   return {image.rgb.at(at), image.rgb.at(at + 1), image.rgb.at(at + 2)};
 }
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(ColourMap, IsViridis) {
   const std::vector<float> field = {-5, 0, 0.5, 1, 9, std::nanf("")};
   const Image image = colour_map(field, 2, 3, 0, 1);
@@ -77,30 +69,30 @@ TEST(Difference, IsAmplified) {
 
 TEST(Images, MisuseNamesWhatIsWrong) {
   const std::vector<float> field(6);
-  EXPECT_EQ(message_of([&] { static_cast<void>(colour_map(field, 2, 2, 0, 1)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(colour_map(field, 2, 2, 0, 1)); }),
             "field has 6 values: expected 4");
-  EXPECT_EQ(message_of([&] { static_cast<void>(colour_map(field, -2, -3, 0, 1)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(colour_map(field, -2, -3, 0, 1)); }),
             "height = -2: expected 1 to 16384");
-  EXPECT_EQ(message_of([&] { static_cast<void>(colour_map(field, 2, 3, 1, 1)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(colour_map(field, 2, 3, 1, 1)); }),
             "low = 1.000000, high = 1.000000: expected low < high");
-  EXPECT_EQ(message_of([&] { static_cast<void>(grid({}, 2)); }), "images: none, expected at least 1");
-  EXPECT_EQ(message_of([&] { static_cast<void>(grid({plain(2, 2, 0)}, 0)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(grid({}, 2)); }), "images: none, expected at least 1");
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(grid({plain(2, 2, 0)}, 0)); }),
             "columns = 0: expected 1 to 16384");
-  EXPECT_EQ(message_of([&] { static_cast<void>(grid({plain(2, 2, 0)}, 1, -1)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(grid({plain(2, 2, 0)}, 1, -1)); }),
             "gap = -1: expected 0 to 16384");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(misuse_of([&] {
               static_cast<void>(grid({plain(2, 2, 0), plain(2, 3, 0)}, 1));
             }),
             "image 1 is 2 x 3 pixels: expected 2 x 2, as the first");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(misuse_of([&] {
               static_cast<void>(grid({plain(9000, 1, 0), plain(9000, 1, 0)}, 2));
             }),
             "width of the grid = 18004: expected 1 to 16384");
-  EXPECT_EQ(message_of([&] { static_cast<void>(difference(plain(2, 2, 0), plain(2, 2, 0), 0)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(difference(plain(2, 2, 0), plain(2, 2, 0), 0)); }),
             "gain = 0.000000: expected a number above 0");
   Image bad = plain(2, 2, 0);
   bad.rgb.pop_back();
-  EXPECT_EQ(message_of([&] { static_cast<void>(difference(plain(2, 2, 0), bad, 1)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(difference(plain(2, 2, 0), bad, 1)); }),
             "image b has 11 values: expected 12 for 2 x 2 pixels");
 }
 

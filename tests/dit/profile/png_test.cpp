@@ -3,9 +3,8 @@
 #include <png.h>
 #include <zlib.h>
 
-#include <functional>
-
-#include "../weights/folder.hpp"
+#include "../message_of.hpp"
+#include "../test_folder.hpp"
 #include "profile/image.hpp"
 
 namespace dit {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "../message_of.hpp"
+
 namespace dit {
 namespace {
 
@@ -34,15 +36,6 @@ std::vector<float> picture_a() {
 std::vector<float> picture_b() {
   return picture([](double x, double y) { return 0.5 + 0.35 * std::sin(0.3 * x + 0.1 * y * y * 0.05 + 0.2); },
                  [](double x, double y) { return 0.25 + 0.008 * y + 0.05 * std::cos(0.9 * x); });
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // Values of scikit-image 0.26: structural_similarity(gaussian_weights=True, sigma=1.5,
@@ -105,9 +98,9 @@ TEST(Quality, NotANumberIsSeen) {
 TEST(Quality, MisuseNamesWhatIsWrong) {
   const std::vector<float> a(24);
   const auto error = [&](std::size_t n, std::int64_t channels, std::int64_t height, double range) {
-    return message_of([&] { static_cast<void>(compare(a, {a.data(), n}, channels, height, 4, range)); });
+    return misuse_of([&] { static_cast<void>(compare(a, {a.data(), n}, channels, height, 4, range)); });
   };
-  EXPECT_EQ(error(24, 2, 3, 1), "");
+  EXPECT_EQ(error(24, 2, 3, 1), nothing_thrown);
   EXPECT_EQ(error(23, 2, 3, 1), "b has 23 values: expected 24");
   EXPECT_EQ(error(24, 2, 4, 1), "a has 24 values: expected 32");
   EXPECT_EQ(error(24, 0, 3, 1), "channels = 0: expected 1 to 1048576");

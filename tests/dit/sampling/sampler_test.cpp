@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 
+#include "../message_of.hpp"
 #include "sampling/cpu_generator.hpp"
 #include "sampling/steps_in_order.hpp"
 
@@ -51,15 +53,6 @@ SamplerOptions diffusion(SamplerKind kind, int steps) {
 auto sigmas(double a, double b, double c, double d) {
   return ElementsAre(DoubleNear(a, kDigits), DoubleNear(b, kDigits), DoubleNear(c, kDigits),
                      DoubleNear(d, kDigits), 0.0);
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(FlowMatchSigmas, Sd3) {
@@ -191,7 +184,7 @@ TEST(SeededNoise, IsDecidedByTheSeedAlone) {
   const at::Tensor large = seeded_noise(3, 2, 256, 256);
   EXPECT_NEAR(large.mean().item<double>(), 0, 0.01);
   EXPECT_NEAR(large.std().item<double>(), 1, 0.01);
-  EXPECT_EQ(message_of([] { static_cast<void>(seeded_noise(1, 2, 0, 4)); }),
+  EXPECT_EQ(misuse_of([] { static_cast<void>(seeded_noise(1, 2, 0, 4)); }),
             "height = 0: expected at least 1");
 }
 
@@ -220,13 +213,13 @@ TEST(SamplerNames, ComeBack) {
        {SamplerKind::flow_match_euler, SamplerKind::ddim, SamplerKind::dpm_solver_2m}) {
     EXPECT_EQ(parse_sampler(to_string(kind)), kind);
   }
-  EXPECT_EQ(message_of([] { static_cast<void>(parse_sampler("euler")); }),
+  EXPECT_EQ(misuse_of([] { static_cast<void>(parse_sampler("euler")); }),
             "sampler = 'euler': expected flow-euler, ddim or dpm++2m");
 }
 
 std::string options_error(SamplerOptions options, const std::function<void(SamplerOptions&)>& change) {
   change(options);
-  return message_of([&] { static_cast<void>(make_sampler(options)); });
+  return misuse_of([&] { static_cast<void>(make_sampler(options)); });
 }
 
 TEST(SamplerMisuse, OptionsAreNamed) {
@@ -255,11 +248,11 @@ TEST(SamplerMisuse, StepsComeInOrder) {
   const auto sampler = make_sampler(flow(4));
   const at::Tensor x = at::zeros({2});
   static_cast<void>(sampler->advance(0, x, x));
-  EXPECT_EQ(message_of([&] { static_cast<void>(sampler->advance(2, x, x)); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(sampler->advance(2, x, x)); }),
             "step = 2: expected 1, as steps come in order");
-  EXPECT_EQ(message_of([&] { static_cast<void>(sampler->advance(4, x, x)); }), "step = 4: expected 0 to 3");
-  EXPECT_EQ(message_of([&] { static_cast<void>(sampler->time(-1)); }), "step = -1: expected 0 to 3");
-  EXPECT_EQ(message_of([&] { static_cast<void>(sampler->advance(1, x, at::zeros({3}))); }),
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(sampler->advance(4, x, x)); }), "step = 4: expected 0 to 3");
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(sampler->time(-1)); }), "step = -1: expected 0 to 3");
+  EXPECT_EQ(misuse_of([&] { static_cast<void>(sampler->advance(1, x, at::zeros({3}))); }),
             "model_output = [3]: expected the sample's shape [2]");
 }
 

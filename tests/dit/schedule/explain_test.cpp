@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "../message_of.hpp"
 #include "graphs.hpp"
 
 namespace dit {
@@ -87,17 +88,12 @@ TEST(Explain, SlowerExchanges) {
 
 TEST(Explain, RefusesWhatCannotBeDrawn) {
   const StepGraph graph = graph_of(1, 1);
-  const auto refusal = [&](int layers, int columns) -> std::string {
-    try {
-      (void)explain(graph, flat_order(graph), {layers, columns, {}});
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "accepted";
+  const auto refusal = [&](int layers, int columns) {
+    return misuse_of([&] { (void)explain(graph, flat_order(graph), {layers, columns, {}}); });
   };
   EXPECT_EQ(refusal(0, 80), "layers to explain: 0, expected at least 1");
   EXPECT_EQ(refusal(1, 5), "columns to explain in: 5, expected at least 10");
-  EXPECT_EQ(refusal(5, 10), "accepted");
+  EXPECT_EQ(refusal(5, 10), nothing_thrown);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 """dit compare, inspect and plan. Usage: commands_test.py DIT TINY_MODEL MANY_RUNS"""
 import json
 import math
+import os
 import struct
+import subprocess
 import unittest
 
 import broken_models
@@ -24,6 +26,13 @@ class Program(unittest.TestCase):
         result = run_program("generate", "--steps", 0)
         self.assertEqual((result.returncode, result.stdout, result.stderr),
                          (2, "", 'dit: --steps: "0", expected a whole number from 1 to 10000\n'))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no device that is always full")
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([ground.DIT, "inspect", MODEL], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=60, env=ground.ENVIRONMENT, check=False)
+        self.assertEqual((result.returncode, result.stderr), (1, "dit: the standard output cannot be written\n"))
 
 
 class Compare(unittest.TestCase):
@@ -114,6 +123,93 @@ class Plan(unittest.TestCase):
     def test_computing_is_measured_when_not_given(self):
         text = good("plan", "--model", MODEL, "--ranks", "1,2")
         self.assertIn("measured here, 1 thread", text)
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(ground.DIT), "tapa-sim")), "built without SimGrid")
+class Sim(unittest.TestCase):
+    def test_rows_of_a_simulated_machine(self):
+        words = ("sim", "--machine", "polaris", "--model", "sd35-large", "--size", 512, "--nodes", "1,2", "--json", "-")
+        text = run_program(*words).stdout
+        report = json.loads(text)
+        self.assertEqual((report["machine"], report["model"]), ("polaris", "sd35-large"))
+        rows = {(row["nodes"], row["name"]): row for row in report["rows"]}
+        self.assertEqual({name for nodes, name in rows if nodes == 1}, {"flat", "+TAPA", "+V-First", "pipelined"})
+        self.assertEqual(len(rows), 4 + 7)
+        for nodes in (1, 2):
+            exact = [rows[nodes, name] for name in ("+TAPA", "+V-First", "pipelined")]
+            times = [row["step_ms"] for row in exact]
+            self.assertEqual(times, sorted(times, reverse=True), "an order that hides more is not slower")
+            for row in exact:
+                self.assertAlmostEqual(row["compute_ms"], exact[0]["compute_ms"], places=6)
+                self.assertAlmostEqual(row["step_ms"], row["compute_ms"] + row["exposed_ms"], places=6)
+                self.assertAlmostEqual(row["ratio_to_flat"], rows[nodes, "flat"]["step_ms"] / row["step_ms"], places=6)
+        self.assertEqual((rows[1, "flat"]["ranks"], rows[2, "flat"]["ranks"]), (4, 8))
+        exchanges = [rows[2, name]["exchange_ms"]
+                     for name in ("+V-First", "V-Major", "fp8 on slow links", "int4 residuals on slow links")]
+        self.assertEqual(exchanges, sorted(exchanges, reverse=True), "fewer bytes take less time")
+        self.assertEqual(run_program(*words).stdout, text, "simulations repeat to the last digit")
+
+    def test_misuse(self):
+        for words, message in (
+                (["--model", "x"], "--model is \"x\", expected one of flux1-dev, qwen-image, flux2-dev, sd35-large"),
+                (["--size", "100"], "--size is 100, expected a multiple of 16"),
+                (["--nodes", "0"], "--nodes: \"0\""),
+                (["--machine", "cpu-2socket"], "--flops is not given: expected what a rank of cpu-2socket computes"),
+                (["--machine", "nowhere"], 'machine "nowhere" cannot be simulated, expected a file.json or one of')):
+            result = run_program("sim", *words)
+            self.assertNotEqual(result.returncode, 0, words)
+            self.assertIn(message, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+
+class Profile(unittest.TestCase):
+    def test_cells_and_picture(self):
+        text = good("profile", "--model", MODEL, "--steps", 6, "--json", "profile.json", "--plot", "profile.png")
+        self.assertIn("residual int2", text)
+        report = json.loads(ground.read("profile.json"))
+        self.assertEqual(len(report["cells"]), 4 * report["layers"] * 6)
+        modes = [mode["mode"] for mode in report["modes"]]
+        for cell in report["cells"]:
+            self.assertEqual(len(cell["errors"]), len(modes))
+            if cell["step"] > 0:
+                self.assertLess(abs(cell["cosine"]), 1.0001)
+                self.assertLess(cell["errors"][modes.index("bf16")], 0.004)
+        self.assertIn("steps", json.dumps(json.loads(good("inspect", "--json", "profile.png"))).lower())
+
+
+class PlanPolicy(unittest.TestCase):
+    MADE = ("--model", MODEL, "--steps", 8)
+
+    def test_a_part_of_the_bytes(self):
+        text = good("plan", *self.MADE, "--bytes", 0.3, "-o", "few.json")
+        self.assertIn("dB to the exact image", text)
+        again = good("plan", *self.MADE, "--bytes", 0.3, "-o", "again.json")
+        self.assertEqual(text.replace("few", "again"), again)
+        self.assertEqual(ground.read("few.json"), ground.read("again.json"))
+        good("bench", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--policies", "exact," + ground.path("few.json"),
+             "--json", "few-bench.json")
+        rows = json.loads(ground.read("few-bench.json"))["rows"]
+        self.assertLess(rows[2]["bytes_slow"], 0.36 * rows[0]["bytes_slow"])  # of flat's 16-bit numbers
+
+    def test_a_quality(self):
+        good("plan", *self.MADE, "--quality", "40dB", "-o", "good.json", "--ranks", 3)
+        good("generate", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--save-latents", "exact.safetensors")
+        good("generate", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--policy", "good.json",
+             "--save-latents", "good.safetensors")
+        report = json.loads(good("compare", "exact.safetensors", "good.safetensors", "--json"))
+        self.assertGreater(report["psnr_db"], 39.5)
+
+    def test_misuse(self):
+        for arguments, words in (
+                (("--quality", "40dB"), "a policy is asked for: expected -o FILE for it"),
+                (("-o", "x.json"), "-o is for a policy: expected --quality or --bytes"),
+                (("--quality", "-1", "-o", "x.json"), '"-1", expected decibels'),
+                (("--bytes", 0.3, "-o", "x.json", "--ranks", "2,4"), "--ranks is 2,4, expected one number for a policy"),
+                (("--bytes", 0.3, "-o", "x.json", "--ranks", 2, "--ranks-per-node", 2),
+                 "--ranks-per-node is 2, expected less than 2 ranks: only links between nodes have policies")):
+            result = ground.run("plan", *self.MADE, *arguments)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(words, result.stderr)
 
 
 if __name__ == "__main__":

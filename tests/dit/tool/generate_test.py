@@ -81,7 +81,7 @@ class Generate(unittest.TestCase):
 
 class Check(unittest.TestCase):
     def test_all_schedules_on_several_rank_counts(self):
-        text = good("check", "--model", MODEL, "--ranks", "1,3,5", "--json", "check.json")
+        text = good("check", "--model", MODEL, "--ranks", "3,1,5,3", "--json", "check.json")
         report = json.loads(ground.read("check.json"))
         self.assertTrue(report["good"])
         self.assertEqual([(r["ranks"], r["schedule"]) for r in report["runs"]],
@@ -91,8 +91,15 @@ class Check(unittest.TestCase):
             self.assertTrue(line["equals_flat"])
             self.assertLess(line["image"]["relative"], 1e-5)
         self.assertEqual(report["runs"][0]["image"]["largest"], 0)
-        self.assertIn("layer 1", text)
+        self.assertRegex(text, r"(?m)^layer 1  +0  +[0-9.e-]+  +[0-9.e-]+$")
+        self.assertRegex(text, r"(?m)^bits of flat  +yes  +yes  +yes$")
         self.assertIn("good:", text)
+
+    def test_its_table_fits_in_a_line(self):
+        text = good("check", "--model", MODEL, "--schedules", "flat", "--size", 16, "--steps", 1,
+                    "--ranks", "1,2,3,4,5,6,7,8,9,10")
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        self.assertEqual(text.count("layer 1 "), 2)  # two tables
 
     def test_a_difference_above_the_tolerance_is_status_1(self):
         result = run("check", "--model", MODEL, "--ranks", "3", "--tolerance", "1e-30")
@@ -138,6 +145,20 @@ class Bench(unittest.TestCase):
         rows = json.loads(ground.read("rows.json"))["rows"]
         self.assertEqual([(row["name"], row["schedule"], row["head_groups"]) for row in rows],
                          [("a", "pipelined", 2), ("b", "v-first", 1), ("flat", "flat", 1)])
+
+    def test_policies(self):
+        good("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 12, "--quiet", "--json", "policies.json",
+             "--policies", "exact,balanced,fast,balanced+step-cache:0.05,rivals")
+        rows = {row["name"]: row for row in json.loads(ground.read("policies.json"))["rows"]}
+        self.assertEqual(list(rows), ["flat", "exact", "balanced", "fast", "balanced+step-cache:0.05", "bf16", "fp8", "paper",
+                                      "step-cache:0.15"])
+        self.assertEqual(rows["flat"]["ratio_to_flat"], 1)
+        self.assertEqual(rows["exact"]["cache_bytes"], 0)
+        self.assertAlmostEqual(rows["flat"]["bytes_slow"] / rows["exact"]["bytes_slow"], 0.5, 2)
+        self.assertLess(rows["balanced"]["bytes_slow"], 0.5 * rows["flat"]["bytes_slow"])
+        self.assertLess(rows["fast"]["bytes_slow"], rows["balanced"]["bytes_slow"] * 1.01)
+        self.assertGreater(rows["balanced"]["codec_ms"], 0)
+        self.assertGreater(rows["balanced"]["psnr_db"], 20)
 
 
 if __name__ == "__main__":

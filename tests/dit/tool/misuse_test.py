@@ -10,6 +10,7 @@ import ground
 from ground import MODEL, good, run
 
 WHOLE = "expected a whole number from "
+COMMANDS = "expected one of generate, plan, profile, check, compare, inspect, train, evaluate, bench, sim"
 CLASSES = "expected a number from 0 to 2 or one of spots, stripes, waves"
 
 
@@ -28,9 +29,11 @@ class Misuse(unittest.TestCase):
 
     def test_commands(self):
         self.check_table([], [
-            ([], "no command, expected one of generate, plan, check, compare, inspect, train, evaluate, bench"),
-            (["paint"], "The following argument was not expected: paint"),
-            (["generate", "--bogus"], "The following argument was not expected: --bogus"),
+            ([], f"no command, {COMMANDS}"),
+            (["paint"], f'no command "paint", {COMMANDS}'),
+            (["generate", "--bogus", "7"], 'dit generate takes no "--bogus 7", expected what dit generate --help lists'),
+            (["compare", "a.png", "b.png", "c.png"],
+             'dit compare takes no "c.png", expected what dit compare --help lists'),
             (["compare", "a.png"], "b is required"),
             (["generate", "--model", MODEL],
              "nothing to write: expected -o FILE, --save-latents, --json or --trace"),
@@ -41,18 +44,26 @@ class Misuse(unittest.TestCase):
             (["--class", "dots"], f"class 'dots': {CLASSES}"),
             (["--class", "3"], f"class '3': {CLASSES}"),
             (["--class", "-1"], f"class '-1': {CLASSES}"),
+            (["--class", ""], f"class '': {CLASSES}"),
+            (["--model", ""], '--model: "", expected a folder'),
             (["--steps", "0"], f'--steps: "0", {WHOLE}1 to 10000'),
             (["--steps", "-3"], f'--steps: "-3", {WHOLE}1 to 10000'),
             (["--steps", "many"], f'--steps: "many", {WHOLE}1 to 10000'),
+            (["--steps", "99999999999999999999"], f'--steps: "99999999999999999999", {WHOLE}1 to 10000'),
             (["--seed", "-1"], f'--seed: "-1", {WHOLE}0 to 9223372036854775807'),
+            (["--seed", "9223372036854775808"], f'--seed: "9223372036854775808", {WHOLE}0 to 9223372036854775807'),
+            (["--seed", "1e3"], f'--seed: "1e3", {WHOLE}0 to 9223372036854775807'),
             (["--size", "30"], "height = 30: expected a multiple of the patch size 4, from 4 to 16384"),
             (["--size", "32x"], '--size: "32x", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384'),
+            (["--size", ""], '--size: "", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384'),
             (["--size", "0"], '--size: "0", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384'),
             (["--size", "32x999999"], '--size: "32x999999", expected pixels as N or HEIGHTxWIDTH, each from 1 to 16384'),
             (["--guidance", "-1"], '--guidance: "-1", expected a number from 0 to 1000'),
             (["--guidance", "nan"], '--guidance: "nan", expected a number from 0 to 1000'),
             (["--sampler", "heun"], "sampler = 'heun': expected flow-euler, ddim or dpm++2m"),
             (["--shift", "0"], '--shift: "0", expected a number from 0.01 to 100'),
+            (["--shift", "3", "--sampler", "ddim"], '--shift is "3.00", expected --sampler flow-euler with it, not ddim'),
+            (["--guidance", "inf"], '--guidance: "inf", expected a number from 0 to 1000'),
         ])
 
     def test_run_options(self):
@@ -61,7 +72,13 @@ class Misuse(unittest.TestCase):
             (["--guidance-mode", "sideways"], "guidance mode = sideways: expected batched, sequential or parallel"),
             (["--guidance-mode", "parallel"], "guidance_mode = parallel: expected an even number of ranks for it, not 3"),
             (["--head-groups", "9"], "head_groups = 9: expected 1 to 2, the heads of a rank"),
-            (["--policy", "lossy"], '--policy is "lossy", expected exact or v-major[:key=value,...]'),
+            (["--policy", "lossy"],
+             '--policy is "lossy", expected exact, bf16, fp8, balanced, fast, paper, step-cache:THRESHOLD, '
+             'v-major[:key=value,...] or a policy file (FILE.json)'),
+            (["--policy", "fast+step-cache:0"],
+             '--policy is "step-cache:0", expected step-cache:THRESHOLD, more than 0, such as step-cache:0.1'),
+            (["--policy", "fast", "--dtype", "fp64"],
+             "dtype = Double: expected Float or BFloat16 with a wire policy"),
             (["--policy", "v-major:ratio=1.5"],
              "v-major: ratio=1.5: expected linear, a number from 0 to 1, such numbers with / between them, or @FILE"),
             (["--policy", "v-major:warmup=-1"], "v-major: warmup=-1: expected a whole number of steps, at least 0"),
@@ -86,9 +103,19 @@ class Misuse(unittest.TestCase):
             (["--device", "cuda:x"], '--device is "cuda:x", expected cpu, cuda or cuda:N'),
         ])
 
+    def test_policy_files(self):
+        self.check(["generate", "--model", MODEL, "-o", "x.png", "--policy", "none.json"],
+                   "none.json: cannot be read: No such file or directory", 1)
+        with open(ground.path("odd.json"), "w") as file:
+            file.write('{"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "int3"}]}')
+        self.check(["generate", "--model", MODEL, "-o", "x.png", "--policy", "odd.json"],
+                   "odd.json: rules[0]: mode: wire mode 'int3': expected skip, or [rows FRACTION] [residual] FORMAT, where "
+                   "FRACTION is more than 0 and less than 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1", 1)
+
     def test_rank_options(self):
         self.check_table(["generate", "--model", MODEL, "-o", "x.png"], [
             (["--ranks", "0"], f'--ranks: "0", {WHOLE}1 to 1024'),
+            (["--ranks", "99999999999"], f'--ranks: "99999999999", {WHOLE}1 to 1024'),
             (["--threads", "0"], f'--threads: "0", {WHOLE}1 to 1024'),
             (["--timeout", "soon"], '--timeout: "soon", expected a time such as 50us, 0.2ms or 30s'),
             (["--rate", "fast"], '--rate: "fast", expected a rate such as 100mbit, 10gbit or 1.5GB (a second)'),
@@ -112,7 +139,19 @@ class Misuse(unittest.TestCase):
             (["--json", "/nonexistent/x"], "--json /nonexistent/x: there is no folder /nonexistent"),
             (["--trace", "/nonexistent/x"], "--trace /nonexistent/x: there is no folder /nonexistent"),
             (["--save-latents", "/nonexistent/x"], "--save-latents /nonexistent/x: there is no folder /nonexistent"),
+            (["-o", "x.jpg"], "-o x.jpg: a PNG is written, expected a name that ends in .png"),
+            (["-o", "-"], "-o -: only text goes to the standard output, expected a file"),
+            (["-o", "x.png", "--save-latents", "./x.png"],
+             "--save-latents ./x.png: is the file of -o too, expected another one"),
+            (["--json", "-", "--trace", "-"], "--trace -: is the file of --json too, expected another one"),
         ])
+
+    def test_an_output_that_only_the_kernel_refuses(self):
+        """Found before the work, not after it."""
+        result = run("generate", "--model", MODEL, "--size", "4096", "--steps", "10000", "-o", "/proc/x.png")
+        self.assertRegex(result.stderr,
+                         r"^dit: -o /proc/x\.png: cannot be written: (No such file or directory|Permission denied)\n$")
+        self.assertEqual(result.returncode, 2)
 
     def test_configs(self):
         def change(key, value):
@@ -235,6 +274,8 @@ class Misuse(unittest.TestCase):
             (["--ranks", "1,x"], f'--ranks: "x", {WHOLE}1 to 64'),
             (["--ranks", "0"], f'--ranks: "0", {WHOLE}1 to 64'),
             (["--ranks", "1,"], '--ranks: "1,", expected words with a comma between'),
+            (["--ranks", ""], '--ranks: "", expected words with a comma between'),
+            (["--schedules", ""], '--schedules: "", expected words with a comma between'),
             (["--schedules", "quick"], 'schedule "quick" is not known: expected one of flat, v-first, pipelined'),
             (["--schedules", "auto"], "--schedules has auto, expected flat, v-first or pipelined"),
             (["--tolerance", "2"], '--tolerance: "2", expected a number from 0 to 1'),
@@ -257,6 +298,31 @@ class Misuse(unittest.TestCase):
             (["--repeat", "0"], f'--repeat: "0", {WHOLE}1 to 1000'),
             (["--seeds", "-1"], f'--seeds: "-1", {WHOLE}1 to 10000'),
             (["--plot", "/nonexistent/p.svg"], "--plot /nonexistent/p.svg: there is no folder /nonexistent"),
+            (["--json", "x", "--plot", "x"], "--plot x: is the file of --json too, expected another one"),
+            (["--images", MODEL + "/config.json"],
+             f"--images {MODEL}/config.json: expected a folder, or a place for a new one (Not a directory)"),
+        ])
+
+    def test_train_and_evaluate(self):
+        self.check_table(["train", "-o", "trained"], [
+            ([], "steps = none: expected steps, minutes or both"),
+            (["--steps", "0"], f'--steps: "0", {WHOLE}1 to 1000000000'),
+            (["--steps", "many"], f'--steps: "many", {WHOLE}1 to 1000000000'),
+            (["--seed", "-1"], f'--seed: "-1", {WHOLE}0 to 9223372036854775807'),
+            (["--sizes", "128"], "--sizes 128: expected PIXELS:FIELDS, such as 128:160"),
+            (["--steps", "1", "--sizes", "130:4"], "size = 130: expected 8 to 1024 pixels, a multiple of the patch, 4"),
+            (["--learning-rate", "nan"], '--learning-rate: "nan", expected a number from 1e-12 to 100'),
+            (["--heads", "0"], f'--heads: "0", {WHOLE}1 to 65536'),
+            (["--log", "/nonexistent/l"], "--log /nonexistent/l: there is no folder /nonexistent"),
+            (["--state", "-"], "--state -: only text goes to the standard output, expected a file"),
+        ])
+        self.check_table(["evaluate"], [
+            (["--size", "0"], f'--size: "0", {WHOLE}8 to 1024'),
+            (["--fields", "99999999999"], f'--fields: "99999999999", {WHOLE}2 to 100000'),
+            (["--seed", "-1"], f'--seed: "-1", {WHOLE}0 to 9223372036854775807'),
+            (["--guidance", "1.5,-1"], '--guidance: "-1", expected a number from 0 to 1000'),
+            (["--sheet", "sheet.gif"], "--sheet sheet.gif: a PNG is written, expected a name that ends in .png"),
+            (["--markdown", "/nonexistent/m"], "--markdown /nonexistent/m: there is no folder /nonexistent"),
         ])
 
     def test_plan(self):
@@ -268,6 +334,8 @@ class Misuse(unittest.TestCase):
             (["--slow-rate", "0mbit"], '--slow-rate: "0mbit", expected a rate such as 100mbit, 10gbit or 1.5GB (a second)'),
             (["--latency", "-1us"], '--latency: "-1us", expected a time such as 50us, 0.2ms or 30s'),
             (["--progress-cost", "2"], '--progress-cost: "2", expected a number from 0 to 1'),
+            (["--policy", "exact"],
+             '--policy is "exact", expected v-major[:key=value,...]: exact rows are always there'),
             (["--size", "33"], "height = 33: expected a multiple of the patch size 4, from 4 to 16384"),
             (["--ranks", "8", "--beyond-heads", "refuse"],
              "ranks = 8: expected at most 4, the largest useful count: each rank attends for at least one of 4 heads"),

@@ -58,6 +58,9 @@ class Errors(unittest.TestCase):
         (["generate", *SMALL, "--ranks", "2", "-o", "x.png"], 2, "--ranks is 2, but the job has 3 processes: leave it out"),
         (["generate", *SMALL, "--guidance-mode", "parallel", "-o", "x.png"], 2,
          "guidance_mode = parallel: expected an even number of ranks for it, not 3"),
+        (["bench", "--model", MODEL, "--json", "/nonexistent/x"], 2, "--json /nonexistent/x: there is no folder /nonexistent"),
+        (["bench", "--model", MODEL, "--images", MODEL + "/config.json"], 2,
+         f"--images {MODEL}/config.json: expected a folder, or a place for a new one (Not a directory)"),
         (["check", "--model", MODEL, "--ranks", "1,3"], 2, "--ranks is for threads, but this job has its processes: leave it out"),
     ]
 

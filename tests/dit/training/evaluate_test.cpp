@@ -85,12 +85,13 @@ TEST(Evaluation, MisuseNamesWhatIsWrong) {
     EvaluateOptions options = small_evaluation();
     LoadedModel model = small_model();
     change(options, model);
-    return message_of<std::invalid_argument>([&] { check(options, model.config); });
+    return misuse_of([&] { check(options, model.config); });
   };
   using O = EvaluateOptions;
   using M = LoadedModel;
   EXPECT_EQ(refusal([](O& o, M&) { o.per_class = 1; }), "fields per class = 1: expected at least 2");
   EXPECT_EQ(refusal([](O& o, M&) { o.steps = 0; }), "steps = 0: expected at least 1");
+  EXPECT_EQ(refusal([](O& o, M&) { o.simulation_steps = 0; }), "simulation steps = 0: expected at least 1");
   EXPECT_EQ(refusal([](O& o, M&) { o.size = 18; }),
             "size = 18: expected at least 8 pixels, a multiple of the patch, 4");
   EXPECT_EQ(refusal([](O&, M& m) { m.config.class_names[1] = "cats"; }),
@@ -99,10 +100,8 @@ TEST(Evaluation, MisuseNamesWhatIsWrong) {
   EXPECT_EQ(refusal([](O&, M& m) { m.config.channels.pop_back(); }),
             "channels = 1: expected 2: u and v of Gray-Scott fields");
   const Evaluation evaluation(small_model(), small_evaluation());
-  EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)evaluation.compare(-1); }),
-              HasSubstr("guidance = -1"));
-  EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)evaluation.compare(std::nan("")); }),
-              HasSubstr("guidance = nan"));
+  EXPECT_THAT(misuse_of([&] { (void)evaluation.compare(-1); }), HasSubstr("guidance = -1"));
+  EXPECT_THAT(misuse_of([&] { (void)evaluation.compare(std::nan("")); }), HasSubstr("guidance = nan"));
 }
 
 }  // namespace

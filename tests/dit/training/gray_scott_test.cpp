@@ -109,8 +109,7 @@ TEST(GrayScott, EveryRegimeMakesAPattern) {
 
 TEST(GrayScott, MisuseNamesWhatIsWrong) {
   const auto refusal = [](std::int64_t count, GrayScottOptions options) {
-    return message_of<std::invalid_argument>(
-        [&] { (void)simulate_gray_scott(spots(), count, options, at::kCPU); });
+    return misuse_of([&] { (void)simulate_gray_scott(spots(), count, options, at::kCPU); });
   };
   EXPECT_EQ(refusal(0, small(16, 1)), "Gray-Scott count = 0: expected at least 1 field");
   EXPECT_EQ(refusal(1, small(7, 1)), "Gray-Scott size = 7: expected 8 to 4096 pixels");

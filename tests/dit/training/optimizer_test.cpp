@@ -54,7 +54,7 @@ TEST(TrainedWeights, GradientIsCut) {
 }
 
 TEST(TrainedWeights, ContinueFromAFileAsIfNothingHadBeen) {
-  const ScratchFolder folder;
+  const TestFolder folder;
   const auto file = folder.path() / "state.safetensors";
   TrainedWeights whole(at::zeros({4}), 0.9);
   descend(whole, 6);
@@ -71,7 +71,7 @@ TEST(TrainedWeights, ContinueFromAFileAsIfNothingHadBeen) {
 }
 
 TEST(TrainedWeights, FilesOfOthersAreRefused) {
-  const ScratchFolder folder;
+  const TestFolder folder;
   const auto file = folder.path() / "state.safetensors";
   TrainedWeights(at::zeros({4}), 0.9).save(file, {});
   TrainedWeights larger(at::zeros({5}), 0.9);

@@ -15,10 +15,10 @@ using testing::HasSubstr;
 
 /// The words with which changed options are refused.
 std::string refusal(const std::function<void(TrainOptions&)>& change) {
-  const ScratchFolder folder;
+  const TestFolder folder;
   TrainOptions options = small_options(folder.path());
   change(options);
-  return message_of<std::invalid_argument>([&] { check(options); });
+  return misuse_of([&] { check(options); });
 }
 
 TEST(TrainOptions, SmallOnesAreFine) {

@@ -1,38 +1,13 @@
-/// What tests of training share: a folder of their own, small options, the words of an error.
+/// What tests of training share: a folder of their own, words of errors, small options.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <exception>
 #include <filesystem>
-#include <string>
 
+#include "../message_of.hpp"
+#include "../test_folder.hpp"
 #include "training/trainer.hpp"
 
 namespace dit {
-
-/// An empty folder that is gone after the test.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::path(testing::TempDir()) / ("dit-" + std::string(test->test_suite_name()) + "-" +
-                                                         test->name() + "-" + std::to_string(::getpid()));
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline PixelDitConfig small_network(std::int64_t classes) {
   PixelDitConfig network;
@@ -59,16 +34,6 @@ inline TrainOptions small_options(const std::filesystem::path& output) {
   options.device = "cpu";
   options.output = output;
   return options;
-}
-
-template <typename Error, typename Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace dit

@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "folder.hpp"
+#include "../message_of.hpp"
+#include "../test_folder.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit {

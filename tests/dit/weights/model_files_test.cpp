@@ -5,7 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "folder.hpp"
+#include "../message_of.hpp"
+#include "../test_folder.hpp"
 #include "small_model.hpp"
 #include "weights/safetensors.hpp"
 

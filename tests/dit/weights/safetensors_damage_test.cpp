@@ -4,8 +4,8 @@
 
 #include <random>
 
+#include "../test_folder.hpp"
 #include "bytes.hpp"
-#include "folder.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit {

@@ -1,8 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../message_of.hpp"
+#include "../test_folder.hpp"
 #include "bytes.hpp"
-#include "folder.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit {

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "uneven_shapes.hpp"
+
 namespace dit {
 namespace {
 
@@ -72,10 +74,7 @@ void check_selection(const UlyssesLayout& layout, AttentionTensor tensor, int gr
 }
 
 TEST(RowSelection, BothSidesAgreeOnTheActiveRows) {
-  for (const AttentionShape& shape :
-       {AttentionShape{2, 3, 17, 12, 12, 4}, AttentionShape{1, 0, 31, 38, 19, 2},
-        AttentionShape{2, 5, 9, 3, 1, 2},
-        AttentionShape{1, 4, 9, 8, 8, 2, JointOrder::image_text, TextPlacement::replicated}}) {
+  for (const AttentionShape& shape : test::uneven_shapes()) {
     for (const int ranks : {1, 2, 5, 12}) {
       const UlyssesLayout layout(shape, ranks);
       for (const AttentionTensor tensor : {AttentionTensor::query, AttentionTensor::key}) {

@@ -63,7 +63,6 @@ RatioSchedule list(std::vector<double> values) {
 
 TEST(VMajorText, Defaults) {
   EXPECT_EQ(parse_v_major("v-major"), VMajorPolicy{});
-  EXPECT_EQ(parse_v_major("v-major:"), VMajorPolicy{});
   EXPECT_EQ(to_string(VMajorPolicy{}), "v-major:warmup=5,refresh=10,ratio=linear");
 }
 
@@ -97,6 +96,8 @@ TEST(VMajorText, Misuse) {
   EXPECT_EQ(parse_error(""), "policy '': expected v-major or v-major:KEY=VALUE,...");
   EXPECT_EQ(parse_error("v-major:warmup"), "v-major: 'warmup': expected KEY=VALUE");
   EXPECT_EQ(parse_error("v-major:,"), "v-major: '': expected KEY=VALUE");
+  EXPECT_EQ(parse_error("v-major:"), "v-major: '': expected KEY=VALUE");
+  EXPECT_EQ(parse_error("v-major:warmup=3,"), "v-major: '': expected KEY=VALUE");
   EXPECT_EQ(parse_error("v-major:warm=5"),
             "v-major: warm=5: expected one of the keys warmup, refresh, ratio, boundary");
   EXPECT_EQ(parse_error("v-major:warmup=-1"), "v-major: warmup=-1" + steps);

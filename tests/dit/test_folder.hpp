@@ -35,15 +35,4 @@ class TestFolder {
   std::filesystem::path path_;
 };
 
-/// What an exception says; "" without one.
-template <typename Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace dit

@@ -1,0 +1,134 @@
+#include "job.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "topology/json_reader.hpp"
+
+namespace tapa::sim {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_contenders = 4096;
+constexpr std::size_t most_sizes = 4096;
+
+/// share/tapa/simulated beside the share/tapa/machines that the library finds.
+std::vector<fs::path> folders() {
+  std::vector<fs::path> list;
+  for (const std::string& machines : machine_folders()) {
+    const fs::path folder = fs::path(machines).parent_path() / "simulated";
+    if (fs::is_directory(folder)) list.push_back(folder);
+  }
+  return list;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::invalid_argument(path + ": cannot be read, expected a file of schema tapa-sim/1");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string find_file(const std::string& name) {
+  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  for (const fs::path& folder : folders()) {
+    const fs::path path = folder / (name + ".json");
+    if (fs::exists(path)) return path.string();
+  }
+  std::string known;
+  for (const std::string& machine : simulated_machines()) known += (known.empty() ? "" : ", ") + machine;
+  throw std::invalid_argument("machine \"" + name +
+                              "\" cannot be simulated, expected a file.json or one of " +
+                              (known.empty() ? "(none found)" : known));
+}
+
+Parameters read_parameters(const JsonReader& file) {
+  Parameters p;
+  if (file.has("messages")) {
+    const JsonReader messages = file.at("messages");
+    messages.only_keys({"eager", "rendezvous"});
+    if (messages.has("eager")) p.eager = static_cast<std::size_t>(messages.at("eager").integer(0, 1 << 30));
+    p.rendezvous = messages.positive_or_none("rendezvous", "latencies").value_or(p.rendezvous);
+  }
+  if (!file.has("levels")) return p;
+  const JsonReader levels = file.at("levels");
+  for (std::size_t l = 0, n = levels.size(0, 16, "levels"); l < n; ++l) {
+    const JsonReader level = levels.at(l);
+    level.only_keys({"name", "taper"});
+    const std::string name = level.at("name").identifier();
+    if (const auto taper = level.positive_or_none("taper", "(a ratio)")) p.taper[name] = *taper;
+  }
+  return p;
+}
+
+Json parameters_json(const Parameters& p) {
+  Json levels = Json::array();
+  for (const auto& [name, taper] : p.taper) levels.push_back({{"name", name}, {"taper", taper}});
+  Json out = {{"messages", {{"eager", p.eager}, {"rendezvous", p.rendezvous}}}, {"levels", levels}};
+  return out;
+}
+
+}  // namespace
+
+std::string write_job(const Job& job) {
+  Json out = {{"topology", Json::parse(write_topology(job.topology))},
+              {"parameters", parameters_json(job.parameters)},
+              {"contenders", job.contenders},
+              {"bytes", job.bytes},
+              {"data_limit", job.data_limit},
+              {"results", job.results}};
+  return out.dump() + "\n";
+}
+
+Job read_job(const std::string& text, const std::string& origin) {
+  const nlohmann::json document = parse_json(text, origin, max_topology_bytes);
+  const JsonReader file(document, origin);
+  file.only_keys({"topology", "parameters", "contenders", "bytes", "data_limit", "results"});
+  Job job;
+  job.topology = read_topology(document.at("topology").dump(), origin);
+  file.at("parameters").only_keys({"messages", "levels"});
+  job.parameters = read_parameters(file.at("parameters"));
+  const JsonReader contenders = file.at("contenders");
+  for (std::size_t i = 0, n = contenders.size(1, most_contenders, "plans"); i < n; ++i)
+    job.contenders.push_back(contenders.at(i).text());
+  const JsonReader bytes = file.at("bytes");
+  for (std::size_t i = 0, n = bytes.size(1, most_sizes, "sizes"); i < n; ++i)
+    job.bytes.push_back(static_cast<std::size_t>(bytes.at(i).integer(0, 1 << 30)));
+  job.data_limit = document.at("data_limit").get<std::size_t>();
+  job.results = file.at("results").text(4096);
+  return job;
+}
+
+Simulated load_simulated(const std::string& name_or_path) {
+  const std::string path = find_file(name_or_path);
+  const nlohmann::json document = parse_json(read_text(path), path, max_topology_bytes);
+  const JsonReader file(document, path);
+  file.only_keys({"schema", "machine", "description", "messages", "levels"});
+  if (file.at("schema").text() != "tapa-sim/1") file.at("schema").fail("\"tapa-sim/1\"");
+  Simulated simulated;
+  simulated.parameters = read_parameters(file);
+  simulated.machine = document.at("machine").is_object()
+                          ? read_machine(document.at("machine").dump(), path + ": machine")
+                          : load_machine(file.at("machine").text());
+  return simulated;
+}
+
+std::vector<std::string> simulated_machines() {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders()) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace tapa::sim

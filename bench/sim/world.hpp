@@ -1,0 +1,49 @@
+/// @file
+/// The simulated machine and what is to be run on it. It lives in the platform library, which the simulator
+/// loads once, so that thousands of simulated ranks share one copy.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/cost.hpp"
+#include "topology/topology.hpp"
+
+namespace tapa::sim {
+
+/// What a simulation needs beyond the topology.
+struct Parameters {
+  std::size_t eager = 8192;  ///< messages up to so many bytes leave without asking the receiver
+  double rendezvous = 3;     ///< latencies of a longer message: request, permission, data
+  std::map<std::string, double>
+      taper;  ///< level -> bandwidth of its groups' nodes over that of their uplinks
+};
+
+/// One simulation.
+struct Job {
+  Topology topology;
+  Parameters parameters;
+  std::vector<std::string> contenders;  ///< plans as text, "mpi" for the simulator's MPI_Alltoall
+  std::vector<std::size_t> bytes;       ///< of a block
+  std::size_t data_limit = 0;           ///< exchanges of which all ranks' blocks take more run without data
+  std::string results;                  ///< file that a line is added to for each exchange
+};
+
+/// A job on its platform.
+struct World {
+  Job job;
+  Rates rates;
+  bool eager_sends = true;        ///< whether short messages leave before their receive is posted
+  bool has_data = true;           ///< of the exchange that is being run
+  std::vector<double> nic_bytes;  ///< sent through each NIC in the exchange that is being run
+  double busiest_nic = 0;         ///< most of them, in the exchange that was run last
+  int started = 0;                ///< ranks that have begun the exchange
+  int ended = 0;                  ///< ranks that have ended it
+};
+
+}  // namespace tapa::sim
+
+/// What the ranks look up in the platform library.
+extern "C" tapa::sim::World* tapa_sim_world();

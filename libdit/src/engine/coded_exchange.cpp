@@ -1,0 +1,248 @@
+#include "engine/coded_exchange.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include "engine/bytes.hpp"
+
+namespace dit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr WireTensor kTensors[] = {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output};
+
+/// Adds the time until its end.
+class Watch {
+ public:
+  explicit Watch(double& seconds) : seconds_(seconds) {}
+  ~Watch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+WirePlan::Shape plan_shape(int layers, int steps, const ExchangeContext& context) {
+  return {layers, steps, context.levels(), context.slow_level()};
+}
+
+std::vector<int> levels_of_peers(const ExchangeContext& whole, const ExchangeContext& context) {
+  const std::vector<std::string> names = context.levels();
+  std::vector<int> levels;
+  for (int peer = 0; peer < context.size(); ++peer) {
+    levels.push_back(peer == context.rank()
+                         ? 0
+                         : whole.level_named(names[static_cast<std::size_t>(context.level_of(peer))]));
+  }
+  return levels;
+}
+
+std::vector<std::uint8_t> remembered_peers(const WirePlan& plan, std::span<const int> peer_levels, int rank,
+                                           WireTensor tensor, int layer) {
+  std::vector<std::uint8_t> flags;
+  for (std::size_t peer = 0; peer < peer_levels.size(); ++peer) {
+    const bool other = peer != static_cast<std::size_t>(rank);
+    flags.push_back(other && plan.remembers(tensor, peer_levels[peer], layer) ? 1 : 0);
+  }
+  return flags;
+}
+
+MemoryOptions memory_of(const WirePlan& plan) {
+  return {plan.policy().momentum, plan.ages(), plan.policy().most_age};
+}
+
+AttentionTensor attention_tensor(WireTensor tensor) {
+  return static_cast<AttentionTensor>(tensor);  // query, key, value in both
+}
+
+ExchangeLayout layout_of(const UlyssesLayout& layout, WireTensor tensor, int rank, int group, int groups) {
+  return tensor == WireTensor::output ? layout.gather_heads(rank, group, groups)
+                                      : layout.scatter_heads(attention_tensor(tensor), rank, group, groups);
+}
+
+}  // namespace
+
+WireElement wire_element(at::ScalarType dtype) {
+  if (dtype != at::kFloat && dtype != at::kBFloat16) {
+    throw std::logic_error(std::string("wire policy for tensors of ") + c10::toString(dtype));
+  }
+  return dtype == at::kFloat ? WireElement::fp32 : WireElement::bf16;
+}
+
+WireRun::WireRun(const WirePolicy& policy, int layers, int steps, const ExchangeContext& whole,
+                 ExchangeContext& context, int groups, at::ScalarType dtype)
+    : plan_(policy, plan_shape(layers, steps, whole)),
+      element_(wire_element(dtype)),
+      peer_levels_(levels_of_peers(whole, context)) {
+  for (const WireTensor tensor : kTensors) {
+    for (int layer = 0; layer < layers; ++layer) {
+      for (int step = 0; step < steps; ++step) {
+        for (int branch = 0; branch < 2; ++branch) {
+          const std::vector<WireMode> table = plain_modes(tensor, layer, step, branch);
+          for (const std::vector<WireMode>& used : {table, guarded(table)}) {
+            if (std::find(tables_.begin(), tables_.end(), used) == tables_.end()) {
+              tables_.push_back(used);
+            }
+          }
+        }
+      }
+    }
+  }
+  first_id_ = context.take_layout_ids(tables_.size() * kWireTensors * static_cast<std::uint64_t>(groups));
+}
+
+std::vector<WireMode> WireRun::plain_modes(WireTensor tensor, int layer, int step, int branch) const {
+  std::vector<WireMode> modes;
+  for (int level = 0; level < static_cast<int>(plan_.shape().levels.size()); ++level) {
+    modes.push_back(plan_.mode(tensor, level, layer, step, branch));
+  }
+  return modes;
+}
+
+std::vector<WireMode> WireRun::guarded(std::vector<WireMode> modes) {
+  for (WireMode& mode : modes) {
+    if (!mode.is_exact()) {
+      mode = WireMode{};
+      mode.format = WireFormat::bf16;
+    }
+  }
+  return modes;
+}
+
+bool WireRun::is_guarded(WireTensor tensor, int layer) const {
+  const std::size_t index = static_cast<std::size_t>(layer) * kWireTensors + static_cast<std::size_t>(tensor);
+  return index < guarded_.size() && guarded_[index] != 0;
+}
+
+std::vector<WireMode> WireRun::modes_by_level(WireTensor tensor, int layer, int step, int branch) const {
+  const std::vector<WireMode> modes = plain_modes(tensor, layer, step, branch);
+  return is_guarded(tensor, layer) ? guarded(modes) : modes;
+}
+
+std::vector<WireMode> WireRun::modes(WireTensor tensor, int layer, int step, int branch) const {
+  std::vector<WireMode> modes;
+  const std::vector<WireMode> by_level = modes_by_level(tensor, layer, step, branch);
+  for (const int level : peer_levels_) {
+    modes.push_back(by_level[static_cast<std::size_t>(level)]);
+  }
+  return modes;
+}
+
+std::uint64_t WireRun::layout_id(WireTensor tensor, int group, int layer, int step, int branch) const {
+  const auto table = std::find(tables_.begin(), tables_.end(), modes_by_level(tensor, layer, step, branch));
+  const auto index = static_cast<std::uint64_t>(table - tables_.begin());
+  const std::uint64_t exchange =
+      static_cast<std::uint64_t>(group) * kWireTensors + static_cast<std::uint64_t>(tensor);
+  return first_id_ + exchange * tables_.size() + index;
+}
+
+std::vector<std::uint8_t> WireRun::remembered(WireTensor tensor, int layer) const {
+  return remembered_peers(plan_, peer_levels_, -1, tensor, layer);
+}
+
+MemoryOptions WireRun::memory_options() const {
+  return memory_of(plan_);
+}
+
+CodedExchange::CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group)
+    : run_(&run), tensor_(tensor), group_(group), blocks_(layout, run.element()) {
+  left_behind_.resize(static_cast<std::size_t>(run.plan().shape().layers));
+  for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
+    const std::vector<std::uint8_t> remembered = run.remembered(tensor, layer);
+    const bool any = std::find(remembered.begin(), remembered.end(), std::uint8_t{1}) != remembered.end();
+    memories_.push_back(any ? std::make_unique<ExchangeMemory>(layout, remembered, run.memory_options())
+                            : nullptr);
+  }
+}
+
+void CodedExchange::pack(const at::Tensor& source, const WirePlace& place) {
+  const Watch watch(seconds_);
+  place_ = place;
+  modes_ = run_->modes(tensor_, place.layer, place.step, place.branch);
+  sizes_ = blocks_.sizes(modes_);
+  send_.resize(std::max(send_.size(), sizes_.send_bytes));
+  recv_.resize(std::max(recv_.size(), sizes_.recv_bytes));
+  const auto layer = static_cast<std::size_t>(place.layer);
+  const bool watched = run_->plan().policy().guard > 0;
+  CodedBlocks::Loss loss;
+  blocks_.encode(modes_, bytes_of(source.contiguous()), memories_[layer].get(), send_,
+                 watched ? &loss : nullptr);
+  left_behind_[layer] = loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
+}
+
+ExchangeRequest CodedExchange::start(ExchangeContext& context, bool blocking, const char* label) {
+  dit_exchange_call call{};
+  call.send = send_.data();
+  call.recv = recv_.data();
+  call.send_blocks = sizes_.send.data();
+  call.recv_blocks = sizes_.recv.data();
+  call.memory_kind = DIT_MEMORY_HOST;
+  call.flags = blocking ? DIT_EXCHANGE_BLOCKING : 0U;
+  call.label = label;
+  call.layout_id = run_->layout_id(tensor_, group_, place_.layer, place_.step, place_.branch);
+  return context.start(call);
+}
+
+void CodedExchange::finish(const at::Tensor& target) {
+  const Watch watch(seconds_);
+  blocks_.decode(modes_, recv_, memories_[static_cast<std::size_t>(place_.layer)].get(),
+                 writable_bytes_of(target));
+}
+
+double CodedExchange::take_seconds() {
+  const double seconds = seconds_;
+  seconds_ = 0;
+  return seconds;
+}
+
+std::uint64_t CodedExchange::slow_bytes(const ExchangeContext& context, int layer) const {
+  std::uint64_t bytes = 0;
+  const int steps = run_->plan().shape().steps;
+  for (int step = 0; step < steps; ++step) {
+    const CodedBlocks::Sizes sizes = blocks_.sizes(run_->modes(tensor_, layer, step, 0));
+    for (int peer = 0; peer < context.size(); ++peer) {
+      const bool slow = peer != context.rank() && context.level_of(peer) >= context.slow_level();
+      bytes += slow ? sizes.send[static_cast<std::size_t>(peer)].bytes : 0;
+    }
+  }
+  return bytes / static_cast<std::uint64_t>(std::max(steps, 1));
+}
+
+void CodedExchange::count_ages(std::vector<std::uint64_t>& rows_by_age) const {
+  for (const auto& memory : memories_) {
+    if (memory == nullptr) {
+      continue;
+    }
+    for (const std::uint16_t age : memory->ages()) {
+      if (rows_by_age.size() <= age) {
+        rows_by_age.resize(age + std::size_t{1});
+      }
+      ++rows_by_age[age];
+    }
+  }
+}
+
+CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups, int units,
+                       std::span<const int> peer_levels) {
+  CacheBytes bytes;
+  for (int layer = 0; layer < plan.shape().layers; ++layer) {
+    for (const WireTensor tensor : kTensors) {
+      const std::vector<std::uint8_t> remembered = remembered_peers(plan, peer_levels, rank, tensor, layer);
+      for (int group = 0; group < groups; ++group) {
+        const ExchangeLayout exchange = layout_of(layout, tensor, rank, group, groups);
+        const std::uint64_t both = ExchangeMemory::bytes(exchange, remembered, memory_of(plan));
+        const std::uint64_t sent = ExchangeMemory::bytes({exchange.send, {}}, remembered, memory_of(plan));
+        bytes.reference += sent * static_cast<std::uint64_t>(units);
+        bytes.received += (both - sent) * static_cast<std::uint64_t>(units);
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace dit

@@ -1,0 +1,105 @@
+/// A tensor's exchanges under a wire policy, on one rank: packing and coding, the exchange, decoding and
+/// unpacking. Buffers and what is remembered are allocated once.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exchange/exchange.hpp"
+#include "layout/layout.hpp"
+#include "wire/coded_blocks.hpp"
+#include "wire/v_major.hpp"
+#include "wire/wire_policy.hpp"
+
+namespace dit {
+
+/// Tensors of which a policy says something: fp32 and bf16. Throws std::logic_error for others.
+[[nodiscard]] WireElement wire_element(at::ScalarType dtype);
+
+/// A policy on the ranks of a context: what is the same for all its exchanges.
+class WireRun {
+ public:
+  /// `whole`: the context whose levels the policy means; `context`, the ranks that share a branch, may be a
+  /// part of it. Takes layout ids: collective in order.
+  WireRun(const WirePolicy& policy, int layers, int steps, const ExchangeContext& whole,
+          ExchangeContext& context, int groups, at::ScalarType dtype);
+
+  [[nodiscard]] const WirePlan& plan() const { return plan_; }
+  /// At which each peer is reached, by `whole`'s levels.
+  [[nodiscard]] const std::vector<int>& peer_levels() const { return peer_levels_; }
+  [[nodiscard]] std::vector<WireMode> modes(WireTensor tensor, int layer, int step, int branch) const;
+  /// As in dit_exchange_call: equal for exchanges of equal sizes.
+  [[nodiscard]] std::uint64_t layout_id(WireTensor tensor, int group, int layer, int step, int branch) const;
+  /// Peers whose blocks are remembered in this layer.
+  [[nodiscard]] std::vector<std::uint8_t> remembered(WireTensor tensor, int layer) const;
+  [[nodiscard]] MemoryOptions memory_options() const;
+  [[nodiscard]] WireElement element() const { return element_; }
+
+  /// The guard: tensors (by layer, then tensor; a flag for each) that go in bf16 from now on where they would
+  /// be approximated.
+  void guard(std::vector<std::uint8_t> tensors) { guarded_ = std::move(tensors); }
+  [[nodiscard]] bool is_guarded(WireTensor tensor, int layer) const;
+
+ private:
+  [[nodiscard]] std::vector<WireMode> plain_modes(WireTensor tensor, int layer, int step, int branch) const;
+  [[nodiscard]] static std::vector<WireMode> guarded(std::vector<WireMode> modes);
+  [[nodiscard]] std::vector<WireMode> modes_by_level(WireTensor tensor, int layer, int step,
+                                                     int branch) const;
+
+  WirePlan plan_;
+  WireElement element_;
+  std::vector<int> peer_levels_;
+  std::vector<std::vector<WireMode>> tables_;  // modes by level, each once
+  std::uint64_t first_id_ = 0;
+  std::vector<std::uint8_t> guarded_;
+};
+
+/// Where an exchange stands.
+struct WirePlace {
+  int layer = 0;
+  int step = 0;
+  int branch = 0;
+};
+
+class CodedExchange {
+ public:
+  /// `run` must outlive this.
+  CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group);
+
+  void pack(const at::Tensor& source, const WirePlace& place);
+  [[nodiscard]] ExchangeRequest start(ExchangeContext& context, bool blocking, const char* label);
+  /// After the wait.
+  void finish(const at::Tensor& target);
+
+  /// Relative L2 of what the last encoding of a layer left behind; 0 unless the policy has a guard.
+  [[nodiscard]] double left_behind(int layer) const { return left_behind_[static_cast<std::size_t>(layer)]; }
+  /// Since the last call: spent in coding and decoding, packing included.
+  [[nodiscard]] double take_seconds();
+  /// Bytes sent to peers at `slow_level` or beyond, the mean over all steps.
+  [[nodiscard]] std::uint64_t slow_bytes(const ExchangeContext& context, int layer) const;
+  /// Adds the rows of all layers by their ages in steps.
+  void count_ages(std::vector<std::uint64_t>& rows_by_age) const;
+
+ private:
+  const WireRun* run_;
+  WireTensor tensor_;
+  int group_;
+  CodedBlocks blocks_;
+  std::vector<std::unique_ptr<ExchangeMemory>> memories_;  // by layer; null: nothing is remembered
+  std::vector<std::byte> send_, recv_;
+  // Of what is under way:
+  std::vector<WireMode> modes_;
+  CodedBlocks::Sizes sizes_;
+  WirePlace place_;
+  double seconds_ = 0;
+  std::vector<double> left_behind_;  // by layer
+};
+
+/// What a rank must remember, before anything is allocated. `peer_levels`: at which it reaches each rank.
+[[nodiscard]] CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups,
+                                     int units, std::span<const int> peer_levels);
+
+}  // namespace dit

@@ -1,0 +1,38 @@
+/// A step whose first block would see almost what it last saw takes the last answer.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "exchange/exchange.hpp"
+#include "models/pixel_dit.hpp"
+
+namespace dit {
+
+class StepCache {
+ public:
+  /// `context`: all ranks of the image, which decide together; null for one rank. Both must outlive this.
+  StepCache(const PixelDit& model, ExchangeContext* context, double threshold, std::int64_t label,
+            const at::TensorOptions& options);
+
+  /// Whether the step at `time` with this rank's `patches` can take velocity(): never the first one, and not
+  /// the last one, whose answer is the image. Collective.
+  [[nodiscard]] bool reuse(const at::Tensor& patches, double time, bool last);
+  void computed(const at::Tensor& velocity) { velocity_ = velocity; }
+  [[nodiscard]] const at::Tensor& velocity() const { return velocity_; }
+
+ private:
+  [[nodiscard]] double change_of(const at::Tensor& input) const;
+
+  const PixelDit& model_;
+  ExchangeContext* context_;
+  double threshold_;
+  std::int64_t label_;
+  at::TensorOptions options_;
+  at::Tensor input_;  // of the first block, in the step before
+  at::Tensor velocity_;
+  double changed_ = 0;  // since velocity_ was computed
+};
+
+}  // namespace dit

@@ -1,0 +1,181 @@
+#include "wire/block_codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "wire/v_major.hpp"
+
+namespace dit {
+namespace {
+
+void grow_older(BlockMemory& memory) {
+  for (std::uint16_t& age : memory.ages) {
+    age = static_cast<std::uint16_t>(std::min<int>(age + 1, std::numeric_limits<std::uint16_t>::max()));
+  }
+}
+
+void note_ages(BlockMemory& memory, std::span<const std::uint32_t> travelled) {
+  grow_older(memory);
+  for (const std::uint32_t row : travelled) {
+    if (!memory.ages.empty()) {
+      memory.ages[row] = 0;
+    }
+  }
+}
+
+void all_young(BlockMemory& memory) {
+  std::fill(memory.ages.begin(), memory.ages.end(), std::uint16_t{0});
+}
+
+// Some rows of a reference side by side, and back.
+class ReferenceRows {
+ public:
+  ReferenceRows(const WireReference& whole, std::span<const std::uint32_t> rows, std::size_t row)
+      : whole_(whole), rows_(rows), row_(row), value_(take(whole.value)), change_(take(whole.change)) {}
+  [[nodiscard]] WireReference some() { return {value_, change_, whole_.momentum}; }
+  void put_back() {
+    give(value_, whole_.value);
+    give(change_, whole_.change);
+  }
+
+ private:
+  [[nodiscard]] std::vector<float> take(std::span<const float> from) const {
+    std::vector<float> to(from.empty() ? 0 : rows_.size() * row_);
+    for (std::size_t i = 0; i < rows_.size() && !to.empty(); ++i) {
+      std::copy_n(from.data() + rows_[i] * row_, row_, to.data() + i * row_);
+    }
+    return to;
+  }
+  void give(const std::vector<float>& from, std::span<float> to) const {
+    for (std::size_t i = 0; i < rows_.size() && !from.empty(); ++i) {
+      std::copy_n(from.data() + i * row_, row_, to.data() + rows_[i] * row_);
+    }
+  }
+
+  const WireReference& whole_;
+  std::span<const std::uint32_t> rows_;
+  std::size_t row_;
+  std::vector<float> value_, change_;
+};
+
+}  // namespace
+
+BlockCodec::BlockCodec(const WireMode& mode, WireElement element, const CodecKernels& kernels)
+    : mode_(mode), element_(element), kernels_(&kernels), codec_(mode.format, element, kernels) {}
+
+std::int64_t BlockCodec::travelling_rows(std::int64_t rows) const {
+  if (mode_.skip) {
+    return 0;
+  }
+  return mode_.rows < 1 ? active_row_count(rows, 1 - mode_.rows) : rows;
+}
+
+std::size_t BlockCodec::encoded_bytes(std::int64_t rows, std::int64_t row_elements) const {
+  const std::size_t mask = mode_.rows < 1 && !mode_.skip ? row_mask_bytes(rows) : 0;
+  return row_elements == 0 ? 0 : mask + codec_.encoded_bytes(travelling_rows(rows), row_elements);
+}
+
+void BlockCodec::require_memory(const BlockMemory* memory) const {
+  if (memory == nullptr && mode_.remembers()) {
+    throw std::logic_error("wire mode " + to_string(mode_) + " of a block that nobody remembers");
+  }
+}
+
+std::vector<std::uint32_t> BlockCodec::choose(std::int64_t rows, std::size_t row,
+                                              std::span<const std::byte> in,
+                                              const BlockMemory& memory) const {
+  const WireReference& reference = memory.reference;
+  std::vector<float> values(static_cast<std::size_t>(rows) * row);
+  load_elements(in, element_, values, *kernels_);
+  std::vector<float> scores(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const float* change = reference.change.empty() ? nullptr : reference.change.data() + i * row;
+    const bool old = memory.most_age > 0 && !memory.ages.empty() && memory.ages[i] + 1 >= memory.most_age;
+    scores[i] = old ? std::numeric_limits<float>::infinity()
+                    : kernels_->distance(values.data() + i * row, reference.value.data() + i * row, change,
+                                         reference.momentum, row);
+  }
+  return choose_active_rows(scores, 1 - mode_.rows);
+}
+
+void BlockCodec::encode_rows(std::span<const std::uint32_t> active, std::size_t row,
+                             std::span<const std::byte> in, BlockMemory& memory,
+                             std::span<std::byte> out) const {
+  const std::size_t row_bytes = row * bytes_of(element_);
+  std::vector<std::byte> some(active.size() * row_bytes);
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    std::memcpy(some.data() + i * row_bytes, in.data() + active[i] * row_bytes, row_bytes);
+  }
+  ReferenceRows reference(memory.reference, active, row);
+  codec_.encode(static_cast<std::int64_t>(active.size()), static_cast<std::int64_t>(row), some,
+                reference.some(), mode_.residual, out);
+  extrapolate(memory.reference, element_, {}, *kernels_);
+  reference.put_back();
+}
+
+void BlockCodec::decode_rows(std::span<const std::uint32_t> active, std::size_t row,
+                             std::span<const std::byte> in, BlockMemory& memory) const {
+  std::vector<std::byte> some(active.size() * row * bytes_of(element_));
+  ReferenceRows reference(memory.reference, active, row);
+  codec_.decode(static_cast<std::int64_t>(active.size()), static_cast<std::int64_t>(row), in,
+                reference.some(), mode_.residual, some);
+  extrapolate(memory.reference, element_, {}, *kernels_);
+  reference.put_back();
+}
+
+void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+                        BlockMemory* memory, std::span<std::byte> out) const {
+  require_memory(memory);
+  if (memory == nullptr) {
+    return codec_.encode(rows, row_elements, in, out);
+  }
+  if (mode_.skip) {
+    grow_older(*memory);
+    return extrapolate(memory->reference, element_, {}, *kernels_);
+  }
+  if (mode_.rows >= 1 || row_elements == 0) {
+    all_young(*memory);
+    return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out);
+  }
+  const auto row = static_cast<std::size_t>(row_elements);
+  const std::vector<std::uint32_t> active = choose(rows, row, in, *memory);
+  const std::vector<std::uint8_t> mask = rows_to_mask(active, rows);
+  std::memcpy(out.data(), mask.data(), mask.size());
+  encode_rows(active, row, in, *memory, out.subspan(mask.size()));
+  note_ages(*memory, active);
+}
+
+void BlockCodec::decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+                        BlockMemory* memory, std::span<std::byte> out) const {
+  require_memory(memory);
+  if (memory == nullptr) {
+    return codec_.decode(rows, row_elements, in, out);
+  }
+  if (mode_.skip) {
+    grow_older(*memory);
+    return extrapolate(memory->reference, element_, out, *kernels_);
+  }
+  if (mode_.rows >= 1 || row_elements == 0) {
+    all_young(*memory);
+    return codec_.decode(rows, row_elements, in, memory->reference, mode_.residual, out);
+  }
+  const std::size_t mask_bytes = row_mask_bytes(rows);
+  if (in.size() < mask_bytes) {
+    throw std::length_error("an encoded block of " + std::to_string(in.size()) +
+                            " bytes: expected a row mask of " + std::to_string(mask_bytes));
+  }
+  std::vector<std::uint8_t> mask(mask_bytes);
+  std::memcpy(mask.data(), in.data(), mask_bytes);
+  const std::vector<std::uint32_t> active = mask_to_rows(mask, rows);
+  if (static_cast<std::int64_t>(active.size()) != travelling_rows(rows)) {
+    throw std::invalid_argument("a row mask has " + std::to_string(active.size()) + " rows: expected " +
+                                std::to_string(travelling_rows(rows)) + " of " + std::to_string(rows));
+  }
+  decode_rows(active, static_cast<std::size_t>(row_elements), in.subspan(mask_bytes), *memory);
+  note_ages(*memory, active);
+  store_elements(memory->reference.value, element_, out, *kernels_);
+}
+
+}  // namespace dit

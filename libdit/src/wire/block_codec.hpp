@@ -1,0 +1,52 @@
+/// One block's bytes in any mode, and what both ends remember of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "wire/wire_mode.hpp"
+
+namespace dit {
+
+/// What one end remembers of a block. The two ends' are equal, bit for bit, after every step.
+struct BlockMemory {
+  WireReference reference;
+  std::span<std::uint16_t> ages;  ///< of each row: steps since it last travelled; empty: nobody asks
+  int most_age = 0;               ///< rows of this age travel before all others; 0: any age will do
+};
+
+class BlockCodec {
+ public:
+  BlockCodec(const WireMode& mode, WireElement element,
+             const CodecKernels& kernels = fastest_codec_kernels());
+
+  /// Rows of the block that travel.
+  [[nodiscard]] std::int64_t travelling_rows(std::int64_t rows) const;
+  [[nodiscard]] std::size_t encoded_bytes(std::int64_t rows, std::int64_t row_elements) const;
+
+  /// `memory` null: a mode that remembers nothing. Sizes as of Codec. Decoding throws std::invalid_argument
+  /// for rows that are not as many as must travel.
+  void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              BlockMemory* memory, std::span<std::byte> out) const;
+  void decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              BlockMemory* memory, std::span<std::byte> out) const;
+
+ private:
+  void require_memory(const BlockMemory* memory) const;
+  [[nodiscard]] std::vector<std::uint32_t> choose(std::int64_t rows, std::size_t row,
+                                                  std::span<const std::byte> in,
+                                                  const BlockMemory& memory) const;
+  void encode_rows(std::span<const std::uint32_t> active, std::size_t row, std::span<const std::byte> in,
+                   BlockMemory& memory, std::span<std::byte> out) const;
+  void decode_rows(std::span<const std::uint32_t> active, std::size_t row, std::span<const std::byte> in,
+                   BlockMemory& memory) const;
+
+  WireMode mode_;
+  WireElement element_;
+  const CodecKernels* kernels_;
+  Codec codec_;
+};
+
+}  // namespace dit

@@ -1,0 +1,97 @@
+/// How numbers are written on a slow link: in fewer bits. Pure, host memory, no MPI. All processors write and
+/// read the same bytes (codec_kernels.hpp), so that sender and receiver may differ.
+///
+/// | format | bits of a number | largest error |
+/// |---|---|---|
+/// | full | the element's own | none |
+/// | bf16 | 16 | 2^-8 of the number |
+/// | fp8  | 8, and 8 for each row (of longer ones: each 1024) | e4m3: 2^-4 of the number, or 2^-18 of the
+/// row's largest | | int8 | 8.26 | 1/2 of 1/63.75 of the group's largest magnitude | | int4 | 4.26 | 1/2 of
+/// 1/6.6 of it | | int2 | 2.26 | the group's largest magnitude; mean square as small as 4 levels make it,
+/// almost | | int1 | 1.26 | signs times the group's mean magnitude |
+///
+/// Groups are 32 numbers that follow each other in a block, across rows; the last one of a block is filled up
+/// with zeros. 32 groups share an exponent of 8 bits; a group's scale is 8 bits, down to 2^-30 of the
+/// greatest of the 32.
+///
+/// Ranges: zeros, and rows and groups of zeros, stay zeros in all formats (int2 and int1 have no zero: a
+/// zero beside other numbers becomes the smallest level, with int1 +mean). Constant groups come back exactly
+/// from int1, and else within the error above. NaN: stays NaN in full, bf16 (quiet) and fp8; in the other
+/// formats its whole group becomes NaN, so that what is broken shows. Infinity: stays in full and bf16,
+/// becomes NaN in fp8, and makes its whole group NaN in the others. Denormals: stay in full and bf16; fp8
+/// makes them multiples of 2^-135; in the others a group becomes zero when its scale is below 2^-126 or below
+/// 2^-30 of the greatest of its 32 groups. Magnitudes above 1.8 * 2^127: fp8 makes them 1.875 * 2^127, and
+/// the others may make them infinite. What was decoded encodes to what decodes to the same numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "wire/codec_kernels.hpp"
+
+namespace dit {
+
+enum class WireFormat : std::uint8_t { full, bf16, fp8, int8, int4, int2, int1 };
+inline constexpr int kWireFormats = 7;
+[[nodiscard]] const char* to_string(WireFormat format);
+/// Throws std::invalid_argument that lists the names.
+[[nodiscard]] WireFormat parse_wire_format(std::string_view name);
+
+/// What tensors hold.
+enum class WireElement : std::uint8_t { fp32, bf16 };
+[[nodiscard]] std::size_t bytes_of(WireElement element);
+
+/// What both ends remember of a block: what the receiver last had. With a momentum they expect that it moves
+/// on as it last did, momentum times as far.
+struct WireReference {
+  std::span<float> value;
+  std::span<float> change;  ///< what value last moved by; empty: no momentum
+  float momentum = 0;
+};
+
+/// A block of `rows` rows of `row_elements` numbers, one after the other, to bytes and back. A value.
+class Codec {
+ public:
+  Codec(WireFormat format, WireElement element, const CodecKernels& kernels = fastest_codec_kernels());
+
+  [[nodiscard]] WireFormat format() const { return format_; }
+  /// Throws std::length_error when there are more than 2^62.
+  [[nodiscard]] std::size_t encoded_bytes(std::int64_t rows, std::int64_t row_elements) const;
+
+  /// `in`, `out`: exactly the block's bytes and the encoded ones, or std::length_error says which is not.
+  /// Decoding takes any bytes.
+  void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              std::span<std::byte> out) const;
+  void decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              std::span<std::byte> out) const;
+
+  /// The same, and the reference becomes what the receiver has: bit for bit the same at both ends, if it was
+  /// before. `residual`: only the difference to what both ends expect travels; what one step leaves out, the
+  /// next ones bring (error feedback). `out` of decode is the new reference, as elements.
+  void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              const WireReference& reference, bool residual, std::span<std::byte> out) const;
+  void decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+              const WireReference& reference, bool residual, std::span<std::byte> out) const;
+
+ private:
+  class Pass;
+
+  WireFormat format_;
+  WireElement element_;
+  const CodecKernels* kernels_;
+};
+
+/// Elements as numbers, and back (rounded to nearest, halves to even).
+void load_elements(std::span<const std::byte> tensor, WireElement element, std::span<float> values,
+                   const CodecKernels& kernels = fastest_codec_kernels());
+void store_elements(std::span<const float> values, WireElement element, std::span<std::byte> tensor,
+                    const CodecKernels& kernels = fastest_codec_kernels());
+
+/// Nothing travels: the reference moves on as both ends expect it to. `out`: as elements; may be empty.
+void extrapolate(const WireReference& reference, WireElement element, std::span<std::byte> out,
+                 const CodecKernels& kernels = fastest_codec_kernels());
+
+}  // namespace dit

@@ -1,0 +1,50 @@
+/// The inner loops of the wire codecs, compiled once for each instruction set from one source
+/// (codec_loops.hpp). All give the same bits: no sum is reordered, no product is fused with a sum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dit {
+
+inline constexpr std::size_t kWireGroup = 32;      ///< elements that share a scale
+inline constexpr std::size_t kWireSegment = 1024;  ///< elements that share the scales' exponent
+
+/// Formats of groups, as indices into the tables of functions below.
+enum class GroupFormat : std::uint8_t { int8, int4, int2, int1 };
+inline constexpr std::size_t kGroupFormats = 4;
+
+struct CodecKernels {
+  const char* name;
+  void (*widen)(const std::uint16_t* bf16, std::size_t count, float* values);
+  void (*narrow)(const float* values, std::size_t count, std::uint16_t* bf16);
+  /// One segment, at most kWireSegment values. `values` has room for whole groups; what is beyond `count` is
+  /// zero.
+  void (*encode[kGroupFormats])(const float* values, std::size_t count, std::uint8_t* code);
+  /// Writes whole groups.
+  void (*decode[kGroupFormats])(const std::uint8_t* code, std::size_t count, float* values);
+  /// Of each row: its exponent, then a byte for each element.
+  void (*encode_fp8)(const float* values, std::size_t rows, std::size_t row, std::uint8_t* code);
+  void (*decode_fp8)(const std::uint8_t* code, std::size_t rows, std::size_t row, float* values);
+  /// residual = values - prediction; prediction = reference + momentum * change. `change` null: no momentum.
+  void (*residual)(const float* values, const float* reference, const float* change, float momentum,
+                   std::size_t count, float* residual);
+  /// reference = prediction + residual (null: nothing is added); change = what the reference moved by.
+  void (*advance)(const float* residual, float momentum, std::size_t count, float* reference, float* change);
+  /// reference = values; change = what the reference moved by.
+  void (*replace)(const float* values, std::size_t count, float* reference, float* change);
+  /// The square of the distance between values and prediction, summed in a fixed order.
+  float (*distance)(const float* values, const float* reference, const float* change, float momentum,
+                    std::size_t count);
+};
+
+/// Those that this processor runs, the plain one first, the fastest last.
+[[nodiscard]] std::span<const CodecKernels* const> codec_kernels();
+[[nodiscard]] const CodecKernels& fastest_codec_kernels();
+
+extern const CodecKernels kPortableKernels;
+extern const CodecKernels kAvx2Kernels;
+extern const CodecKernels kAvx512Kernels;
+
+}  // namespace dit

@@ -1,0 +1,199 @@
+#include "wire/wire_policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace dit {
+namespace {
+
+constexpr int kFar = 1 << 20;  // more layers or steps than anything has
+
+[[noreturn]] void refuse(const std::string& what, const std::string& value, const std::string& expected) {
+  throw std::invalid_argument("wire policy: " + what + " = " + value + ": expected " + expected);
+}
+
+void check_range(const std::string& what, const WireRange& range) {
+  const bool sound = range.first > -kFar && range.first < kFar && range.last > -kFar && range.last < kFar;
+  const bool same_end = (range.first < 0) == (range.last < 0);
+  if (!sound || (same_end && range.first > range.last)) {
+    refuse(what, std::to_string(range.first) + ".." + std::to_string(range.last),
+           "first and last, the first one not behind the last");
+  }
+}
+
+void check_rule(const WireRule& rule, std::size_t number) {
+  const std::string name = "rules[" + std::to_string(number) + "].";
+  check_range(name + "layers", rule.layers);
+  check_range(name + "steps", rule.steps);
+  if (rule.every < 1 || rule.every >= kFar) {
+    refuse(name + "every", std::to_string(rule.every), "at least 1");
+  }
+  if (rule.branch < -1 || rule.branch > 1) {
+    refuse(name + "branch", std::to_string(rule.branch), "0, 1, or -1 for both");
+  }
+  if (!(rule.mode.rows > 0 && rule.mode.rows <= 1)) {
+    refuse(name + "mode", "rows " + std::to_string(rule.mode.rows), "a fraction more than 0, at most 1");
+  }
+}
+
+int from_start(int number, int count) {
+  return number < 0 ? number + count : number;
+}
+
+bool within(const WireRange& range, int number) {
+  return range.first <= number && number <= range.last;
+}
+
+WireRule rule_of(std::string_view mode, WireRange steps = {}, std::vector<WireTensor> tensors = {}) {
+  WireRule rule;
+  rule.tensors = std::move(tensors);
+  rule.steps = steps;
+  rule.mode = parse_wire_mode(mode);
+  return rule;
+}
+
+}  // namespace
+
+const char* to_string(WireTensor tensor) {
+  constexpr std::array<const char*, kWireTensors> names = {"q", "k", "v", "o"};
+  return names[static_cast<std::size_t>(tensor)];
+}
+
+std::vector<std::string> wire_preset_names() {
+  return {"exact", "bf16", "fp8", "balanced", "fast"};
+}
+
+// The first steps move far: what they leave behind all later ones start from.
+WirePolicy wire_preset(std::string_view name) {
+  WirePolicy policy;
+  policy.name = name;
+  if (name == "exact") {
+    return policy;
+  }
+  if (name == "bf16" || name == "fp8") {
+    policy.rules = {rule_of(name)};
+    return policy;
+  }
+  if (name == "balanced") {
+    policy.momentum = 0.75F;
+    policy.rules = {rule_of("residual int1"), rule_of("residual int2", {8, 15})};
+  } else if (name == "fast") {
+    policy.momentum = 0.5F;
+    policy.rules = {rule_of("skip"), rule_of("residual int2", {12, -1}), rule_of("residual int2", {8, 11})};
+    policy.rules[1].every = 3;
+  } else {
+    throw std::invalid_argument("wire policy '" + std::string(name) +
+                                "': expected exact, bf16, fp8, balanced or fast");
+  }
+  policy.rules.push_back(rule_of("residual int4", {1, 7}));
+  policy.rules.push_back(rule_of("residual int8", {0, 0}));
+  return policy;
+}
+
+void check(const WirePolicy& policy) {
+  if (!(policy.momentum >= 0 && policy.momentum <= 1)) {
+    refuse("momentum", std::to_string(policy.momentum), "0 to 1");
+  }
+  if (policy.most_age < 0 || policy.most_age >= kFar) {
+    refuse("most_age", std::to_string(policy.most_age), "at least 0");
+  }
+  if (!(policy.guard >= 0 && policy.guard <= 1e6)) {
+    refuse("guard", std::to_string(policy.guard), "at least 0");
+  }
+  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
+    check_rule(policy.rules[i], i);
+  }
+}
+
+WirePlan::WirePlan(const WirePolicy& policy, const Shape& shape) : policy_(policy), shape_(shape) {
+  check(policy_);
+  for (std::size_t i = 0; i < policy_.rules.size(); ++i) {
+    const WireRule& rule = policy_.rules[i];
+    Place place;
+    place.level = shape_.slow_level;
+    if (!rule.level.empty()) {
+      const auto found = std::find(shape_.levels.begin(), shape_.levels.end(), rule.level);
+      if (found == shape_.levels.end()) {
+        std::string names;
+        for (const std::string& level : shape_.levels) {
+          names += (names.empty() ? "" : ", ") + level;
+        }
+        refuse("rules[" + std::to_string(i) + "].level", rule.level, "one of " + names);
+      }
+      place.level = static_cast<int>(found - shape_.levels.begin());
+    }
+    place.layers = {from_start(rule.layers.first, shape_.layers),
+                    from_start(rule.layers.last, shape_.layers)};
+    place.steps = {from_start(rule.steps.first, shape_.steps), from_start(rule.steps.last, shape_.steps)};
+    places_.push_back(place);
+  }
+}
+
+bool WirePlan::covers(std::size_t rule, WireTensor tensor, int level, int layer) const {
+  const std::vector<WireTensor>& tensors = policy_.rules[rule].tensors;
+  return level >= places_[rule].level && within(places_[rule].layers, layer) &&
+         (tensors.empty() || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end());
+}
+
+const WireMode* WirePlan::found(WireTensor tensor, int level, int layer, int step, int branch) const {
+  for (std::size_t i = places_.size(); i-- > 0;) {
+    const WireRule& rule = policy_.rules[i];
+    const WireRange& steps = places_[i].steps;
+    if (covers(i, tensor, level, layer) && within(steps, step) &&
+        (step - std::max(steps.first, 0)) % rule.every == 0 && (rule.branch < 0 || rule.branch == branch)) {
+      return &rule.mode;
+    }
+  }
+  return nullptr;
+}
+
+WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int branch) const {
+  const WireMode* rule = found(tensor, level, layer, step, branch);
+  WireMode mode = rule != nullptr ? *rule : WireMode{};
+  if (step == 0) {
+    mode.skip = false;
+    mode.rows = 1;
+  }
+  if (mode.skip && policy_.most_age > 0) {
+    int age = 1;  // of what would be used, if nobody asked how old it is
+    for (int before = step - 1; before > 0; --before, ++age) {
+      const WireMode* earlier = found(tensor, level, layer, before, branch);
+      if (earlier == nullptr || !earlier->skip) {
+        break;
+      }
+    }
+    mode.skip = age % policy_.most_age != 0;
+  }
+  return mode;
+}
+
+bool WirePlan::touches(WireTensor tensor, int level, int layer) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (covers(i, tensor, level, layer) && !policy_.rules[i].mode.is_exact()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool WirePlan::remembers(WireTensor tensor, int level, int layer) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (covers(i, tensor, level, layer) && policy_.rules[i].mode.remembers()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool WirePlan::knows_branches() const {
+  return std::any_of(policy_.rules.begin(), policy_.rules.end(),
+                     [](const WireRule& rule) { return rule.branch >= 0; });
+}
+
+bool WirePlan::ages() const {
+  return std::any_of(policy_.rules.begin(), policy_.rules.end(),
+                     [](const WireRule& rule) { return rule.mode.skip || rule.mode.rows < 1; });
+}
+
+}  // namespace dit

@@ -1,0 +1,100 @@
+/// Which block travels how: rules for tensors, levels, layers, steps and guidance branches. Pure; the same on
+/// all ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/wire_mode.hpp"
+
+namespace dit {
+
+/// As the graph's exchanges: the attention's inputs, then its output.
+enum class WireTensor : std::uint8_t { query, key, value, output };
+inline constexpr int kWireTensors = 4;
+[[nodiscard]] const char* to_string(WireTensor tensor);  ///< q, k, v, o
+
+/// First and last, both included; below 0: counted from the end, -1 is the last one.
+struct WireRange {
+  int first = 0;
+  int last = -1;
+  bool operator==(const WireRange&) const = default;
+};
+
+/// What it says of which blocks. Empty or default: of all.
+struct WireRule {
+  std::vector<WireTensor> tensors;
+  std::string level;  ///< links of this level or a slower one; empty: all that leave a node
+  WireRange layers, steps;
+  int every = 1;    ///< of the steps: the first one, and every so manieth after it
+  int branch = -1;  ///< guidance branch: 0 conditional, 1 not; -1: both
+  WireMode mode;
+  bool operator==(const WireRule&) const = default;
+};
+
+/// Of several rules for a block the last one counts; without one it travels in full. Blocks that nobody has
+/// seen yet (the first step) travel in full where a rule says skip, and with all rows where it says rows.
+struct WirePolicy {
+  std::string name;
+  float momentum = 0;  ///< how far what moved is expected to move on, 0 to 1; takes memory as the values do
+  /// A skipped tensor that would be so many steps old travels in full; rows that old travel before all
+  /// others. 0: any age.
+  int most_age = 0;
+  /// An exchange that leaves more than this of a tensor behind (relative L2, after decoding) makes all ranks
+  /// send this tensor of this layer in bf16 in the next step; 0: nobody looks.
+  double guard = 0;
+  std::vector<WireRule> rules;
+  bool operator==(const WirePolicy&) const = default;
+};
+
+/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced" or "fast". V-Major as published
+/// ("paper") is wire/v_major.hpp's.
+[[nodiscard]] std::vector<std::string> wire_preset_names();
+/// Throws std::invalid_argument that lists the names.
+[[nodiscard]] WirePolicy wire_preset(std::string_view name);
+
+/// Throws std::invalid_argument that names the rule, the field, its value and what was expected.
+void check(const WirePolicy& policy);
+
+/// A policy for one run: levels and ranges as numbers.
+class WirePlan {
+ public:
+  struct Shape {
+    int layers = 0;
+    int steps = 0;
+    std::vector<std::string> levels;  ///< names, fast to slow
+    int slow_level = 0;               ///< the first that leaves a node
+  };
+  /// Throws std::invalid_argument as check, also for levels that are not there; rules for layers or steps
+  /// that this run has not are no error.
+  WirePlan(const WirePolicy& policy, const Shape& shape);
+
+  /// `level`: at which the peer is reached.
+  [[nodiscard]] WireMode mode(WireTensor tensor, int level, int layer, int step, int branch) const;
+  /// Whether any mode is not exact, whatever the step.
+  [[nodiscard]] bool touches(WireTensor tensor, int level, int layer) const;
+  /// Whether both ends must remember the tensor in this layer.
+  [[nodiscard]] bool remembers(WireTensor tensor, int level, int layer) const;
+  [[nodiscard]] bool knows_branches() const;  ///< some rule is for one branch only
+  [[nodiscard]] const WirePolicy& policy() const { return policy_; }
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  /// Whether rows or whole tensors may stay behind.
+  [[nodiscard]] bool ages() const;
+
+ private:
+  struct Place {
+    int level = 0;
+    WireRange layers, steps;
+  };
+  [[nodiscard]] bool covers(std::size_t rule, WireTensor tensor, int level, int layer) const;
+  [[nodiscard]] const WireMode* found(WireTensor tensor, int level, int layer, int step, int branch) const;
+
+  WirePolicy policy_;
+  Shape shape_;
+  std::vector<Place> places_;  // of each rule
+};
+
+}  // namespace dit

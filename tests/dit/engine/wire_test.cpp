@@ -1,0 +1,234 @@
+// Wire policies in the engine: exact where nothing is approximated, near it else, the same bits for all
+// schedules and runs, memory as announced.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine/run_shape.hpp"
+#include "small_model.hpp"
+
+namespace dit {
+namespace {
+
+using test::generate_on;
+using test::longer_image;
+using test::nodes;
+using test::relative_difference;
+using test::small_model;
+
+WirePolicy policy(std::initializer_list<const char*> modes, float momentum = 0) {
+  WirePolicy policy;
+  policy.name = "test";
+  policy.momentum = momentum;
+  int first = 0;
+  for (const char* mode : modes) {  // one from the first step on, the next from the third, ...
+    WireRule rule;
+    rule.mode = parse_wire_mode(mode);
+    rule.steps.first = first;
+    first += 2;
+    policy.rules.push_back(rule);
+  }
+  return policy;
+}
+
+double slow_bytes(const GenerateResult& result) {
+  double bytes = 0;
+  for (const StepReport& step : result.report.steps) bytes += static_cast<double>(step.slow_bytes);
+  return bytes;
+}
+
+TEST(Wire, FullIsExact) {
+  GenerateOptions options = longer_image();
+  for (const auto& group : {nodes(4, 2), nodes(7, 3), nodes(12, 3)}) {  // 12: more ranks than heads
+    const at::Tensor exact = generate_on(group, options).image;
+    GenerateOptions with = options;
+    with.wire = policy({"full"});
+    EXPECT_TRUE(at::equal(generate_on(group, with).image, exact));
+    with.wire = policy({"residual int2", "full"});
+    WireRule nothing;  // the residuals' rule never comes to pass, but what it would need is kept
+    nothing.steps = {0, 1};
+    nothing.mode = parse_wire_mode("full");
+    with.wire->rules.push_back(nothing);
+    EXPECT_TRUE(at::equal(generate_on(group, with).image, exact));
+  }
+}
+
+TEST(Wire, NothingWithoutSlowLinks) {
+  GenerateOptions options = longer_image();
+  const at::Tensor exact = generate_on(nodes(5, 0), options).image;
+  options.wire = wire_preset("fast");
+  const GenerateResult result = generate_on(nodes(5, 0), options);
+  EXPECT_TRUE(at::equal(result.image, exact));
+  EXPECT_EQ(result.report.cache.total(), 0U);
+}
+
+TEST(Wire, FewerBitsFewerBytesMoreError) {
+  GenerateOptions options = longer_image();
+  options.sampler.steps = 20;
+  const auto group = nodes(4, 2);
+  const GenerateResult exact = generate_on(group, options);
+  double bytes = slow_bytes(exact);
+  double error = 0;
+  for (const char* mode : {"bf16", "residual int8", "residual int4", "residual int2"}) {
+    options.wire = policy({mode});
+    const GenerateResult result = generate_on(group, options);
+    EXPECT_LT(slow_bytes(result), bytes) << mode;
+    bytes = slow_bytes(result);
+    const double now = relative_difference(result.image, exact.image);
+    EXPECT_LT(now, 0.3) << mode;
+    EXPECT_GT(now, 0) << mode;
+    error = std::max(error, now);
+  }
+  EXPECT_GT(error, 1e-4);
+  options.wire = policy({"fp8", "skip"});
+  EXPECT_LT(slow_bytes(generate_on(group, options)), bytes);
+}
+
+TEST(Wire, HalfTheBytesInBf16) {
+  GenerateOptions options = longer_image();
+  const auto group = nodes(4, 1);
+  const double full = slow_bytes(generate_on(group, options));
+  options.wire = wire_preset("bf16");
+  EXPECT_NEAR(slow_bytes(generate_on(group, options)) / full, 0.5, 0.01);
+}
+
+TEST(Wire, ScheduleChangesNoBit) {
+  GenerateOptions options = longer_image();
+  options.wire = policy({"residual int8", "residual int2", "rows 0.5 residual int4", "skip", "fp8"}, 0.75F);
+  for (const auto& group : {nodes(4, 2), nodes(7, 3), nodes(9, 1)}) {
+    for (const GuidanceMode mode : {GuidanceMode::batched, GuidanceMode::sequential}) {
+      options.guidance_mode = mode;
+      options.schedule = Schedule::flat;
+      const GenerateResult expected = generate_on(group, options);
+      EXPECT_GT(expected.report.steps.back().slow_bytes, 0U);
+      for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
+        options.schedule = schedule;
+        const GenerateResult result = generate_on(group, options);
+        EXPECT_TRUE(at::equal(result.image, expected.image)) << group.ranks << ' ' << to_string(schedule);
+        if (schedule != Schedule::pipelined) {
+          EXPECT_EQ(slow_bytes(result), slow_bytes(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST(Wire, RowsGrowOld) {
+  GenerateOptions options = longer_image();
+  options.wire = policy({"rows 0.3 fp8"});
+  const auto group = nodes(4, 2);
+  const GenerateResult result = generate_on(group, options);
+  EXPECT_GT(result.report.steps.back().oldest_row, 2);
+  EXPECT_GT(result.report.rows_by_age.at(0), 0U);
+  options.wire->most_age = 4;
+  EXPECT_LT(generate_on(group, options).report.steps.back().oldest_row, 4);
+}
+
+TEST(Wire, MemoryIsAnnounced) {
+  GenerateOptions options = longer_image();
+  options.wire = policy({"residual int4"});
+  const std::uint64_t plain = generate_on(nodes(4, 1), options).report.cache.total();
+  EXPECT_GT(plain, 0U);
+  options.wire->momentum = 0.5F;
+  EXPECT_EQ(generate_on(nodes(4, 1), options).report.cache.total(), 2 * plain);
+  options.cache_budget = plain;
+  EXPECT_THROW(generate_on(nodes(4, 1), options), std::length_error);
+}
+
+// What leaves too much behind goes in more bits: more bytes, less error, the same on all ranks (no rank waits
+// for bytes that do not come).
+TEST(Wire, GuardSendsMore) {
+  GenerateOptions options = longer_image();
+  const auto group = nodes(5, 2);
+  const at::Tensor exact = generate_on(group, options).image;
+  options.wire = policy({"residual int1"});
+  const GenerateResult free = generate_on(group, options);
+  options.wire->guard = 0.02;
+  const GenerateResult guarded = generate_on(group, options);
+  EXPECT_EQ(free.report.steps[3].guarded, 0);
+  EXPECT_GT(guarded.report.steps[0].guarded, 0);
+  EXPECT_GT(slow_bytes(guarded), slow_bytes(free));
+  EXPECT_LT(relative_difference(guarded.image, exact), relative_difference(free.image, exact));
+  options.wire->guard = 1e6;
+  const GenerateResult never = generate_on(group, options);
+  EXPECT_TRUE(at::equal(never.image, free.image));
+}
+
+TEST(StepCache, TakesTheLastAnswer) {
+  GenerateOptions options = longer_image();
+  options.sampler.steps = 20;
+  const at::Tensor exact = generate_on(1, options).image;
+  options.step_cache = 1e-9;
+  const GenerateResult never = generate_on(1, options);
+  EXPECT_TRUE(at::equal(never.image, exact));
+  options.step_cache = 1.5;
+  const GenerateResult some = generate_on(1, options);
+  const auto reused = [](const GenerateResult& result) {
+    return std::count_if(result.report.steps.begin(), result.report.steps.end(),
+                         [](const StepReport& step) { return step.reused; });
+  };
+  EXPECT_GT(reused(some), 0);
+  EXPECT_FALSE(some.report.steps.front().reused);
+  EXPECT_FALSE(some.report.steps.back().reused);
+  EXPECT_LT(reused(some), 18);
+  EXPECT_LT(relative_difference(some.image, exact), 0.6);
+  options.step_cache = 1000;
+  EXPECT_EQ(reused(generate_on(1, options)), 18);
+}
+
+// On any ranks the same steps are left out, and it goes together with a wire policy.
+TEST(StepCache, RanksAgree) {
+  GenerateOptions options = longer_image();
+  options.sampler.steps = 20;
+  options.step_cache = 1.5;
+  const at::Tensor alone = generate_on(1, options).image;
+  EXPECT_LT(relative_difference(generate_on(nodes(5, 2), options).image, alone), 1e-4);
+  options.wire = policy({"residual int8", "residual int4"}, 0.5F);
+  EXPECT_LT(relative_difference(generate_on(nodes(5, 2), options).image, alone), 0.2);
+}
+
+TEST(Wire, BranchesApart) {
+  GenerateOptions options = longer_image();
+  options.wire = policy({"bf16"});
+  options.wire->rules[0].branch = 1;
+  const auto group = nodes(4, 1);
+  EXPECT_THROW(generate_on(group, options), std::invalid_argument);
+  for (const GuidanceMode mode : {GuidanceMode::sequential, GuidanceMode::parallel}) {
+    options.guidance_mode = mode;
+    const double some = slow_bytes(generate_on(group, options));
+    GenerateOptions other = options;
+    other.wire->rules[0].branch = -1;
+    EXPECT_LE(slow_bytes(generate_on(group, other)), some);
+  }
+}
+
+TEST(Wire, HalfPrecision) {
+  GenerateOptions options = longer_image();
+  options.dtype = at::kBFloat16;
+  const at::Tensor exact = generate_on(nodes(4, 2), options).image;
+  options.wire = policy({"residual int8"});
+  EXPECT_LT(relative_difference(generate_on(nodes(4, 2), options).image, exact), 0.1);
+}
+
+TEST(Wire, RefusesWhatDoesNotFit) {
+  const auto refused = [](const GenerateOptions& options) {
+    EXPECT_THROW(generate_on(nodes(4, 2), options), std::invalid_argument);
+  };
+  GenerateOptions options = longer_image();
+  options.wire = policy({"fp8"});
+  options.v_major.emplace();
+  refused(options);
+  options.v_major.reset();
+  options.dtype = at::kDouble;
+  refused(options);
+  options.dtype = at::kFloat;
+  options.wire->rules[0].level = "planet";
+  refused(options);
+  options.wire->rules[0].level.clear();
+  options.wire->momentum = 2;
+  refused(options);
+}
+
+}  // namespace
+}  // namespace dit

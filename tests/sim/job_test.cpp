@@ -1,0 +1,69 @@
+// Jobs and simulated machines as files.
+#include "job.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace tapa::sim {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+std::string write(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "tapa_sim_machine.json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string message(const std::string& text) {
+  try {
+    (void)load_simulated(write(text));
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Job, ComesBackAsItWasWritten) {
+  Job job;
+  job.topology = make_uniform_topology({2, 3});
+  job.parameters.eager = 4096;
+  job.parameters.taper["node"] = 1.5;
+  job.contenders = {"linear", "mpi"};
+  job.bytes = {8, 4096};
+  job.data_limit = std::size_t{5} << 30;
+  job.results = "/tmp/results";
+  const Job read = read_job(write_job(job), "F");
+  EXPECT_EQ(read.topology.ranks, 6);
+  EXPECT_EQ(read.parameters.eager, 4096u);
+  EXPECT_EQ(read.parameters.taper, job.parameters.taper);
+  EXPECT_EQ(read.contenders, job.contenders);
+  EXPECT_EQ(read.bytes, job.bytes);
+  EXPECT_EQ(read.data_limit, job.data_limit);
+  EXPECT_EQ(read.results, job.results);
+}
+
+TEST(Simulated, ShippedOnesCanBeRead) {
+  const auto names = simulated_machines();
+  for (const char* name : {"aurora", "cluster16x8", "cpu-2socket", "fat-tree", "frontier", "hgx-h100"})
+    EXPECT_THAT(names, Contains(name));
+  for (const std::string& name : names) EXPECT_GT(load_simulated(name).machine.slots, 0) << name;
+  EXPECT_EQ(load_simulated("fat-tree").parameters.taper.at("rack"), 2);
+}
+
+TEST(Simulated, ErrorsNameThePlace) {
+  EXPECT_THAT(message(R"({"schema": "tapa-sim/2", "machine": "aurora"})"),
+              HasSubstr("expected \"tapa-sim/1\""));
+  EXPECT_THAT(
+      message(R"({"schema": "tapa-sim/1", "machine": "aurora", "levels": [{"name": "node", "taper": 0}]})"),
+      HasSubstr("$.levels[0].taper: 0, expected a number of (a ratio) above 0"));
+  EXPECT_THAT(message(R"({"schema": "tapa-sim/1", "machine": "nowhere"})"),
+              HasSubstr("machine \"nowhere\" is unknown"));
+  EXPECT_THROW((void)load_simulated("nowhere"), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tapa::sim

@@ -1,0 +1,126 @@
+#include "plan_policy.hpp"
+
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "engine/wire_policy_file.hpp"
+#include "exchange/local.hpp"
+#include "field.hpp"
+#include "files.hpp"
+#include "profile.hpp"
+#include "profile/policy_search.hpp"
+#include "quantity.hpp"
+#include "report.hpp"
+
+namespace dit::tool {
+
+namespace {
+
+constexpr int most_runs = 4;
+constexpr double close_enough = 0.5;  // dB above what was asked for
+
+/// What is asked of a policy, on some images.
+class Trial {
+ public:
+  Trial(const LoadedModel& model, const GenerateOptions& options, const PolicyWords& words)
+      : model_(model), options_(options), words_(words), exact_(run(std::nullopt)) {}
+
+  /// Of the median image, dB to the exact one.
+  [[nodiscard]] double psnr(const WirePolicy& policy) const {
+    const std::vector<at::Tensor> images = run(policy);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      values.push_back(quality(images[i], exact_[i], field_range).psnr_db);
+    }
+    return median(values);
+  }
+
+ private:
+  [[nodiscard]] std::vector<at::Tensor> run(const std::optional<WirePolicy>& policy) const {
+    std::vector<at::Tensor> images;
+    LocalGroupOptions group;
+    group.ranks = words_.ranks;
+    group.ranks_per_node = words_.ranks_per_node;
+    run_local_ranks(group, [&](ExchangeContext& context) {
+      Engine engine(model_, &context);
+      for (int image = 0; image < words_.images; ++image) {
+        GenerateOptions options = options_;
+        options.schedule = Schedule::v_first;
+        options.seed += static_cast<std::uint64_t>(image);
+        options.label = static_cast<int>((options.label + image) % model_.config.network.classes);
+        options.wire = policy;
+        const at::Tensor made = engine.generate(options).image;
+        if (context.rank() == 0) images.push_back(made);
+      }
+    });
+    return images;
+  }
+
+  const LoadedModel& model_;
+  const GenerateOptions& options_;
+  const PolicyWords& words_;
+  std::vector<at::Tensor> exact_;
+};
+
+double decibels(double noise) {
+  return -10 * std::log10(noise);
+}
+
+std::string line(const FoundPolicy& found, double foretold, double measured) {
+  return "1/" + figure(1 / found.bytes) + " of the bytes, foretold " + figure(foretold) + " dB, measured " +
+         figure(measured) + " dB";
+}
+
+/// The images' quality is the tensors' plus an offset that one run tells; it hardly depends on the policy.
+FoundPolicy for_quality(const RedundancyProfile& profile, const Trial& trial, double wanted) {
+  double offset = 15;  // dB, of pixels over tensors: corrected by each run
+  std::optional<FoundPolicy> best;
+  for (int run = 0; run < most_runs; ++run) {
+    FoundPolicy found = policy_for_noise(profile, std::pow(10.0, (offset - wanted) / 10));
+    const double foretold = decibels(found.noise) + offset;
+    const double measured = trial.psnr(found.policy);
+    std::cerr << "run " << run + 1 << ": " << line(found, foretold, measured) << std::endl;
+    if (measured >= wanted && (!best || found.bytes < best->bytes)) best = found;
+    if (measured >= wanted && measured < wanted + close_enough) break;
+    if (!std::isfinite(measured)) break;
+    offset = measured - decibels(found.noise);
+  }
+  if (!best) {
+    throw std::runtime_error("--quality " + figure(wanted) + "dB: no policy found in " +
+                             std::to_string(most_runs) + " runs: expected less");
+  }
+  return *best;
+}
+
+}  // namespace
+
+void plan_policy(const RunWords& run, const PolicyWords& words) {
+  require_outputs({{"-o", words.out}});
+  if (words.ranks_per_node >= words.ranks) {
+    throw std::invalid_argument("--ranks-per-node is " + std::to_string(words.ranks_per_node) +
+                                ", expected less than " + std::to_string(words.ranks) +
+                                " ranks: only links between nodes have policies");
+  }
+  ModelSource source(run.model);
+  GenerateOptions options = read_run(run, source.get().config);
+  options.v_major.reset();  // of the command's rows: here the policy is what is looked for
+  const RedundancyProfile profile = profile_of(source.get(), options, static_cast<float>(words.momentum));
+  const Trial trial(source.get(), options, words);
+  FoundPolicy found;
+  if (words.quality > 0) {
+    found = for_quality(profile, trial, words.quality);
+  } else {
+    found = policy_for_bytes(profile, words.bytes);
+  }
+  found.policy.name =
+      words.quality > 0 ? "quality-" + figure(words.quality) + "dB" : "bytes-" + figure(words.bytes);
+  write_text(words.out, to_json(found.policy));
+  std::cout << words.out << ": " << found.policy.rules.size() << " rules, 1/" << figure(1 / found.bytes)
+            << " of the bytes of 16-bit numbers, " << figure(trial.psnr(found.policy))
+            << " dB to the exact image" << std::endl;
+}
+
+}  // namespace dit::tool

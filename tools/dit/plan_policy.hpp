@@ -1,0 +1,26 @@
+/// @file
+/// `dit plan --quality` and `--bytes`: a wire policy from a profile.
+#pragma once
+
+#include <string>
+
+#include "job.hpp"
+#include "run_words.hpp"
+
+namespace dit::tool {
+
+struct PolicyWords {
+  double quality = 0;  ///< dB; 0: not given
+  double bytes = 0;    ///< of what 16-bit numbers take; 0: not given
+  double momentum = 0;
+  int images = 1;
+  int ranks = 4;
+  int ranks_per_node = 1;
+  std::string out;
+};
+
+/// Finds the policy, tries it on ranks that are threads and corrects it where its images are worse than
+/// foretold.
+void plan_policy(const RunWords& run, const PolicyWords& words);
+
+}  // namespace dit::tool
