@@ -38,6 +38,9 @@ if(MPIEXEC_EXECUTABLE)
     set(TAPA_MPI_TEST_ENV
       OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
       OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+      # Else MPI_Init (4.1.4) sets this variable while its own progress thread reads the environment, and one start in
+      # many thousands crashes.
+      PSM2_DEVICES=self,shm
       OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
   endif()
   list(APPEND TAPA_MPI_TEST_ENV

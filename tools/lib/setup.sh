@@ -75,6 +75,7 @@ safe_environment() {
   export LC_ALL=C.UTF-8
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  export PSM2_DEVICES=self,shm  # else Open MPI sets it in MPI_Init while its own thread reads the environment
   export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_opal_warn_on_missing_libcuda=0
 }
 

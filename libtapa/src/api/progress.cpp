@@ -78,8 +78,6 @@ struct Progress::Job {
 struct Progress::Persistent {
   std::unique_ptr<Task> task;
   MPI_Request request = MPI_REQUEST_NULL;
-  std::vector<MPI_Message>
-      starts;  // found and not yet received; more than one only when an active one was started
   bool active = false;
   int failure = MPI_SUCCESS;
   std::atomic<bool> freed{false};
@@ -334,7 +332,6 @@ int Progress::prepare(std::unique_ptr<Task> task, MPI_Request* request) {
   const std::size_t slot = free_slot();
   auto p = std::make_unique<Persistent>();
   p->task = std::move(task);
-  p->starts.reserve(1);
   MPI_Datatype type = MPI_DATATYPE_NULL;
   int code = MPI_Type_dup(MPI_BYTE, &type);
   if (code != MPI_SUCCESS) return code;
@@ -388,17 +385,30 @@ int Progress::free(MPI_Request* request) {
   return MPI_SUCCESS;
 }
 
+// The slot of a start that waits for its run, or -1. Starts of active ones stay in the queue until their run
+// has ended: only where such a one is in front are the idle ones asked for one by one.
+int Progress::next_start() {
+  int flag = 0;
+  MPI_Status status;
+  if (MPI_Iprobe(0, MPI_ANY_TAG, self_, &flag, &status) != MPI_SUCCESS || flag == 0) return -1;
+  const auto waits = [this](std::size_t slot) {
+    return persistent_[slot] != nullptr && !persistent_[slot]->active;
+  };
+  if (waits(static_cast<std::size_t>(status.MPI_TAG))) return status.MPI_TAG;
+  for (std::size_t slot = 0; slot < persistent_.size(); ++slot) {
+    const int tag = static_cast<int>(slot);
+    if (waits(slot) && MPI_Iprobe(0, tag, self_, &flag, &status) == MPI_SUCCESS && flag != 0) return tag;
+  }
+  return -1;
+}
+
 int Progress::find_starts() {
   int found = 0;
   while (persistent_count_ > active_) {
-    int flag = 0;
-    MPI_Message message = MPI_MESSAGE_NULL;
-    MPI_Status status;
-    if (MPI_Improbe(0, MPI_ANY_TAG, self_, &flag, &message, &status) != MPI_SUCCESS || flag == 0) break;
-    Persistent& p = *persistent_[static_cast<std::size_t>(status.MPI_TAG)];
-    p.starts.push_back(message);
+    const int slot = next_start();
+    if (slot < 0) break;
+    Persistent& p = *persistent_[static_cast<std::size_t>(slot)];
     ++found;
-    if (p.active) continue;
     p.active = true;
     ++active_;
     p.task->start();
@@ -409,17 +419,19 @@ int Progress::find_starts() {
 int Progress::advance_persistent() {
   if (active_ == 0) return 0;
   int ended = 0;
-  for (const auto& p : persistent_) {
+  for (std::size_t slot = 0; slot < persistent_.size(); ++slot) {
+    Persistent* p = persistent_[slot].get();
     if (p == nullptr || !p->active || !p->task->advance()) continue;
     p->failure = p->task->result();
     p->active = false;
     --active_;
     ++ended;
-    for (MPI_Message& message : p->starts) {  // completes the program's request
-      MPI_Request receive = MPI_REQUEST_NULL;
-      if (MPI_Imrecv(&sink_, 1, MPI_BYTE, &message, &receive) == MPI_SUCCESS) MPI_Request_free(&receive);
+    // Completes the program's request. By tag: Open MPI's OFI never ends a synchronous send that a matched
+    // probe took.
+    MPI_Request receive = MPI_REQUEST_NULL;
+    if (MPI_Irecv(&sink_, 1, MPI_BYTE, 0, static_cast<int>(slot), self_, &receive) == MPI_SUCCESS) {
+      MPI_Request_free(&receive);
     }
-    p->starts.clear();
   }
   return ended;
 }

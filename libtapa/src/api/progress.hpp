@@ -4,8 +4,8 @@
 /// MPI_Start, MPI_Startall, MPI_Wait, MPI_Test and MPI_Request_free work on.
 ///
 /// How a persistent request works: it is a synchronous send of one byte from this rank to itself. MPI_Start
-/// sends it, a matched probe finds it and starts the task, and when the task has ended the byte is received,
-/// which completes the send. The datatype of the send carries an attribute; MPI deletes that when it frees
+/// sends it, a probe finds it and starts the task, and when the task has ended the byte is received, which
+/// completes the send. The datatype of the send carries an attribute; MPI deletes that when it frees
 /// the request, which tells us that the prepared task is no longer needed.
 #pragma once
 
@@ -132,6 +132,7 @@ class Progress {
   void close(Job& job);
   int advance_all();
   int advance_jobs();
+  int next_start();
   int find_starts();
   int advance_persistent();
   void reclaim();
