@@ -114,6 +114,48 @@ TEST(PartialKnowledge, GivesTheSamePlan) {
   }
 }
 
+/// How many pieces of memory the message has that crosses nodes and holds a block that is only passed on.
+std::size_t most_pieces(const Topology& shape, const Counts& counts, const std::string& choice, bool sent) {
+  std::size_t most = 0;
+  for (const RankPlan& rank : make_plan(shape, counts, parse_choice(choice)).of_rank) {
+    for (const Step& step : rank.steps) {
+      const bool message = step.kind == (sent ? StepKind::send : StepKind::recv);
+      if (!message || shape.node_of(rank.rank) == shape.node_of(step.peer)) continue;
+      const auto pieces = sent ? rank.from(step) : rank.to(step);
+      const auto passed_on = [](const Segment& s) { return s.buffer == Buffer::scratch; };
+      if (std::ranges::any_of(pieces, passed_on)) most = std::max(most, pieces.size());
+    }
+  }
+  return most;
+}
+
+/// What was aggregated is sent from where it arrived, and what is to be spread is received in one piece.
+TEST(SlowMessages, AreNeitherGatheredNorScattered) {
+  const std::vector<std::vector<int>> shapes{{2, 2},          {3, 3},       {2, 2, 2}, {5},
+                                             {1, 1, 1, 1, 1}, {4, 1, 2, 3}, {1, 6}};
+  for (const std::vector<int>& sizes : shapes) {
+    std::vector<int> node;
+    for (std::size_t n = 0; n < sizes.size(); ++n)
+      node.insert(node.end(), static_cast<std::size_t>(sizes[n]), static_cast<int>(n));
+    const auto ranks = static_cast<int>(node.size());
+    const Topology shape = test::make_shape(
+        "nodes", ranks, {{"node", [&](int r) { return node[static_cast<std::size_t>(r)]; }}});
+    for (const bool uniform : {true, false}) {
+      const Counts counts = uniform ? Counts::uniform(ranks, 24) : test::random_counts(ranks, 5);
+      for (const char* choice :
+           {"tapa:split=node", "tapa:split=node,slow=pairwise", "tapa:split=node,pipeline=2",
+            "tapa:split=node,fast=bruck(2)", "leaders:split=node", "leaders:split=node,leaders=2",
+            "leaders:split=node,local=leader"}) {
+        EXPECT_LE(most_pieces(shape, counts, choice, true), 1U) << ranks << " " << choice;
+      }
+      for (const char* choice : {"tapa:split=node,order=slow-first", "leaders:split=node",
+                                 "leaders:split=node,leaders=2", "leaders:split=node,local=leader"}) {
+        EXPECT_LE(most_pieces(shape, counts, choice, false), 1U) << ranks << " " << choice;
+      }
+    }
+  }
+}
+
 /// CoCoDiff, arXiv 2604.14561, III-A and III-E: tile pairs exchange first, then all ranks of a tile index.
 class PaperPhases : public testing::TestWithParam<int> {};
 

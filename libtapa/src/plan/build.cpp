@@ -19,6 +19,8 @@ struct MessageKey {
   auto operator<=>(const MessageKey&) const = default;
 };
 
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
 /// A block that starts at, ends at or passes through this rank.
 struct Touch {
   int src = 0;
@@ -26,7 +28,7 @@ struct Touch {
   std::size_t bytes = 0;
   MessageKey in;
   MessageKey out;
-  std::size_t scratch = 0;  // where it lies between the two hops
+  std::size_t scratch = kNowhere;  // where it lies between two hops, or beside the others of its message
 };
 
 struct Message {
@@ -34,6 +36,7 @@ struct Message {
   bool send = false;
   std::uint32_t first = 0;  // range of the sorted touches
   std::uint32_t count = 0;
+  bool whole = false;  // lies in one piece of scratch, with blocks that start or end here
 };
 
 class Builder {
@@ -43,8 +46,11 @@ class Builder {
     plan_.ranks = routes.ranks();
     plan_.channels = static_cast<int>(routes.stages().size()) * routes.lots();
     collect(counts);
-    sort_outgoing();
-    sort_incoming();
+    outgoing_ = sorted(&Touch::out);
+    cut_into_messages(outgoing_, &Touch::out, true);
+    incoming_ = sorted(&Touch::in);
+    cut_into_messages(incoming_, &Touch::in, false);
+    place();
     order_messages();
     for (std::uint32_t m : order_) add_message(m);
     add_self_copy(counts);
@@ -59,7 +65,7 @@ class Builder {
       if (src == dst) return;
       hops.clear();
       routes_.route(src, dst, hops);
-      Touch touch{src, dst, 0, {}, {}, 0};
+      Touch touch{src, dst, 0, {}, {}};
       for (const Hop& hop : hops) {
         if (hop.to == rank_) touch.in = {hop.stage, hop.distance, hop.lot, hop.from};
         if (hop.from == rank_) touch.out = {hop.stage, hop.distance, hop.lot, hop.to};
@@ -94,19 +100,52 @@ class Builder {
     }
   }
 
-  void sort_outgoing() {
-    outgoing_ = sorted(&Touch::out);
-    for (std::uint32_t i : outgoing_) {
-      if (touches_[i].src == rank_) continue;
-      touches_[i].scratch = plan_.scratch_bytes;
-      plan_.scratch_bytes += touches_[i].bytes;
-    }
-    cut_into_messages(outgoing_, &Touch::out, true);
+  [[nodiscard]] const std::vector<std::uint32_t>& blocks_of(const Message& m) const {
+    return m.send ? outgoing_ : incoming_;
   }
 
-  void sort_incoming() {
-    incoming_ = sorted(&Touch::in);
-    cut_into_messages(incoming_, &Touch::in, false);
+  /// The blocks of a message, in order.
+  template <typename Visit>
+  void for_each(const Message& m, const Visit& visit) {
+    for (std::uint32_t i = 0; i < m.count; ++i) visit(touches_[blocks_of(m)[m.first + i]]);
+  }
+
+  [[nodiscard]] bool relayed(const Touch& t) const { return t.src != rank_ && t.dst != rank_; }
+
+  void put(Touch& touch) {
+    touch.scratch = plan_.scratch_bytes;
+    plan_.scratch_bytes += touch.bytes;
+  }
+
+  /// A message through a NIC has to lie in one piece of memory. When some of its blocks lie in scratch
+  /// anyhow, to copy those there that start or end here is less than to gather or scatter them all. What
+  /// comes through a NIC and leaves through one lies as it leaves.
+  void place() {
+    for (Message& m : messages_) {
+      if (!m.send || !routes_.leaves_node(rank_, m.key.peer)) continue;
+      for_each(m, [&](const Touch& t) { m.whole = m.whole || relayed(t); });
+      if (m.whole) for_each(m, [&](Touch& t) { put(t); });
+    }
+    for (Message& m : messages_) {
+      if (m.send || !routes_.leaves_node(rank_, m.key.peer)) continue;
+      bool placed = false;
+      for_each(m, [&](const Touch& t) {
+        m.whole = m.whole || relayed(t);
+        placed = placed || t.scratch != kNowhere;
+      });
+      m.whole = m.whole && !placed;
+      if (m.whole) for_each(m, [&](Touch& t) { put(t); });
+    }
+    for (const std::uint32_t i : outgoing_) {
+      if (relayed(touches_[i]) && touches_[i].scratch == kNowhere) put(touches_[i]);
+    }
+  }
+
+  /// Whether some blocks of the message are copied to or from their place in it.
+  bool copies(const Message& m) {
+    bool any = false;
+    if (m.whole) for_each(m, [&](const Touch& t) { any = any || !relayed(t); });
+    return any;
   }
 
   [[nodiscard]] bool lockstep(const Message& m) const {
@@ -125,8 +164,13 @@ class Builder {
       return rank_of(messages_[a]) < rank_of(messages_[b]);
     });
     step_of_.assign(messages_.size(), 0);
-    for (std::uint32_t position = 0; position < order_.size(); ++position)
-      step_of_[order_[position]] = position;
+    std::uint32_t position = 0;
+    for (const std::uint32_t m : order_) {  // copies come before what is sent and after what is received
+      const bool copied = copies(messages_[m]);
+      position += messages_[m].send && copied ? 1 : 0;
+      step_of_[m] = position;
+      position += messages_[m].send || !copied ? 1 : 2;
+    }
     arrival_of_.assign(touches_.size(), 0);
     for (std::uint32_t m = 0; m < messages_.size(); ++m) {
       if (messages_[m].send) continue;
@@ -138,6 +182,8 @@ class Builder {
 
   void add_message(std::uint32_t index) {
     const Message& m = messages_[index];
+    const bool copied = copies(m);
+    if (m.send && copied) add_copy(m, {});
     Step step;
     step.kind = m.send ? StepKind::send : StepKind::recv;
     step.phase = static_cast<std::uint16_t>(m.key.stage);
@@ -145,24 +191,50 @@ class Builder {
     step.channel = m.key.stage * routes_.lots() + m.key.lot;
     const Range segments = add_segments(m, step.bytes);
     (m.send ? step.from : step.to) = segments;
-    add_dependencies(m, step);
+    add_dependencies(m, step, copied);
     plan_.steps.push_back(step);
+    if (!m.send && copied) add_copy(m, std::vector{step_of_[index]});
+  }
+
+  /// Blocks that start here go to their place in a message, or blocks that end here leave theirs.
+  void add_copy(const Message& m, const std::vector<std::uint32_t>& needs) {
+    Step step;
+    step.phase = static_cast<std::uint16_t>(m.key.stage);
+    step.peer = rank_;
+    Range user{static_cast<std::uint32_t>(plan_.segments.size()), 0};
+    for_each(m, [&](const Touch& t) {
+      if (relayed(t)) return;
+      step.bytes += t.bytes;
+      add_segment(
+          user, m.send ? Segment{Buffer::send, t.dst, 0, t.bytes} : Segment{Buffer::recv, t.src, 0, t.bytes});
+    });
+    Range scratch{static_cast<std::uint32_t>(plan_.segments.size()), 0};
+    for_each(m, [&](const Touch& t) {
+      if (!relayed(t)) add_segment(scratch, {Buffer::scratch, 0, t.scratch, t.bytes});
+    });
+    step.from = m.send ? user : scratch;
+    step.to = m.send ? scratch : user;
+    set_dependencies(step, needs);
+    plan_.steps.push_back(step);
+  }
+
+  void set_dependencies(Step& step, const std::vector<std::uint32_t>& needs) {
+    step.deps = {static_cast<std::uint32_t>(plan_.deps.size()), static_cast<std::uint32_t>(needs.size())};
+    plan_.deps.insert(plan_.deps.end(), needs.begin(), needs.end());
   }
 
   Range add_segments(const Message& m, std::size_t& bytes) {
     Range range{static_cast<std::uint32_t>(plan_.segments.size()), 0};
-    const auto& index = m.send ? outgoing_ : incoming_;
-    for (std::uint32_t i = 0; i < m.count; ++i) {
-      const Touch& t = touches_[index[m.first + i]];
+    for_each(m, [&](const Touch& t) {
       bytes += t.bytes;
-      if (m.send && t.src == rank_) {
-        add_segment(range, {Buffer::send, t.dst, 0, t.bytes});
-      } else if (!m.send && t.dst == rank_) {
-        add_segment(range, {Buffer::recv, t.src, 0, t.bytes});
-      } else {
+      if (t.scratch != kNowhere) {
         add_segment(range, {Buffer::scratch, 0, t.scratch, t.bytes});
+      } else if (m.send) {
+        add_segment(range, {Buffer::send, t.dst, 0, t.bytes});
+      } else {
+        add_segment(range, {Buffer::recv, t.src, 0, t.bytes});
       }
-    }
+    });
     return range;
   }
 
@@ -178,8 +250,9 @@ class Builder {
     ++range.count;
   }
 
-  void add_dependencies(const Message& m, Step& step) {
+  void add_dependencies(const Message& m, Step& step, bool copied) {
     std::vector<std::uint32_t> needs;
+    if (m.send && copied) needs.push_back(static_cast<std::uint32_t>(plan_.steps.size()) - 1);
     if (m.send) {
       for (std::uint32_t i = 0; i < m.count; ++i) {
         const std::uint32_t touch = outgoing_[m.first + i];
@@ -189,8 +262,7 @@ class Builder {
     add_posting_order(m, needs);
     std::sort(needs.begin(), needs.end());
     needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
-    step.deps = {static_cast<std::uint32_t>(plan_.deps.size()), static_cast<std::uint32_t>(needs.size())};
-    plan_.deps.insert(plan_.deps.end(), needs.begin(), needs.end());
+    set_dependencies(step, needs);
   }
 
   /// Pairwise: everything of the previous distance. Windowed linear: the send `window` places before.
@@ -230,7 +302,7 @@ class Builder {
     step.bytes = bytes;
     step.from = {static_cast<std::uint32_t>(plan_.segments.size()), 1};
     step.to = {step.from.first + 1, 1};
-    step.deps = {static_cast<std::uint32_t>(plan_.deps.size()), 0};
+    set_dependencies(step, {});
     plan_.segments.push_back({Buffer::send, rank_, 0, bytes});
     plan_.segments.push_back({Buffer::recv, rank_, 0, bytes});
     plan_.steps.push_back(step);

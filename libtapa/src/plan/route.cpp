@@ -61,6 +61,7 @@ int flat_stages(const Flat& flat, int members) {
 Routes::Routes(const Topology& topology, const Choice& choice) : ranks_(topology.ranks), choice_(choice) {
   if (const std::string reason = why_not(topology, choice); !reason.empty())
     throw std::invalid_argument(reason);
+  for (int rank = 0; rank < ranks_; ++rank) node_.push_back(topology.node_of(rank));
   innermost_ = Partition::world(ranks_);
   // Choice lists levels fast to slow; routes recur from the slowest.
   for (auto name = choice.splits.rbegin(); name != choice.splits.rend(); ++name) {

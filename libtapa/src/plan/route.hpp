@@ -49,6 +49,11 @@ class Routes {
   [[nodiscard]] int lots() const { return lots_; }
   [[nodiscard]] const std::vector<StageOrder>& stages() const { return stages_; }
 
+  /// Whether a message between these ranks goes through NICs.
+  [[nodiscard]] bool leaves_node(int from, int to) const {
+    return node_[static_cast<std::size_t>(from)] != node_[static_cast<std::size_t>(to)];
+  }
+
   /// Appends the hops from src to dst, in order. Nothing when src == dst.
   void route(int src, int dst, std::vector<Hop>& hops) const;
 
@@ -84,6 +89,7 @@ class Routes {
   void slow_bruck_blocks(int rank, const std::function<void(int, int)>& visit) const;
 
   int ranks_ = 0;
+  std::vector<int> node_;  // of each rank
   Choice choice_;
   std::vector<Split> splits_;  // slow to fast
   std::vector<int> split_levels_;
