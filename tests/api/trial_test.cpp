@@ -3,47 +3,199 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace tapa {
 namespace {
 
-/// Runs a trial in which each plan takes what the table says; the median ignores one disturbance of each.
-std::string winner(const std::map<std::string, double>& times, const std::vector<std::string>& order) {
-  std::vector<Choice> choices;
-  for (const std::string& text : order) choices.push_back(parse_choice(text));
-  Trial trial(choices);
-  std::map<std::string, int> calls;
-  while (!trial.complete()) {
-    const std::string text = to_string(trial.next());
-    const int call = calls[text]++;
-    trial.record(call == 0 ? 1e3 : call == 3 ? 1e2 : times.at(text));
-  }
-  for (const auto& [text, count] : calls) EXPECT_EQ(count, Trial::kRounds + 1) << text;
-  return to_string(choices[trial.decide()]);
+const std::vector<std::string> kNames{"linear", "mpi", "pairwise", "bruck:radix=2"};
+
+std::vector<Choice> choices(std::size_t count) {
+  std::vector<Choice> list;
+  for (std::size_t i = 0; i < count; ++i) list.push_back(parse_choice(kNames[i]));
+  return list;
 }
 
-TEST(Trial, TheFastestWins) {
-  EXPECT_EQ(winner({{"memory", 3}, {"linear", 2}, {"mpi", 1}}, {"memory", "linear", "mpi"}), "mpi");
-  EXPECT_EQ(winner({{"memory", 1}, {"linear", 2}, {"mpi", 3}}, {"memory", "linear", "mpi"}), "memory");
+std::size_t index_of(const Choice& choice) {
+  const std::vector<Choice> all = choices(kNames.size());
+  return static_cast<std::size_t>(std::ranges::find(all, choice) - all.begin());
+}
+
+/// Makes all calls of a trial; time(plan, its call) is what a call takes. Returns how often each was called.
+template <typename Time>
+std::vector<std::size_t> run(Trial& trial, std::size_t plans, const Time& time, std::uint64_t bytes = 0) {
+  std::vector<std::size_t> calls(plans);
+  while (!trial.complete()) {
+    while (!trial.lap_over()) {
+      const std::size_t plan = index_of(trial.next());
+      trial.record(time(plan, calls[plan]), bytes);
+      ++calls[plan];
+    }
+    trial.end_lap();
+  }
+  return calls;
+}
+
+/// All ways to give each of `plans` plans one of the factors.
+std::vector<std::vector<double>> all_times(std::size_t plans, double unit) {
+  const std::vector<double> factors{1, 1.02, 1.1, 1.3, 1.8, 3, 20};
+  std::vector<std::vector<double>> all;
+  const auto count = static_cast<std::size_t>(std::pow(factors.size(), plans));
+  for (std::size_t n = 0; n < count; ++n) {
+    std::vector<double> times;
+    for (std::size_t rest = n, i = 0; i < plans; ++i, rest /= factors.size())
+      times.push_back(unit * factors[rest % factors.size()]);
+    all.push_back(times);
+  }
+  return all;
+}
+
+TEST(Trial, TheFastestWinsWhateverTheTimes) {
+  for (const double unit : {1e-6, 1e-3, 1e-1, 10.0}) {
+    for (std::size_t plans = 1; plans <= 4; ++plans) {
+      for (const auto& times : all_times(plans, unit)) {
+        Trial trial(choices(plans));
+        const auto calls = run(trial, plans, [&](std::size_t plan, std::size_t) { return times[plan]; });
+        const double best = *std::ranges::min_element(times);
+        const auto& ranking = trial.ranking();
+        ASSERT_EQ(ranking.size(), plans);
+        ASSERT_LE(times[ranking[0]], best / (1 - Trial::kGain));
+        if (times[0] * (1 - Trial::kGain) <= best) {
+          ASSERT_EQ(ranking[0], 0U);
+        }
+        // The rest in order, and every plan once.
+        for (std::size_t i = 2; i < plans; ++i) ASSERT_LE(times[ranking[i - 1]], times[ranking[i]] + 1e-12);
+        auto sorted = ranking;
+        std::ranges::sort(sorted);
+        for (std::size_t i = 0; i < plans; ++i) ASSERT_EQ(sorted[i], i);
+      }
+    }
+  }
+}
+
+TEST(Trial, WhatASlowerPlanCostsIsBounded) {
+  for (const double unit : {1e-6, 1e-4, 1e-2, 1.0}) {
+    for (const auto& times : all_times(4, unit)) {
+      const double best = *std::ranges::min_element(times);
+      Trial trial(choices(4));
+      const auto calls = run(trial, 4, [&](std::size_t plan, std::size_t) { return times[plan]; });
+      for (std::size_t i = 0; i < 4; ++i) {
+        const double slower = times[i] / best - 1;
+        // 1, 3, 5, 9 and 17 calls after each lap.
+        std::size_t most = slower > 1 ? 3 : slower > 0.5 ? 5 : slower > 0.2 ? 9 : 17;
+        if (slower > Trial::kTie + Trial::kDisturbance / best) most = 1;
+        ASSERT_LE(calls[i], most) << times[i] << " against " << best;
+      }
+    }
+  }
+}
+
+TEST(Trial, FirstCallsAndDisturbancesDoNotDecide) {
+  for (std::size_t fastest = 0; fastest < 4; ++fastest) {
+    for (std::size_t disturbed = 0; disturbed < 17; ++disturbed) {
+      Trial trial(choices(4));
+      run(trial, 4, [&](std::size_t plan, std::size_t call) {
+        if (call == 0) return plan == fastest ? 5e-3 : 1e-3;  // it makes plans and connections
+        return (plan == fastest ? 1e-5 : 1.3e-5) * (call == disturbed && plan == fastest ? 100 : 1);
+      });
+      EXPECT_EQ(trial.ranking()[0], fastest) << disturbed;
+    }
+  }
 }
 
 TEST(Trial, ASmallGainIsNone) {
-  EXPECT_EQ(winner({{"memory", 1.00}, {"mpi", 0.98}}, {"memory", "mpi"}), "memory");
-  EXPECT_EQ(winner({{"memory", 1.00}, {"mpi", 0.96}}, {"memory", "mpi"}), "mpi");
+  for (const double gain : {0.98, 0.96}) {
+    Trial trial(choices(2));
+    run(trial, 2, [&](std::size_t plan, std::size_t) { return plan == 0 ? 1e-4 : gain * 1e-4; });
+    EXPECT_EQ(trial.ranking()[0], gain > 0.97 ? 0U : 1U);
+  }
 }
 
-TEST(Trial, OneChoiceNeedsNoOther) {
-  EXPECT_EQ(winner({{"linear", 1}}, {"linear"}), "linear");
+TEST(Trial, OneChoiceIsDecidedAtOnce) {
+  const Trial trial(choices(1));
+  EXPECT_TRUE(trial.complete());
+  EXPECT_EQ(trial.ranking(), std::vector<std::size_t>{0});
 }
 
-TEST(Trial, TimesOfTheSlowestRankCount) {
-  Trial trial({parse_choice("memory"), parse_choice("mpi")});
-  while (!trial.complete()) trial.record(to_string(trial.next()) == "memory" ? 1 : 2);
-  EXPECT_EQ(trial.decide(), 0U);
-  for (std::size_t i = 0; i < Trial::kRounds; ++i) trial.seconds()[i] = 3;  // memory, on another rank
-  EXPECT_EQ(trial.decide(), 1U);
+TEST(Trial, AgreedTimesCountNotThisRanks) {
+  Trial trial(choices(2));
+  while (!trial.complete()) {
+    std::vector<std::size_t> plans;
+    while (!trial.lap_over()) {
+      plans.push_back(index_of(trial.next()));
+      trial.record(plans.back() == 0 ? 1e-5 : 2e-5, 0);
+    }
+    for (std::size_t call = 0; call < plans.size(); ++call)
+      trial.seconds()[call] = plans[call] == 0 ? 3e-5 : 2e-5;  // the first is slow on another rank
+    trial.end_lap();
+  }
+  EXPECT_EQ(trial.ranking()[0], 1U);
+}
+
+TEST(Trial, CallsOfAnotherSizeDoNotCount) {
+  Trial trial(choices(2), 100, 199);
+  std::size_t calls = 0;
+  while (!trial.complete()) {
+    while (!trial.lap_over()) {
+      // Every third call is of another size, and takes so long that it would decide.
+      const bool other = calls++ % 3 == 2;
+      const bool first = index_of(trial.next()) == 0;
+      trial.record(other ? (first ? 1e-9 : 1.0) : first ? 2e-5 : 1e-5, other ? 1000 : 150);
+    }
+    trial.end_lap();
+  }
+  EXPECT_EQ(trial.ranking()[0], 1U);
+}
+
+TEST(Trial, WithoutCallsOfItsSizeTheFirstIsTaken) {
+  Trial trial(choices(3), 100, 199);
+  const auto calls = run(
+      trial, 3, [](std::size_t plan, std::size_t) { return plan == 0 ? 1.0 : 1e-3; }, 5000);
+  EXPECT_EQ(trial.ranking(), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(calls, std::vector<std::size_t>(3, Trial::kFruitless));
+}
+
+// Programs take turns as well: of calls that alternate between two sizes of one class no plan gets only one.
+TEST(Trial, AlternatingCallsDoNotDecide) {
+  for (std::size_t period = 2; period <= 4; ++period) {
+    Trial trial(choices(2));
+    std::size_t calls = 0;
+    while (!trial.complete()) {
+      while (!trial.lap_over()) {
+        const double size = calls++ % period == 0 ? 1.9 : 1;
+        trial.record((index_of(trial.next()) == 0 ? 1.25e-5 : 1e-5) * size, 0);
+      }
+      trial.end_lap();
+    }
+    EXPECT_EQ(trial.ranking()[0], 1U) << period;
+  }
+}
+
+std::vector<std::string> plausible_of(const std::vector<std::pair<std::string, double>>& ranked,
+                                      std::size_t most) {
+  std::vector<Candidate> list;
+  for (const auto& [text, seconds] : ranked) list.push_back({parse_choice(text), seconds, false});
+  std::vector<std::string> texts;
+  for (const Choice& choice : plausible(list, most)) texts.push_back(to_string(choice));
+  return texts;
+}
+
+TEST(Plausible, TheBestOfEachAlgorithmThatIsNotHopeless) {
+  const std::vector<std::pair<std::string, double>> ranked{{"tapa:split=node", 1},
+                                                           {"tapa:split=node,slow=pairwise", 1.1},
+                                                           {"linear", 1.5},
+                                                           {"linear:window=8", 1.6},
+                                                           {"leaders:split=node", 3},
+                                                           {"pairwise", 3.01},
+                                                           {"bruck", 9}};
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(plausible_of(ranked, 3), (Texts{"tapa:split=node", "linear", "leaders:split=node"}));
+  EXPECT_EQ(plausible_of(ranked, 9), (Texts{"tapa:split=node", "linear", "leaders:split=node"}));
+  EXPECT_EQ(plausible_of(ranked, 2), (Texts{"tapa:split=node", "linear"}));
+  EXPECT_EQ(plausible_of({{"linear", 1}}, 3), Texts{"linear"});
+  EXPECT_EQ(plausible_of({}, 3), Texts{});
 }
 
 }  // namespace

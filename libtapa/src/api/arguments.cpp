@@ -145,6 +145,15 @@ void normalise(const Arguments& a, int ranks, Exchange& exchange) {
   exchange.uniform_bytes = exchange.uniform ? exchange.send[0].bytes : 0;
 }
 
+std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes) {
+  std::byte* next = blocks[0].data;
+  for (const Block& block : blocks) {
+    if (!block.dense() || block.data != next) return nullptr;
+    next += bytes;
+  }
+  return blocks[0].data;
+}
+
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
   if (!block.runs.empty()) {
     gather_rows(block.data, block.row_bytes, block.runs, to);

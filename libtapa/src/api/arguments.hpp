@@ -78,6 +78,10 @@ void check_arguments(const Arguments& arguments, int ranks);
 /// Fills `exchange` from checked arguments; its vectors keep their memory between calls.
 void normalise(const Arguments& arguments, int ranks, Exchange& exchange);
 
+/// The first byte of blocks of `bytes` bytes that are all dense and lie one after the other; null when they
+/// do not.
+[[nodiscard]] std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes);
+
 /// Copies a block that is not dense into `to` or out of `from` (block.bytes bytes).
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm);
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);

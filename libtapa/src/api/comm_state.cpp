@@ -118,6 +118,9 @@ void CommState::note_options() {
   const Settings& s = options_->settings();
   quick_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   quick_bytes_ = 0;
+  mpi_is_forced_ = !s.enable || s.plan.has_value();
+  board_mean_.reset();
+  mpi_blocks_ = 0;
   always_memory_ = quick_ && shares_board_ && one_choice_locked() &&
                    (s.plan ? s.plan->algorithm == Algorithm::memory && why_not(*topology_, *s.plan).empty()
                            : decide_locked(false, 0, {true, true}).choice.algorithm == Algorithm::memory);
@@ -195,18 +198,24 @@ Decision CommState::decide_locked(bool uniform, std::size_t bytes, Offer offer) 
   const Settings& settings = options_->settings();
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (settings.plan) return forced(*settings.plan, offer);
-  if (const auto winner = decided({uniform, size_class_of(bytes)}, offer)) return *winner;
+  if (const auto winner = decided(uniform, bytes, offer)) return *winner;
+  const auto ranked = ranked_locked(bytes, offer);
+  if (ranked.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
+  return {ranked[0].choice, to_string(ranked[0].choice), why(ranked), ranked[0].seconds};
+}
+
+/// The candidates as the model and measurements have them.
+std::vector<Candidate> CommState::ranked_locked(std::size_t bytes, Offer offer) const {
   // MPI is a candidate only where it was measured: its time cannot be predicted.
   const bool mpi_measured = std::ranges::any_of(
       measurements_, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
   offer.mpi = offer.mpi && mpi_measured;
   auto ranked = rank_candidates(*topology_, rates_, measurements_, bytes, offer);
-  // Where shared memory is the choice it is for all sizes, whatever the model says: short ways rely on that.
+  // Where ranks share memory it comes first for all sizes, whatever the model says: short ways rely on that.
   if (one_choice_locked())
     std::ranges::stable_partition(ranked,
                                   [](const Candidate& c) { return c.choice.algorithm == Algorithm::memory; });
-  if (ranked.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
-  return {ranked[0].choice, to_string(ranked[0].choice), why(ranked), ranked[0].seconds};
+  return ranked;
 }
 
 bool CommState::one_choice() const {
@@ -217,7 +226,7 @@ bool CommState::one_choice() const {
 bool CommState::one_choice_locked() const {
   const Settings& settings = options_->settings();
   if (!settings.enable || settings.plan) return true;
-  return shares_board_ && topology_->nodes() == 1 && measurements_.empty() && !settings.adapt;
+  return shares_board_ && topology_->nodes() == 1 && measurements_.empty();
 }
 
 bool CommState::has_board(bool persistent) const {
@@ -231,17 +240,17 @@ Board& CommState::board(bool persistent) {
 }
 
 /// What carries out a call of this size, when nothing has to be agreed before.
-std::optional<Algorithm> CommState::quick_choice(std::size_t bytes, bool& tried) {
+std::optional<Algorithm> CommState::quick_choice(std::size_t bytes, std::optional<TrialKey>& tried) {
   const Offer offer{true, shares_board_};
-  const TrialKey key{true, size_class_of(bytes)};
-  tried = tries(key);
-  if (!tried) return uniform_plan_locked(bytes, offer)->choice.algorithm;
-  const Trial& trial = trial_of(key, bytes, offer).trial;
-  if (trial.complete()) return std::nullopt;
-  return trial.next().algorithm;
+  const TrialKey key = key_of(true, bytes, offer);
+  const Trial* const trial = tries(key, bytes) ? &trial_of(key, bytes, offer).trial : nullptr;
+  if (trial == nullptr || trial->complete()) return uniform_plan_locked(bytes, offer)->choice.algorithm;
+  if (trial->lap_over()) return std::nullopt;
+  tried = key;
+  return trial->next().algorithm;
 }
 
-CommState::Quick CommState::claim_quick(std::size_t bytes, bool in_place) {
+CommState::Quick CommState::claim_quick(std::size_t bytes, bool in_place, bool dense) {
   const std::lock_guard lock(mutex_);
   if (!quick_ || !queue_.empty()) return {};
   Quick way;
@@ -252,21 +261,23 @@ CommState::Quick CommState::claim_quick(std::size_t bytes, bool in_place) {
     quick_mpi_ = algorithm == Algorithm::mpi;
   }
   way.mpi = quick_mpi_;
+  if (way.mpi && !dense) return {};
   if (!way.mpi) {
     way.board = agreement_.node->board(0);
-    if ((in_place && !BoardExchange::fits(*way.board, bytes)) || !way.board->claim()) return {};
+    const bool fits = dense && BoardExchange::fits(*way.board, bytes);
+    if ((in_place && !fits) || !way.board->claim()) return {};
   }
   ++next_window_;  // as every operation takes one, whichever way it takes on each rank
   return way;
 }
 
-Board* CommState::claim_quick_board() {
+CommState::Quick CommState::claim_quick_blocks(bool may_use_mpi) {
   const std::lock_guard lock(mutex_);
-  if (!always_memory_ || !queue_.empty()) return nullptr;
-  Board* const board = agreement_.node->board(0);
-  if (!board->claim()) return nullptr;
-  ++next_window_;  // as in claim_quick()
-  return board;
+  if (!always_memory_ || !queue_.empty()) return {};
+  Quick way = blocks_way(may_use_mpi);
+  if (way.board != nullptr && !way.board->claim()) return {};
+  if (way.board != nullptr || way.mpi) ++next_window_;  // as in claim_quick()
+  return way;
 }
 
 Decision CommState::forced(const Choice& choice, Offer offer) {
@@ -316,11 +327,11 @@ std::shared_ptr<PlanEntry> CommState::uniform_plan_locked(std::size_t bytes, Off
 }
 
 std::shared_ptr<PlanEntry> CommState::plan_for(const Decision& decision, const Counts& counts,
-                                               std::span<const std::size_t> key) {
+                                               std::span<const std::size_t> key, std::size_t mean) {
   const std::lock_guard lock(mutex_);
   if (auto entry = plans_.find(decision.text, key)) return entry;
   auto entry = make_entry(decision, counts);
-  entry->bytes = mean_;
+  entry->bytes = mean;
   plans_.insert(decision.text, key, entry);
   return entry;
 }

@@ -5,8 +5,10 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -42,6 +44,20 @@ struct Decision {
   std::string text;
   std::string why;
   double predicted = 0;
+};
+
+/// What a call goes by when plans are tried: calls of the same key compete with each other.
+struct TrialKey {
+  bool uniform = false;
+  bool mpi = false;  ///< whether MPI may carry it out
+  std::size_t size_class = 0;
+  auto operator<=>(const TrialKey&) const = default;
+};
+
+/// The plan of a call that is part of a trial.
+struct TrialCall {
+  TrialKey key;
+  Decision decision;
 };
 
 /// Message tags of one operation: tags first .. first + count - 1 of the private communicator.
@@ -104,9 +120,17 @@ class CommState {
   /// The next plan to try for a blocking call, where TAPA_ADAPT asks for that: nothing when this size is
   /// decided, or there is nothing to try. `uniform` calls and others are tried apart. Called in turn
   /// (first_in_queue); `waits` tells that the ranks are about to agree, and that it must be called again.
-  [[nodiscard]] std::optional<Decision> try_plan(bool uniform, std::size_t bytes, Offer offer, bool& waits);
-  /// A call that try_plan() gave a plan to has taken so long.
-  void record_trial(bool uniform, std::size_t bytes, double seconds);
+  [[nodiscard]] std::optional<TrialCall> try_plan(bool uniform, std::size_t bytes, Offer offer, bool& waits);
+  /// A call of a trial has taken so long, and this rank has sent so many bytes. To be called once for each,
+  /// also when it failed, so that all ranks stay in step.
+  void record_trial(const TrialKey& key, double seconds, std::uint64_t sent);
+
+  /// Whether blocking calls with blocks of different sizes tell all ranks at the board how many bytes all
+  /// send. Then the mean block of the last such call is what the next one goes by, and nothing is agreed.
+  [[nodiscard]] bool board_tells_mean() const;
+  [[nodiscard]] std::size_t board_mean() const;
+  /// Such a call has ended: `bytes` of all ranks, or it was left to MPI.
+  void note_blocks(std::optional<std::uint64_t> bytes);
 
   /// Whether all ranks share a board. Persistent operations need one each, as they may be started in any
   /// order; there are a few for the life of the communicator.
@@ -120,12 +144,14 @@ class CommState {
   struct Quick {
     Board* board = nullptr;  ///< claimed
     bool mpi = false;
-    bool tried = false;  ///< its time is for record_trial()
+    std::optional<TrialKey> tried;  ///< its time is for record_trial()
   };
-  [[nodiscard]] Quick claim_quick(std::size_t bytes, bool in_place);
-  /// The same for blocks of any sizes, of which ranks need not agree on anything: the board, claimed, or
-  /// null.
-  [[nodiscard]] Board* claim_quick_board();
+  /// `dense`: the blocks of both sides lie one after the other.
+  [[nodiscard]] Quick claim_quick(std::size_t bytes, bool in_place, bool dense);
+  /// The same for blocks of any sizes.
+  [[nodiscard]] Quick claim_quick_blocks(bool may_use_mpi);
+  /// Whether MPI is asked for by name: then it gets calls exactly as they were made.
+  [[nodiscard]] bool mpi_is_forced() const { return mpi_is_forced_.load(std::memory_order_relaxed); }
   /// What such calls use, one at a time.
   struct QuickRun {
     BoardExchange run;
@@ -137,9 +163,10 @@ class CommState {
   /// How a rank waits at a board.
   [[nodiscard]] Waiter waiter() const { return {agreement_.comm, agreement_.node.get(), wait_policy()}; }
 
-  /// The plan for `counts`, of which `key` holds all numbers that it depends on.
+  /// The plan for `counts`, of which `key` holds all numbers that it depends on; a mean block has `mean`
+  /// bytes.
   [[nodiscard]] std::shared_ptr<PlanEntry> plan_for(const Decision& decision, const Counts& counts,
-                                                    std::span<const std::size_t> key);
+                                                    std::span<const std::size_t> key, std::size_t mean);
 
   /// An executor for a plan, not in use by anybody; hand it back when its run has ended well.
   [[nodiscard]] std::unique_ptr<Executor> take_executor(PlanEntry& entry);
@@ -182,18 +209,20 @@ class CommState {
   void note_options();
   void end_trials();
   static std::size_t size_class_of(std::size_t bytes) { return std::bit_floor(bytes); }
-  using TrialKey = std::pair<bool, std::size_t>;  // uniform; size class
-  struct RunningTrial {                           // and how the ranks agree on its outcome
-    explicit RunningTrial(std::vector<Choice> choices) : trial(std::move(choices)) {}
+  struct RunningTrial {  // and how the ranks agree on its times
     Trial trial;
-    MPI_Request request = MPI_REQUEST_NULL;  // of the slowest ranks' times
+    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // slowest times; sums of bytes
     bool agreeing = false;
-    std::optional<Decision> winner;
   };
-  [[nodiscard]] std::optional<Algorithm> quick_choice(std::size_t bytes, bool& tried);
-  [[nodiscard]] bool tries(const TrialKey& key) const;
-  [[nodiscard]] std::optional<Decision> decided(const TrialKey& key, Offer offer) const;
+  [[nodiscard]] static TrialKey key_of(bool uniform, std::size_t bytes, Offer offer);
+  [[nodiscard]] std::vector<Candidate> ranked_locked(std::size_t bytes, Offer offer) const;
+  [[nodiscard]] std::optional<Algorithm> quick_choice(std::size_t bytes, std::optional<TrialKey>& tried);
+  [[nodiscard]] Quick blocks_way(bool may_use_mpi);
+  [[nodiscard]] bool tries(const TrialKey& key, std::size_t bytes) const;
+  [[nodiscard]] const RunningTrial* ended_trial(const TrialKey& key) const;
+  [[nodiscard]] std::optional<Decision> decided(bool uniform, std::size_t bytes, Offer offer) const;
   RunningTrial& trial_of(const TrialKey& key, std::size_t bytes, Offer offer);
+  [[nodiscard]] bool agree_on_lap(RunningTrial& running, bool uniform);
   [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);
 
   mutable std::mutex mutex_;
@@ -220,6 +249,9 @@ class CommState {
   bool always_memory_ = false;   // whether the board is the choice for all sizes
   QuickRun quick_run_;
   std::map<TrialKey, std::unique_ptr<RunningTrial>> trials_;
+  std::atomic<bool> mpi_is_forced_ = false;
+  std::optional<std::size_t> board_mean_;  // see board_tells_mean()
+  unsigned mpi_blocks_ = 0;                // calls left to MPI since it was learnt
   std::size_t next_lane_ = 1;
   PlanCache plans_{128};
   std::deque<Operation*> queue_;

@@ -113,6 +113,11 @@ int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request,
 #endif
 }
 
+int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm) {
+  const auto count = static_cast<int>(bytes);
+  return PMPI_Alltoall(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
+}
+
 #if MPI_VERSION >= 4
 #define TAPA_PERSISTENT(name) PMPI_##name
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)

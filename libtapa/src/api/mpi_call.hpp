@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "api/arguments.hpp"
@@ -20,6 +22,15 @@ struct MpiCallStorage {
 /// cannot express are an Error. Returns MPI's code.
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* request,
              MpiCallStorage& storage);
+
+/// Whether call_mpi_bytes() can be given such blocks.
+[[nodiscard]] constexpr bool countable(std::size_t bytes) {
+  return bytes <= static_cast<std::size_t>(std::numeric_limits<int>::max());
+}
+
+/// MPI's blocking all-to-all of equal blocks of countable() size that lie one after the other;
+/// `send` may be MPI_IN_PLACE. As bytes, because MPI's algorithms may mix up the layouts of two datatypes.
+int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm);
 
 /// Makes MPI's own persistent all-to-all of the same form. Where this MPI has none, or none with large
 /// counts, that is an Error. Returns MPI's code.

@@ -45,8 +45,9 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   message_.clear();
   has_arguments_ = false;
   mpi_seconds_.reset();
-  tried_ = false;
+  tried_.reset();
   mean_known_ = false;
+  agreed_ = false;
   mean_ = 0;
   key_.clear();
   tags_ = {};
@@ -138,6 +139,7 @@ void Operation::fail(int code, const std::string& message) {
   queued_ = false;
   // Messages may still be in flight: their memory must stay, so what failed is given up, not freed.
   if (stage_ == Stage::running) static_cast<void>(executor_.release());
+  tell_trial();
   stage_ = Stage::finished;
 }
 
@@ -247,8 +249,10 @@ bool Operation::step_verdict() {
 }
 
 bool Operation::step_plan() {
-  const Offer offer{has_arguments_ && mode_ != Mode::persistent, state_->has_board(mode_ == Mode::persistent),
-                    mode_ != Mode::blocking};
+  // Large counts may be more than MPI can be given.
+  const bool countable = exchange_.uniform || !arguments_.large || state_->mpi_is_forced();
+  const Offer offer{has_arguments_ && mode_ != Mode::persistent && countable,
+                    state_->has_board(mode_ == Mode::persistent), mode_ != Mode::blocking};
   if (exchange_.uniform) {
     if (exchange_.uniform_bytes == 0) {
       finish();
@@ -258,10 +262,11 @@ bool Operation::step_plan() {
   } else {
     if (!choose(offer)) return false;
     if (known_) {
-      entry_ = state_->plan_for(decision_, *known_, key_);
-    } else if (decision_.choice.algorithm == Algorithm::memory) {
-      // At a board blocks tell their sizes themselves.
-      entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {});
+      entry_ = state_->plan_for(decision_, *known_, key_, mean_);
+    } else if (decision_.choice.algorithm == Algorithm::memory ||
+               decision_.choice.algorithm == Algorithm::mpi) {
+      // At a board blocks tell their sizes themselves; MPI has its own way.
+      entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {}, mean_);
     } else {
       start_counts();
       return true;
@@ -279,15 +284,11 @@ bool Operation::step_plan() {
 /// The plan for blocks of one size; false: not yet.
 bool Operation::choose_uniform(Offer offer) {
   const std::size_t bytes = exchange_.uniform_bytes;
-  if (mode_ == Mode::blocking) {
-    bool waits = false;
-    const auto trial = state_->try_plan(true, bytes, offer, waits);
-    if (waits) return false;
-    if (trial) {
-      tried_ = true;
-      entry_ = state_->plan_for(*trial, Counts::uniform(state_->size(), bytes), std::span(&bytes, 1));
-      return true;
-    }
+  std::optional<Decision> trial;
+  if (!try_plan(true, bytes, offer, trial)) return false;
+  if (trial) {
+    entry_ = state_->plan_for(*trial, Counts::uniform(state_->size(), bytes), std::span(&bytes, 1), bytes);
+    return true;
   }
   entry_ = state_->uniform_plan(bytes, offer);
   return true;
@@ -302,36 +303,43 @@ bool Operation::choose(Offer offer) {
     if (!state_->agreed_mean(bytes, mean_)) return false;
     mean_known_ = true;
   }
-  if (mode_ == Mode::blocking) {
-    bool waits = false;
-    const auto trial = state_->try_plan(false, mean_, offer, waits);
-    if (waits) return false;
-    if (trial) {
-      tried_ = true;
-      decision_ = *trial;
-      return true;
-    }
+  const std::size_t mean = state_->board_tells_mean() ? state_->board_mean() : mean_;
+  std::optional<Decision> trial;
+  if (!try_plan(false, mean, offer, trial)) return false;
+  decision_ = trial ? *trial : state_->decide(false, mean, offer);
+  return true;
+}
+
+/// The plan to try, if any; false: the ranks are about to agree on what to try next.
+bool Operation::try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
+  if (mode_ != Mode::blocking) return true;
+  bool waits = false;
+  const auto call = state_->try_plan(uniform, bytes, offer, waits);
+  if (waits) {
+    agreed_ = true;
+    return false;
   }
-  decision_ = state_->decide(false, mean_, offer);
+  if (!call) return true;
+  tried_ = call->key;
+  decision = call->decision;
+  if (std::exchange(agreed_, false)) started_ = MPI_Wtime();  // agreeing is no part of what is tried
   return true;
 }
 
 // The ranks of a group tell each other their row and their column: what the choice needs to plan.
 void Operation::start_counts() {
   std::vector<int> members;
-  if (decision_.choice.algorithm != Algorithm::mpi) {
-    switch (knowledge_needed(decision_.choice)) {
-      case Knowledge::own:
-        break;
-      case Knowledge::group:
-        members = group_members(*state_->topology(), decision_.choice, state_->rank());
-        break;
-      case Knowledge::all:
-        members = others();
-        break;
-    }
-    std::erase(members, state_->rank());
+  switch (knowledge_needed(decision_.choice)) {
+    case Knowledge::own:
+      break;
+    case Knowledge::group:
+      members = group_members(*state_->topology(), decision_.choice, state_->rank());
+      break;
+    case Knowledge::all:
+      members = others();
+      break;
   }
+  std::erase(members, state_->rank());
   outgoing_.clear();
   for (const Block& block : exchange_.send) outgoing_.push_back(block.bytes);
   for (const Block& block : exchange_.recv) outgoing_.push_back(block.bytes);
@@ -359,8 +367,8 @@ void Operation::plan_from_counts() {
     columns.insert(columns.end(), numbers.begin() + static_cast<std::ptrdiff_t>(ranks), numbers.end());
   }
   entry_ = state_->plan_for(
-      decision_, Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)),
-      key_);
+      decision_, Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)), key_,
+      mean_);
   stage_ = Stage::ready;
   if (mode_ == Mode::persistent) {
     state_->leave(this);

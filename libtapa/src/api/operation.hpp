@@ -100,6 +100,7 @@ class Operation {
   bool step_counts();
   bool launch();
   void launch_mpi();
+  void launch_mpi_bytes();
   void launch_plan();
   bool launch_memory();
   struct EqualBlocks {
@@ -112,6 +113,9 @@ class Operation {
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;
   void report_run();
+  bool try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision);
+  void tell_trial();
+  void note_blocks();
   /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
   [[nodiscard]] std::size_t bytes_per_pair() const {
     return exchange_.uniform ? exchange_.uniform_bytes : mean_;
@@ -176,7 +180,8 @@ class Operation {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
 
-  bool tried_ = false;                 // the plan is being tried: its time counts
+  bool agreed_ = false;                // the ranks agree before this call what to try
+  std::optional<TrialKey> tried_;      // the plan is being tried: its time counts
   std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
   double started_ = 0;                 // MPI_Wtime of the call or of the run
   double warned_ = 0;                  // age at which the watchdog spoke last

@@ -29,14 +29,10 @@ bool Operation::launch_memory() {
 std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
   if (!exchange_.uniform || options_->settings().check == Check::data) return std::nullopt;
   if (exchange_.in_place && !BoardExchange::fits(*board_, exchange_.uniform_bytes)) return std::nullopt;
-  const auto in_row = [this](const std::vector<Block>& blocks) {
-    std::byte* next = blocks[0].data;
-    return std::ranges::all_of(blocks, [&](const Block& block) {
-      return block.dense() && block.data == std::exchange(next, next + exchange_.uniform_bytes);
-    });
-  };
-  if (!in_row(exchange_.send) || !in_row(exchange_.recv)) return std::nullopt;
-  return EqualBlocks{exchange_.send[0].data, exchange_.recv[0].data};
+  const std::byte* const send = in_row(exchange_.send, exchange_.uniform_bytes);
+  std::byte* const recv = in_row(exchange_.recv, exchange_.uniform_bytes);
+  if (send == nullptr || recv == nullptr) return std::nullopt;
+  return EqualBlocks{send, recv};
 }
 
 /// Blocks as the board wants them; through memory of our own where that must be.

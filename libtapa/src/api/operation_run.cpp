@@ -101,6 +101,8 @@ void Operation::launch_plan() {
 }
 
 void Operation::launch_mpi() {
+  const bool as_bytes = exchange_.uniform && countable(exchange_.uniform_bytes) && !state_->mpi_is_forced();
+  if (mode_ == Mode::blocking && as_bytes) return launch_mpi_bytes();
   MpiCallStorage storage;
   if (mode_ == Mode::blocking) {
     const int code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
@@ -111,6 +113,32 @@ void Operation::launch_mpi() {
   check_mpi(call_mpi(arguments_, state_->size(), state_->comm(), &request_, mpi_storage_),
             "MPI's own all-to-all");
   stage_ = Stage::running;
+}
+
+/// Equal blocks that MPI was found to be fastest with, packed where they are not dense.
+void Operation::launch_mpi_bytes() {
+  const std::size_t bytes = exchange_.uniform_bytes;
+  const std::size_t side = bytes * exchange_.recv.size();
+  std::vector<std::byte> packed_send, packed_recv;
+  std::byte* recv = in_row(exchange_.recv, bytes);
+  if (recv == nullptr) {
+    packed_recv.resize(side);
+    recv = packed_recv.data();
+  }
+  std::byte* send = exchange_.in_place ? recv : in_row(exchange_.send, bytes);
+  if (send == nullptr) {
+    packed_send.resize(side);
+    send = packed_send.data();
+  }
+  if (send == packed_send.data() || (exchange_.in_place && send == packed_recv.data())) {
+    for (std::size_t i = 0; i < exchange_.send.size(); ++i)
+      gather_block(exchange_.send[i], send + i * bytes, state_->comm());
+  }
+  const int code = call_mpi_bytes(exchange_.in_place ? MPI_IN_PLACE : send, recv, bytes, arguments_.comm);
+  if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+  for (std::size_t i = 0; !packed_recv.empty() && i < exchange_.recv.size(); ++i)
+    scatter_block(recv + i * bytes, exchange_.recv[i], state_->comm());
+  finish();
 }
 
 bool Operation::step_running(bool block) {
@@ -165,10 +193,26 @@ void Operation::finish() {
   queued_ = false;
   stage_ = Stage::finished;
   if (!entry_) return;
-  if (tried_) state_->record_trial(exchange_.uniform, bytes_per_pair(), MPI_Wtime() - started_);
+  tell_trial();
   const Settings& settings = options_->settings();
   if (settings.explain) explain_run();
   if (settings.report) report_run();
+}
+
+/// Tells the trial how long its call took, also when it failed: all ranks stay in step.
+void Operation::tell_trial() {
+  if (mode_ == Mode::blocking && !exchange_.uniform && entry_) note_blocks();
+  if (!tried_) return;
+  std::uint64_t sent = 0;
+  for (const Block& block : exchange_.send) sent += block.bytes;
+  state_->record_trial(*std::exchange(tried_, std::nullopt), MPI_Wtime() - started_, sent);
+}
+
+/// Tells what the next call with blocks of different sizes goes by.
+void Operation::note_blocks() {
+  if (!state_->board_tells_mean()) return;
+  if (board_ != nullptr) state_->note_blocks(board_exchange_.total_bytes());
+  if (entry_->choice.algorithm == Algorithm::mpi) state_->note_blocks(std::nullopt);
 }
 
 void Operation::explain_run() {

@@ -153,11 +153,12 @@ constexpr Row rows[] = {
      }},
     {{"report", "TAPA_REPORT", "0|1", "0", "counts calls, bytes and time, for the report at finalize"},
      [](Settings& s, std::string_view v) { s.report = parse_bool(v); }},
-    {{"adapt", "TAPA_ADAPT", "off|on", "off",
+    {{"adapt", "TAPA_ADAPT", "off|on", "on",
       "on: the first blocking calls of each size try the most promising plans and MPI's own, then the "
-      "fastest is "
-      "kept; sizes that a tuning file covers are not tried"},
-     [](Settings& s, std::string_view v) { s.adapt = parse_bool(v); }},
+      "fastest is kept; sizes that a tuning file covers are not tried"},
+     [](Settings& s, std::string_view v) {
+       s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
+     }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory"},
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},

@@ -37,7 +37,7 @@ struct Settings {
   bool explain = false;
   LogLevel log = LogLevel::warn;
   bool report = false;
-  bool adapt = false;
+  bool adapt = true;
   Wait wait = Wait::automatic;
 };
 

@@ -5,28 +5,106 @@
 
 namespace tapa {
 
-Trial::Trial(std::vector<Choice> choices)
-    : choices_(std::move(choices)), seconds_(choices_.size() * kRounds) {}
+Trial::Trial(std::vector<Choice> choices, std::uint64_t smallest, std::uint64_t largest)
+    : choices_(std::move(choices)), smallest_(smallest), largest_(largest), times_(choices_.size()) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) left_.push_back(i);
+  if (left_.size() == 1) {
+    finish();
+  } else {
+    begin_lap();
+  }
+}
 
-void Trial::record(double seconds) {
-  const std::size_t round = calls_ / choices_.size();
-  if (round > 0) seconds_[calls_ % choices_.size() * kRounds + round - 1] = seconds;
+// Each round begins with another plan, in no regular order: calls of a program often take turns too.
+void Trial::begin_lap() {
+  order_.clear();
+  std::uint64_t state = lap_ * kFruitless + fruitless_ + 1;
+  for (std::size_t round = 0; round < kLaps[lap_].calls; ++round) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
+    const std::size_t first = lap_ == 0 ? 0 : (state >> 33) % left_.size();
+    for (std::size_t i = 0; i < left_.size(); ++i) order_.push_back(left_[(first + i) % left_.size()]);
+  }
+  seconds_.assign(order_.size(), 0);
+  bytes_.assign(order_.size(), 0);
+  calls_ = 0;
+}
+
+void Trial::record(double seconds, std::uint64_t bytes) {
+  seconds_[calls_] = seconds;
+  bytes_[calls_] = bytes;
   ++calls_;
 }
 
-double Trial::median(std::size_t choice) const {
-  const auto first = seconds_.begin() + static_cast<std::ptrdiff_t>(choice * kRounds);
-  std::vector<double> sorted(first, first + kRounds);
-  std::ranges::sort(sorted);
-  return sorted[kRounds / 2];
+/// False: of some plan no call counts.
+bool Trial::take_times() {
+  const auto counts = [&](std::size_t call) { return bytes_[call] >= smallest_ && bytes_[call] <= largest_; };
+  std::vector<bool> timed(choices_.size());
+  for (std::size_t call = 0; call < order_.size(); ++call)
+    timed[order_[call]] = timed[order_[call]] || counts(call);
+  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i]; })) return false;
+  for (std::size_t call = 0; call < order_.size(); ++call) {
+    if (counts(call)) times_[order_[call]].push_back(seconds_[call]);
+  }
+  return true;
 }
 
-std::size_t Trial::decide() const {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < choices_.size(); ++i) {
-    if (median(i) < median(best)) best = i;
+void Trial::end_lap() {
+  if (!take_times()) {
+    if (++fruitless_ == kFruitless) return finish();
+    return begin_lap();
   }
-  return median(best) < (1 - kGain) * median(0) ? best : 0;
+  give_up_slow();
+  if (++lap_ == kLaps.size() || left_.size() == 1) return finish();
+  begin_lap();
+}
+
+void Trial::give_up_slow() {
+  double best = least(left_.front());
+  for (const std::size_t i : left_) best = std::min(best, least(i));
+  const double slack = std::min(kLaps[lap_].slack, kTie + kDisturbance / std::max(best, kDisturbance / 100));
+  if (slack <= 0) return;  // the last lap: medians decide
+  std::vector<std::size_t> slow;
+  for (const std::size_t i : left_) {
+    if (least(i) > (1 + slack) * best) slow.push_back(i);
+  }
+  std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
+  ranking_.insert(ranking_.begin(), slow.begin(), slow.end());
+  std::erase_if(left_, [&](std::size_t i) { return std::ranges::find(slow, i) != slow.end(); });
+}
+
+void Trial::sort_left() {
+  std::ranges::stable_sort(left_, {}, [&](std::size_t i) { return median(i); });
+  const auto first = std::ranges::find(left_, std::size_t{0});
+  if (first != left_.end() && median(left_.front()) >= (1 - kGain) * median(0))
+    std::rotate(left_.begin(), first, first + 1);
+}
+
+void Trial::finish() {
+  if (!times_[left_.front()].empty()) sort_left();
+  ranking_.insert(ranking_.begin(), left_.begin(), left_.end());
+  complete_ = true;
+}
+
+double Trial::least(std::size_t choice) const {
+  return *std::ranges::min_element(times_[choice]);
+}
+
+double Trial::median(std::size_t choice) const {
+  const std::vector<double>& times = times_[choice];
+  if (times.empty()) return 0;
+  std::vector<double> sorted(times.begin() + (times.size() > 1 ? 1 : 0), times.end());
+  std::ranges::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
+
+std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most) {
+  std::vector<Choice> list;
+  for (const Candidate& candidate : ranked) {
+    if (list.size() == most || candidate.seconds > kHopeless * ranked.front().seconds) break;
+    const auto same = [&](const Choice& c) { return c.algorithm == candidate.choice.algorithm; };
+    if (std::ranges::none_of(list, same)) list.push_back(candidate.choice);
+  }
+  return list;
 }
 
 }  // namespace tapa

@@ -1,46 +1,95 @@
 /// @file
-/// A competition of plans for one size of blocks: the first calls try each in turn, then the fastest is kept.
-/// Pure: no MPI; the caller sees to it that all ranks decide by the same times.
+/// A competition of plans for one size of blocks: the first calls try them in turn, and the slower ones are
+/// given up as soon as it is clear that they are. Pure: no MPI; the caller sees to it that all ranks go on
+/// with the same times.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "plan/choice.hpp"
+#include "plan/choose.hpp"
 
 namespace tapa {
 
+/// Laps of calls. After each the ranks agree on its times, and the plans whose least time is over the best
+/// one's by more than `slack` are given up. What plans cost that lose is so bounded: one that takes f times
+/// as long as the best is called until its lap's slack is below f - 1.
 class Trial {
  public:
-  /// Timed calls of each plan; one more comes first and does not count, as it makes plans and connections.
-  static constexpr std::size_t kRounds = 5;
+  struct Lap {
+    std::size_t calls;  ///< of each plan that is left
+    double slack;       ///< share of the best plan's time
+  };
+  /// First calls make plans and connections, so that the first lap tells little; later ones tell more.
+  static constexpr std::array<Lap, 5> kLaps{{{1, 100}, {2, 1.0}, {2, 0.5}, {4, 0.2}, {8, 0.0}}};
+  /// Of long calls one tells as much as many: it is taken that nothing disturbs a call for longer than this,
+  /// in seconds.
+  static constexpr double kDisturbance = 10e-3;
+  /// What is a tie however long calls are.
+  static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.
   static constexpr double kGain = 0.03;
+  /// Laps that may come to nothing before the first plan is taken as it is.
+  static constexpr std::size_t kFruitless = 3;
 
-  /// Precondition: at least one choice; the first is what would be taken without a trial.
-  explicit Trial(std::vector<Choice> choices);
+  /// Precondition: at least one choice; the first is what would be taken without a trial. Calls with blocks
+  /// of other sizes than of `smallest` to `largest` bytes, all ranks' together, do not count.
+  explicit Trial(std::vector<Choice> choices, std::uint64_t smallest = 0, std::uint64_t largest = UINT64_MAX);
 
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 
-  /// Whether all calls were made.
-  [[nodiscard]] bool complete() const { return calls_ == choices_.size() * (kRounds + 1); }
-  /// The plan of the next call. Precondition: not complete().
-  [[nodiscard]] const Choice& next() const { return choices_[calls_ % choices_.size()]; }
-  /// That call has taken so long on this rank.
-  void record(double seconds);
+  /// Whether nothing is left to try.
+  [[nodiscard]] bool complete() const { return complete_; }
+  /// Whether all calls of a lap were made: the ranks must agree on its times.
+  [[nodiscard]] bool lap_over() const { return !complete_ && calls_ == seconds_.size(); }
+  /// The plan of the next call. Precondition: neither complete() nor lap_over().
+  [[nodiscard]] const Choice& next() const { return choices_[order_[calls_]]; }
+  /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next().
+  void record(double seconds, std::uint64_t bytes);
 
-  /// This rank's times; to be replaced by those of the slowest rank before decide().
+  /// This rank's times and bytes of the lap, call by call; to be replaced by the slowest rank's times and by
+  /// the bytes of all ranks together.
   [[nodiscard]] std::span<double> seconds() { return seconds_; }
-  /// Index of the choice with the least median, or 0 when none is kGain better. Precondition: complete().
-  [[nodiscard]] std::size_t decide() const;
-  /// Median of a choice's times.
+  [[nodiscard]] std::span<std::uint64_t> bytes() { return bytes_; }
+  /// Gives up what is clearly slower and begins the next lap. Precondition: lap_over().
+  void end_lap();
+
+  /// Indices of all choices, the best first. Precondition: complete().
+  [[nodiscard]] const std::vector<std::size_t>& ranking() const { return ranking_; }
+  /// Median of a choice's times, without the first where there are more.
   [[nodiscard]] double median(std::size_t choice) const;
+  /// Calls made of a choice in laps that are over.
+  [[nodiscard]] std::size_t calls_of(std::size_t choice) const { return times_[choice].size(); }
 
  private:
+  void begin_lap();
+  [[nodiscard]] bool take_times();
+  void give_up_slow();
+  void sort_left();
+  void finish();
+  [[nodiscard]] double least(std::size_t choice) const;
+
   std::vector<Choice> choices_;
-  std::vector<double> seconds_;  // kRounds of each choice
-  std::size_t calls_ = 0;
+  std::uint64_t smallest_;
+  std::uint64_t largest_;
+  std::vector<std::size_t> left_;  // in the race, ascending
+  std::size_t lap_ = 0;
+  std::size_t fruitless_ = 0;
+  std::vector<std::size_t> order_;  // choices of the lap's calls
+  std::vector<double> seconds_;
+  std::vector<std::uint64_t> bytes_;
+  std::size_t calls_ = 0;                   // made in this lap
+  std::vector<std::vector<double>> times_;  // of each choice, agreed
+  std::vector<std::size_t> ranking_;        // while the race goes on: those given up, the last one first
+  bool complete_ = false;
 };
+
+/// The plans that deserve a trial: of the candidates, cheapest first, the best of each algorithm, at most
+/// `most`, and none that is expected to take over kHopeless times as long as the first.
+[[nodiscard]] std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most);
+inline constexpr double kHopeless = 3;
 
 }  // namespace tapa

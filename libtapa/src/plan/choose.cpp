@@ -102,15 +102,6 @@ std::optional<double> interpolate(const std::vector<Measurement>& measurements, 
   return std::exp((1 - t) * std::log(below->seconds) + t * std::log(above->seconds));
 }
 
-/// Whether plans were timed at sizes on both sides. Then a choice without a time on both sides was passed
-/// over there.
-bool covered(const std::vector<Measurement>& measurements, std::size_t bytes) {
-  const auto smaller = [&](const Measurement& m) { return m.bytes <= bytes; };
-  const auto larger = [&](const Measurement& m) { return m.bytes >= bytes; };
-  return std::any_of(measurements.begin(), measurements.end(), smaller) &&
-         std::any_of(measurements.begin(), measurements.end(), larger);
-}
-
 /// Median of measured over predicted: brings predictions of unmeasured candidates onto the measured scale.
 double correction(const std::vector<Candidate>& list, const std::vector<double>& predicted) {
   std::vector<double> ratios;
@@ -130,6 +121,13 @@ std::string microseconds(double seconds) {
 }
 
 }  // namespace
+
+bool covered(const std::vector<Measurement>& measurements, std::size_t bytes) {
+  const auto smaller = [&](const Measurement& m) { return m.bytes <= bytes; };
+  const auto larger = [&](const Measurement& m) { return m.bytes >= bytes; };
+  return std::any_of(measurements.begin(), measurements.end(), smaller) &&
+         std::any_of(measurements.begin(), measurements.end(), larger);
+}
 
 bool goes_in_turns(const Choice& choice) {
   if (choice.algorithm == Algorithm::tapa || choice.algorithm == Algorithm::leaders)
@@ -184,7 +182,7 @@ std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& ra
                                        Offer offer) {
   std::vector<Candidate> list;
   std::vector<double> predicted;
-  const bool inside = covered(measurements, bytes);
+  const bool inside = covered(measurements, bytes);  // what was not timed there was passed over
   for (const Choice& choice : candidates(topology, offer)) {
     const std::optional<double> measured = interpolate(measurements, choice, bytes, inside);
     // MPI's time cannot be predicted: it is a candidate only when it was measured.

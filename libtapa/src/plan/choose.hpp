@@ -46,6 +46,9 @@ struct Offer {
                                                      const std::vector<Measurement>& measurements,
                                                      std::size_t bytes, Offer offer);
 
+/// Whether plans were timed at sizes on both sides of this one.
+[[nodiscard]] bool covered(const std::vector<Measurement>& measurements, std::size_t bytes);
+
 /// One sentence: why the first was taken and by how much it beats the runner-up.
 [[nodiscard]] std::string why(const std::vector<Candidate>& ranked);
 

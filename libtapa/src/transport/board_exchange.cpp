@@ -105,6 +105,7 @@ bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
 void BoardExchange::begin_common(Board& board) {
   board_ = &board;
   got_.assign(board.members(), 0);
+  total_ = 0;
   stage_ = Stage::write;
   own_rounds_ = 1;
   at_ = 0;
@@ -144,6 +145,9 @@ void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::s
   const BoardBlock& from = send[board.self()];
   const BoardBlock& to = recv[board.self()];
   own_direct_ = from.bytes == to.bytes && (from.bytes == 0 || (from.data != nullptr && to.data != nullptr));
+  own_total_ = 0;
+  for (const BoardBlock& block : send) own_total_ += block.bytes;
+  total_ = own_total_;
   plan_table();
 }
 
@@ -188,7 +192,7 @@ void BoardExchange::write_round() {
   auto* const slot = reinterpret_cast<std::byte*>(flag);
   flag->rounds = own_rounds_;
   flag->form = !uniform_ ? BoardForm::table : apart_ ? BoardForm::apart : BoardForm::equal;
-  flag->bytes = bytes_;
+  flag->bytes = uniform_ ? bytes_ : own_total_;
   if (!uniform_) {
     write_table(slot);
   } else if (!apart_) {
@@ -362,6 +366,7 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
   const auto* const flag = reinterpret_cast<const BoardFlag*>(slot);
   const std::size_t self = board_->self();
   if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
+  if (at_ == 0 && flag->form == BoardForm::table && member != self) total_ += flag->bytes;
   if (flag->form == BoardForm::equal && uniform_ && flag->bytes == bytes_ && piece_ == bytes_) {
     // As a rule: all of equal blocks in one round.
     if (at_ == 0) copy_block(place(member), slot + blocks_at_ + place_of(self, member) * bytes_, bytes_);

@@ -58,6 +58,9 @@ class BoardExchange {
   /// received: the exchange itself is always carried to its end, as others depend on it.
   bool advance();
 
+  /// After the end of an exchange of blocks of any sizes on all ranks: how many bytes all sent together.
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_; }
+
   /// Members that have not shown this rank's blocks yet, at most `limit`; then those that still read.
   [[nodiscard]] std::vector<std::size_t> missing(std::size_t limit) const;
 
@@ -102,6 +105,9 @@ class BoardExchange {
   std::span<const BoardBlock> send_;  // else
   std::span<const BoardBlock> recv_;
   BoardPacker* packer_ = nullptr;
+
+  std::uint64_t own_total_ = 0;
+  std::uint64_t total_ = 0;
 
   bool overlap_ = false;
   std::optional<BoardPlace> apart_;               // uniform: where all blocks stay
