@@ -4,6 +4,7 @@
 
 #include "api/comm_state.hpp"
 #include "api/error.hpp"
+#include "api/log.hpp"
 #include "api/mpi_call.hpp"
 
 namespace tapa {
@@ -19,6 +20,17 @@ constexpr unsigned kTellMeanEvery = 16;
 std::string in_microseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
+/// What a trial has found, for the log: the best first.
+std::string outcome(const TrialKey& key, const Trial& trial) {
+  std::string text = (key.uniform ? "equal blocks of " : "blocks of a mean of ") +
+                     std::to_string(key.size_class) + " bytes and more were tried:";
+  for (const std::size_t i : trial.ranking()) {
+    text += (text.back() == ':' ? " " : ", ") + to_string(trial.choices()[i]) + " " +
+            in_microseconds(trial.median(i)) + " in " + std::to_string(trial.calls_of(i)) + " calls";
+  }
   return text;
 }
 
@@ -134,6 +146,7 @@ std::optional<TrialCall> CommState::try_plan(bool uniform, std::size_t bytes, Of
   const std::lock_guard lock(mutex_);
   if (running->trial.lap_over()) running->trial.end_lap();
   if (running->trial.complete()) {
+    if (rank_ == 0 && running->trial.choices().size() > 1) log_info(outcome(key, running->trial));
     plans_.clear();
     return std::nullopt;
   }

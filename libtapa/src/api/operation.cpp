@@ -47,7 +47,6 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   mpi_seconds_.reset();
   tried_.reset();
   mean_known_ = false;
-  agreed_ = false;
   mean_ = 0;
   key_.clear();
   tags_ = {};
@@ -315,14 +314,11 @@ bool Operation::try_plan(bool uniform, std::size_t bytes, Offer offer, std::opti
   if (mode_ != Mode::blocking) return true;
   bool waits = false;
   const auto call = state_->try_plan(uniform, bytes, offer, waits);
-  if (waits) {
-    agreed_ = true;
-    return false;
-  }
+  if (waits) return false;
   if (!call) return true;
   tried_ = call->key;
   decision = call->decision;
-  if (std::exchange(agreed_, false)) started_ = MPI_Wtime();  // agreeing is no part of what is tried
+  started_ = MPI_Wtime();  // neither setup nor agreeing is part of what is tried
   return true;
 }
 

@@ -180,7 +180,6 @@ class Operation {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
 
-  bool agreed_ = false;                // the ranks agree before this call what to try
   std::optional<TrialKey> tried_;      // the plan is being tried: its time counts
   std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
   double started_ = 0;                 // MPI_Wtime of the call or of the run

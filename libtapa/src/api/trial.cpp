@@ -61,7 +61,8 @@ void Trial::end_lap() {
 void Trial::give_up_slow() {
   double best = least(left_.front());
   for (const std::size_t i : left_) best = std::min(best, least(i));
-  const double slack = std::min(kLaps[lap_].slack, kTie + kDisturbance / std::max(best, kDisturbance / 100));
+  const Lap& lap = kLaps[lap_];
+  const double slack = std::min(lap.slack, kTie + lap.disturbance / std::max(best, 1e-9));
   if (slack <= 0) return;  // the last lap: medians decide
   std::vector<std::size_t> slow;
   for (const std::size_t i : left_) {

@@ -20,14 +20,13 @@ namespace tapa {
 class Trial {
  public:
   struct Lap {
-    std::size_t calls;  ///< of each plan that is left
-    double slack;       ///< share of the best plan's time
+    std::size_t calls;   ///< of each plan that is left
+    double slack;        ///< share of the best plan's time
+    double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
   };
-  /// First calls make plans and connections, so that the first lap tells little; later ones tell more.
-  static constexpr std::array<Lap, 5> kLaps{{{1, 100}, {2, 1.0}, {2, 0.5}, {4, 0.2}, {8, 0.0}}};
-  /// Of long calls one tells as much as many: it is taken that nothing disturbs a call for longer than this,
-  /// in seconds.
-  static constexpr double kDisturbance = 10e-3;
+  /// Of long calls one tells as much as many. First calls make plans and connections.
+  static constexpr std::array<Lap, 5> kLaps{
+      {{1, 100, 0.25}, {2, 1.0, 0.01}, {2, 0.5, 0.01}, {4, 0.2, 0.01}, {8, 0.0, 0.01}}};
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.
