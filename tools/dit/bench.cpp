@@ -15,7 +15,9 @@
 #include "quantity.hpp"
 #include "report.hpp"
 #include "run_words.hpp"
+#include "timed_steps.hpp"
 #include "trace_file.hpp"
+#include "weights/safetensors.hpp"
 
 namespace dit::tool {
 
@@ -27,7 +29,8 @@ struct Words {
   std::string rows, policies;
   int repeat = 1;
   int images = 1;
-  std::string json, plot, folder, trace;
+  int timed_steps = 0;  ///< of each kind; 0: all steps
+  std::string json, plot, folder, fields, trace;
   bool quiet = false;
 };
 
@@ -39,6 +42,7 @@ class Bench {
     member_.on_leader([&] {
       require_outputs({{"--json", words_.json}, {"--plot", words_.plot}, {"--trace", words_.trace}});
       require_folder("--images", words_.folder);
+      require_folder("--fields", words_.fields);
     });
     member_.together([&] {
       base_ = read_run(words_.run, source.get().config);
@@ -66,6 +70,8 @@ class Bench {
       BenchResult result = conclude(rows_[row], runs_[row]);
       for (std::size_t i = 0; i < reference_.size(); ++i) {
         result.quality.push_back(quality(images_[row][i], reference_[i], field_range));
+        result.images.push_back({options_of(rows_[row], static_cast<int>(i)).seed,
+                                 options_of(rows_[row], static_cast<int>(i)).label});
       }
       if (flat) result.ratio_to_flat = ratio(runs_[*flat], runs_[row]);
       results.push_back(std::move(result));
@@ -87,6 +93,20 @@ class Bench {
       }
     }
     write_png(folder / "grid.png", grid(cells, static_cast<std::int64_t>(rows_.size())));
+  }
+
+  /// Each row's fields in model units, [images, channels, height, width], as ROW.safetensors.
+  void write_fields(const std::filesystem::path& folder) const {
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const auto images = static_cast<std::int64_t>(images_[row].size());
+      at::Tensor labels = at::empty({images}, at::kFloat);
+      for (std::int64_t i = 0; i < images; ++i) {
+        labels[i] = options_of(rows_[row], static_cast<int>(i)).label;
+      }
+      write_safetensors(folder / (file_word(rows_[row].name) + ".safetensors"),
+                        {{"fields", at::stack(images_[row])}, {"classes", labels}},
+                        {{"row", rows_[row].name}});
+    }
   }
 
   [[nodiscard]] static std::string file_word(const std::string& name) {
@@ -112,6 +132,7 @@ class Bench {
         row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
     options.head_groups = row.head_groups;
     row.policy.apply(options);
+    if (words_.timed_steps > 0) options.step_cache = 0;  // whether it reuses a step only all steps can tell
     return options;
   }
 
@@ -148,10 +169,19 @@ class Bench {
     const ExchangeContext* context = member_.context(row.plugin);
     const auto before = context != nullptr ? sent(context) : std::vector<std::uint64_t>();
     member_.barrier();
-    const GenerateResult result = engine(row).generate(options_of(row, image));
+    GenerateOptions options = options_of(row, image);
+    const std::vector<int> kinds = step_kinds(options, static_cast<int>(model_->config.network.layers));
+    if (words_.timed_steps > 0) options.only_steps = steps_to_time(kinds, words_.timed_steps);
+    const GenerateResult result = engine(row).generate(options);
     const auto after = context != nullptr ? sent(context) : std::vector<std::uint64_t>();
-    BenchRun run{image, summarise(member_, result.report), {}};
-    if (context != nullptr) run.level_bytes = level_bytes(*context, before, after, base_.sampler.steps);
+    const bool all = options.only_steps.empty();
+    BenchRun run{
+        image,
+        summarise(member_, all ? result.report : whole_report(result.report, kinds, options.only_steps)),
+        {},
+        result.report.rows_by_age};
+    if (context != nullptr && all)
+      run.level_bytes = level_bytes(*context, before, after, base_.sampler.steps);
     if (!words_.trace.empty() && image + 1 == words_.images && repeat + 1 == words_.repeat)
       write_trace(row, result);
     if (!member_.leads()) return;
@@ -202,6 +232,7 @@ class Bench {
 
   /// Exact images: those of the first exact row, or of runs that nobody times.
   void find_reference() {
+    if (words_.timed_steps > 0) return;  // images of a few steps are not worth judging
     const auto exact =
         std::find_if(rows_.begin(), rows_.end(), [](const BenchRow& row) { return row.policy.exact(); });
     if (exact != rows_.end()) {
@@ -258,6 +289,7 @@ nlohmann::ordered_json model_json(const Bench& bench, const Words& words) {
           {"seed", base.seed},
           {"class", base.label},
           {"images", words.images},
+          {"timed_steps", words.timed_steps},
           {"repeat", words.repeat}};
 }
 
@@ -269,6 +301,7 @@ void write_results(const Member& member, const Words& words, const JobPlan& job,
   if (words.json != "-") std::cout << title << "\n\n" << bench_table(results) << std::flush;
   if (!words.plot.empty()) write_text(words.plot, bench_svg(results, "dit bench: " + title));
   if (!words.folder.empty()) bench.write_pictures(words.folder);
+  if (!words.fields.empty()) bench.write_fields(words.fields);
   if (words.json.empty()) return;
   const nlohmann::ordered_json json = {{"machine", machine_json(member, job)},
                                        {"model", model_json(bench, words)},
@@ -337,7 +370,8 @@ void add_bench_command(CLI::App& app) {
       ->add_option(
           "--policies", words->policies,
           "instead of rows: a row for each of these policies, such as exact,paper,balanced,fast or a "
-          "FILE.json, beside flat with 16-bit numbers; rivals: bf16,fp8,paper,step-cache:0.15")
+          "FILE.json, beside flat with 16-bit numbers; also POLICY/GUIDANCE-MODE; rivals: "
+          "bf16,fp8,paper,displaced,bf16+step-cache:0.15,bf16/parallel")
       ->excludes("--rows")
       ->group(group);
   command->add_option("--repeat", words->repeat, "runs of each row and image, interleaved")
@@ -363,6 +397,15 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--plot", words->plot, "the table as a picture (SVG)")->type_name("FILE")->group(group);
   command->add_option("--images", words->folder, "each row's images and a grid of them")
       ->type_name("DIR")
+      ->group(group);
+  command->add_option("--fields", words->fields, "each row's fields in model units, as ROW.safetensors")
+      ->type_name("DIR")
+      ->group(group);
+  command
+      ->add_option("--timed-steps", words->timed_steps,
+                   "times from so many steps of each kind (those with the same wire modes), spread over the "
+                   "image, instead of all; images are then not judged")
+      ->check(whole_number(1, 10'000))
       ->group(group);
   command->add_option("--trace", words->trace, "Chrome traces of the last runs: FILE-ROW.json")
       ->type_name("FILE")

@@ -66,6 +66,14 @@ nlohmann::ordered_json bench_json(const std::vector<BenchResult>& results) {
     row["threads"] = r.threads;
     row["psnr_db_worst"] = r.quality.empty() ? std::nan("") : worst_psnr(r);
     row["images"] = r.quality.size();
+    row["rows_by_age"] = r.rows_by_age;
+    row["judged"] = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < r.quality.size(); ++i) {
+      row["judged"].push_back({{"seed", r.images[i].seed},
+                               {"class", r.images[i].label},
+                               {"psnr_db", r.quality[i].psnr_db},
+                               {"ssim", r.quality[i].ssim}});
+    }
     rows.push_back(row);
   }
   return rows;

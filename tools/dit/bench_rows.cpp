@@ -98,6 +98,25 @@ std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa) {
   return rows;
 }
 
+namespace {
+
+/// "POLICY" or "POLICY/GUIDANCE-MODE".
+BenchRow policy_row(const std::string& name, const std::string& plugin) {
+  BenchRow row{name, plugin, Schedule::v_first, {}, {}};
+  std::string policy = name;
+  for (const GuidanceMode mode : {GuidanceMode::batched, GuidanceMode::sequential, GuidanceMode::parallel}) {
+    const std::string end = std::string("/") + to_string(mode);
+    if (name.size() > end.size() && name.ends_with(end)) {
+      row.guidance_mode = mode;
+      policy = name.substr(0, name.size() - end.size());
+    }
+  }
+  row.policy = parse_policy(policy);
+  return row;
+}
+
+}  // namespace
+
 std::vector<BenchRow> policy_rows(const std::string& policies, const std::string& plugin, bool has_tapa) {
   const std::string best = has_tapa ? "tapa" : plugin;
   std::vector<BenchRow> rows = {
@@ -105,16 +124,15 @@ std::vector<BenchRow> policy_rows(const std::string& policies, const std::string
   std::vector<std::string> names;
   for (const std::string& name : split(policies, ',')) {
     if (name == "rivals") {
-      names.insert(names.end(), {"bf16", "fp8", "paper", "step-cache:0.15"});
+      names.insert(names.end(),
+                   {"bf16", "fp8", "paper", "displaced", "bf16+step-cache:0.15", "bf16/parallel"});
     } else if (!name.empty()) {
       names.push_back(name);
     }
   }
   for (const std::string& name : names) {
     const auto same = [&](const BenchRow& row) { return row.name == name; };
-    if (std::none_of(rows.begin(), rows.end(), same)) {
-      rows.push_back({name, best, Schedule::v_first, parse_policy(name), {}});
-    }
+    if (std::none_of(rows.begin(), rows.end(), same)) rows.push_back(policy_row(name, best));
   }
   return rows;
 }
@@ -146,6 +164,7 @@ BenchResult conclude(const BenchRow& row, const std::vector<BenchRun>& runs) {
   result.bytes_fast = median_of(runs, [](const RunSummary& s) { return s.fast_bytes; });
   result.active = median_of(runs, [](const RunSummary& s) { return mean(s.active); });
   result.level_bytes = runs.front().level_bytes;
+  result.rows_by_age = runs.front().rows_by_age;
   result.reused_steps = runs.front().summary.reused_steps;
   result.guarded = runs.front().summary.guarded;
   result.cache_bytes = runs.front().summary.cache_bytes;

@@ -33,7 +33,8 @@ struct BenchRow {
 [[nodiscard]] std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa);
 
 /// A row for each policy of a comma-separated list, after the baseline: flat, as `plugin` sends 16-bit
-/// numbers. "rivals" stands for what others do: bf16, fp8, paper, step-cache:0.15.
+/// numbers. A policy may be followed by a guidance mode, "bf16/parallel". "rivals" stands for what others do,
+/// all in 16 bits or less: bf16, fp8, paper, displaced, bf16+step-cache:0.15, bf16/parallel.
 [[nodiscard]] std::vector<BenchRow> policy_rows(const std::string& policies, const std::string& plugin,
                                                 bool has_tapa);
 
@@ -42,6 +43,13 @@ struct BenchRun {
   int image = 0;
   RunSummary summary;
   std::map<std::string, double> level_bytes;  ///< a step, all ranks, by level
+  std::vector<std::uint64_t> rows_by_age;     ///< rank 0's, after the last step
+};
+
+/// What image it is.
+struct BenchImage {
+  std::uint64_t seed = 0;
+  int label = 0;
 };
 
 /// All that is known of a row in the end. Times are medians over the runs of a run's mean step.
@@ -58,8 +66,10 @@ struct BenchResult {
   int oldest_row = 0;
   double active = 1;  ///< mean fraction of rows on slow links
   std::uint64_t threads = 1;
-  std::vector<Quality> quality;  ///< of each image, to the exact one
-  double ratio_to_flat = 0;      ///< 0: there is no flat row
+  std::vector<std::uint64_t> rows_by_age;  ///< of the first run
+  std::vector<Quality> quality;            ///< of each image, to the exact one
+  std::vector<BenchImage> images;          ///< of each in `quality`
+  double ratio_to_flat = 0;                ///< 0: there is no flat row
 };
 [[nodiscard]] double mean(const std::vector<double>& values);
 /// Fills all but quality and ratio.

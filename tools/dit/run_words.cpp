@@ -86,8 +86,8 @@ void declare_run(CLI::App& app, RunWords& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--policy", words.policy,
-                 "exact, bf16, fp8, balanced, fast, paper or v-major[:warmup=5,refresh=10,ratio=linear,"
-                 "boundary=LEVEL], or a policy file (FILE.json)")
+                 "exact, bf16, fp8, balanced, fast, displaced, paper or v-major[:warmup=5,refresh=10,"
+                 "ratio=linear,boundary=LEVEL,format=bf16], or a policy file (FILE.json)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache-budget", words.cache_budget, "most cache bytes of a rank, such as 2GiB")
@@ -106,6 +106,7 @@ void declare_run(CLI::App& app, RunWords& words) {
 void PolicyChoice::apply(GenerateOptions& options) const {
   options.v_major = v_major;
   options.wire = wire && !wire->rules.empty() ? wire : std::nullopt;
+  if (!preset.empty()) options.wire = wire_preset(preset, options.sampler.steps);
   options.step_cache = step_cache;
 }
 
@@ -139,6 +140,7 @@ PolicyChoice parse_policy(const std::string& text) {
   }
   if (text == "paper") {
     choice.v_major.emplace();
+    choice.v_major->bf16 = true;
     return choice;
   }
   if (text.find('/') != std::string::npos || text.ends_with(".json")) {
@@ -148,7 +150,7 @@ PolicyChoice parse_policy(const std::string& text) {
   std::string names;
   for (const std::string& name : wire_preset_names()) {
     if (name == text) {
-      choice.wire = wire_preset(name);
+      if (name != "exact") choice.preset = name;
       return choice;
     }
     names += name + ", ";
@@ -166,11 +168,12 @@ std::string policy_text(const PolicyChoice& policy) {
   }
   if (policy.v_major) return to_string(*policy.v_major);
   if (policy.exact()) return "exact";
+  if (!policy.preset.empty()) return policy.preset;
   return policy.wire->name.empty() ? "wire policy" : policy.wire->name;
 }
 
 std::string policy_text(const GenerateOptions& options) {
-  return policy_text(PolicyChoice{options.v_major, options.wire, options.step_cache});
+  return policy_text(PolicyChoice{options.v_major, "", options.wire, options.step_cache});
 }
 
 std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text) {

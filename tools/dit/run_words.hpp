@@ -41,9 +41,13 @@ void declare_run(CLI::App& app, RunWords& words);
 /// What approximates: V-Major, a wire policy, or nothing.
 struct PolicyChoice {
   std::optional<VMajorPolicy> v_major;
+  std::string preset;  ///< of wire_preset_names(), as the run's number of steps makes it; empty: none
   std::optional<WirePolicy> wire;
   double step_cache = 0;
-  [[nodiscard]] bool exact() const { return !v_major && (!wire || wire->rules.empty()) && step_cache == 0; }
+  [[nodiscard]] bool exact() const {
+    return !v_major && preset.empty() && (!wire || wire->rules.empty()) && step_cache == 0;
+  }
+  /// options.sampler.steps counts.
   void apply(GenerateOptions& options) const;
 };
 /// "exact", "paper" or "v-major[:...]", a preset's name, or a file of a wire policy (a path with a slash or

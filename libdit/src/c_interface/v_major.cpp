@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "c_interface/error.hpp"
 #include "c_interface/handles.hpp"
@@ -13,7 +14,12 @@ dit_status dit_v_major_create(const char* text, dit_v_major** rule) {
   return guarded(__func__, [&] {
     (void)required(text, "text");
     dit_v_major*& result = required(rule, "rule");
-    result = new dit_v_major{dit::parse_v_major(text)};
+    const dit::VMajorPolicy policy = dit::parse_v_major(text);
+    if (policy.bf16) {
+      throw std::invalid_argument(
+          "text has format=bf16: expected none, rows travel as the caller gives them");
+    }
+    result = new dit_v_major{policy};
   });
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/bytes.hpp"
 
@@ -83,7 +84,7 @@ WireRun::WireRun(const WirePolicy& policy, int layers, int steps, const Exchange
     for (int layer = 0; layer < layers; ++layer) {
       for (int step = 0; step < steps; ++step) {
         for (int branch = 0; branch < 2; ++branch) {
-          const std::vector<WireMode> table = plain_modes(tensor, layer, step, branch);
+          const std::vector<WireMode> table = plain_modes(tensor, {layer, step, branch});
           for (const std::vector<WireMode>& used : {table, guarded(table)}) {
             if (std::find(tables_.begin(), tables_.end(), used) == tables_.end()) {
               tables_.push_back(used);
@@ -93,13 +94,13 @@ WireRun::WireRun(const WirePolicy& policy, int layers, int steps, const Exchange
       }
     }
   }
-  first_id_ = context.take_layout_ids(tables_.size() * kWireTensors * static_cast<std::uint64_t>(groups));
+  first_id_ = context.take_layout_ids(tables_.size() * kWireTensors * static_cast<std::uint64_t>(groups) * 2);
 }
 
-std::vector<WireMode> WireRun::plain_modes(WireTensor tensor, int layer, int step, int branch) const {
+std::vector<WireMode> WireRun::plain_modes(WireTensor tensor, const WirePlace& place) const {
   std::vector<WireMode> modes;
   for (int level = 0; level < static_cast<int>(plan_.shape().levels.size()); ++level) {
-    modes.push_back(plan_.mode(tensor, level, layer, step, branch));
+    modes.push_back(plan_.mode(tensor, level, place.layer, place.step, place.branch));
   }
   return modes;
 }
@@ -119,26 +120,31 @@ bool WireRun::is_guarded(WireTensor tensor, int layer) const {
   return index < guarded_.size() && guarded_[index] != 0;
 }
 
-std::vector<WireMode> WireRun::modes_by_level(WireTensor tensor, int layer, int step, int branch) const {
-  const std::vector<WireMode> modes = plain_modes(tensor, layer, step, branch);
-  return is_guarded(tensor, layer) ? guarded(modes) : modes;
+std::vector<WireMode> WireRun::modes_by_level(WireTensor tensor, const WirePlace& place) const {
+  const std::vector<WireMode> modes = plain_modes(tensor, place);
+  return is_guarded(tensor, place.layer) ? guarded(modes) : modes;
 }
 
-std::vector<WireMode> WireRun::modes(WireTensor tensor, int layer, int step, int branch) const {
+std::vector<WireMode> WireRun::modes(WireTensor tensor, const WirePlace& place) const {
   std::vector<WireMode> modes;
-  const std::vector<WireMode> by_level = modes_by_level(tensor, layer, step, branch);
+  const std::vector<WireMode> by_level = modes_by_level(tensor, place);
   for (const int level : peer_levels_) {
     modes.push_back(by_level[static_cast<std::size_t>(level)]);
   }
   return modes;
 }
 
-std::uint64_t WireRun::layout_id(WireTensor tensor, int group, int layer, int step, int branch) const {
-  const auto table = std::find(tables_.begin(), tables_.end(), modes_by_level(tensor, layer, step, branch));
+bool WireRun::is_late(WireTensor tensor, const WirePlace& place) const {
+  const std::vector<WireMode> modes = modes_by_level(tensor, place);
+  return std::any_of(modes.begin(), modes.end(), [](const WireMode& mode) { return mode.late; });
+}
+
+std::uint64_t WireRun::layout_id(WireTensor tensor, int group, const WirePlace& place, WirePart part) const {
+  const auto table = std::find(tables_.begin(), tables_.end(), modes_by_level(tensor, place));
   const auto index = static_cast<std::uint64_t>(table - tables_.begin());
   const std::uint64_t exchange =
       static_cast<std::uint64_t>(group) * kWireTensors + static_cast<std::uint64_t>(tensor);
-  return first_id_ + exchange * tables_.size() + index;
+  return first_id_ + (exchange * tables_.size() + index) * 2 + static_cast<std::uint64_t>(part);
 }
 
 std::vector<std::uint8_t> WireRun::remembered(WireTensor tensor, int layer) const {
@@ -161,53 +167,101 @@ CodedExchange::CodedExchange(const WireRun& run, const ExchangeLayout& layout, W
 }
 
 void CodedExchange::pack(const at::Tensor& source, const WirePlace& place) {
+  finish_late(place.layer);
   const Watch watch(seconds_);
   place_ = place;
-  modes_ = run_->modes(tensor_, place.layer, place.step, place.branch);
+  modes_ = run_->modes(tensor_, place);
   sizes_ = blocks_.sizes(modes_);
   send_.resize(std::max(send_.size(), sizes_.send_bytes));
   recv_.resize(std::max(recv_.size(), sizes_.recv_bytes));
-  const auto layer = static_cast<std::size_t>(place.layer);
   const bool watched = run_->plan().policy().guard > 0;
   CodedBlocks::Loss loss;
-  blocks_.encode(modes_, bytes_of(source.contiguous()), memories_[layer].get(), send_,
-                 watched ? &loss : nullptr);
-  left_behind_[layer] = loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
+  const at::Tensor tensor = source.contiguous();
+  blocks_.encode(modes_, WirePart::now, bytes_of(tensor), memory(), send_, watched ? &loss : nullptr);
+  if (run_->is_late(tensor_, place)) {
+    pack_late(bytes_of(tensor), watched ? &loss : nullptr);
+  }
+  left_behind_[static_cast<std::size_t>(place.layer)] =
+      loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
+}
+
+void CodedExchange::pack_late(std::span<const std::byte> tensor, CodedBlocks::Loss* loss) {
+  Late& late = late_[place_.layer];
+  late.modes = modes_;
+  late.sizes = blocks_.sizes(modes_, WirePart::later);
+  late.send.resize(late.sizes.send_bytes);
+  late.recv.resize(late.sizes.recv_bytes);
+  late.under_way = true;
+  blocks_.encode(modes_, WirePart::later, tensor, memory(), late.send, loss);
+}
+
+/// What the step before sent for this one.
+void CodedExchange::finish_late(int layer) {
+  const auto found = late_.find(layer);
+  if (found == late_.end() || !found->second.under_way) {
+    return;
+  }
+  Late& late = found->second;
+  late.under_way = false;
+  {
+    const Watch watch(late_seconds_);
+    late.request.wait();
+  }
+  const Watch watch(seconds_);
+  blocks_.remember(late.modes, late.recv, memories_[static_cast<std::size_t>(layer)].get());
+}
+
+dit_exchange_call CodedExchange::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
+                                         const char* label) const {
+  dit_exchange_call call{};
+  call.send_blocks = sizes.send.data();
+  call.recv_blocks = sizes.recv.data();
+  call.memory_kind = DIT_MEMORY_HOST;
+  call.label = label;
+  call.layout_id = run_->layout_id(tensor_, group_, place_, part);
+  return call;
 }
 
 ExchangeRequest CodedExchange::start(ExchangeContext& context, bool blocking, const char* label) {
-  dit_exchange_call call{};
+  dit_exchange_call call = call_of(WirePart::now, sizes_, label);
   call.send = send_.data();
   call.recv = recv_.data();
-  call.send_blocks = sizes_.send.data();
-  call.recv_blocks = sizes_.recv.data();
-  call.memory_kind = DIT_MEMORY_HOST;
   call.flags = blocking ? DIT_EXCHANGE_BLOCKING : 0U;
-  call.label = label;
-  call.layout_id = run_->layout_id(tensor_, group_, place_.layer, place_.step, place_.branch);
-  return context.start(call);
+  ExchangeRequest request = context.start(call);
+  if (run_->is_late(tensor_, place_)) {
+    Late& late = late_[place_.layer];
+    call = call_of(WirePart::later, late.sizes, label);
+    call.send = late.send.data();
+    call.recv = late.recv.data();
+    late.request = context.start(call);
+  }
+  return request;
 }
 
 void CodedExchange::finish(const at::Tensor& target) {
   const Watch watch(seconds_);
-  blocks_.decode(modes_, recv_, memories_[static_cast<std::size_t>(place_.layer)].get(),
-                 writable_bytes_of(target));
+  blocks_.decode(modes_, recv_, memory(), writable_bytes_of(target));
 }
 
 double CodedExchange::take_seconds() {
-  const double seconds = seconds_;
-  seconds_ = 0;
-  return seconds;
+  return std::exchange(seconds_, 0);
+}
+
+double CodedExchange::take_late_seconds() {
+  return std::exchange(late_seconds_, 0);
 }
 
 std::uint64_t CodedExchange::slow_bytes(const ExchangeContext& context, int layer) const {
   std::uint64_t bytes = 0;
   const int steps = run_->plan().shape().steps;
   for (int step = 0; step < steps; ++step) {
-    const CodedBlocks::Sizes sizes = blocks_.sizes(run_->modes(tensor_, layer, step, 0));
-    for (int peer = 0; peer < context.size(); ++peer) {
-      const bool slow = peer != context.rank() && context.level_of(peer) >= context.slow_level();
-      bytes += slow ? sizes.send[static_cast<std::size_t>(peer)].bytes : 0;
+    const std::vector<WireMode> modes = run_->modes(tensor_, {layer, step, 0});
+    for (const WirePart part : {WirePart::now, WirePart::later}) {
+      const CodedBlocks::Sizes sizes = blocks_.sizes(modes, part);
+      for (int peer = 0; peer < context.size(); ++peer) {
+        const bool slow = peer != context.rank() && context.level_of(peer) >= context.slow_level();
+        bytes += slow ? sizes.send[static_cast<std::size_t>(peer)].bytes : 0;
+      }
     }
   }
   return bytes / static_cast<std::uint64_t>(std::max(steps, 1));

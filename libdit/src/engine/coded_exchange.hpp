@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,13 @@ namespace dit {
 /// Tensors of which a policy says something: fp32 and bf16. Throws std::logic_error for others.
 [[nodiscard]] WireElement wire_element(at::ScalarType dtype);
 
+/// Where an exchange stands.
+struct WirePlace {
+  int layer = 0;
+  int step = 0;
+  int branch = 0;
+};
+
 /// A policy on the ranks of a context: what is the same for all its exchanges.
 class WireRun {
  public:
@@ -30,9 +38,12 @@ class WireRun {
   [[nodiscard]] const WirePlan& plan() const { return plan_; }
   /// At which each peer is reached, by `whole`'s levels.
   [[nodiscard]] const std::vector<int>& peer_levels() const { return peer_levels_; }
-  [[nodiscard]] std::vector<WireMode> modes(WireTensor tensor, int layer, int step, int branch) const;
+  [[nodiscard]] std::vector<WireMode> modes(WireTensor tensor, const WirePlace& place) const;
   /// As in dit_exchange_call: equal for exchanges of equal sizes.
-  [[nodiscard]] std::uint64_t layout_id(WireTensor tensor, int group, int layer, int step, int branch) const;
+  [[nodiscard]] std::uint64_t layout_id(WireTensor tensor, int group, const WirePlace& place,
+                                        WirePart part) const;
+  /// Whether blocks between any ranks are late: all ranks then start an exchange of them.
+  [[nodiscard]] bool is_late(WireTensor tensor, const WirePlace& place) const;
   /// Peers whose blocks are remembered in this layer.
   [[nodiscard]] std::vector<std::uint8_t> remembered(WireTensor tensor, int layer) const;
   [[nodiscard]] MemoryOptions memory_options() const;
@@ -44,10 +55,9 @@ class WireRun {
   [[nodiscard]] bool is_guarded(WireTensor tensor, int layer) const;
 
  private:
-  [[nodiscard]] std::vector<WireMode> plain_modes(WireTensor tensor, int layer, int step, int branch) const;
+  [[nodiscard]] std::vector<WireMode> plain_modes(WireTensor tensor, const WirePlace& place) const;
   [[nodiscard]] static std::vector<WireMode> guarded(std::vector<WireMode> modes);
-  [[nodiscard]] std::vector<WireMode> modes_by_level(WireTensor tensor, int layer, int step,
-                                                     int branch) const;
+  [[nodiscard]] std::vector<WireMode> modes_by_level(WireTensor tensor, const WirePlace& place) const;
 
   WirePlan plan_;
   WireElement element_;
@@ -57,19 +67,14 @@ class WireRun {
   std::vector<std::uint8_t> guarded_;
 };
 
-/// Where an exchange stands.
-struct WirePlace {
-  int layer = 0;
-  int step = 0;
-  int branch = 0;
-};
-
 class CodedExchange {
  public:
   /// `run` must outlive this.
   CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group);
 
   void pack(const at::Tensor& source, const WirePlace& place);
+  /// The exchange whose blocks this step uses; that of late blocks goes on beside it until the layer's next
+  /// pack().
   [[nodiscard]] ExchangeRequest start(ExchangeContext& context, bool blocking, const char* label);
   /// After the wait.
   void finish(const at::Tensor& target);
@@ -78,23 +83,40 @@ class CodedExchange {
   [[nodiscard]] double left_behind(int layer) const { return left_behind_[static_cast<std::size_t>(layer)]; }
   /// Since the last call: spent in coding and decoding, packing included.
   [[nodiscard]] double take_seconds();
+  /// Since the last call: spent in pack() in waiting for late blocks.
+  [[nodiscard]] double take_late_seconds();
   /// Bytes sent to peers at `slow_level` or beyond, the mean over all steps.
   [[nodiscard]] std::uint64_t slow_bytes(const ExchangeContext& context, int layer) const;
   /// Adds the rows of all layers by their ages in steps.
   void count_ages(std::vector<std::uint64_t>& rows_by_age) const;
 
  private:
+  struct Late {
+    std::vector<std::byte> send, recv;
+    std::vector<WireMode> modes;
+    CodedBlocks::Sizes sizes;
+    ExchangeRequest request;
+    bool under_way = false;
+  };
+  [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
+                                          const char* label) const;
+  [[nodiscard]] ExchangeMemory* memory() { return memories_[static_cast<std::size_t>(place_.layer)].get(); }
+  void finish_late(int layer);
+  void pack_late(std::span<const std::byte> tensor, CodedBlocks::Loss* loss);
+
   const WireRun* run_;
   WireTensor tensor_;
   int group_;
   CodedBlocks blocks_;
   std::vector<std::unique_ptr<ExchangeMemory>> memories_;  // by layer; null: nothing is remembered
   std::vector<std::byte> send_, recv_;
+  std::map<int, Late> late_;  // by layer
   // Of what is under way:
   std::vector<WireMode> modes_;
   CodedBlocks::Sizes sizes_;
   WirePlace place_;
   double seconds_ = 0;
+  double late_seconds_ = 0;
   std::vector<double> left_behind_;  // by layer
 };
 

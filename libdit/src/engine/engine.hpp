@@ -51,6 +51,9 @@ struct GenerateOptions {
   /// A step whose first block's input changed by less than this (relative L1, added up since the last step
   /// that was computed) takes the last velocity instead of a forward pass; 0: none does. Approximate.
   double step_cache = 0;
+  /// Of timing: forward passes are made in these steps only, ascending from 0, and the others take the last
+  /// velocity; empty: in all.
+  std::vector<int> only_steps;
   BeyondHeads beyond_heads = BeyondHeads::gather_kv;
   at::ScalarType dtype = at::kFloat;  ///< compute and wire type
   at::Device device = at::kCPU;
@@ -68,7 +71,7 @@ struct StepReport {
   std::uint64_t fast_bytes = 0;  ///< sent within the node, to other ranks
   double active_fraction = 1;    ///< of rows on slow links
   int oldest_row = 0;            ///< age in steps of the oldest cached row used
-  bool reused = false;           ///< step cache: no forward pass was made
+  bool reused = false;           ///< no forward pass was made (step cache, only_steps)
   int guarded = 0;               ///< wire policy: tensors of layers that its guard sent in bf16
   double codec_seconds = 0;      ///< wire policy: coding and decoding, a part of compute_seconds
 };

@@ -26,6 +26,17 @@ int attention_parts(int units) {
   return units > 1 ? kParts : 1;
 }
 
+/// What V-Major leaves to others, in 16 bits.
+WirePolicy narrow_output(const VMajorPolicy& rows) {
+  WireRule rule;
+  rule.tensors = {WireTensor::output};
+  rule.level = rows.boundary;
+  rule.mode = parse_wire_mode("bf16");
+  WirePolicy policy;
+  policy.rules = {rule};
+  return policy;
+}
+
 /// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
 double rounded_up(double fraction) {
   return std::ceil(fraction * 8.0) / 8.0;
@@ -70,12 +81,13 @@ void ImageRun::make_forward() {
     v_major_ = std::make_unique<VMajorExchange>(
         layout_, *shared_,
         VMajorExchange::Shape{static_cast<int>(model_->config().layers), shape_.units, options_.head_groups,
-                              boundary_level(*options_.v_major, *context_, *shared_), options_.dtype});
+                              boundary_level(*options_.v_major, *context_, *shared_), options_.dtype,
+                              sends_narrow_rows()});
   }
-  if (shape_.coded) {
-    wire_ = std::make_unique<WireRun>(*options_.wire, static_cast<int>(model_->config().layers),
-                                      options_.sampler.steps, *context_, *shared_, options_.head_groups,
-                                      options_.dtype);
+  if (shape_.coded || sends_narrow_rows()) {
+    wire_ = std::make_unique<WireRun>(shape_.coded ? *options_.wire : narrow_output(*options_.v_major),
+                                      static_cast<int>(model_->config().layers), options_.sampler.steps,
+                                      *context_, *shared_, options_.head_groups, options_.dtype);
   }
   forward_ = std::make_unique<ParallelForward>(
       ForwardSetup{model_, shared_, v_major_.get(), wire_.get(), branches_.conditional ? 0 : 1,
@@ -119,11 +131,17 @@ void ImageRun::prepare_order(Plan& plan, double active_fraction) {
   plan.active_fraction = fraction;
 }
 
+bool ImageRun::sends_narrow_rows() const {
+  return shape_.selective && options_.v_major->bf16 && options_.dtype == at::kFloat;
+}
+
+/// Full steps with fewer bits go as selective ones in which all rows are active.
 StepDecision ImageRun::decision_of(int step) const {
-  if (!shape_.selective || step == 0) {
-    return {};
+  StepDecision decision;
+  if (shape_.selective && step > 0) {
+    decision = decide_step(*options_.v_major, step, options_.sampler.steps);
   }
-  return decide_step(*options_.v_major, step, options_.sampler.steps);
+  return sends_narrow_rows() && decision.full ? StepDecision{false, 0.0} : decision;
 }
 
 ImageRun::Question ImageRun::question_of(int step) const {
@@ -206,14 +224,11 @@ at::Tensor ImageRun::computed_velocity(int step, const Question& question, StepR
   const ExecutionTimes times = run_forward(step, decision_of(step), question);
   report.compute_seconds = times.compute_seconds;
   report.exposed_seconds = times.exposed_seconds;
-  const at::Tensor velocity = guided_velocity(report);
-  if (wire_ != nullptr && options_.wire->guard > 0) {
+  velocity_ = guided_velocity(report);
+  if (shape_.coded && options_.wire->guard > 0) {
     report.guarded = agree_on_guard();
   }
-  if (step_cache_ != nullptr) {
-    step_cache_->computed(velocity);
-  }
-  return velocity;
+  return velocity_;
 }
 
 /// What one rank left too much of behind all ranks send in more bits in the next step.
@@ -229,15 +244,22 @@ int ImageRun::agree_on_guard() {
   return count;
 }
 
+bool ImageRun::reuses(int step, const Question& question) {
+  const std::vector<int>& only = options_.only_steps;
+  if (!only.empty() && !std::binary_search(only.begin(), only.end(), step)) {
+    return true;
+  }
+  const bool last = step == options_.sampler.steps - 1;
+  return step_cache_ != nullptr && step_cache_->reuse(question.sample, question.time, last);
+}
+
 StepReport ImageRun::advance(int step) {
   StepReport report;
   const Bytes before = sent();
   const Clock::time_point begin = Clock::now();
   const Question question = question_of(step);
-  const bool last = step == options_.sampler.steps - 1;
-  report.reused = step_cache_ != nullptr && step_cache_->reuse(question.sample, question.time, last);
-  const at::Tensor velocity =
-      report.reused ? step_cache_->velocity() : computed_velocity(step, question, report);
+  report.reused = reuses(step, question);
+  const at::Tensor velocity = report.reused ? velocity_ : computed_velocity(step, question, report);
   sample_ =
       sampler_->advance(step, sample_, answer_from_velocity(*sampler_, step, question.sample, velocity));
   report.seconds = seconds_since(begin);
@@ -250,6 +272,11 @@ StepReport ImageRun::advance(int step) {
   }
   if (wire_ != nullptr) {
     report.codec_seconds = forward_->take_codec_seconds();
+  }
+  if (shape_.coded) {
+    const double late = forward_->take_late_seconds();
+    report.compute_seconds -= late;
+    report.exposed_seconds += late;
     const std::vector<std::uint64_t> ages = forward_->rows_by_age();
     report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
   }

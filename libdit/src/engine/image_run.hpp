@@ -56,9 +56,11 @@ class ImageRun {
   void begin_pass(const StepGraph& graph, int step, const StepDecision& decision, const Question& question);
   [[nodiscard]] at::Tensor guided_velocity(StepReport& report);
   [[nodiscard]] at::Tensor computed_velocity(int step, const Question& question, StepReport& report);
+  [[nodiscard]] bool reuses(int step, const Question& question);
   [[nodiscard]] int agree_on_guard();
   void translate_trace(std::size_t first_span);
   [[nodiscard]] Bytes sent() const;
+  [[nodiscard]] bool sends_narrow_rows() const;
   [[nodiscard]] StepDecision decision_of(int step) const;
   [[nodiscard]] Question question_of(int step) const;
   [[nodiscard]] StepGraph measure(Plan& plan, const StepDecision& decision, int step, double active_fraction);
@@ -80,7 +82,8 @@ class ImageRun {
   Plan full_;
   Plan selective_;
   std::unique_ptr<Sampler> sampler_;
-  at::Tensor sample_;  // [1, own tokens, patch_elements], fp32
+  at::Tensor velocity_;  // the last one that was computed
+  at::Tensor sample_;    // [1, own tokens, patch_elements], fp32
   Trace trace_;
 };
 

@@ -88,42 +88,52 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
   if (setup_.context == nullptr) {
     return result;
   }
-  const at::ScalarType dtype = c10::typeMetaToScalarType(setup_.options.dtype());
-  const std::uint64_t layout_id = first_layout_id_ + (kTensors + 1) * static_cast<std::uint64_t>(group);
+  const std::int64_t layers = setup_.v_major != nullptr ? setup_.model->config().layers : 1;
+  result.received.resize(static_cast<std::size_t>(layers));
   for (const AttentionTensor tensor : kAttentionTensors) {
     const bool query = tensor == AttentionTensor::query;
-    result.scatter.emplace_back(
-        layout_.scatter_heads(tensor, rank_, group, setup_.groups),
-        std::vector<std::int64_t>{shape.batch, query ? layout_.query_tokens(rank_).size() : layout_.tokens(),
-                                  query ? result.heads.size() : kv_heads.size(), shape.head_dim},
-        dtype, layout_id + index_of(tensor));
-  }
-  const std::int64_t copies = setup_.v_major != nullptr ? setup_.model->config().layers : 1;
-  for (std::int64_t copy = 0; copy < copies; ++copy) {
-    auto& received = result.received.emplace_back();
-    for (const AttentionTensor tensor : kAttentionTensors) {
-      const std::size_t i = index_of(tensor);
-      received[i] =
-          copy == 0 ? result.scatter[i].make_received() : result.scatter[i].make_cache(result.received[0][i]);
+    const std::size_t i = index_of(tensor);
+    const std::vector<std::int64_t> received = {
+        shape.batch, query ? layout_.query_tokens(rank_).size() : layout_.tokens(),
+        query ? result.heads.size() : kv_heads.size(), shape.head_dim};
+    make_exchange(result, group, static_cast<WireTensor>(tensor), received);
+    result.received[0][i] = result.plain[i] ? result.plain[i]->make_received()
+                                            : Received{{}, at::zeros(received, setup_.options)};
+    for (std::size_t layer = 1; layer < result.received.size(); ++layer) {
+      result.received[layer][i] = result.plain[i]->make_cache(result.received[0][i]);
     }
   }
-  result.gather.emplace_back(layout_.gather_heads(rank_, group, setup_.groups), output.sizes().vec(), dtype,
-                             layout_id + kTensors);
-  result.output = result.gather[0].make_received(output);
-  if (setup_.wire != nullptr) {
-    for (const AttentionTensor tensor : kAttentionTensors) {
-      result.coded.emplace_back(*setup_.wire, layout_.scatter_heads(tensor, rank_, group, setup_.groups),
-                                static_cast<WireTensor>(tensor), group);
-    }
-    result.coded.emplace_back(*setup_.wire, layout_.gather_heads(rank_, group, setup_.groups),
-                              WireTensor::output, group);
-  }
+  make_exchange(result, group, WireTensor::output, output.sizes().vec());
+  const std::optional<TensorExchange>& gather = result.plain[kTensors];
+  result.output = gather ? gather->make_received(output) : Received{{}, output};
   return result;
+}
+
+/// The tensor's exchange of a group, plain or coded.
+void ParallelForward::make_exchange(Group& group, int number, WireTensor tensor,
+                                    std::vector<std::int64_t> shape) const {
+  const auto i = static_cast<std::size_t>(tensor);
+  const bool output = tensor == WireTensor::output;
+  const ExchangeLayout layout =
+      output ? layout_.gather_heads(rank_, number, setup_.groups)
+             : layout_.scatter_heads(static_cast<AttentionTensor>(tensor), rank_, number, setup_.groups);
+  if (setup_.wire != nullptr && (setup_.v_major == nullptr || output)) {
+    group.coded[i].emplace(*setup_.wire, layout, tensor, number);
+    return;
+  }
+  const std::uint64_t id = first_layout_id_ + (kTensors + 1) * static_cast<std::uint64_t>(number) + i;
+  group.plain[i].emplace(layout, std::move(shape), c10::typeMetaToScalarType(setup_.options.dtype()), id);
 }
 
 const std::array<Received, ParallelForward::kTensors>& ParallelForward::received(const Group& group,
                                                                                  int layer) const {
   return group.received[group.received.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
+}
+
+const Received& ParallelForward::received_by(const Step& step) {
+  const Group& group = group_of(step);
+  return step.role == StepRole::gather_output ? group.output
+                                              : received(group, step.layer)[index_of(tensor_of(step.role))];
 }
 
 void ParallelForward::begin(const StepGraph& graph, Pass pass) {
@@ -242,37 +252,34 @@ void ParallelForward::end(Unit& unit) const {
   }
 }
 
-void ParallelForward::pack(StepId id) {
-  const Step& step = step_of(id);
-  if (setup_.context == nullptr) {
-    return;
-  }
-  Group& group = group_of(step);
-  if (!group.coded.empty()) {
-    return pack_coded(step);
-  }
-  if (step.role == StepRole::gather_output) {
-    return group.gather[0].pack(group.attended());
-  }
-  const AttentionTensor tensor = tensor_of(step.role);
-  const at::Tensor& source = unit_of(step).projected[index_of(tensor)];
-  if (!pass_.decision.full) {
-    return setup_.v_major->pack(step.unit, tensor, step.group, source);
-  }
-  group.scatter[index_of(tensor)].pack(source);
+/// What an exchange sends. Takes the attended parts.
+at::Tensor ParallelForward::source_of(const Step& step) {
+  return step.role == StepRole::gather_output ? group_of(step).attended()
+                                              : unit_of(step).projected[index_of(tensor_of(step.role))];
 }
 
 WirePlace ParallelForward::place_of(const Step& step) const {
   return {step.layer, pass_.step, setup_.first_branch + step.unit};
 }
 
-void ParallelForward::pack_coded(const Step& step) {
+bool ParallelForward::is_selective(const Step& step) const {
+  return !pass_.decision.full && step.role != StepRole::gather_output;
+}
+
+void ParallelForward::pack(StepId id) {
+  const Step& step = step_of(id);
+  if (setup_.context == nullptr) {
+    return;
+  }
   Group& group = group_of(step);
-  const WireTensor tensor = wire_tensor_of(step.role);
-  CodedExchange& exchange = group.coded[static_cast<std::size_t>(tensor)];
-  exchange.pack(tensor == WireTensor::output ? group.attended()
-                                             : unit_of(step).projected[index_of(tensor_of(step.role))],
-                place_of(step));
+  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
+  if (is_selective(step)) {
+    return setup_.v_major->pack(step.unit, tensor_of(step.role), step.group, source_of(step));
+  }
+  if (group.coded[tensor]) {
+    return group.coded[tensor]->pack(source_of(step), place_of(step));
+  }
+  group.plain[tensor]->pack(source_of(step));
 }
 
 ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
@@ -282,19 +289,14 @@ ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
   }
   const TensorExchange::How how{blocking, labels_[static_cast<std::size_t>(id)].c_str()};
   Group& group = group_of(step);
-  if (!group.coded.empty()) {
-    return group.coded[static_cast<std::size_t>(wire_tensor_of(step.role))].start(*setup_.context, blocking,
-                                                                                  how.label);
+  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
+  if (is_selective(step)) {
+    return setup_.v_major->start(step.unit, tensor_of(step.role), step.group, blocking, how.label);
   }
-  if (step.role == StepRole::gather_output) {
-    return group.gather[0].start(*setup_.context, group.output, how);
+  if (group.coded[tensor]) {
+    return group.coded[tensor]->start(*setup_.context, blocking, how.label);
   }
-  const AttentionTensor tensor = tensor_of(step.role);
-  if (!pass_.decision.full) {
-    return setup_.v_major->start(step.unit, tensor, step.group, blocking, how.label);
-  }
-  return group.scatter[index_of(tensor)].start(*setup_.context, received(group, step.layer)[index_of(tensor)],
-                                               how);
+  return group.plain[tensor]->start(*setup_.context, received_by(step), how);
 }
 
 /// On one rank: nothing came from others.
@@ -313,26 +315,20 @@ void ParallelForward::arrived_alone(const Step& step) {
 
 void ParallelForward::arrived(StepId id) {
   const Step& step = step_of(id);
-  Group& group = group_of(step);
   if (setup_.context == nullptr) {
     return arrived_alone(step);
   }
-  if (!group.coded.empty()) {
-    const WireTensor tensor = wire_tensor_of(step.role);
-    return group.coded[static_cast<std::size_t>(tensor)].finish(
-        tensor == WireTensor::output ? unit_of(step).output
-                                     : received(group, step.layer)[index_of(tensor_of(step.role))].tensor);
+  Group& group = group_of(step);
+  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
+  const Received& into = received_by(step);
+  if (is_selective(step)) {
+    setup_.v_major->arrived(step.unit, step.layer, tensor_of(step.role), step.group, *group.plain[tensor],
+                            into, pass_.step);
   }
-  if (step.role == StepRole::gather_output) {
-    return group.gather[0].finish(group.output);
+  if (group.coded[tensor]) {
+    return group.coded[tensor]->finish(into.tensor);
   }
-  const AttentionTensor tensor = tensor_of(step.role);
-  TensorExchange& scatter = group.scatter[index_of(tensor)];
-  const Received& into = received(group, step.layer)[index_of(tensor)];
-  if (!pass_.decision.full) {
-    setup_.v_major->arrived(step.unit, step.layer, tensor, step.group, scatter, into, pass_.step);
-  }
-  scatter.finish(into);
+  group.plain[tensor]->finish(into);
 }
 
 std::vector<at::Tensor> ParallelForward::velocities() const {
@@ -353,35 +349,43 @@ void ParallelForward::note_bytes(StepGraph& graph) const {
     }
     const Group& group =
         units_[static_cast<std::size_t>(step.unit)].groups[static_cast<std::size_t>(step.group)];
-    if (!group.coded.empty()) {
-      step.slow_bytes = group.coded[static_cast<std::size_t>(wire_tensor_of(step.role))].slow_bytes(
-          *setup_.context, step.layer);
-      continue;
+    const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
+    step.slow_bytes = group.coded[tensor] ? group.coded[tensor]->slow_bytes(*setup_.context, step.layer)
+                                          : group.plain[tensor]->slow_bytes(*setup_.context);
+    if (setup_.v_major != nullptr && group.plain[tensor] && setup_.wire != nullptr) {
+      step.slow_bytes /= 2;  // bf16
     }
-    step.slow_bytes = (step.role == StepRole::gather_output ? group.gather[0]
-                                                            : group.scatter[index_of(tensor_of(step.role))])
-                          .slow_bytes(*setup_.context);
   }
 }
 
-double ParallelForward::take_codec_seconds() {
-  double seconds = 0;
+double ParallelForward::sum_over_coded(double (CodedExchange::*take)()) {
+  double sum = 0;
   for (Unit& unit : units_) {
     for (Group& group : unit.groups) {
-      for (CodedExchange& exchange : group.coded) {
-        seconds += exchange.take_seconds();
+      for (std::optional<CodedExchange>& exchange : group.coded) {
+        sum += exchange ? (*exchange.*take)() : 0;
       }
     }
   }
-  return seconds;
+  return sum;
+}
+
+double ParallelForward::take_codec_seconds() {
+  return sum_over_coded(&CodedExchange::take_seconds);
+}
+
+double ParallelForward::take_late_seconds() {
+  return sum_over_coded(&CodedExchange::take_late_seconds);
 }
 
 std::vector<std::uint64_t> ParallelForward::rows_by_age() const {
   std::vector<std::uint64_t> rows;
   for (const Unit& unit : units_) {
     for (const Group& group : unit.groups) {
-      for (const CodedExchange& exchange : group.coded) {
-        exchange.count_ages(rows);
+      for (const std::optional<CodedExchange>& exchange : group.coded) {
+        if (exchange) {
+          exchange->count_ages(rows);
+        }
       }
     }
   }
@@ -394,7 +398,7 @@ std::vector<std::uint8_t> ParallelForward::beyond(double bound) const {
   for (const Unit& unit : units_) {
     for (const Group& group : unit.groups) {
       for (std::size_t i = 0; i < flags.size(); ++i) {
-        const double left = group.coded[i % kWireTensors].left_behind(static_cast<int>(i / kWireTensors));
+        const double left = group.coded[i % kWireTensors]->left_behind(static_cast<int>(i / kWireTensors));
         flags[i] = flags[i] != 0 || !(left <= bound) ? 1 : 0;
       }
     }

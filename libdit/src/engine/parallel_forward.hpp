@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ namespace dit {
 /// What stays the same for all forward passes of an image.
 struct ForwardSetup {
   const PixelDit* model = nullptr;
-  ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
-  VMajorExchange* v_major = nullptr;                   ///< null: exact
-  const WireRun* wire = nullptr;                       ///< null: tensors travel as they are
+  ExchangeContext* context = nullptr;  ///< null: one rank, nothing is exchanged
+  VMajorExchange* v_major = nullptr;   ///< null: exact
+  /// Null: tensors travel as they are. With V-Major it is for the output only.
+  const WireRun* wire = nullptr;
   int first_branch = 0;                                ///< guidance branch of the first unit
   std::function<void(const Observation&)> observe;     ///< on one rank; may be empty
   std::vector<std::vector<std::int64_t>> unit_labels;  ///< all units have as many samples
@@ -66,6 +68,7 @@ class ParallelForward : public StepWork {
   /// With a wire policy: time spent in codecs since the last call, and rows that are remembered, by their age
   /// in steps.
   [[nodiscard]] double take_codec_seconds();
+  [[nodiscard]] double take_late_seconds();  ///< that its steps waited for late blocks
   [[nodiscard]] std::vector<std::uint64_t> rows_by_age() const;
   /// Tensors (by layer, then tensor) of which this rank left more than `bound` behind in the last pass.
   [[nodiscard]] std::vector<std::uint8_t> beyond(double bound) const;
@@ -76,9 +79,9 @@ class ParallelForward : public StepWork {
   struct Group {
     Range heads;
     std::vector<std::int64_t> kv_of_head;
-    std::vector<TensorExchange> scatter;                   // per tensor; none on one rank
-    std::vector<TensorExchange> gather;                    // one
-    std::vector<CodedExchange> coded;                      // with a wire policy: as WireTensor
+    // Of each tensor one or the other; none on one rank.
+    std::array<std::optional<TensorExchange>, kWireTensors> plain;
+    std::array<std::optional<CodedExchange>, kWireTensors> coded;
     std::vector<std::array<Received, kTensors>> received;  // one, or per layer when they are caches
     Received output;
     std::vector<at::Tensor> attended_parts;  // of the queries; attended() takes them
@@ -97,6 +100,8 @@ class ParallelForward : public StepWork {
 
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
   [[nodiscard]] Group make_group(int group, const at::Tensor& output) const;
+  void make_exchange(Group& group, int number, WireTensor tensor, std::vector<std::int64_t> shape) const;
+  [[nodiscard]] double sum_over_coded(double (CodedExchange::*take)());
   void prepare(Unit& unit) const;
   void project(Unit& unit, int layer, AttentionTensor tensor) const;
   void attend(Unit& unit, const Step& step) const;
@@ -111,9 +116,11 @@ class ParallelForward : public StepWork {
     return unit_of(step).groups[static_cast<std::size_t>(step.group)];
   }
   [[nodiscard]] WirePlace place_of(const Step& step) const;
-  void pack_coded(const Step& step);
+  [[nodiscard]] at::Tensor source_of(const Step& step);
   void arrived_alone(const Step& step);
   [[nodiscard]] const std::array<Received, kTensors>& received(const Group& group, int layer) const;
+  [[nodiscard]] const Received& received_by(const Step& step);
+  [[nodiscard]] bool is_selective(const Step& step) const;
 
   ForwardSetup setup_;
   UlyssesLayout layout_;

@@ -46,6 +46,15 @@ void check_type(const GenerateOptions& options, int ranks) {
   }
 }
 
+void check_only_steps(const std::vector<int>& only, int steps) {
+  for (std::size_t i = 0; i < only.size(); ++i) {
+    const bool first = i == 0 ? only[i] == 0 : only[i] > only[i - 1];
+    if (!first || only[i] >= steps) {
+      refuse("only_steps", only[i], "0 first, then ascending and less than " + std::to_string(steps));
+    }
+  }
+}
+
 void check_groups(const UlyssesLayout& layout, int groups) {
   std::int64_t most = 0;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -230,6 +239,7 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
   if (!(options.step_cache >= 0.0 && options.step_cache <= kMostGuidance)) {
     refuse("step_cache", options.step_cache, "0 to " + std::to_string(static_cast<int>(kMostGuidance)));
   }
+  check_only_steps(options.only_steps, options.sampler.steps);
   check_type(options, ranks);
   if (options.observe && ranks > 1) {
     refuse("observe", ranks, "one rank");
@@ -242,6 +252,10 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
   sampler.image_tokens = shape.tokens;
   check(sampler);
   check_groups(layout_of(shape, options), options.head_groups);
+  if (options.v_major && options.v_major->bf16 && options.dtype != at::kFloat &&
+      options.dtype != at::kBFloat16) {
+    refuse("dtype", c10::toString(options.dtype), "Float or BFloat16 with rows that travel as bf16");
+  }
   if (options.v_major) {
     check_ratios(*options.v_major, options.sampler.steps);
     require_cache_budget(largest_cache(config.network, shape, options), options.cache_budget);
@@ -259,6 +273,9 @@ std::string options_text(const GenerateOptions& options) {
        << options.cache_budget.has_value() << ' ' << options.record_layers << ' ' << options.step_cache
        << ' ';
   print(text, options.sampler);
+  for (const int step : options.only_steps) {
+    text << ' ' << step;
+  }
   text << ' ' << (options.v_major ? to_string(*options.v_major) : "exact") << ' '
        << (options.wire ? to_json(*options.wire) : "exact");
   return text.str();

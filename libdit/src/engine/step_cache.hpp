@@ -16,11 +16,9 @@ class StepCache {
   StepCache(const PixelDit& model, ExchangeContext* context, double threshold, std::int64_t label,
             const at::TensorOptions& options);
 
-  /// Whether the step at `time` with this rank's `patches` can take velocity(): never the first one, and not
-  /// the last one, whose answer is the image. Collective.
+  /// Whether the step at `time` with this rank's `patches` can take the last velocity: never the first one,
+  /// and not the last one, whose answer is the image. Collective.
   [[nodiscard]] bool reuse(const at::Tensor& patches, double time, bool last);
-  void computed(const at::Tensor& velocity) { velocity_ = velocity; }
-  [[nodiscard]] const at::Tensor& velocity() const { return velocity_; }
 
  private:
   [[nodiscard]] double change_of(const at::Tensor& input) const;
@@ -30,9 +28,8 @@ class StepCache {
   double threshold_;
   std::int64_t label_;
   at::TensorOptions options_;
-  at::Tensor input_;  // of the first block, in the step before
-  at::Tensor velocity_;
-  double changed_ = 0;  // since velocity_ was computed
+  at::Tensor input_;    // of the first block, in the step before
+  double changed_ = 0;  // since a velocity was computed
 };
 
 }  // namespace dit

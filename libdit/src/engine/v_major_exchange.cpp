@@ -57,7 +57,7 @@ VMajorExchange::Unit VMajorExchange::make_unit(const Shape& shape, const std::ve
   for (const AttentionTensor tensor : kTensors) {
     for (int group = 0; group < shape.groups; ++group) {
       const ActiveBlocks blocks(layout_, tensor, context_.rank(), group, shape.groups,
-                                c10::elementSize(shape.dtype), selected);
+                                c10::elementSize(shape.dtype), selected, shape.narrow);
       unit.wires.push_back({blocks, std::vector<std::byte>(blocks.most_send_bytes()),
                             std::vector<std::byte>(blocks.most_recv_bytes())});
     }

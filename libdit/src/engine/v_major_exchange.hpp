@@ -30,6 +30,7 @@ class VMajorExchange {
     int groups = 0;
     int boundary = 0;
     at::ScalarType dtype = at::kFloat;
+    bool narrow = false;  ///< what travels beyond the boundary is bf16
   };
   /// `layout`: of one unit, its batch the unit's samples. The context must outlive this.
   VMajorExchange(const UlyssesLayout& layout, ExchangeContext& context, const Shape& shape);

@@ -19,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 // What a dit_request stands for.
 struct LocalRequest {
   std::shared_ptr<LocalPart> part;
-  std::vector<std::size_t> sent_bytes;  // by level
 };
 
 // What a dit_context stands for. C code knows it as the incomplete type, of which every plugin has its own.
@@ -60,13 +59,6 @@ dit_context* handle(std::unique_ptr<LocalContext> context) {
   return reinterpret_cast<dit_context*>(context.release());
 }
 
-// The request is over, well or not.
-void finish(LocalContext& context, const LocalRequest& request) {
-  ++context.totals.exchanges;
-  for (std::size_t level = 0; level < request.sent_bytes.size(); ++level)
-    context.totals.sent_bytes[level] += request.sent_bytes[level];
-}
-
 void forget(LocalContext& context, const LocalRequest* request) {
   std::erase_if(context.requests, [&](const auto& owned) { return owned.get() == request; });
 }
@@ -82,7 +74,7 @@ void wait_for(LocalContext& context, const LocalRequest& request, Clock::time_po
     throw;
   }
   count_time();
-  finish(context, request);
+  ++context.totals.exchanges;
 }
 
 dit_status open(const dit_open_options* options, dit_context** context) {
@@ -161,12 +153,10 @@ dit_status start(dit_context* context, const dit_exchange_call* call, dit_reques
 
     auto started = std::make_unique<LocalRequest>();
     started->part = std::make_shared<LocalPart>(*call, place);
-    dit_exchange_totals sent{};
-    count_sent(*call, place, sent);
-    started->sent_bytes.assign(sent.sent_bytes, sent.sent_bytes + place.level_count);
     local.requests.reserve(local.requests.size() + 1);
     const auto begin = Clock::now();
     local.group->start(local.rank, started->part);
+    count_sent(*call, place, local.totals);
     if ((call->flags & DIT_EXCHANGE_BLOCKING) != 0) {
       wait_for(local, *started, begin);
       return;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "wire/codec.hpp"
 #include "wire/pack.hpp"
 #include "wire/v_major.hpp"
 
@@ -58,7 +59,8 @@ void copy_active(const PeerBlock& rows, std::size_t element_bytes, std::span<con
 }  // namespace
 
 ActiveBlocks::ActiveBlocks(const UlyssesLayout& layout, AttentionTensor tensor, int rank, int group,
-                           int groups, std::size_t element_bytes, const std::vector<bool>& selected)
+                           int groups, std::size_t element_bytes, const std::vector<bool>& selected,
+                           bool narrow)
     : batch_(layout.shape().batch), element_bytes_(element_bytes) {
   const AttentionShape& shape = layout.shape();
   const std::int64_t tensor_row =
@@ -69,6 +71,7 @@ ActiveBlocks::ActiveBlocks(const UlyssesLayout& layout, AttentionTensor tensor, 
     block.rows = of_sender.send[static_cast<std::size_t>(receiver)];
     block.count = block.rows.rows();
     block.row_bytes = static_cast<std::size_t>(block.rows.row_elements) * element_bytes_;
+    block.wire_row_bytes = narrow && active_only ? block.row_bytes / 2 : block.row_bytes;
     block.sample_rows = layout.sequence_rows(sender);
     block.selected = active_only && block.row_bytes > 0 && block.count > 0 &&
                      has_all_rows(block.rows, tensor_row, batch_ * block.sample_rows);
@@ -93,7 +96,7 @@ std::int64_t ActiveBlocks::active_count(const Block& block) const {
 
 std::size_t ActiveBlocks::bytes_of(const Block& block, std::int64_t active) const {
   const std::size_t mask = block.selected ? row_mask_bytes(block.count) : 0;
-  return mask + static_cast<std::size_t>(active) * block.row_bytes;
+  return mask + static_cast<std::size_t>(active) * block.wire_row_bytes;
 }
 
 void ActiveBlocks::place(Side& side) const {
@@ -111,6 +114,27 @@ void ActiveBlocks::set_ratio(double ratio) {
   place(recv_);
 }
 
+/// Rows of the tensor's type, one after the other, as they travel.
+void ActiveBlocks::put_rows(const Block& block, std::span<const std::byte> rows, std::byte* to) {
+  if (!block.narrow()) {
+    std::memcpy(to, rows.data(), rows.size());
+    return;
+  }
+  std::vector<float> values(rows.size() / sizeof(float));
+  std::memcpy(values.data(), rows.data(), rows.size());
+  store_elements(values, WireElement::bf16, {to, rows.size() / 2});
+}
+
+void ActiveBlocks::take_rows(const Block& block, const std::byte* from, std::span<std::byte> rows) {
+  if (!block.narrow()) {
+    std::memcpy(rows.data(), from, rows.size());
+    return;
+  }
+  std::vector<float> values(rows.size() / sizeof(float));
+  load_elements({from, rows.size() / 2}, WireElement::bf16, values);
+  std::memcpy(rows.data(), values.data(), rows.size());
+}
+
 void ActiveBlocks::pack(std::span<const std::byte> tensor, std::span<const std::uint32_t> active,
                         std::span<std::byte> buffer) const {
   require_bytes("the send buffer", buffer.size(), end_of(send_.blocks));
@@ -119,7 +143,10 @@ void ActiveBlocks::pack(std::span<const std::byte> tensor, std::span<const std::
     const Block& block = send_.of_peer[peer];
     const std::span<std::byte> to = buffer.subspan(send_.blocks[peer].offset, send_.blocks[peer].bytes);
     if (!block.selected) {
-      dit::pack(std::span(&block.rows, 1), element_bytes_, tensor, to);
+      std::vector<std::byte> whole(block.narrow() ? to.size() * 2 : 0);
+      const std::span<std::byte> packed = block.narrow() ? std::span(whole) : to;
+      dit::pack(std::span(&block.rows, 1), element_bytes_, tensor, packed);
+      if (block.narrow()) put_rows(block, whole, to.data());
       continue;
     }
     if (mask.empty()) {
@@ -128,7 +155,10 @@ void ActiveBlocks::pack(std::span<const std::byte> tensor, std::span<const std::
     }
     require_in_tensor(std::span(&block.rows, 1), element_bytes_, tensor.size());
     std::memcpy(to.data(), mask.data(), mask.size());
-    copy_active(block.rows, element_bytes_, tensor, active, to.data() + mask.size());
+    std::vector<std::byte> rows(block.narrow() ? active.size() * block.row_bytes : 0);
+    std::byte* const at = to.data() + mask.size();
+    copy_active(block.rows, element_bytes_, tensor, active, block.narrow() ? rows.data() : at);
+    if (block.narrow()) put_rows(block, rows, at);
   }
 }
 
@@ -169,11 +199,16 @@ void ActiveBlocks::unpack(std::span<const std::byte> buffer, std::span<const dit
     const std::byte* from = buffer.data() + recv_.blocks[peer].offset;
     std::byte* to = rows.data() + places[peer].offset;
     if (!block.selected) {
-      std::memcpy(to, from, recv_.blocks[peer].bytes);
+      take_rows(block, from, {to, static_cast<std::size_t>(block.count) * block.row_bytes});
       continue;
     }
     const std::vector<std::uint32_t> active = read_mask(static_cast<int>(peer), buffer);
     from += row_mask_bytes(block.count);
+    std::vector<std::byte> wide(block.narrow() ? active.size() * block.row_bytes : 0);
+    if (block.narrow()) {
+      take_rows(block, from, wide);
+      from = wide.data();
+    }
     for (const std::uint32_t row : active) {
       std::memcpy(to + row * block.row_bytes, from, block.row_bytes);
       from += block.row_bytes;

@@ -18,9 +18,10 @@ class ActiveBlocks {
  public:
   /// `selected`: for each peer, whether only active rows travel between it and this rank. Blocks that hold a
   /// part of their sender's rows (queries, where several ranks share a head; replicated text) travel in full:
-  /// how many of those rows are active is the sender's knowledge.
+  /// how many of those rows are active is the sender's knowledge. `narrow`: the tensor is fp32, and what
+  /// travels to and from selected peers is bf16.
   ActiveBlocks(const UlyssesLayout& layout, AttentionTensor tensor, int rank, int group, int groups,
-               std::size_t element_bytes, const std::vector<bool>& selected);
+               std::size_t element_bytes, const std::vector<bool>& selected, bool narrow = false);
 
   /// Of each sample's rows the fraction `ratio` stays (active_row_count): sizes and places of all blocks
   /// follow, one after the other in rank order.
@@ -45,11 +46,13 @@ class ActiveBlocks {
 
  private:
   struct Block {
-    PeerBlock rows;  // all of them, in the tensor (sender's side)
-    std::size_t row_bytes = 0;
+    PeerBlock rows;             // all of them, in the tensor (sender's side)
+    std::size_t row_bytes = 0;  // in the tensor
+    std::size_t wire_row_bytes = 0;
     std::int64_t count = 0;  // all rows
     std::int64_t sample_rows = 0;
     bool selected = false;
+    [[nodiscard]] bool narrow() const { return wire_row_bytes != row_bytes; }
   };
   struct Side {
     std::vector<Block> of_peer;
@@ -59,6 +62,8 @@ class ActiveBlocks {
   [[nodiscard]] std::int64_t active_count(const Block& block) const;
   [[nodiscard]] std::size_t bytes_of(const Block& block, std::int64_t active) const;
   void place(Side& side) const;
+  static void put_rows(const Block& block, std::span<const std::byte> rows, std::byte* to);
+  static void take_rows(const Block& block, const std::byte* from, std::span<std::byte> rows);
   [[nodiscard]] std::vector<std::uint32_t> read_mask(int peer, std::span<const std::byte> buffer) const;
 
   std::int64_t batch_;

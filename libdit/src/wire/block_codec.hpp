@@ -26,7 +26,8 @@ class BlockCodec {
   [[nodiscard]] std::int64_t travelling_rows(std::int64_t rows) const;
   [[nodiscard]] std::size_t encoded_bytes(std::int64_t rows, std::int64_t row_elements) const;
 
-  /// `memory` null: a mode that remembers nothing. Sizes as of Codec. Decoding throws std::invalid_argument
+  /// What is late is coded as the rest: which step uses it is the caller's. `memory` null: a mode that
+  /// remembers nothing. Sizes as of Codec. Decoding throws std::invalid_argument
   /// for rows that are not as many as must travel.
   void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
               BlockMemory* memory, std::span<std::byte> out) const;

@@ -1,5 +1,6 @@
 #include "wire/coded_blocks.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -24,13 +25,18 @@ std::uint64_t side_bytes(std::span<const PeerBlock> blocks, std::span<const std:
   return bytes;
 }
 
+bool is_in(WirePart part, const WireMode& mode) {
+  return mode.late == (part == WirePart::later);
+}
+
 std::vector<dit_block> blocks_of(std::span<const PeerBlock> blocks, std::span<const WireMode> modes,
-                                 WireElement element, std::size_t& total) {
+                                 WirePart part, WireElement element, std::size_t& total) {
   std::vector<dit_block> result;
   total = 0;
   for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const BlockCodec codec(modes[peer], element);
     const std::size_t bytes =
-        BlockCodec(modes[peer], element).encoded_bytes(blocks[peer].rows(), blocks[peer].row_elements);
+        is_in(part, modes[peer]) ? codec.encoded_bytes(blocks[peer].rows(), blocks[peer].row_elements) : 0;
     result.push_back({total, bytes});
     total += bytes;
   }
@@ -104,11 +110,11 @@ std::uint64_t ExchangeMemory::bytes(const ExchangeLayout& layout, std::span<cons
 CodedBlocks::CodedBlocks(ExchangeLayout layout, WireElement element)
     : layout_(std::move(layout)), element_(element) {}
 
-CodedBlocks::Sizes CodedBlocks::sizes(std::span<const WireMode> modes) const {
+CodedBlocks::Sizes CodedBlocks::sizes(std::span<const WireMode> modes, WirePart part) const {
   require_modes(modes.size(), layout_.send.size());
   Sizes sizes;
-  sizes.send = blocks_of(layout_.send, modes, element_, sizes.send_bytes);
-  sizes.recv = blocks_of(layout_.recv, modes, element_, sizes.recv_bytes);
+  sizes.send = blocks_of(layout_.send, modes, part, element_, sizes.send_bytes);
+  sizes.recv = blocks_of(layout_.recv, modes, part, element_, sizes.recv_bytes);
   return sizes;
 }
 
@@ -120,34 +126,41 @@ std::span<std::byte> CodedBlocks::scratch(const PeerBlock& block) {
   return std::span(scratch_).first(bytes);
 }
 
-void CodedBlocks::encode(std::span<const WireMode> modes, std::span<const std::byte> tensor,
+void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode,
+                               std::span<const std::byte> tensor, BlockMemory* memory,
+                               std::span<std::byte> code, Loss* loss) {
+  if (memory == nullptr && mode.is_exact()) {
+    return pack(std::span(&block, 1), bytes_of(element_), tensor, code);
+  }
+  const std::span<std::byte> rows = scratch(block);
+  pack(std::span(&block, 1), bytes_of(element_), tensor, rows);
+  const bool counts = loss != nullptr && memory != nullptr;
+  if (counts && mode.late) {  // what the receiver uses now
+    add_loss(rows, element_, memory->reference.value, *loss);
+  }
+  BlockCodec(mode, element_).encode(block.rows(), block.row_elements, rows, memory, code);
+  if (counts && !mode.late) {
+    add_loss(rows, element_, memory->reference.value, *loss);
+  }
+}
+
+void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
                          ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss) {
-  const Sizes places = sizes(modes);
+  const Sizes places = sizes(modes, part);
   for (std::size_t peer = 0; peer < modes.size(); ++peer) {
     const PeerBlock& block = layout_.send[peer];
-    if (block.elements() == 0) {
+    if (block.elements() == 0 || !is_in(part, modes[peer])) {
       continue;
     }
-    const std::span<std::byte> code = buffer.subspan(places.send[peer].offset, places.send[peer].bytes);
     BlockMemory remembered = memory != nullptr ? memory->sent_to(peer) : BlockMemory{};
-    const bool remembers = !remembered.reference.value.empty();
-    if (!remembers && modes[peer].is_exact()) {
-      pack(std::span(&block, 1), bytes_of(element_), tensor, code);
-      continue;
-    }
-    const std::span<std::byte> rows = scratch(block);
-    pack(std::span(&block, 1), bytes_of(element_), tensor, rows);
-    BlockCodec(modes[peer], element_)
-        .encode(block.rows(), block.row_elements, rows, remembers ? &remembered : nullptr, code);
-    if (loss != nullptr && remembers) {
-      add_loss(rows, element_, remembered.reference.value, *loss);
-    }
+    encode_block(block, modes[peer], tensor, remembered.reference.value.empty() ? nullptr : &remembered,
+                 buffer.subspan(places.send[peer].offset, places.send[peer].bytes), loss);
   }
 }
 
 void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::byte> buffer,
                          ExchangeMemory* memory, std::span<std::byte> tensor) {
-  const Sizes places = sizes(modes);
+  const Sizes places = sizes(modes, WirePart::now);
   for (std::size_t peer = 0; peer < modes.size(); ++peer) {
     const PeerBlock& block = layout_.recv[peer];
     if (block.elements() == 0) {
@@ -161,9 +174,30 @@ void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::b
       continue;
     }
     const std::span<std::byte> rows = scratch(block);
-    BlockCodec(modes[peer], element_)
-        .decode(block.rows(), block.row_elements, code, remembers ? &remembered : nullptr, rows);
+    if (modes[peer].late) {
+      store_elements(remembered.reference.value, element_, rows);
+      std::fill(remembered.ages.begin(), remembered.ages.end(), std::uint16_t{1});  // until remember()
+    } else {
+      BlockCodec(modes[peer], element_)
+          .decode(block.rows(), block.row_elements, code, remembers ? &remembered : nullptr, rows);
+    }
     unpack(std::span(&block, 1), bytes_of(element_), rows, tensor);
+  }
+}
+
+void CodedBlocks::remember(std::span<const WireMode> modes, std::span<const std::byte> buffer,
+                           ExchangeMemory* memory) {
+  const Sizes places = sizes(modes, WirePart::later);
+  for (std::size_t peer = 0; peer < modes.size(); ++peer) {
+    const PeerBlock& block = layout_.recv[peer];
+    if (block.elements() == 0 || !modes[peer].late) {
+      continue;
+    }
+    BlockMemory remembered = memory->received_from(peer);
+    BlockCodec(modes[peer], element_)
+        .decode(block.rows(), block.row_elements,
+                buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes), &remembered,
+                scratch(block));
   }
 }
 

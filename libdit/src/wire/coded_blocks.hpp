@@ -54,6 +54,10 @@ class ExchangeMemory {
   Side sent_, received_;
 };
 
+/// An exchange in two, each with blocks of no bytes for the peers of the other: those whose blocks this step
+/// uses, and those whose blocks are late.
+enum class WirePart : std::uint8_t { now, later };
+
 class CodedBlocks {
  public:
   CodedBlocks(ExchangeLayout layout, WireElement element);
@@ -63,7 +67,7 @@ class CodedBlocks {
     std::size_t send_bytes = 0, recv_bytes = 0;
   };
   /// `modes`: of each peer, both ways.
-  [[nodiscard]] Sizes sizes(std::span<const WireMode> modes) const;
+  [[nodiscard]] Sizes sizes(std::span<const WireMode> modes, WirePart part = WirePart::now) const;
 
   /// What an encoding left behind, of the blocks that are remembered: squares, summed.
   struct Loss {
@@ -72,15 +76,20 @@ class CodedBlocks {
   };
   /// `memory` null: no mode remembers anything. `memory` knows the peers whose modes do; blocks to them move
   /// its references on in whatever mode.
-  void encode(std::span<const WireMode> modes, std::span<const std::byte> tensor, ExchangeMemory* memory,
-              std::span<std::byte> buffer, Loss* loss = nullptr);
+  void encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
+              ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss = nullptr);
+  /// The tensor, from blocks that came now and from what is remembered of peers whose blocks are late.
   void decode(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory,
               std::span<std::byte> tensor);
+  /// Late blocks come into the memory, for the step that follows.
+  void remember(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory);
 
   [[nodiscard]] const ExchangeLayout& layout() const { return layout_; }
 
  private:
   [[nodiscard]] std::span<std::byte> scratch(const PeerBlock& block);
+  void encode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> tensor,
+                    BlockMemory* memory, std::span<std::byte> code, Loss* loss);
 
   ExchangeLayout layout_;
   WireElement element_;

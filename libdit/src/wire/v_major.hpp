@@ -27,11 +27,13 @@ struct VMajorPolicy {
   /// Peers reached at this level or a slower one get active rows only; empty: the first level that leaves a
   /// node.
   std::string boundary;
+  /// All that crosses the boundary, the output and full steps too, travels as bf16 where it is fp32.
+  bool bf16 = false;
   bool operator==(const VMajorPolicy&) const = default;
 };
 
 /// "v-major", "v-major:warmup=5,refresh=10,ratio=linear", "ratio=0.5", "ratio=0/0.25/0.5" (one for each
-/// step), "ratio=@FILE" (the same, one to a line or with commas), "boundary=node". Throws
+/// step), "ratio=@FILE" (the same, one to a line or with commas), "boundary=node", "format=bf16". Throws
 /// std::invalid_argument that names key, value and what was expected. to_string writes what parses back to
 /// the same policy; of a file it writes the numbers.
 [[nodiscard]] VMajorPolicy parse_v_major(std::string_view text);

@@ -134,9 +134,14 @@ void set(VMajorPolicy& policy, std::string_view key, std::string_view value) {
       fail(key, value, "the name of a level");
     }
     policy.boundary = value;
+  } else if (key == "format") {
+    if (value != "full" && value != "bf16") {
+      fail(key, value, "full or bf16");
+    }
+    policy.bf16 = value == "bf16";
   } else {
     throw std::invalid_argument("v-major: " + std::string(key) + "=" + std::string(value) +
-                                ": expected one of the keys warmup, refresh, ratio, boundary");
+                                ": expected one of the keys warmup, refresh, ratio, boundary, format");
   }
 }
 
@@ -187,7 +192,8 @@ VMajorPolicy parse_v_major(std::string_view text) {
 std::string to_string(const VMajorPolicy& policy) {
   return std::string(kName) + ":warmup=" + std::to_string(policy.warmup_steps) +
          ",refresh=" + std::to_string(policy.refresh_every) + ",ratio=" + to_string(policy.ratio) +
-         (policy.boundary.empty() ? "" : ",boundary=" + policy.boundary);
+         (policy.boundary.empty() ? "" : ",boundary=" + policy.boundary) +
+         (policy.bf16 ? ",format=bf16" : "");
 }
 
 }  // namespace dit

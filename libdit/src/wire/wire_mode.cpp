@@ -22,7 +22,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 [[noreturn]] void refuse(std::string_view text) {
   throw std::invalid_argument(
       "wire mode '" + std::string(text) +
-      "': expected skip, or [rows FRACTION] [residual] FORMAT, where FRACTION is more "
+      "': expected skip, or [late | rows FRACTION] [residual] FORMAT, where FRACTION is more "
       "than 0 and less than 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1");
 }
 
@@ -43,6 +43,9 @@ WireMode parse_wire_mode(std::string_view text) {
       refuse(text);
     }
     at = 2;
+  } else if (words.size() >= 2 && words[0] == "late") {
+    mode.late = true;
+    at = 1;
   }
   if (at < words.size() && words[at] == "residual") {
     mode.residual = true;
@@ -68,6 +71,7 @@ std::string to_string(const WireMode& mode) {
     char number[32];
     text = "rows " + std::string(number, std::to_chars(number, number + sizeof number, mode.rows).ptr) + " ";
   }
+  text += mode.late ? "late " : "";
   return text + (mode.residual ? "residual " : "") + to_string(mode.format);
 }
 

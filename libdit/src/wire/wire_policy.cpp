@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 
 namespace dit {
@@ -61,33 +62,82 @@ const char* to_string(WireTensor tensor) {
 }
 
 std::vector<std::string> wire_preset_names() {
-  return {"exact", "bf16", "fp8", "balanced", "fast"};
+  return {"exact", "bf16", "fp8", "balanced", "fast", "displaced"};
 }
 
-// The first steps move far: what they leave behind all later ones start from.
-WirePolicy wire_preset(std::string_view name) {
-  WirePolicy policy;
-  policy.name = name;
-  if (name == "exact") {
-    return policy;
+namespace {
+
+/// Up to which part of a run of 50 steps something holds. With fewer steps tensors move farther in each: the
+/// part grows by a power of how much fewer they are.
+struct Part {
+  double part = 0;
+  double power = 0;
+  [[nodiscard]] int end(int steps) const {
+    const double grown = part * std::pow(50.0 / steps, power);
+    return static_cast<int>(std::lround(std::min(1.0, grown) * steps));
   }
+};
+struct Parts {
+  Part int8, int4, int2;
+};
+
+void add_steps(WirePolicy& policy, const char* mode, int first, int end) {
+  if (first < end) {
+    policy.rules.push_back(rule_of(mode, {first, end - 1}));
+  }
+}
+
+/// The first steps move far: what they leave behind all later ones start from.
+void add_first_steps(WirePolicy& policy, const Parts& parts, int steps) {
+  const int int8 = std::max(1, parts.int8.end(steps));
+  const int int4 = std::max(int8, parts.int4.end(steps));
+  add_steps(policy, "residual int8", 0, int8);
+  add_steps(policy, "residual int4", int8, int4);
+  add_steps(policy, "residual int2", int4, parts.int2.end(steps));
+}
+
+WirePolicy balanced(int steps) {
+  WirePolicy policy;
+  // The longer the steps, the less the last one tells of the next.
+  policy.momentum = std::clamp(0.01F * static_cast<float>(steps) + 0.25F, 0.5F, 0.75F);
+  policy.rules = {rule_of("residual int1")};
+  add_first_steps(policy, {{0.02, 1.6}, {0.16, 1.3}, {0.32, 1.6}}, steps);
+  return policy;
+}
+
+WirePolicy fast(int steps) {
+  WirePolicy policy;
+  policy.momentum = 0.5F;
+  policy.rules = {rule_of("skip"), rule_of("residual int2", {0, -1})};
+  policy.rules[1].every = steps >= 40 ? 3 : 2;
+  add_first_steps(policy, {{0.02, 1.6}, {0.16, 1.0}, {0.24, 1.0}}, steps);
+  return policy;
+}
+
+WirePolicy displaced() {
+  constexpr int kFresh = 4;  // steps
+  WirePolicy policy;
+  policy.rules = {rule_of("bf16"), rule_of("late bf16", {kFresh, -1}, {WireTensor::key, WireTensor::value})};
+  return policy;
+}
+
+}  // namespace
+
+WirePolicy wire_preset(std::string_view name, int steps) {
+  WirePolicy policy;
   if (name == "bf16" || name == "fp8") {
     policy.rules = {rule_of(name)};
-    return policy;
-  }
-  if (name == "balanced") {
-    policy.momentum = 0.75F;
-    policy.rules = {rule_of("residual int1"), rule_of("residual int2", {8, 15})};
+  } else if (name == "balanced") {
+    policy = balanced(steps);
   } else if (name == "fast") {
-    policy.momentum = 0.5F;
-    policy.rules = {rule_of("skip"), rule_of("residual int2", {12, -1}), rule_of("residual int2", {8, 11})};
-    policy.rules[1].every = 3;
-  } else {
+    policy = fast(steps);
+  } else if (name == "displaced") {
+    policy = displaced();
+  } else if (name != "exact") {
     throw std::invalid_argument("wire policy '" + std::string(name) +
-                                "': expected exact, bf16, fp8, balanced or fast");
+                                "': expected exact, bf16, fp8, balanced, fast or displaced");
   }
-  policy.rules.push_back(rule_of("residual int4", {1, 7}));
-  policy.rules.push_back(rule_of("residual int8", {0, 0}));
+  policy.name = name;
   return policy;
 }
 
@@ -153,7 +203,13 @@ WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int b
   WireMode mode = rule != nullptr ? *rule : WireMode{};
   if (step == 0) {
     mode.skip = false;
+    mode.late = false;
     mode.rows = 1;
+  }
+  if (mode.late && step == shape_.steps - 1) {
+    mode = WireMode{};
+    mode.skip = true;  // no step would use what travels
+    return mode;
   }
   if (mode.skip && policy_.most_age > 0) {
     int age = 1;  // of what would be used, if nobody asked how old it is
@@ -192,8 +248,9 @@ bool WirePlan::knows_branches() const {
 }
 
 bool WirePlan::ages() const {
-  return std::any_of(policy_.rules.begin(), policy_.rules.end(),
-                     [](const WireRule& rule) { return rule.mode.skip || rule.mode.rows < 1; });
+  return std::any_of(policy_.rules.begin(), policy_.rules.end(), [](const WireRule& rule) {
+    return rule.mode.skip || rule.mode.late || rule.mode.rows < 1;
+  });
 }
 
 }  // namespace dit

@@ -36,7 +36,8 @@ struct WireRule {
 };
 
 /// Of several rules for a block the last one counts; without one it travels in full. Blocks that nobody has
-/// seen yet (the first step) travel in full where a rule says skip, and with all rows where it says rows.
+/// seen yet (the first step) travel in full where a rule says skip, with all rows where it says rows, and at
+/// once where it says late.
 struct WirePolicy {
   std::string name;
   float momentum = 0;  ///< how far what moved is expected to move on, 0 to 1; takes memory as the values do
@@ -50,11 +51,13 @@ struct WirePolicy {
   bool operator==(const WirePolicy&) const = default;
 };
 
-/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced" or "fast". V-Major as published
+/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced", "fast", or "displaced": bf16, and from
+/// the fifth step on K and V of the step before are used while the new ones travel. V-Major as published
 /// ("paper") is wire/v_major.hpp's.
 [[nodiscard]] std::vector<std::string> wire_preset_names();
-/// Throws std::invalid_argument that lists the names.
-[[nodiscard]] WirePolicy wire_preset(std::string_view name);
+/// For a run of so many steps: the fewer there are, the farther tensors move in each, and the more bits they
+/// get. Throws std::invalid_argument that lists the names.
+[[nodiscard]] WirePolicy wire_preset(std::string_view name, int steps);
 
 /// Throws std::invalid_argument that names the rule, the field, its value and what was expected.
 void check(const WirePolicy& policy);
@@ -81,7 +84,7 @@ class WirePlan {
   [[nodiscard]] bool knows_branches() const;  ///< some rule is for one branch only
   [[nodiscard]] const WirePolicy& policy() const { return policy_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
-  /// Whether rows or whole tensors may stay behind.
+  /// Whether rows or whole tensors may stay behind or come late.
   [[nodiscard]] bool ages() const;
 
  private:

@@ -70,6 +70,8 @@ static void test_rules(void) {
   double ratio = 7, mean = 7;
   WRONG(dit_v_major_create(NULL, &rule), "dit_v_major_create: text is null");
   WRONG(dit_v_major_create("v-major", NULL), "dit_v_major_create: rule is null");
+  WRONG(dit_v_major_create("v-major:format=bf16", &rule),
+        "dit_v_major_create: text has format=bf16: expected none, rows travel as the caller gives them");
   WRONG(dit_v_major_create("v-major:warmup=many", &rule),
         "dit_v_major_create: v-major: warmup=many: expected a whole number of steps, at least 0");
   CHECK(rule == NULL);

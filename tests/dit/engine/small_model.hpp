@@ -80,6 +80,15 @@ inline GenerateResult generate_on(int ranks, const GenerateOptions& options) {
   return generate_on(nodes(ranks), options);
 }
 
+/// Rank 0's, of all steps.
+inline double slow_bytes(const GenerateResult& result) {
+  double bytes = 0;
+  for (const StepReport& step : result.report.steps) {
+    bytes += static_cast<double>(step.slow_bytes);
+  }
+  return bytes;
+}
+
 /// Largest difference, relative to the largest value.
 inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();

@@ -14,6 +14,7 @@ using test::generate_on;
 using test::longer_image;
 using test::nodes;
 using test::relative_difference;
+using test::slow_bytes;
 
 VMajorPolicy constant_ratio(double ratio, int warmup = 1, int refresh = 0) {
   VMajorPolicy policy;
@@ -38,6 +39,27 @@ TEST(VMajor, NothingStaysAtRatioZero) {
             << group.ranks << " ranks " << to_string(mode) << ' ' << to_string(schedule);
       }
     }
+  }
+}
+
+// All rows in 16 bits are what the wire policy of 16 bits sends, bit for bit, in as many bytes but for masks.
+TEST(VMajor, NarrowRowsAreThoseOfTheWirePolicy) {
+  GenerateOptions options = longer_image();
+  for (const auto& group : {nodes(4, 2), nodes(7, 3), nodes(9, 2)}) {
+    options.v_major.reset();
+    const double exact = slow_bytes(generate_on(group, options));
+    options.wire = wire_preset("bf16", options.sampler.steps);
+    const GenerateResult expected = generate_on(group, options);
+    options.wire.reset();
+    options.v_major = constant_ratio(0.0);
+    options.v_major->bf16 = true;
+    const GenerateResult result = generate_on(group, options);
+    EXPECT_TRUE(at::equal(result.image, expected.image)) << group.ranks;
+    EXPECT_NEAR(slow_bytes(result) / exact, 0.5, 0.03);
+    options.v_major = constant_ratio(0.5, 3, 4);
+    const double wide = slow_bytes(generate_on(group, options));
+    options.v_major->bf16 = true;
+    EXPECT_NEAR(slow_bytes(generate_on(group, options)) / wide, 0.5, 0.03);
   }
 }
 

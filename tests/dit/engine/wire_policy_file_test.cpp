@@ -25,7 +25,7 @@ std::string error_of(const std::string& text) {
 
 TEST(WirePolicyFile, PresetsComeBack) {
   for (const std::string& name : wire_preset_names()) {
-    EXPECT_EQ(parsed(to_json(wire_preset(name))), wire_preset(name));
+    EXPECT_EQ(parsed(to_json(wire_preset(name, 50))), wire_preset(name, 50));
   }
 }
 

@@ -15,6 +15,7 @@ using test::generate_on;
 using test::longer_image;
 using test::nodes;
 using test::relative_difference;
+using test::slow_bytes;
 using test::small_model;
 
 WirePolicy policy(std::initializer_list<const char*> modes, float momentum = 0) {
@@ -30,12 +31,6 @@ WirePolicy policy(std::initializer_list<const char*> modes, float momentum = 0) 
     policy.rules.push_back(rule);
   }
   return policy;
-}
-
-double slow_bytes(const GenerateResult& result) {
-  double bytes = 0;
-  for (const StepReport& step : result.report.steps) bytes += static_cast<double>(step.slow_bytes);
-  return bytes;
 }
 
 TEST(Wire, FullIsExact) {
@@ -57,7 +52,7 @@ TEST(Wire, FullIsExact) {
 TEST(Wire, NothingWithoutSlowLinks) {
   GenerateOptions options = longer_image();
   const at::Tensor exact = generate_on(nodes(5, 0), options).image;
-  options.wire = wire_preset("fast");
+  options.wire = wire_preset("fast", 50);
   const GenerateResult result = generate_on(nodes(5, 0), options);
   EXPECT_TRUE(at::equal(result.image, exact));
   EXPECT_EQ(result.report.cache.total(), 0U);
@@ -89,13 +84,14 @@ TEST(Wire, HalfTheBytesInBf16) {
   GenerateOptions options = longer_image();
   const auto group = nodes(4, 1);
   const double full = slow_bytes(generate_on(group, options));
-  options.wire = wire_preset("bf16");
+  options.wire = wire_preset("bf16", 50);
   EXPECT_NEAR(slow_bytes(generate_on(group, options)) / full, 0.5, 0.01);
 }
 
 TEST(Wire, ScheduleChangesNoBit) {
   GenerateOptions options = longer_image();
-  options.wire = policy({"residual int8", "residual int2", "rows 0.5 residual int4", "skip", "fp8"}, 0.75F);
+  options.wire =
+      policy({"residual int8", "late residual int4", "rows 0.5 residual int4", "skip", "fp8"}, 0.75F);
   for (const auto& group : {nodes(4, 2), nodes(7, 3), nodes(9, 1)}) {
     for (const GuidanceMode mode : {GuidanceMode::batched, GuidanceMode::sequential}) {
       options.guidance_mode = mode;
@@ -112,6 +108,79 @@ TEST(Wire, ScheduleChangesNoBit) {
       }
     }
   }
+}
+
+// K and V of the step before: as many bytes as at once but for the last step, one step old, and not the image
+// that fresh ones make.
+TEST(Wire, LateTensorsAreAStepOld) {
+  GenerateOptions options = longer_image();
+  const auto group = nodes(5, 2);
+  const at::Tensor exact = generate_on(group, options).image;
+  options.wire = policy({"bf16"});
+  const GenerateResult fresh = generate_on(group, options);
+  WireRule late;
+  late.tensors = {WireTensor::key, WireTensor::value};
+  late.mode = parse_wire_mode("late bf16");
+  options.wire->rules.push_back(late);
+  const GenerateResult result = generate_on(group, options);
+  EXPECT_GT(relative_difference(result.image, exact), 2 * relative_difference(fresh.image, exact));
+  EXPECT_LT(relative_difference(result.image, exact), 0.5);
+  for (std::size_t step = 0; step + 1 < result.report.steps.size(); ++step) {
+    EXPECT_EQ(result.report.steps[step].slow_bytes, fresh.report.steps[step].slow_bytes);
+    EXPECT_EQ(result.report.steps[step].oldest_row, step == 0 ? 0 : 1);
+  }
+  EXPECT_LT(result.report.steps.back().slow_bytes, fresh.report.steps.back().slow_bytes);
+}
+
+// Steps that are left out for timing take the last velocity, and late blocks wait for the next forward pass.
+TEST(Wire, SomeStepsOnly) {
+  GenerateOptions options = longer_image();
+  options.wire = wire_preset("displaced", options.sampler.steps);
+  const auto group = nodes(4, 2);
+  const GenerateResult whole = generate_on(group, options);
+  for (int step = 0; step < options.sampler.steps; ++step) options.only_steps.push_back(step);
+  EXPECT_TRUE(at::equal(generate_on(group, options).image, whole.image));
+  options.only_steps = {0, 3, 5, 6};
+  const GenerateResult some = generate_on(group, options);
+  for (std::size_t step = 0; step < some.report.steps.size(); ++step) {
+    const bool ran = step == 0 || step == 3 || step == 5 || step == 6;
+    EXPECT_EQ(some.report.steps[step].reused, !ran);
+    EXPECT_EQ(some.report.steps[step].slow_bytes, ran ? whole.report.steps[step].slow_bytes : 0);
+  }
+  for (const std::vector<int>& wrong : {std::vector<int>{1, 2}, {0, 3, 3}, {0, 10}}) {
+    options.only_steps = wrong;
+    EXPECT_THROW(generate_on(group, options), std::invalid_argument);
+  }
+}
+
+// The same policy and seed: the same image and bytes, again, and with the nodes in another order.
+TEST(Wire, SameAgainAndForNodesInAnotherOrder) {
+  GenerateOptions options = longer_image();
+  options.wire = policy({"residual int8", "rows 0.5 residual int4", "residual int1", "late fp8"}, 0.75F);
+  options.wire->guard = 0.05;
+  struct Run {
+    at::Tensor image;
+    std::vector<std::vector<std::uint64_t>> bytes;  // of each rank and step
+    bool operator==(const Run& other) const { return at::equal(image, other.image) && bytes == other.bytes; }
+  };
+  const auto run = [&](int first_node) {
+    constexpr int kRanks = 4, kOfNode = 2;
+    Run result;
+    result.bytes.resize(kRanks);
+    run_local_ranks(nodes(kRanks, kOfNode), [&](ExchangeContext& context) {
+      const auto order = context.split(0, (context.rank() + first_node * kOfNode) % kRanks);
+      const GenerateResult made = Engine(small_model(), order.get()).generate(options);
+      for (const StepReport& step : made.report.steps) {
+        result.bytes[static_cast<std::size_t>(order->rank())].push_back(step.slow_bytes);
+      }
+      if (order->rank() == 0) result.image = made.image;
+    });
+    return result;
+  };
+  const Run expected = run(0);
+  EXPECT_GT(expected.bytes[0][0], 0U);
+  EXPECT_TRUE(run(0) == expected);
+  EXPECT_TRUE(run(1) == expected);
 }
 
 TEST(Wire, RowsGrowOld) {

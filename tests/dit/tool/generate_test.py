@@ -147,11 +147,12 @@ class Bench(unittest.TestCase):
                          [("a", "pipelined", 2), ("b", "v-first", 1), ("flat", "flat", 1)])
 
     def test_policies(self):
-        good("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 12, "--quiet", "--json", "policies.json",
+        good("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 12, "--guidance", 2, "--quiet", "--json",
+             "policies.json",
              "--policies", "exact,balanced,fast,balanced+step-cache:0.05,rivals")
         rows = {row["name"]: row for row in json.loads(ground.read("policies.json"))["rows"]}
         self.assertEqual(list(rows), ["flat", "exact", "balanced", "fast", "balanced+step-cache:0.05", "bf16", "fp8", "paper",
-                                      "step-cache:0.15"])
+                                      "displaced", "bf16+step-cache:0.15", "bf16/parallel"])
         self.assertEqual(rows["flat"]["ratio_to_flat"], 1)
         self.assertEqual(rows["exact"]["cache_bytes"], 0)
         self.assertAlmostEqual(rows["flat"]["bytes_slow"] / rows["exact"]["bytes_slow"], 0.5, 2)
@@ -159,6 +160,34 @@ class Bench(unittest.TestCase):
         self.assertLess(rows["fast"]["bytes_slow"], rows["balanced"]["bytes_slow"] * 1.01)
         self.assertGreater(rows["balanced"]["codec_ms"], 0)
         self.assertGreater(rows["balanced"]["psnr_db"], 20)
+        self.assertEqual(rows["paper"]["policy"], "v-major:warmup=5,refresh=10,ratio=linear,format=bf16")
+        self.assertLess(rows["paper"]["bytes_slow"], rows["flat"]["bytes_slow"])
+        self.assertLess(rows["bf16/parallel"]["bytes_slow"], 0.6 * rows["flat"]["bytes_slow"])  # only the velocities
+        self.assertEqual(len(rows["fast"]["judged"]), 1)
+        self.assertGreater(sum(rows["fast"]["rows_by_age"]), 0)
+        self.assertEqual(rows["bf16"]["rows_by_age"], [])
+
+    def test_timed_steps(self):
+        words = ("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 24, "--quiet", "--json", "timed.json",
+                 "--policies", "exact,fast,paper,displaced,balanced+step-cache:0.15")
+        good(*words, "--timed-steps", 2)
+        timed = {row["name"]: row for row in json.loads(ground.read("timed.json"))["rows"]}
+        good(*words)
+        whole = {row["name"]: row for row in json.loads(ground.read("timed.json"))["rows"]}
+        for name, row in timed.items():
+            self.assertEqual(row["images"], 0)
+            self.assertEqual(row["reused_steps"], 0)
+            if "step-cache" in name:
+                continue
+            self.assertAlmostEqual(row["bytes_slow"] / whole[name]["bytes_slow"], 1, 1)
+            self.assertGreater(row["ratio_to_flat"], 0)
+
+    def test_fields_of_all_rows(self):
+        good("bench", *SMALL, "--ranks", 2, "--ranks-per-node", 1, "--seeds", 3, "--quiet", "--fields", "fields",
+             "--policies", "exact,fp8")
+        for row in ("flat", "exact", "fp8"):
+            text = good("inspect", f"fields/{row}.safetensors")
+            self.assertRegex(text, r"fields +F32 +3 x 2 x")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class Misuse(unittest.TestCase):
             (["--guidance-mode", "parallel"], "guidance_mode = parallel: expected an even number of ranks for it, not 3"),
             (["--head-groups", "9"], "head_groups = 9: expected 1 to 2, the heads of a rank"),
             (["--policy", "lossy"],
-             '--policy is "lossy", expected exact, bf16, fp8, balanced, fast, paper, step-cache:THRESHOLD, '
+             '--policy is "lossy", expected exact, bf16, fp8, balanced, fast, displaced, paper, step-cache:THRESHOLD, '
              'v-major[:key=value,...] or a policy file (FILE.json)'),
             (["--policy", "fast+step-cache:0"],
              '--policy is "step-cache:0", expected step-cache:THRESHOLD, more than 0, such as step-cache:0.1'),
@@ -85,7 +85,7 @@ class Misuse(unittest.TestCase):
             (["--policy", "v-major:refresh=often"],
              "v-major: refresh=often: expected a whole number of steps, at least 0"),
             (["--policy", "v-major:speed=3"],
-             "v-major: speed=3: expected one of the keys warmup, refresh, ratio, boundary"),
+             "v-major: speed=3: expected one of the keys warmup, refresh, ratio, boundary, format"),
             (["--policy", "v-major:ratio=@none.txt"],
              "v-major: ratio=@none.txt: expected a file that can be read"),
             (["--policy", "v-major:boundary=rack"],
@@ -109,7 +109,7 @@ class Misuse(unittest.TestCase):
         with open(ground.path("odd.json"), "w") as file:
             file.write('{"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "int3"}]}')
         self.check(["generate", "--model", MODEL, "-o", "x.png", "--policy", "odd.json"],
-                   "odd.json: rules[0]: mode: wire mode 'int3': expected skip, or [rows FRACTION] [residual] FORMAT, where "
+                   "odd.json: rules[0]: mode: wire mode 'int3': expected skip, or [late | rows FRACTION] [residual] FORMAT, where "
                    "FRACTION is more than 0 and less than 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1", 1)
 
     def test_rank_options(self):

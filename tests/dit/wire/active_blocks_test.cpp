@@ -39,10 +39,20 @@ Rows random_rows(const UlyssesLayout& layout, int rank, double ratio) {
   return active;
 }
 
-std::size_t element_bytes_of(const UlyssesLayout& layout, AttentionTensor tensor) {
+/// As fp32, that bf16 holds too.
+Bytes random_numbers(std::size_t bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(bytes / sizeof(float));
+  for (float& value : values) value = static_cast<float>(static_cast<int>(random() % 511) - 255);
+  Bytes result(bytes);
+  std::memcpy(result.data(), values.data(), bytes);
+  return result;
+}
+
+std::size_t row_elements_of(const UlyssesLayout& layout, AttentionTensor tensor) {
   return static_cast<std::size_t>(
       (tensor == AttentionTensor::query ? layout.shape().heads : layout.shape().kv_heads) *
-      layout.shape().head_dim * 2);
+      layout.shape().head_dim);
 }
 
 /// Everything that `rank` sends and receives at two ratios one after the other, beside the full exchange.
@@ -51,24 +61,28 @@ struct Side {
   Bytes tensor, sent, received, cached, expected;
   Rows active;
   ExchangeLayout full;
+  std::size_t element = 2;  // bytes
 };
 
 bool slow(int a, int b) {
   return a / 2 != b / 2;  // nodes of two
 }
 
-std::vector<Side> sides_of(const UlyssesLayout& layout, AttentionTensor tensor, int group, int groups) {
+std::vector<Side> sides_of(const UlyssesLayout& layout, AttentionTensor tensor, int group, int groups,
+                           bool narrow = false) {
+  const std::size_t element = narrow ? sizeof(float) : 2;
+  const auto random = narrow ? random_numbers : random_bytes;
   std::vector<Side> sides;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     std::vector<bool> selected;
     for (int peer = 0; peer < layout.ranks(); ++peer) selected.push_back(slow(rank, peer));
-    const ActiveBlocks blocks(layout, tensor, rank, group, groups, 2, selected);
-    Side side{blocks, {}, {}, {}, {}, {}, {}, layout.scatter_heads(tensor, rank, group, groups)};
+    const ActiveBlocks blocks(layout, tensor, rank, group, groups, element, selected, narrow);
+    Side side{blocks, {}, {}, {}, {}, {}, {}, layout.scatter_heads(tensor, rank, group, groups), element};
     const auto rows = static_cast<std::size_t>(layout.shape().batch * layout.sequence_rows(rank));
-    side.tensor = random_bytes(rows * element_bytes_of(layout, tensor), static_cast<unsigned>(rank));
+    side.tensor = random(rows * row_elements_of(layout, tensor) * element, static_cast<unsigned>(rank));
     side.sent.resize(blocks.most_send_bytes());
     side.received.resize(blocks.most_recv_bytes());
-    side.cached = random_bytes(packed_bytes(side.full.recv, 2), 99);
+    side.cached = random(packed_bytes(side.full.recv, element), 99);
     side.expected = side.cached;
     sides.push_back(std::move(side));
   }
@@ -79,15 +93,16 @@ std::vector<Side> sides_of(const UlyssesLayout& layout, AttentionTensor tensor, 
 void expect_rows(const UlyssesLayout& layout, std::vector<Side>& sides, double ratio) {
   for (int from = 0; from < layout.ranks(); ++from) {
     const Side& sender = sides[static_cast<std::size_t>(from)];
-    Bytes all(packed_bytes(sender.full.send, 2));
-    pack(sender.full.send, 2, sender.tensor, all);
+    const std::size_t element = sender.element;
+    Bytes all(packed_bytes(sender.full.send, element));
+    pack(sender.full.send, element, sender.tensor, all);
     const auto whole = static_cast<std::int64_t>(layout.shape().batch * layout.sequence_rows(from));
     for (int to = 0; to < layout.ranks(); ++to) {
       Side& receiver = sides[static_cast<std::size_t>(to)];
       const PeerBlock& block = sender.full.send[static_cast<std::size_t>(to)];
-      const auto row_bytes = static_cast<std::size_t>(block.row_elements) * 2;
-      const dit_block place = packed_blocks(receiver.full.recv, 2)[static_cast<std::size_t>(from)];
-      const dit_block source = packed_blocks(sender.full.send, 2)[static_cast<std::size_t>(to)];
+      const auto row_bytes = static_cast<std::size_t>(block.row_elements) * element;
+      const dit_block place = packed_blocks(receiver.full.recv, element)[static_cast<std::size_t>(from)];
+      const dit_block source = packed_blocks(sender.full.send, element)[static_cast<std::size_t>(to)];
       Rows brought = sender.active;
       if (!slow(from, to) || block.rows() != whole || ratio == 0) {
         brought.clear();
@@ -120,7 +135,7 @@ void exchange(const UlyssesLayout& layout, std::vector<Side>& sides, double rati
     }
   }
   for (Side& side : sides) {
-    side.blocks.unpack(side.received, packed_blocks(side.full.recv, 2), side.cached);
+    side.blocks.unpack(side.received, packed_blocks(side.full.recv, side.element), side.cached);
   }
 }
 
@@ -138,6 +153,32 @@ TEST(ActiveBlocks, ActiveRowsReachTheirPlacesAndOthersStay) {
             expect_rows(layout, sides, ratio);
             for (const Side& side : sides) EXPECT_EQ(side.cached, side.expected);
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(ActiveBlocks, NarrowRowsArriveInHalfTheBytes) {
+  for (const AttentionShape& shape : test::uneven_shapes()) {
+    for (const int ranks : {2, 5, 12}) {
+      const UlyssesLayout layout(shape, ranks);
+      for (const AttentionTensor tensor : {AttentionTensor::query, AttentionTensor::value}) {
+        std::vector<Side> sides = sides_of(layout, tensor, 0, 1, true);
+        for (const double ratio : {0.4, 0.0}) {
+          exchange(layout, sides, ratio);
+          expect_rows(layout, sides, ratio);
+          for (const Side& side : sides) EXPECT_EQ(side.cached, side.expected);
+        }
+        const std::vector<dit_block> wide = packed_blocks(sides[0].full.send, sizeof(float));
+        for (int peer = 0; peer < ranks; ++peer) {
+          const auto i = static_cast<std::size_t>(peer);
+          const PeerBlock& block = sides[0].full.send[i];
+          const bool masked =
+              slow(0, peer) && wide[i].bytes > 0 && block.rows() == shape.batch * layout.sequence_rows(0);
+          const std::size_t mask = masked ? row_mask_bytes(block.rows()) : 0;
+          EXPECT_EQ(sides[0].blocks.send_blocks()[i].bytes - mask,
+                    slow(0, peer) ? wide[i].bytes / 2 : wide[i].bytes);
         }
       }
     }

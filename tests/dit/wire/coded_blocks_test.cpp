@@ -43,6 +43,7 @@ WireMode random_mode(std::mt19937& random, bool first) {
   mode.format = static_cast<WireFormat>(random() % kWireFormats);
   mode.residual = random() % 2 == 0;
   if (!first && random() % 4 == 0) mode.rows = 0.1 + 0.2 * static_cast<double>(random() % 4);
+  if (!first && mode.rows >= 1) mode.late = random() % 4 == 0;
   if (!first && random() % 6 == 0) mode = WireMode{WireFormat::full, false, 1, true};
   return mode;
 }
@@ -84,11 +85,17 @@ void drift(int ranks, int per_node, const MemoryOptions& options, bool gather, s
       const WireMode mode = random_mode(random, step == 0);
       std::vector<WireMode> modes;
       for (const std::uint8_t far : slow) modes.push_back(far != 0 ? mode : WireMode{});
-      const CodedBlocks::Sizes sizes = blocks.sizes(modes);
-      std::vector<std::byte> send(sizes.send_bytes), recv(sizes.recv_bytes);
-      blocks.encode(modes, std::as_bytes(std::span(tensor)), own.memory.get(), send);
-      exchange(context, sizes, send, recv);
-      blocks.decode(modes, recv, own.memory.get(), std::as_writable_bytes(std::span(came)));
+      for (const WirePart part : {WirePart::now, WirePart::later}) {
+        const CodedBlocks::Sizes sizes = blocks.sizes(modes, part);
+        std::vector<std::byte> send(sizes.send_bytes), recv(sizes.recv_bytes);
+        blocks.encode(modes, part, std::as_bytes(std::span(tensor)), own.memory.get(), send);
+        exchange(context, sizes, send, recv);
+        if (part == WirePart::now) {
+          blocks.decode(modes, recv, own.memory.get(), std::as_writable_bytes(std::span(came)));
+        } else {
+          blocks.remember(modes, recv, own.memory.get());
+        }
+      }
       tensor = walk(tensor, static_cast<std::uint32_t>(step), 0.1F);
     }
   });
@@ -124,15 +131,19 @@ struct Pair {
         receiver(layout, std::vector<std::uint8_t>{1}, options) {}
   std::vector<float> send(const char* mode, const std::vector<float>& tensor) {
     const std::vector<WireMode> modes{parse_wire_mode(mode)};
-    std::vector<std::byte> buffer(blocks.sizes(modes).send_bytes);
-    blocks.encode(modes, std::as_bytes(std::span(tensor)), &sender, buffer);
+    const WirePart part = modes[0].late ? WirePart::later : WirePart::now;
+    std::vector<std::byte> buffer(blocks.sizes(modes, part).send_bytes);
+    blocks.encode(modes, part, std::as_bytes(std::span(tensor)), &sender, buffer);
     std::vector<float> came(tensor.size());
     blocks.decode(modes, buffer, &receiver, std::as_writable_bytes(std::span(came)));
+    age_used = receiver.ages().empty() ? 0 : receiver.ages()[0];
+    blocks.remember(modes, buffer, &receiver);
     return came;
   }
   ExchangeLayout layout;
   CodedBlocks blocks;
   ExchangeMemory sender, receiver;
+  int age_used = 0;
 };
 
 TEST(CodedBlocks, RowsThatMovedMostTravel) {
@@ -164,6 +175,33 @@ TEST(CodedBlocks, OldRowsTravelFirst) {
   EXPECT_LE(oldest, 2);
 }
 
+TEST(CodedBlocks, LateBlocksServeTheNextStep) {
+  Pair pair({0, true, 0});
+  const std::vector<float> first(512, 1.0F), second(512, 2.0F), third(512, 3.0F);
+  EXPECT_EQ(pair.send("full", first), first);
+  EXPECT_EQ(pair.send("late bf16", second), first);
+  EXPECT_EQ(pair.age_used, 1);
+  EXPECT_EQ(pair.send("late residual int8", third), second);
+  EXPECT_EQ(pair.age_used, 1);
+  EXPECT_EQ(pair.send("skip", first), third);
+  EXPECT_EQ(pair.age_used, 1);
+  EXPECT_EQ(pair.send("full", first), first);
+  EXPECT_EQ(pair.age_used, 0);
+}
+
+TEST(CodedBlocks, OfLateBlocksTheLossIsWhatTheReceiverLacksNow) {
+  Pair pair({0, false, 0});
+  const std::vector<float> first(512, 1.0F), second(512, 2.0F);
+  pair.send("full", first);
+  const std::vector<WireMode> modes{parse_wire_mode("late full")};
+  std::vector<std::byte> buffer(pair.blocks.sizes(modes, WirePart::later).send_bytes);
+  EXPECT_EQ(pair.blocks.sizes(modes).send_bytes, 0U);
+  CodedBlocks::Loss loss;
+  pair.blocks.encode(modes, WirePart::later, std::as_bytes(std::span(second)), &pair.sender, buffer, &loss);
+  EXPECT_EQ(loss.error, 512.0);
+  EXPECT_EQ(loss.whole, 4 * 512.0);
+}
+
 TEST(CodedBlocks, ForeignMasksAreRefused) {
   Pair pair({0, false, 0});
   const std::vector<WireMode> modes{parse_wire_mode("rows 0.5 fp8")};
@@ -178,7 +216,8 @@ TEST(CodedBlocks, NeedsMemoryWhereAModeRemembers) {
   const std::vector<WireMode> modes{parse_wire_mode("residual int4")};
   std::vector<std::byte> buffer(pair.blocks.sizes(modes).send_bytes);
   const std::vector<float> x(512);
-  EXPECT_THROW(pair.blocks.encode(modes, std::as_bytes(std::span(x)), nullptr, buffer), std::logic_error);
+  EXPECT_THROW(pair.blocks.encode(modes, WirePart::now, std::as_bytes(std::span(x)), nullptr, buffer),
+               std::logic_error);
 }
 
 TEST(CodedBlocks, MemoryIsKnownBeforehand) {

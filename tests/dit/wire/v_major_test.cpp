@@ -99,7 +99,7 @@ TEST(VMajorText, Misuse) {
   EXPECT_EQ(parse_error("v-major:"), "v-major: '': expected KEY=VALUE");
   EXPECT_EQ(parse_error("v-major:warmup=3,"), "v-major: '': expected KEY=VALUE");
   EXPECT_EQ(parse_error("v-major:warm=5"),
-            "v-major: warm=5: expected one of the keys warmup, refresh, ratio, boundary");
+            "v-major: warm=5: expected one of the keys warmup, refresh, ratio, boundary, format");
   EXPECT_EQ(parse_error("v-major:warmup=-1"), "v-major: warmup=-1" + steps);
   EXPECT_EQ(parse_error("v-major:warmup="), "v-major: warmup=" + steps);
   EXPECT_EQ(parse_error("v-major:refresh=2.5"), "v-major: refresh=2.5" + steps);

@@ -33,12 +33,14 @@ std::string at(const WirePlan& plan, int step, int layer = 0, WireTensor tensor 
 }
 
 TEST(WireMode, TextAndBack) {
-  for (const char* text : {"full", "bf16", "fp8", "int4", "residual int8", "residual int1", "rows 0.5 fp8",
-                           "rows 0.25 residual int4", "rows 0.1 full", "skip"}) {
+  for (const char* text :
+       {"full", "bf16", "fp8", "int4", "residual int8", "residual int1", "rows 0.5 fp8",
+        "rows 0.25 residual int4", "rows 0.1 full", "late bf16", "late residual int4", "skip"}) {
     EXPECT_EQ(to_string(parse_wire_mode(text)), text);
   }
   for (const char* text : {"", "residual", "rows fp8", "rows 0 fp8", "rows 1 fp8", "rows nan fp8", "skip fp8",
-                           "residual rows 0.5 fp8", "fp8 residual", "int3", "rows 0.5"}) {
+                           "residual rows 0.5 fp8", "fp8 residual", "int3", "rows 0.5", "late", "late skip",
+                           "rows 0.5 late fp8", "residual late fp8"}) {
     EXPECT_THROW(static_cast<void>(parse_wire_mode(text)), std::invalid_argument) << text;
   }
 }
@@ -86,6 +88,16 @@ TEST(WirePlan, NothingOldAtTheFirstStep) {
   EXPECT_EQ(at(WirePlan(policy({rule("rows 0.5 fp8")}), shape()), 0), "fp8");
 }
 
+TEST(WirePlan, NothingIsLateWhereNobodyWouldUseIt) {
+  const WirePlan plan(policy({rule("late bf16")}), shape());
+  EXPECT_EQ(at(plan, 0), "bf16");
+  EXPECT_EQ(at(plan, 1), "late bf16");
+  EXPECT_EQ(at(plan, 48), "late bf16");
+  EXPECT_EQ(at(plan, 49), "skip");
+  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 0));
+  EXPECT_TRUE(plan.ages());
+}
+
 TEST(WirePlan, NothingGetsTooOld) {
   WirePolicy skips = policy({rule("skip")});
   const WirePlan any(skips, shape());
@@ -131,13 +143,60 @@ TEST(WirePlan, RefusesNonsense) {
   refused(numbers);
 }
 
+// Bits of a number, of the mode of a step.
+double bits_at(const WirePlan& plan, int step) {
+  const WireMode mode = plan.mode(WireTensor::key, kSlow, 0, step, 0);
+  switch (mode.format) {
+    case WireFormat::int8:
+      return 8;
+    case WireFormat::int4:
+      return 4;
+    case WireFormat::int2:
+      return 2;
+    default:
+      return mode.skip ? 0 : 1;
+  }
+}
+
+TEST(WirePreset, FewerStepsMoreBits) {
+  for (const char* name : {"balanced", "fast"}) {
+    double before = 9;
+    for (int steps = 1; steps <= 400; ++steps) {
+      const WirePlan plan(wire_preset(name, steps), shape(9, steps));
+      double sum = 0;
+      for (int step = 0; step < steps; ++step) {
+        const double bits = bits_at(plan, step);
+        sum += bits;
+        const bool falls = step == 0 || bits <= bits_at(plan, step - 1);
+        EXPECT_TRUE(falls || name == std::string("fast")) << name << ' ' << steps << ' ' << step;
+      }
+      EXPECT_LT(sum / steps, before * 1.2) << name << ' ' << steps;
+      before = std::min(before, sum / steps);
+      EXPECT_EQ(bits_at(plan, 0), 8);
+    }
+    EXPECT_LT(before, 1.3);
+  }
+}
+
+TEST(WirePreset, BalancedOfFiftySteps) {
+  const WirePlan plan(wire_preset("balanced", 50), shape());
+  for (int step = 0; step < 50; ++step) {
+    EXPECT_EQ(at(plan, step), step < 1    ? "residual int8"
+                              : step < 8  ? "residual int4"
+                              : step < 16 ? "residual int2"
+                                          : "residual int1");
+  }
+}
+
 TEST(WirePreset, AllAreSound) {
   for (const std::string& name : wire_preset_names()) {
-    EXPECT_EQ(wire_preset(name).name, name);
-    check(wire_preset(name));
+    for (const int steps : {1, 2, 3, 7, 25, 50, 1000}) {
+      EXPECT_EQ(wire_preset(name, steps).name, name);
+      static_cast<void>(WirePlan(wire_preset(name, steps), shape(9, steps)));
+    }
   }
-  EXPECT_TRUE(wire_preset("exact").rules.empty());
-  EXPECT_THROW(static_cast<void>(wire_preset("fastest")), std::invalid_argument);
+  EXPECT_TRUE(wire_preset("exact", 50).rules.empty());
+  EXPECT_THROW(static_cast<void>(wire_preset("fastest", 50)), std::invalid_argument);
 }
 
 }  // namespace
