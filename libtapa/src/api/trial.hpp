@@ -25,12 +25,17 @@ class Trial {
     double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
   };
   /// Of long calls one tells as much as many. First calls make plans and connections.
-  static constexpr std::array<Lap, 5> kLaps{
-      {{1, 100, 0.25}, {2, 1.0, 0.01}, {2, 0.5, 0.01}, {4, 0.2, 0.01}, {8, 0.0, 0.01}}};
+  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25},
+                                             {2, 1.0, 0.01},
+                                             {2, 0.5, 0.01},
+                                             {4, 0.2, 0.01},
+                                             {8, 0.1, 0.01},
+                                             {16, 0.05, 0.01},
+                                             {32, 0.0, 0.01}}};
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.
-  static constexpr double kGain = 0.03;
+  static constexpr double kGain = 0.04;
   /// Laps that may come to nothing before the first plan is taken as it is.
   static constexpr std::size_t kFruitless = 3;
 
