@@ -180,6 +180,9 @@ std::string preamble(const Program& program, const Options& options) {
   const char* library = options.versus_mpi ? "TAPA vs MPI" : (options.use_mpi ? "MPI" : "TAPA");
   std::string text =
       "\n# OSU-style " + std::string(library) + " " + program.title + "\n# Datatype: MPI_CHAR.\n";
+  if (options.burst > 1) {
+    text += "# Times are of one of " + std::to_string(options.burst) + " calls in a row.\n";
+  }
   if (options.nic_rate) {
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),

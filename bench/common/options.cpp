@@ -87,6 +87,14 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
   app.add_option("--time", o.seconds, "seconds that one size may take, all contenders together")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  if (kind != Kind::ialltoall && kind != Kind::select && kind != Kind::persistent) {
+    app.add_option(
+           "--burst", o.burst,
+           "calls in a row between two barriers, timed together: ranks leave a barrier at different times, "
+           "which is part of what a single call is timed to take")
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str();
+  }
   app.add_option_function<std::string>(
          "--library", [&o](const std::string& name) { o.use_mpi = name == "mpi"; },
          "whose call is timed: tapa (default) or mpi")

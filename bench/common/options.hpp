@@ -28,6 +28,7 @@ struct Options {
   std::optional<int> iterations;  ///< -i: exactly so many; else what fits into `seconds`
   std::optional<int> warmup;  ///< -x: exactly so many untimed calls; else OSU's numbers as far as they fit
   double seconds = 5;         ///< --time: budget of one size, all contenders together
+  int burst = 1;              ///< --burst: calls in a row between two barriers; times are of one of them
   bool full = false;          ///< -f
   bool validate = false;      ///< -c
   int validation_calls = 5;   ///< -u: calls that are validated

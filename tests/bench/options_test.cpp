@@ -63,6 +63,10 @@ TEST(Options, OurOptions) {
   EXPECT_EQ(o.json, "f");
   ASSERT_TRUE(o.nic_rate);
   EXPECT_EQ(o.nic_rate->nics, 2);
+  EXPECT_EQ(run({}).options.burst, 1);
+  EXPECT_EQ(run({"--burst", "20"}, Kind::alltoallv).options.burst, 20);
+  EXPECT_NE(run({"--burst", "0"}).exit_code.value_or(0), 0);
+  EXPECT_NE(run({"--burst", "2"}, Kind::ialltoall).exit_code.value_or(0), 0);
 }
 
 TEST(Options, NicRateFromTheEnvironment) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -347,7 +348,17 @@ std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
   }
   return std::make_unique<Executor>(
       entry.plan, std::make_unique<NodeTransport>(agreement_.comm, agreement_.node.get(),
-                                                  options()->settings().shm_limit, piece(), wait_policy()));
+                                                  shm_limit(entry.choice), piece(), wait_policy()));
+}
+
+// What passes blocks on has messages of many pieces. MPI would need them in one: a copy more at both ends.
+std::size_t CommState::shm_limit(const Choice& choice) const {
+  constexpr std::size_t in_pieces = 32;
+  const std::size_t limit = options()->settings().shm_limit;
+  const Algorithm a = choice.algorithm;
+  const bool passes_on = a == Algorithm::tapa || a == Algorithm::leaders || a == Algorithm::bruck;
+  return passes_on && limit <= std::numeric_limits<std::size_t>::max() / in_pieces ? in_pieces * limit
+                                                                                   : limit;
 }
 
 // Open MPI spreads only messages above its eager limit over several NICs, so long ones stay whole there.

@@ -101,6 +101,9 @@ class CommState {
   /// Longest message between nodes that travels whole.
   [[nodiscard]] std::size_t piece() const;
 
+  /// Longest message inside a node that goes through our own shared memory in a plan of this choice.
+  [[nodiscard]] std::size_t shm_limit(const Choice& choice) const;
+
   /// How executors wait.
   [[nodiscard]] WaitPolicy wait_policy() const { return wait_policy_.load(std::memory_order_relaxed); }
 

@@ -160,7 +160,9 @@ constexpr Row rows[] = {
        s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
      }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
-      "longest message between ranks of one node that goes through the library's own shared memory"},
+      "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
+      "as "
+      "long in plans that pass blocks on"},
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
     {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
