@@ -40,6 +40,19 @@ std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> lev
   for (std::size_t i = 1; i < level.size(); ++i)
     others.push_back(static_cast<std::uint32_t>((self + i) % level.size()));
   std::ranges::stable_sort(others, {}, [&](std::uint32_t m) { return level[m]; });
+  // Those at one distance are the same for all ranks of a group: each begins with another one.
+  for (auto first = others.begin(); first != others.end();) {
+    const int distance = level[*first];
+    const auto last =
+        std::find_if(first, others.end(), [&](std::uint32_t m) { return level[m] != distance; });
+    if (first != others.begin()) {
+      std::sort(first, last);
+      const auto nearer = [&](std::uint32_t m) { return m < self; };
+      const auto place = std::count_if(others.begin(), first, nearer);  // in the own group
+      std::rotate(first, first + place % (last - first), last);
+    }
+    first = last;
+  }
   return others;
 }
 

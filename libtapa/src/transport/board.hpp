@@ -176,8 +176,8 @@ class Board {
 };
 
 /// The other members, those first whose caches and memory are near: level[m] is the level at which this rank
-/// reaches member m (0 is the nearest). Among equally near ones from the next member on, so that not all
-/// ranks read the same slot at once.
+/// reaches member m (0 is the nearest). The nearest ones from the next member on; of those farther off the
+/// k-th rank of a group begins with the k-th, so that its ranks do not read the same slots at once.
 [[nodiscard]] std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level);
 
 }  // namespace tapa
