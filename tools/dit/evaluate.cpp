@@ -1,21 +1,28 @@
 // dit evaluate: a model's fields against simulated ones that it has not seen.
 #include "training/evaluate.hpp"
 
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
 #include "files.hpp"
 #include "quantity.hpp"
+#include "text_table.hpp"
+#include "training/compare_fields.hpp"
 #include "training/evaluation_sheet.hpp"
+#include "weights/safetensors.hpp"
 
 namespace dit::tool {
 namespace {
 
 struct EvaluateWords {
   EvaluateOptions options;
+  std::vector<std::string> ways;  ///< folders
   std::string model;
   std::vector<double> guidance;
   std::string json;
@@ -23,10 +30,92 @@ struct EvaluateWords {
   std::string sheet;
 };
 
+/// ROW.safetensors of `dit bench --fields`, in several folders one after the other; the exact row first.
+class Ways {
+ public:
+  explicit Ways(const LoadedModel& model) : scales_(model.config.channels) {}
+
+  void add(const std::filesystem::path& folder) {
+    std::map<std::string, at::Tensor> found;
+    std::error_code problem;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const SafetensorsFile file(entry.path());
+      if (!file.contains("fields") || !file.contains("classes")) {
+        throw std::runtime_error(entry.path().string() +
+                                 ": expected tensors fields and classes, of dit bench --fields");
+      }
+      found[entry.path().stem().string()] = file.tensor("fields").clone();
+      labels_of_last_ = file.tensor("classes").to(at::kLong);
+    }
+    if (!found.contains("exact")) {
+      throw std::invalid_argument("--fields-of " + folder.string() +
+                                  ": expected a folder of dit bench --fields with a row exact");
+    }
+    for (const auto& [name, fields] : found) of_way_[name].push_back(fields);
+    labels_.push_back(labels_of_last_);
+  }
+
+  [[nodiscard]] at::Tensor labels() const { return at::cat(labels_, 0); }
+  /// Rows that are in all folders.
+  [[nodiscard]] std::vector<WayFields> ways() const {
+    std::vector<WayFields> ways = {{"exact", joined("exact")}};
+    for (const auto& [name, parts] : of_way_) {
+      if (name != "exact" && parts.size() == labels_.size()) ways.push_back({name, joined(name)});
+    }
+    return ways;
+  }
+
+ private:
+  [[nodiscard]] at::Tensor joined(const std::string& name) const {
+    return to_physical_units(at::cat(of_way_.at(name), 0), scales_);
+  }
+
+  std::vector<ChannelScale> scales_;
+  std::map<std::string, std::vector<at::Tensor>> of_way_;
+  std::vector<at::Tensor> labels_;
+  at::Tensor labels_of_last_;
+};
+
+void compare_ways(const EvaluateWords& words, const LoadedModel& model) {
+  check(words.options, model.config);
+  Ways ways(model);
+  for (const std::string& folder : words.ways) ways.add(folder);
+  const std::vector<WayFields> fields = ways.ways();
+  GrayScottOptions simulation;
+  simulation.size = fields.front().fields.size(3);
+  simulation.steps = words.options.simulation_steps;
+  simulation.seed = words.options.seed;
+  const FieldSet simulated =
+      simulate_fields(words.options.regimes, words.options.per_class, simulation, at::kCPU);
+  const FieldComparison compared =
+      compare_fields(fields, ways.labels(), simulated, model.config.network.classes);
+  TextTable table({"row", "spectrum", "worst", "beyond spread", "right class", "class of exact"});
+  nlohmann::ordered_json json = {{"fields", compared.fields},
+                                 {"spread", compared.spread_median},
+                                 {"rows", nlohmann::ordered_json::array()}};
+  for (const WayComparison& way : compared.ways) {
+    table.add({way.name, figure(way.spectrum_median), figure(way.spectrum_worst),
+               std::to_string(way.beyond_spread), std::to_string(way.named_right),
+               std::to_string(way.named_as_first)});
+    json["rows"].push_back({{"name", way.name},
+                            {"spectrum_median", way.spectrum_median},
+                            {"spectrum_worst", way.spectrum_worst},
+                            {"beyond_spread", way.beyond_spread},
+                            {"right_class", way.named_right},
+                            {"class_of_exact", way.named_as_first}});
+  }
+  std::cout << compared.fields << " fields; two simulated ones of a class differ by "
+            << figure(compared.spread_median) << " in their spectra\n\n"
+            << table.text() << std::flush;
+  if (!words.json.empty()) write_json(words.json, json);
+}
+
 void run(const EvaluateWords& words) {
   require_outputs(
       {{"--json", words.json}, {"--markdown", words.markdown}, {"--sheet", words.sheet, FileKind::picture}});
   const LoadedModel model = load_model(words.model);
+  if (!words.ways.empty()) return compare_ways(words, model);
   const Evaluation evaluation(model, words.options);
   std::string json;
   std::string markdown;
@@ -57,6 +146,13 @@ void add_evaluate_command(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("evaluate", "A model's fields against simulations that it has not seen.");
   command.add_option("model", words->model, "folder of the model; default: the embedded model")
+      ->type_name("DIR");
+  command
+      .add_option("--fields-of", words->ways,
+                  "instead of sampling: folders of dit bench --fields; the rows' spectra and classes against "
+                  "those of "
+                  "the exact row")
+      ->delimiter(',')
       ->type_name("DIR");
   command.add_option("--guidance", words->guidance, "guidance scales; default: the model's")
       ->delimiter(',')

@@ -52,10 +52,13 @@ TEST(Wire, FullIsExact) {
 TEST(Wire, NothingWithoutSlowLinks) {
   GenerateOptions options = longer_image();
   const at::Tensor exact = generate_on(nodes(5, 0), options).image;
-  options.wire = wire_preset("fast", 50);
-  const GenerateResult result = generate_on(nodes(5, 0), options);
-  EXPECT_TRUE(at::equal(result.image, exact));
-  EXPECT_EQ(result.report.cache.total(), 0U);
+  for (const std::string& name : wire_preset_names()) {
+    options.wire = wire_preset(name, options.sampler.steps);
+    const GenerateResult result = generate_on(nodes(5, 0), options);
+    EXPECT_TRUE(at::equal(result.image, exact)) << name;
+    EXPECT_EQ(result.report.cache.total(), 0U) << name;
+    EXPECT_EQ(result.report.steps.back().codec_seconds, 0) << name;  // nothing is coded at all
+  }
 }
 
 TEST(Wire, FewerBitsFewerBytesMoreError) {

@@ -323,6 +323,8 @@ class Misuse(unittest.TestCase):
             (["--guidance", "1.5,-1"], '--guidance: "-1", expected a number from 0 to 1000'),
             (["--sheet", "sheet.gif"], "--sheet sheet.gif: a PNG is written, expected a name that ends in .png"),
             (["--markdown", "/nonexistent/m"], "--markdown /nonexistent/m: there is no folder /nonexistent"),
+            (["--fields-of", "/nonexistent"],
+             "--fields-of /nonexistent: expected a folder of dit bench --fields with a row exact"),
         ])
 
     def test_plan(self):

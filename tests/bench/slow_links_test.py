@@ -1,0 +1,48 @@
+"""bench/slow-links on runs whose figures are known."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+
+
+def row(name, ms, slow, reused=0, psnr=()):
+    judged = [{"seed": i, "class": i, "psnr_db": value, "ssim": 1} for i, value in enumerate(psnr)]
+    return {"name": name, "step_ms": ms, "bytes_slow": slow, "reused_steps": reused, "judged": judged}
+
+
+def run(steps, *rows):
+    return {"model": {"height": 64, "width_pixels": 64, "steps": steps, "guidance": 2}, "rows": list(rows)}
+
+
+class SlowLinks(unittest.TestCase):
+    def test_table_and_picture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = {
+                "a": run(10, row("flat", 100, 8), row("near", 25, 2), row("cache", 100, 8)),
+                "b": run(20, row("flat", 100, 8), row("near", 10, 1)),
+                "q": run(10, row("near", 1, 1, psnr=(50, 30)), row("cache", 1, 1, reused=5, psnr=(20, 25))),
+                "r": run(10, row("near", 1, 1, psnr=(40,)), row("exact", 1, 1, psnr=(None,))),
+            }
+            for name, content in names.items():
+                pathlib.Path(folder, name).write_text(json.dumps(content))
+            result = subprocess.run(
+                [sys.executable, PROGRAM, "--speed", "a,b", "--quality", "q,r", "--plot", "p.svg"],
+                cwd=folder, capture_output=True, text=True, check=True)
+            lines = result.stdout.splitlines()
+            self.assertEqual(lines[0], "| row | bytes | 64x64, 10 steps | 64x64, 20 steps | mean | peak | PSNR 64x64, 10 steps |")
+            self.assertEqual(lines[2], "| `flat` | 1.000 | 1.00 | 1.00 | 1.00 | 1.00 | - |")
+            self.assertEqual(lines[3], "| `near` | 0.125-0.250 | 4.00 | 10.00 | 7.00 | 10.00 | 40.0 / 30.0 (3) |")
+            self.assertEqual(lines[4], "| `cache` | 0.500 | 2.00 | - | 2.00 | 2.00 | 22.5 / 20.0 (2) |")
+            drawn = xml.etree.ElementTree.parse(pathlib.Path(folder, "p.svg"))
+            self.assertEqual(len(drawn.findall("{http://www.w3.org/2000/svg}circle")), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
