@@ -54,7 +54,7 @@ std::vector<std::vector<double>> all_times(std::size_t plans, double unit) {
 
 TEST(Trial, TheFastestWinsWhateverTheTimes) {
   for (const double unit : {1e-6, 1e-3, 1e-1, 10.0}) {
-    for (std::size_t plans = 1; plans <= 4; ++plans) {
+    for (std::size_t plans = 1; plans <= 3; ++plans) {
       for (const auto& times : all_times(plans, unit)) {
         Trial trial(choices(plans));
         const auto calls = run(trial, plans, [&](std::size_t plan, std::size_t) { return times[plan]; });
@@ -76,12 +76,12 @@ TEST(Trial, TheFastestWinsWhateverTheTimes) {
 }
 
 TEST(Trial, WhatASlowerPlanCostsIsBounded) {
-  for (const double unit : {1e-6, 1e-4, 1e-2, 1.0}) {
-    for (const auto& times : all_times(4, unit)) {
+  for (const double unit : {1e-5, 1e-2, 1.0}) {
+    for (const auto& times : all_times(3, unit)) {
       const double best = *std::ranges::min_element(times);
-      Trial trial(choices(4));
-      const auto calls = run(trial, 4, [&](std::size_t plan, std::size_t) { return times[plan]; });
-      for (std::size_t i = 0; i < 4; ++i) {
+      Trial trial(choices(3));
+      const auto calls = run(trial, 3, [&](std::size_t plan, std::size_t) { return times[plan]; });
+      for (std::size_t i = 0; i < 3; ++i) {
         const double slower = times[i] / best - 1;
         // 1, 3, 5, 9, 17, 33 and 65 calls after each lap.
         std::size_t most = slower > 1      ? 3
