@@ -1,7 +1,9 @@
 #include "plan_policy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int most_runs = 4;
 constexpr double close_enough = 0.5;  // dB above what was asked for
+constexpr double lost_image = 15;     // dB to take back where a policy left no image at all
 
 /// What is asked of a policy, on some images.
 class Trial {
@@ -78,6 +81,8 @@ std::string line(const FoundPolicy& found, double foretold, double measured) {
 FoundPolicy for_quality(const RedundancyProfile& profile, const Trial& trial, double wanted) {
   double offset = 15;  // dB, of pixels over tensors: corrected by each run
   std::optional<FoundPolicy> best;
+  std::optional<double> good;                             // offset of the last run that gave an image
+  double lost = std::numeric_limits<double>::infinity();  // the least offset of a run that gave none
   for (int run = 0; run < most_runs; ++run) {
     FoundPolicy found = policy_for_noise(profile, std::pow(10.0, (offset - wanted) / 10));
     const double foretold = decibels(found.noise) + offset;
@@ -85,8 +90,16 @@ FoundPolicy for_quality(const RedundancyProfile& profile, const Trial& trial, do
     std::cerr << "run " << run + 1 << ": " << line(found, foretold, measured) << std::endl;
     if (measured >= wanted && (!best || found.bytes < best->bytes)) best = found;
     if (measured >= wanted && measured < wanted + close_enough) break;
-    if (!std::isfinite(measured)) break;
-    offset = measured - decibels(found.noise);
+    if (measured == std::numeric_limits<double>::infinity()) break;
+    const double tried = offset;
+    if (std::isfinite(measured)) {
+      good = tried;
+      offset = measured - decibels(found.noise);
+    } else {
+      lost = std::min(lost, tried);
+      offset = tried - lost_image;
+    }
+    if (good && offset >= lost) offset = (*good + lost) / 2;
   }
   if (!best) {
     throw std::runtime_error("--quality " + figure(wanted) + "dB: no policy found in " +
