@@ -56,22 +56,11 @@ Parameters read_parameters(const JsonReader& file) {
     if (messages.has("eager")) p.eager = static_cast<std::size_t>(messages.at("eager").integer(0, 1 << 30));
     p.rendezvous = messages.positive_or_none("rendezvous", "latencies").value_or(p.rendezvous);
   }
-  if (!file.has("levels")) return p;
-  const JsonReader levels = file.at("levels");
-  for (std::size_t l = 0, n = levels.size(0, 16, "levels"); l < n; ++l) {
-    const JsonReader level = levels.at(l);
-    level.only_keys({"name", "taper"});
-    const std::string name = level.at("name").identifier();
-    if (const auto taper = level.positive_or_none("taper", "(a ratio)")) p.taper[name] = *taper;
-  }
   return p;
 }
 
 Json parameters_json(const Parameters& p) {
-  Json levels = Json::array();
-  for (const auto& [name, taper] : p.taper) levels.push_back({{"name", name}, {"taper", taper}});
-  Json out = {{"messages", {{"eager", p.eager}, {"rendezvous", p.rendezvous}}}, {"levels", levels}};
-  return out;
+  return {{"messages", {{"eager", p.eager}, {"rendezvous", p.rendezvous}}}};
 }
 
 }  // namespace
@@ -92,7 +81,7 @@ Job read_job(const std::string& text, const std::string& origin) {
   file.only_keys({"topology", "parameters", "contenders", "bytes", "data_limit", "results"});
   Job job;
   job.topology = read_topology(document.at("topology").dump(), origin);
-  file.at("parameters").only_keys({"messages", "levels"});
+  file.at("parameters").only_keys({"messages"});
   job.parameters = read_parameters(file.at("parameters"));
   const JsonReader contenders = file.at("contenders");
   for (std::size_t i = 0, n = contenders.size(1, most_contenders, "plans"); i < n; ++i)
@@ -109,7 +98,7 @@ Simulated load_simulated(const std::string& name_or_path) {
   const std::string path = find_file(name_or_path);
   const nlohmann::json document = parse_json(read_text(path), path, max_topology_bytes);
   const JsonReader file(document, path);
-  file.only_keys({"schema", "machine", "description", "messages", "levels"});
+  file.only_keys({"schema", "machine", "description", "messages"});
   if (file.at("schema").text() != "tapa-sim/1") file.at("schema").fail("\"tapa-sim/1\"");
   Simulated simulated;
   simulated.parameters = read_parameters(file);

@@ -19,8 +19,7 @@ namespace tapa::sim {
 ///
 ///     { "schema": "tapa-sim/1",
 ///       "machine": "aurora",                  // a shipped machine, or an object as in a topology file
-///       "messages": {"eager": 8192, "rendezvous": 3},
-///       "levels": [{"name": "rack", "taper": 1.2}] }
+///       "messages": {"eager": 8192, "rendezvous": 3} }
 struct Simulated {
   Machine machine;
   Parameters parameters;

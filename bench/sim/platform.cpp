@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <simgrid/kernel/resource/NetworkModelIntf.hpp>
 #include <simgrid/s4u.hpp>
 #include <unordered_map>
@@ -26,6 +27,7 @@ namespace {
 constexpr double kNominalLatency = 1e-6;
 constexpr double kFlops = 1e9;        // a host's speed; time is charged in seconds, so any will do
 constexpr int kMostEagerRanks = 256;  // eager sends cost the simulator time that grows as the ranks' square
+constexpr double kNoBound = 1e15;     // bytes per second
 constexpr std::size_t kControl = 64;  // bytes up to which messages always carry data
 
 World& world() {
@@ -85,11 +87,11 @@ class Builder {
   sg4::NetZone* parent_of(int rank) {
     sg4::NetZone* parent = root_;
     for (std::size_t l = t_.levels.size(); l-- > static_cast<std::size_t>(t_.nic_level);) {
-      const auto taper = w_.job.parameters.taper.find(t_.levels[l].name);
-      if (taper == w_.job.parameters.taper.end() || t_.levels[l].groups < 2) continue;
+      const std::optional<double> taper = t_.levels[l].link.taper;
+      if (!taper || t_.levels[l].groups < 2) continue;
       const int g = t_.levels[l].group[static_cast<std::size_t>(rank)];
       Group& group = groups_[{l, g}];
-      if (group.zone == nullptr) group = make_group(parent, l, g, taper->second);
+      if (group.zone == nullptr) group = make_group(parent, l, g, *taper);
       parent = group.zone;
     }
     return parent;
@@ -174,11 +176,18 @@ class Builder {
     const std::string name =
         "port" + std::to_string(level) + "r" + std::to_string(rank) + "to" + std::to_string(to) + direction;
     sg4::Link*& found = ports_[name];
-    if (found == nullptr) found = link(node, name, w_.rates.levels[l].bandwidth, kNominalLatency / 2);
+    // Where cores move the bytes they are paid as the cores' time, see Costs::cpu.
+    const double bandwidth = moved_by_cores(t_, level) ? kNoBound : w_.rates.levels[l].bandwidth;
+    if (found == nullptr) found = link(node, name, bandwidth, kNominalLatency / 2);
     return found;
   }
 
  public:
+  /// Without devices the ranks' cores copy what travels inside a node.
+  static bool moved_by_cores(const Topology& t, int level) {
+    return level < t.nic_level && t.devices.empty();
+  }
+
   /// The NIC that a rank's messages take.
   static int nic_of(const Topology& t, int rank) {
     const std::vector<int>& rails = t.rails[static_cast<std::size_t>(rank)];
@@ -258,8 +267,12 @@ class Costs {
     const auto level = static_cast<std::size_t>(w.job.topology.level_of(a->second, b->second));
     // The simulator charges a receive only when the message was sent eagerly: the sender pays for both else.
     const bool eager = w.eager_sends && size <= w.job.parameters.eager;
-    if (!sends) return eager ? w.rates.levels[level].message : 0;
-    return (eager ? 1 : 2) * w.rates.levels[level].message;
+    const double moved = Builder::moved_by_cores(w.job.topology, static_cast<int>(level))
+                             ? static_cast<double>(size) / w.rates.levels[level].bandwidth / 2
+                             : 0;
+    const double one_end = w.rates.levels[level].message + moved;
+    if (!sends) return eager ? one_end : 0;
+    return (eager ? 1 : 2) * one_end;
   }
 
  private:

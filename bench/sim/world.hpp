@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,6 @@ namespace tapa::sim {
 struct Parameters {
   std::size_t eager = 8192;  ///< messages up to so many bytes leave without asking the receiver
   double rendezvous = 3;     ///< latencies of a longer message: request, permission, data
-  std::map<std::string, double>
-      taper;  ///< level -> bandwidth of its groups' nodes over that of their uplinks
 };
 
 /// One simulation.

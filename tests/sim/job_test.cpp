@@ -31,7 +31,7 @@ TEST(Job, ComesBackAsItWasWritten) {
   Job job;
   job.topology = make_uniform_topology({2, 3});
   job.parameters.eager = 4096;
-  job.parameters.taper["node"] = 1.5;
+  job.topology.levels[0].link.taper = 1.5;
   job.contenders = {"linear", "mpi"};
   job.bytes = {8, 4096};
   job.data_limit = std::size_t{5} << 30;
@@ -39,7 +39,7 @@ TEST(Job, ComesBackAsItWasWritten) {
   const Job read = read_job(write_job(job), "F");
   EXPECT_EQ(read.topology.ranks, 6);
   EXPECT_EQ(read.parameters.eager, 4096u);
-  EXPECT_EQ(read.parameters.taper, job.parameters.taper);
+  EXPECT_EQ(read.topology.levels[0].link.taper, 1.5);
   EXPECT_EQ(read.contenders, job.contenders);
   EXPECT_EQ(read.bytes, job.bytes);
   EXPECT_EQ(read.data_limit, job.data_limit);
@@ -51,15 +51,14 @@ TEST(Simulated, ShippedOnesCanBeRead) {
   for (const char* name : {"aurora", "cluster16x8", "cpu-2socket", "fat-tree", "frontier", "hgx-h100"})
     EXPECT_THAT(names, Contains(name));
   for (const std::string& name : names) EXPECT_GT(load_simulated(name).machine.slots, 0) << name;
-  EXPECT_EQ(load_simulated("fat-tree").parameters.taper.at("rack"), 2);
+  EXPECT_EQ(load_simulated("fat-tree").machine.outer.front().link.taper, 2);
 }
 
 TEST(Simulated, ErrorsNameThePlace) {
   EXPECT_THAT(message(R"({"schema": "tapa-sim/2", "machine": "aurora"})"),
               HasSubstr("expected \"tapa-sim/1\""));
-  EXPECT_THAT(
-      message(R"({"schema": "tapa-sim/1", "machine": "aurora", "levels": [{"name": "node", "taper": 0}]})"),
-      HasSubstr("$.levels[0].taper: 0, expected a number of (a ratio) above 0"));
+  EXPECT_THAT(message(R"({"schema": "tapa-sim/1", "machine": "aurora", "messages": {"rendezvous": 0}})"),
+              HasSubstr("$.messages.rendezvous: 0, expected a number of latencies above 0"));
   EXPECT_THAT(message(R"({"schema": "tapa-sim/1", "machine": "nowhere"})"),
               HasSubstr("machine \"nowhere\" is unknown"));
   EXPECT_THROW((void)load_simulated("nowhere"), std::invalid_argument);

@@ -36,6 +36,12 @@ class Results(unittest.TestCase):
             self.assertAlmostEqual(row["regret"], row["plans"][row["choice"]] / min(row["plans"].values()))
             self.assertGreater(row["predicted_us"], 0)
 
+    def test_selectors_have_pairwise_order_for_any_number_of_ranks(self):
+        report = rows("cluster16x8", "--nodes", "3", "--per-node", "1", "--bytes", "64K,512K", "--plans", "linear",
+                      "--rivals", "mpich,ring")
+        for row in report["rows"]:
+            self.assertEqual(row["rivals"]["mpich"], row["rivals"]["ring"])
+
     def test_same_digits_again(self):
         words = ("fat-tree", "--nodes", "9", "--per-node", "2", "--placement", "unequal", "--bytes", "64,16K",
                  "--plans", "tapa:split=node", "--rivals", "mpich")

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -44,7 +45,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option(
          "--plans", w.plans,
          "all: every candidate of the library; plausible: those predicted within twice the best time; "
-         "or plans as in TAPA_PLAN, several after one another")
+         "choice: the library's alone; or plans as in TAPA_PLAN, several after one another")
       ->capture_default_str();
   app.add_option("--rivals", w.rivals,
                  "MPI's selectors and algorithms, as the simulator calls them; none: \"\"")
@@ -106,8 +107,9 @@ class Program {
     sim::Job job;
     job.topology = topology_;
     job.parameters = simulated_.parameters;
-    const auto outcomes = simulate(job, simulations_, limits_,
-                                   [&](std::size_t done, std::size_t all) { bar->show(done, all); });
+    auto outcomes = simulate(job, simulations_, limits_,
+                             [&](std::size_t done, std::size_t all) { bar->show(done, all); });
+    repeat_refused(job, outcomes);
     bar.reset();
     collect(outcomes);
     if (failed_) return kFailed;
@@ -156,6 +158,7 @@ class Program {
       if (std::find(list.begin(), list.end(), choice) == list.end()) list.push_back(choice);
     };
     for (const std::string& word : options_.words.plans) {
+      if (word == "choice") continue;
       if (word == "all" || word == "plausible") {
         for (const Candidate& c : ranked) {
           if (word == "all" || c.seconds <= kPlausible * ranked.front().seconds) add(c.choice);
@@ -178,8 +181,27 @@ class Program {
       if (rival == "bruck" || rival == "rdb")
         std::erase_if(sizes,
                       [&](std::size_t b) { return b > limits_.data_limit / ranks / ranks * 2 / kCopies; });
-      if (!sizes.empty()) simulations_.push_back({{"mpi"}, sizes, rival});
+      if (std::has_single_bit(ranks)) {
+        if (!sizes.empty()) simulations_.push_back({{"mpi"}, sizes, rival});
+      } else {  // a size that the simulator cannot do ends a simulation, so each has its own
+        for (const std::size_t bytes : sizes) simulations_.push_back({{"mpi"}, {bytes}, rival});
+      }
     }
+  }
+
+  /// Open MPI's and MPICH's pairwise exchanges take any number of ranks: rank i sends to i + k in round k.
+  /// The simulator has that as "ring", but its selectors take "pair", which refuses what is no power of two.
+  void repeat_refused(const sim::Job& job, std::vector<Outcome>& outcomes) const {
+    std::vector<Simulation> rings;
+    std::vector<std::size_t> refused;
+    for (std::size_t i = first_rival_; i < outcomes.size(); ++i) {
+      const bool asked_for = simulations_[i].selector == "pair";
+      if (asked_for || outcomes[i].error.find("power of two") == std::string::npos) continue;
+      rings.push_back({{"mpi"}, simulations_[i].bytes, "ring"});
+      refused.push_back(i);
+    }
+    std::vector<Outcome> repeated = simulate(job, rings, limits_, [](std::size_t, std::size_t) {});
+    for (std::size_t i = 0; i < refused.size(); ++i) outcomes[refused[i]] = std::move(repeated[i]);
   }
 
   void collect(const std::vector<Outcome>& outcomes) {

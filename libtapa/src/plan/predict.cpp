@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "plan/cost.hpp"
@@ -46,29 +47,50 @@ struct Price {
 
 /// One flat exchange between groups, or inside one.
 struct Set {
-  int below = -1;         // level whose groups are the members; -1: ranks are
-  int upto = 0;           // level inside which they exchange
-  double places = 1;      // members
-  double block = 0;       // bytes for each pair of members
-  double active = 1;      // ranks of a group of `upto` that take part
-  bool gathers = false;   // blocks do not lie together before,
-  bool scatters = false;  // or after
+  int below = -1;       // level whose groups are the members; -1: ranks are
+  int upto = 0;         // level inside which they exchange
+  double places = 1;    // members
+  double block = 0;     // bytes for each pair of members
+  double active = 1;    // ranks of a group of `upto` that take part
+  double gathers = 0;   // share of the blocks that does not lie together before,
+  double scatters = 0;  // or after
+  double out = 1;       // messages to each other member, for the busiest rank
+  double in = 1;        // and from each
+  double even = 1;      // what a rank sends on average, of what the busiest sends
+};
+
+/// The machine as the ranks of one node see it. Where nodes have unequal numbers of ranks, those of the
+/// largest have most to send, those of the smallest most to relay.
+struct View {
+  std::vector<double> size;                 // of this node's group of each level, ranks
+  std::vector<std::vector<double>> groups;  // [level][upto]: groups of a level in this node's group of upto
+  std::vector<std::vector<double>> lanes;   // the same: messages to each of the other groups when relaying
+  std::vector<std::vector<double>> ranks;   // the same: ranks of each of the other groups
+  double node = 1;                          // ranks on it
+  double nics = 1;                          // NICs that they load
 };
 
 class Model {
  public:
   Model(const Topology& topology, const Rates& rates, double block)
       : topology_(topology), rates_(rates), block_(block), levels_(topology.levels.size()) {
-    for (const Level& level : topology.levels)
-      size_.push_back(static_cast<double>(topology.ranks) / level.groups);
-    const int node = std::clamp(topology.nic_level - 1, 0, static_cast<int>(levels_) - 1);
-    ranks_per_node_ = topology.nic_level >= static_cast<int>(levels_) ? topology.ranks
-                                                                      : size_[static_cast<std::size_t>(node)];
-    nics_per_node_ = std::max(1.0, ranks_per_node_ / ranks_of_busiest_nic(topology));
+    std::vector<int> count(static_cast<std::size_t>(std::max(1, topology.nodes())));
+    std::vector<int> first(count.size(), -1);
+    for (int rank = 0; rank < topology.ranks; ++rank) {
+      const auto node = static_cast<std::size_t>(topology.node_of(rank));
+      ++count[node];
+      if (first[node] < 0) first[node] = rank;
+    }
+    const auto [least, most] = std::minmax_element(count.begin(), count.end());
+    views_.push_back(view_of(first[static_cast<std::size_t>(most - count.begin())]));
+    if (*least < *most) views_.push_back(view_of(first[static_cast<std::size_t>(least - count.begin())]));
+    const std::size_t nodes = count.size();
+    node_bandwidth_ =
+        rates.nic_bandwidth * static_cast<double>(topology.nics.size()) / static_cast<double>(nodes);
+    view_ = &views_.front();
   }
 
   double seconds(const Choice& choice) {
-    const double ranks = topology_.ranks;
     Flat all = choice.flat;
     switch (choice.algorithm) {
       case Algorithm::mpi:
@@ -76,7 +98,7 @@ class Model {
         all.algorithm = FlatAlgorithm::linear;
         break;
       case Algorithm::memory:
-        return memory().seconds;
+        return worst([&] { return memory(); }).seconds;
       case Algorithm::pairwise:
         all.algorithm = FlatAlgorithm::pairwise;
         break;
@@ -84,29 +106,88 @@ class Model {
         all.algorithm = FlatAlgorithm::bruck;
         break;
       case Algorithm::tapa:
-        return split(choice, static_cast<int>(choice.splits.size()) - 1, top(), block_).seconds;
+        return worst([&] { return tapa(choice); }).seconds;
       case Algorithm::leaders:
         return leaders(choice);
     }
-    return flat(all, {-1, top(), ranks, block_, ranks, false, false}).seconds;
+    const double ranks = topology_.ranks;
+    return worst([&] { return flat(all, {-1, top(), ranks, block_, ranks}); }).seconds;
   }
 
  private:
-  /// Where NICs serve unequal numbers of ranks, the busiest decides. Without rails all share all.
-  static double ranks_of_busiest_nic(const Topology& topology) {
-    if (topology.nics.empty()) return topology.ranks;
-    std::vector<double> served(topology.nics.size());
-    for (const std::vector<int>& rails : topology.rails) {
-      for (const int nic : rails)
-        served[static_cast<std::size_t>(nic)] += 1.0 / static_cast<double>(rails.size());
+  /// What the ranks of the node of `seen_from` see.
+  [[nodiscard]] View view_of(int seen_from) const {
+    View v;
+    const auto own = static_cast<std::size_t>(seen_from);
+    v.groups.assign(levels_, std::vector<double>(levels_, 1));
+    v.lanes = v.ranks = v.groups;
+    for (std::size_t l = 0; l < levels_; ++l) {
+      const Level& level = topology_.levels[l];
+      std::vector<double> ranks(static_cast<std::size_t>(level.groups));
+      for (const int g : level.group) ++ranks[static_cast<std::size_t>(g)];
+      v.size.push_back(ranks[static_cast<std::size_t>(level.group[own])]);
+      for (std::size_t upto = l + 1; upto < levels_; ++upto) count_groups(v, l, upto, own, ranks);
     }
-    const double most = *std::max_element(served.begin(), served.end());
-    return most > 0 ? most : static_cast<double>(topology.ranks) / static_cast<double>(topology.nics.size());
+    v.node = 0;
+    const int node = topology_.node_of(seen_from);
+    std::map<int, double> served;
+    for (int rank = 0; rank < topology_.ranks; ++rank) {
+      if (topology_.node_of(rank) != node) continue;
+      ++v.node;
+      if (topology_.rails.empty()) continue;
+      const std::vector<int>& rails = topology_.rails[static_cast<std::size_t>(rank)];
+      for (const int nic : rails) served[nic] += 1.0 / static_cast<double>(rails.size());
+    }
+    double busiest = 0;
+    for (const auto& [nic, ranks] : served) busiest = std::max(busiest, ranks);
+    if (busiest > 0) v.nics = std::max(1.0, v.node / busiest);
+    return v;
+  }
+
+  /// The groups of a level inside one of `upto`, and what they mean for a rank that relays for its own group.
+  void count_groups(View& v, std::size_t l, std::size_t upto, std::size_t own,
+                    const std::vector<double>& ranks) const {
+    const std::vector<int>& inner = topology_.levels[l].group;
+    const std::vector<int>& outer = topology_.levels[upto].group;
+    std::vector<bool> seen(ranks.size());
+    double others = 0, lanes = 0, all = 0;
+    for (std::size_t rank = 0; rank < inner.size(); ++rank) {
+      const auto g = static_cast<std::size_t>(inner[rank]);
+      if (outer[rank] != outer[own] || seen[g]) continue;
+      seen[g] = true;
+      if (inner[rank] == inner[own]) continue;
+      ++others;
+      all += ranks[g];
+      lanes += std::ceil(ranks[g] / v.size[l]);
+    }
+    v.groups[l][upto] = others + 1;
+    if (others <= 0) return;
+    v.lanes[l][upto] = lanes / others;
+    v.ranks[l][upto] = all / others;
+  }
+
+  /// The longest that any view gives.
+  template <typename Cost>
+  Price worst(const Cost& cost) {
+    Price longest;
+    for (const View& view : views_) {
+      view_ = &view;
+      const Price price = cost();
+      if (price.seconds > longest.seconds) longest = price;
+    }
+    view_ = &views_.front();
+    return longest;
   }
 
   [[nodiscard]] int top() const { return static_cast<int>(levels_) - 1; }
   [[nodiscard]] double size_at(int level) const {
-    return level < 0 ? 1.0 : size_[static_cast<std::size_t>(level)];
+    return level < 0 ? 1.0 : view_->size[static_cast<std::size_t>(level)];
+  }
+  /// Groups of a level (-1: ranks) inside one of `upto`.
+  [[nodiscard]] double members(int level, int upto) const {
+    if (level >= upto) return 1;
+    if (level < 0) return size_at(upto);
+    return view_->groups[static_cast<std::size_t>(level)][static_cast<std::size_t>(upto)];
   }
 
   /// CPU seconds of a message at one end.
@@ -120,10 +201,10 @@ class Model {
     return std::is_sorted(group.begin(), group.end());
   }
 
-  static void add(Load& load, int level, double messages, double bytes, double senders) {
+  static void add(Load& load, int level, double messages, double received, double bytes, double senders) {
     const auto i = static_cast<std::size_t>(level);
     load.messages[i] += messages;
-    load.received[i] += messages;
+    load.received[i] += received;
     load.bytes[i] += bytes;
     load.node[i] += messages * senders;
     load.node_bytes[i] += bytes * senders;
@@ -131,26 +212,25 @@ class Model {
 
   /// Messages to all members alike.
   void spread(Load& load, const Set& set, double messages, double bytes) const {
-    const double unit = size_at(set.below);
-    const double all = size_at(set.upto) / unit - 1;
-    const double senders = std::min(set.active, ranks_per_node_);
+    const double senders = std::min(set.active, view_->node) * set.even;
+    const double all = members(set.below, set.upto) - 1;
     if (all <= 0) return;
     for (int l = set.below + 1; l <= set.upto; ++l) {
-      const double share = (size_at(l) - size_at(l - 1)) / unit / all;
-      add(load, l, messages * share, bytes * share, senders);
+      const double share = (members(set.below, l) - members(set.below, l - 1)) / all;
+      add(load, l, messages * share * set.out, messages * share * set.in, bytes * share, senders);
     }
   }
 
   /// A message of every member to the one `distance` places on: where groups follow one another, near ones
   /// leave few of them.
   void send_on(Load& load, const Set& set, double distance, double bytes) const {
-    const double senders = std::min(set.active, ranks_per_node_);
+    const double senders = std::min(set.active, view_->node);
     const double ranks = std::min(distance, set.places - distance) * size_at(set.below);
     double inside = 0;  // share of the members whose peer is in their group of the level before
     for (int l = set.below + 1; l <= set.upto; ++l) {
       const double leave = l == set.upto ? 0 : std::min(1.0, ranks / size_at(l));
       const double share = std::max(0.0, 1 - leave - inside);
-      if (share > 0) add(load, l, share, bytes * share, senders);
+      if (share > 0) add(load, l, share, share, bytes * share, senders);
       inside += share;
     }
   }
@@ -166,7 +246,7 @@ class Model {
     }
     for (std::size_t l = 0; l < levels_; ++l) {
       const double share = static_cast<double>(across[l]) / looked_at;
-      if (share > 0) add(load, static_cast<int>(l), share, bytes * share, ranks_per_node_);
+      if (share > 0) add(load, static_cast<int>(l), share, share, bytes * share, view_->node);
     }
   }
 
@@ -174,10 +254,10 @@ class Model {
     if (set.places <= 1) return {};
     if (flat.algorithm == FlatAlgorithm::bruck) return bruck(flat.radix, set);
     Load load(levels_);
-    const double bytes = (set.places - 1) * set.block;
+    const double bytes = (set.places - 1) * set.block * set.out;
     spread(load, set, set.places - 1, bytes);
-    load.gathered = set.gathers ? bytes : 0;
-    load.scattered = set.scatters ? bytes : 0;
+    load.gathered = set.gathers * bytes;
+    load.scattered = set.scatters * bytes;
     load.flat = set.below < 0 && flat.algorithm == FlatAlgorithm::linear;
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
     load.alike = set.below >= 0 ? kLanesAlike : kRanksAlike;
@@ -186,14 +266,15 @@ class Model {
     return price(load);
   }
 
-  /// One stage for each digit, one message for each value of it that occurs. Every message is gathered and
-  /// scattered.
+  /// One stage for each digit, one message for each value of it that occurs. Every message is scattered; what
+  /// goes through a NIC lies where it leaves, but for the blocks that start here.
   [[nodiscard]] Price bruck(int radix, const Set& set) const {
     const auto places = static_cast<long long>(std::lround(set.places));
     const bool in_order = consecutive(std::max(set.below, 0));
     Price total;
     for (long long power = 1; power < places; power *= radix) {
       Load stage(levels_);
+      double gathered = 0;
       for (long long digit = 1; digit < radix && digit * power < places; ++digit) {
         const long long cycle = power * radix;
         const long long rest = std::clamp(places % cycle - digit * power, 0LL, power);
@@ -205,9 +286,16 @@ class Model {
         } else {
           spread(stage, set, 1, bytes);
         }
-        stage.gathered += bytes;
+        gathered += bytes;
         stage.scattered += bytes;
       }
+      double through_nics = 0, sent = 0;
+      for (std::size_t l = 0; l < levels_; ++l) {
+        sent += stage.bytes[l];
+        if (static_cast<int>(l) >= topology_.nic_level) through_nics += stage.bytes[l];
+      }
+      const double lies = sent > 0 ? through_nics / sent * (1 - 1 / static_cast<double>(power)) : 0;
+      stage.gathered = gathered * (1 - lies);
       total += price(stage);
     }
     return total;
@@ -218,48 +306,76 @@ class Model {
     constexpr double flag = 0.1;  // of the CPU time of a message, measured on 2 cores
     const double others = topology_.ranks - 1;
     Load load(levels_);
-    spread(load, {-1, top(), others + 1, block_, ranks_per_node_, false, false}, others * flag,
-           others * block_);
+    spread(load, {-1, top(), others + 1, block_, view_->node}, others * flag, others * block_);
     load.asks = false;
     return price(load);
   }
 
-  /// tapa at choice.splits[index], inside a group of level `upto`, moving `block` bytes for each pair of its
-  /// ranks.
-  [[nodiscard]] Price split(const Choice& choice, int index, int upto, double block) const {
-    const bool whole = block <= block_;  // one block of the user's for each pair
-    if (index < 0) {
-      return flat(choice.fast, {-1, upto, size_at(upto), block, size_at(upto), !whole, !whole});
-    }
-    const int level = topology_.find_level(choice.splits[static_cast<std::size_t>(index)]);
-    const double q = size_at(level);
-    const double n = size_at(upto) / q;
-    const bool fast_first = choice.order == PhaseOrder::fast_first;
-    const bool apart = !whole || !consecutive(level);
-    const Price fast = split(choice, index - 1, level, block * n);
-    const Price slow = flat(
-        choice.slow, {level, upto, n, block * q, size_at(upto), fast_first || apart, !fast_first || apart});
-    Price both = fast;
-    both += slow;
-    const double parts = std::min<double>(choice.pipeline, std::max(1.0, n - 1));
+  /// As one node sees it: a small one relays more, but has less to exchange inside.
+  [[nodiscard]] Price tapa(const Choice& choice) const {
+    const std::vector<Price> phases = phases_of(choice);
+    Price both;
+    for (std::size_t i = 0; i + 1 < phases.size(); ++i) both += phases[i];
+    const double side_by_side = std::min(both.wires, phases.back().wires);
+    both += phases.back();
+    const int level = topology_.find_level(choice.splits.back());
+    const double posts = (size_at(level) - 1) * 2 * message(level);
+    const double parts = std::min<double>(choice.pipeline, std::max(1.0, members(level, top()) - 1));
     // A core posts all that is ready before it turns to what has arrived: only wires work side by side.
-    if (parts > 1)
-      both.seconds +=
-          (parts - 1) * (q - 1) * 2 * message(level) - std::min(fast.wires, slow.wires) * (1 - 1 / parts);
+    if (parts > 1) both.seconds += (parts - 1) * posts - side_by_side * (1 - 1 / parts);
     // Blocks that stay in the group travel by themselves.
-    if (!fast_first) both.seconds += (q - 1) * 2 * message(level);
+    if (choice.order == PhaseOrder::slow_first) both.seconds += posts;
     return both;
   }
 
-  [[nodiscard]] double leaders(const Choice& choice) const {
+  /// Fast to slow, seen from one node.
+  [[nodiscard]] std::vector<Price> phases_of(const Choice& choice) const {
+    std::vector<Price> phases(choice.splits.size() + 1);
+    int upto = top();
+    double block = block_;
+    for (std::size_t i = choice.splits.size(); i-- > 0;) {
+      const int level = topology_.find_level(choice.splits[i]);
+      phases[i + 1] = between(choice, level, upto, block);
+      block *= 1 + (members(level, upto) - 1) *
+                       view_->lanes[static_cast<std::size_t>(level)][static_cast<std::size_t>(upto)];
+      upto = level;
+    }
+    const double apart = block > block_ ? 1 : 0;  // more than one block of the user's for each pair
+    phases[0] = flat(choice.fast, {-1, upto, size_at(upto), block, size_at(upto), apart, apart});
+    return phases;
+  }
+
+  /// The phase across the groups of a level, inside one of level `upto`.
+  [[nodiscard]] Price between(const Choice& choice, int level, int upto, double block) const {
+    const auto l = static_cast<std::size_t>(level);
+    const auto u = static_cast<std::size_t>(upto);
+    const double q = size_at(level);
+    const double n = members(level, upto);
+    const bool bruck = choice.slow.algorithm == FlatAlgorithm::bruck;
+    const bool fast_first = choice.order == PhaseOrder::fast_first;
+    const bool whole = block <= block_;
+    // What comes through a NIC or leaves through one lies in one piece, but for blocks that start or end
+    // here.
+    const double relayed = whole && level + 1 >= topology_.nic_level ? 1 / q : 1;
+    const double apart = !whole || !consecutive(level) ? 1 : 0;
+    Set set{level, upto, n, block * q, size_at(upto)};
+    set.gathers = fast_first ? relayed : apart;
+    set.scatters = fast_first ? apart : relayed;
+    // Simulated: Bruck's stages hide that small groups have several messages for some others.
+    if (!bruck) (fast_first ? set.out : set.in) = view_->lanes[l][u];
+    set.even = std::min(1.0, view_->ranks[l][u] / (q * set.out));
+    return flat(choice.slow, set);
+  }
+
+  [[nodiscard]] double leaders(const Choice& choice) {
     const int level = topology_.find_level(choice.splits.front());
     const double q = size_at(level);
-    const double n = topology_.ranks / q;
+    const double n = members(level, top());
     const double k = choice.leaders == 0 ? q : std::min<double>(choice.leaders, q);
     const double remote = topology_.ranks - q;
     const double local = choice.local_direct ? 0 : q;
     Load gather(levels_);  // every member to k leaders; the leader is the busiest
-    spread(gather, {-1, level, q, 0, k, false, false}, q - 1, (q - 1) * (remote + local) * block_ / k);
+    spread(gather, {-1, level, q, 0, k}, q - 1, (q - 1) * (remote + local) * block_ / k);
     Load scatter = gather;
     for (double& count : gather.messages) count *= k / q;
     for (double& count : scatter.received) count *= k / q;
@@ -269,10 +385,9 @@ class Model {
     gather.one_way = scatter.one_way = true;
     if (choice.local_direct) {
       gather.one_way = false;
-      spread(gather, {-1, level, q, 0, q, false, false}, q - 1, (q - 1) * block_);
+      spread(gather, {-1, level, q, 0, q}, q - 1, (q - 1) * block_);
     }
-    const Price slow =
-        flat(choice.slow, {level, top(), n, q * q * block_ / k, k * ranks_per_node_ / q, true, true});
+    const Price slow = flat(choice.slow, {level, top(), n, q * q * block_ / k, k * view_->node / q, 1, 1});
     return price(gather).seconds + slow.seconds + (k >= q ? 0 : price(scatter).seconds);
   }
 
@@ -292,9 +407,22 @@ class Model {
     if (rates_.nic_bandwidth > 0) {
       const bool striped = bytes / messages >= rates_.stripe_from;
       const double serial = all_bytes / rates_.nic_bandwidth + all_messages * rates_.nic_message;
-      seconds = std::max(seconds, serial / (striped ? nics_per_node_ : 1));
+      seconds = std::max(seconds, serial / (striped ? view_->nics : 1));
     }
+    seconds = std::max(seconds, uplinks(load));
     return seconds * (load.crowded ? 1 + rates_.incast : 1);
+  }
+
+  /// Seconds that oversubscribed uplinks of groups of nodes need.
+  [[nodiscard]] double uplinks(const Load& load) const {
+    double seconds = 0;
+    double leaves = 0;
+    for (std::size_t l = levels_; l-- > static_cast<std::size_t>(topology_.nic_level);) {
+      const double taper = topology_.levels[l].link.taper.value_or(0);
+      if (taper > 0 && node_bandwidth_ > 0) seconds = std::max(seconds, leaves * taper / node_bandwidth_);
+      leaves += load.node_bytes[l];
+    }
+    return seconds;
   }
 
   /// Sending, wires and receiving work side by side on a row of messages, each for a share of them all; a
@@ -310,17 +438,19 @@ class Model {
       const double of_message = message(static_cast<int>(l));
       const bool by_cores = static_cast<int>(l) < topology_.nic_level && topology_.devices.empty();
       const double moved = by_cores ? load.bytes[l] / r.bandwidth : 0;
-      sending += load.messages[l] * of_message + moved / 2;
-      receiving += load.received[l] * of_message + moved / 2;
-      node_cpu += load.node[l] * 2 * of_message + (by_cores ? load.node_bytes[l] / r.bandwidth : 0);
       const double most = std::max(load.messages[l], load.received[l]);
       const bool asks_first = load.asks && load.bytes[l] / most > rates_.eager;
+      // Who asks has to answer the permission; what comes then needs no work of the receiver.
+      const double answer = asks_first ? r.message : 0;
+      sending += load.messages[l] * (of_message + answer) + moved / 2;
+      receiving += load.received[l] * (of_message - answer) + moved / 2;
+      node_cpu += load.node[l] * 2 * of_message + (by_cores ? load.node_bytes[l] / r.bandwidth : 0);
       asks = asks || asks_first;
       latency = std::max(latency, r.latency * (asks_first ? rates_.rendezvous : 1));
       if (!by_cores) chain += load.bytes[l] / (r.bandwidth * std::clamp(most, 1.0, std::max(1.0, r.links)));
       count += most;
     }
-    const double cores = ranks_per_node_ * std::min(1.0, rates_.cores_per_rank);
+    const double cores = view_->node * std::min(1.0, rates_.cores_per_rank);
     const double n = std::max(1.0, count);
     const double cpu =
         std::max(load.one_way ? std::max(sending, receiving) : sending + receiving, node_cpu / cores);
@@ -349,9 +479,9 @@ class Model {
   const Rates& rates_;
   double block_;
   std::size_t levels_;
-  std::vector<double> size_;  // ranks in an average group of each level
-  double ranks_per_node_ = 1;
-  double nics_per_node_ = 1;
+  double node_bandwidth_ = 0;  // of all NICs of an average node
+  std::vector<View> views_;
+  const View* view_ = nullptr;  // that prices are meant for
 };
 
 }  // namespace

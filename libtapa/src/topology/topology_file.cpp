@@ -16,7 +16,8 @@ constexpr int max_levels = 16;
 LinkCost read_link(const JsonReader& level) {
   return {level.positive_or_none("latency", "seconds"),
           level.positive_or_none("bandwidth", "bytes per second"),
-          level.positive_or_none("message", "seconds"), level.positive_or_none("links", "links")};
+          level.positive_or_none("message", "seconds"), level.positive_or_none("links", "links"),
+          level.positive_or_none("taper", "(a ratio)")};
 }
 
 /// "groups": a partition of `count` members ("ranks", "slots"). Returns group[member], numbered as in the
@@ -124,7 +125,7 @@ void read_machine_levels(const JsonReader& levels, Machine& machine) {
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader level = levels.at(l);
     const bool last = l + 1 == count;
-    level.only_keys({"name", "groups", "nodes", "latency", "bandwidth", "message", "links"});
+    level.only_keys({"name", "groups", "nodes", "latency", "bandwidth", "message", "links", "taper"});
     const std::string name = level.at("name").identifier();
     if (last != (name == "world")) level.at("name").fail("\"world\" as the last level and nowhere else");
     for (std::size_t other = 0; other < l; ++other) {
@@ -187,7 +188,7 @@ void read_rank_levels(const JsonReader& levels, Topology& topology) {
   const std::size_t count = levels.size(1, max_levels, "levels");
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader entry = levels.at(l);
-    entry.only_keys({"name", "groups", "also", "latency", "bandwidth", "message", "links"});
+    entry.only_keys({"name", "groups", "also", "latency", "bandwidth", "message", "links", "taper"});
     Level level;
     level.name = entry.at("name").identifier();
     level.link = read_link(entry);

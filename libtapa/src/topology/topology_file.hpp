@@ -37,8 +37,9 @@
 ///       "copy": 8e9 }                                   // optional, see below
 ///
 /// "links", which a level may have: to how many peers at once a rank has links of that bandwidth.
-/// "copy", which a machine may have too: bytes per second at which a rank gathers and scatters its own
-/// blocks.
+/// "taper", which a level of several nodes may have: bandwidth of the NICs of a group over that of its
+/// uplinks. "copy", which a machine may have too: bytes per second at which a rank gathers and scatters its
+/// own blocks.
 ///
 /// Units: bandwidth in bytes per second, latency and message in seconds; each may be missing (unknown). Every
 /// object may have "source" and "comment" (strings); other unknown keys are errors. A level may list names it

@@ -13,6 +13,7 @@ void write_link(const LinkCost& link, Json& out) {
   if (link.bandwidth) out["bandwidth"] = *link.bandwidth;
   if (link.message) out["message"] = *link.message;
   if (link.links) out["links"] = *link.links;
+  if (link.taper) out["taper"] = *link.taper;
 }
 
 Json write_levels(const Topology& topology) {
