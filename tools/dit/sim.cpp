@@ -36,9 +36,11 @@ struct Way {
   bool v_major = false;
   double scatter_share = 1;  ///< of the bytes of Q, K and V that cross nodes
   double output_share = 1;
+  double codec_bytes = 0;  ///< that an end reads and writes for each byte which crosses nodes uncoded
 };
 
-// fp8: a byte for two. int4 residuals: a quarter and scales, 1/2.92 of 16 bits with everything counted.
+// fp8: a byte for two; each end reads what the other one writes. int4 residuals: a quarter and scales, 1/2.92
+// of 16 bits with everything counted; each end also reads and writes what the receiver has.
 const std::vector<Way>& ways() {
   static const std::vector<Way> all = {
       {"flat", false, Schedule::flat},
@@ -46,8 +48,8 @@ const std::vector<Way>& ways() {
       {"+V-First", true, Schedule::v_first},
       {"pipelined", true, Schedule::pipelined},
       {"V-Major", true, Schedule::v_first, true},
-      {"fp8 on slow links", true, Schedule::v_first, false, 0.5, 0.5},
-      {"int4 residuals on slow links", true, Schedule::v_first, false, 0.342, 0.342},
+      {"fp8 on slow links", true, Schedule::v_first, false, 0.5, 0.5, 1.5},
+      {"int4 residuals on slow links", true, Schedule::v_first, false, 0.342, 0.342, 3.342},
   };
   return all;
 }
@@ -73,13 +75,15 @@ class Simulation {
   /// Simulates what the rows of these nodes need, then predicts them.
   [[nodiscard]] std::vector<Row> rows(int nodes) {
     const ForwardShape shape = shape_of(nodes * machine_.ranks_per_node());
-    std::vector<std::size_t> all;
+    std::vector<std::size_t> whole, all;
     for (const StepRole role : {StepRole::scatter_value, StepRole::scatter_query, StepRole::gather_output}) {
       for (const Way& way : ways()) all.push_back(block(role, shape, share_of(way, role)));
       all.push_back(block(role, shape, role == StepRole::gather_output ? 1 : mix_.active));
+      whole.push_back(block(role, shape, 1));
     }
-    machine_.simulate(nodes, all);
-    if (nodes > 1) machine_.simulate(1, all);
+    machine_.simulate(nodes, whole, true);
+    machine_.simulate(nodes, all, false);
+    if (nodes > 1) machine_.simulate(1, all, false);
     std::vector<Row> rows;
     for (const Way& way : ways()) {
       const bool slow_only = way.v_major || way.scatter_share < 1;
@@ -131,6 +135,13 @@ class Simulation {
     return seconds(nodes, share) + std::max(0.0, seconds(1, 1) - seconds(1, share));
   }
 
+  /// What coding and decoding one exchange's blocks for other nodes takes, on top of the exchange.
+  [[nodiscard]] double codec_seconds(const Way& way, StepRole role, const ForwardShape& shape) const {
+    if (way.codec_bytes <= 0 || rates_.memory_bytes_per_second <= 0) return 0;
+    const double remote = shape.ranks - shape.ranks_per_node;
+    return 2 * remote * mean_block_bytes(role, shape) * way.codec_bytes / rates_.memory_bytes_per_second;
+  }
+
   [[nodiscard]] Prediction predicted(const Way& way, const ForwardShape& shape, int nodes,
                                      bool selective) const {
     BlockGraphOptions block;
@@ -146,7 +157,8 @@ class Simulation {
         const StepRole kind = step.role == StepRole::scatter_key ? StepRole::scatter_value : step.role;
         const bool rows_stay = selective && step.role != StepRole::gather_output;
         seconds[step.role] = exchange_seconds(kind, shape, nodes, way.tapa,
-                                              rows_stay ? mix_.active : share_of(way, step.role));
+                                              rows_stay ? mix_.active : share_of(way, step.role)) +
+                             codec_seconds(way, kind, shape);
       }
       step.seconds = seconds[step.role];
     }

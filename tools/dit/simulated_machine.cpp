@@ -72,7 +72,7 @@ void run(std::vector<std::string> words) {
 nlohmann::json ask(const std::string& machine, int nodes, const std::string& bytes,
                    const std::string& rivals) {
   const ResultFile result;
-  run({program(), machine, "--nodes", std::to_string(nodes), "--bytes", bytes, "--plans", "linear",
+  run({program(), machine, "--nodes", std::to_string(nodes), "--bytes", bytes, "--plans", "choice",
        "--rivals", rivals, "--memory", "0.5", "--json", result.path()});
   std::ifstream file(result.path());
   return nlohmann::json::parse(file);
@@ -86,20 +86,21 @@ SimulatedMachine::SimulatedMachine(std::string name) : asked_(std::move(name)) {
   ranks_per_node_ = answer.at("ranks").get<int>();
 }
 
-void SimulatedMachine::simulate(int nodes, const std::vector<std::size_t>& bytes) {
+void SimulatedMachine::simulate(int nodes, const std::vector<std::size_t>& bytes, bool flat) {
   std::set<std::size_t> unknown;
   for (const std::size_t size : bytes) {
-    if (!known_.contains({nodes, size})) unknown.insert(size);
+    const auto found = known_.find({nodes, size});
+    if (found == known_.end() || (flat && found->second.flat <= 0)) unknown.insert(size);
   }
   if (unknown.empty()) return;
   std::string list;
   for (const std::size_t size : unknown) list += (list.empty() ? "" : ",") + std::to_string(size);
-  const nlohmann::json answer = ask(asked_, nodes, list, kFlat);
+  const nlohmann::json answer = ask(asked_, nodes, list, flat ? kFlat : "");
   for (const nlohmann::json& row : answer.at("rows")) {
     const auto choice = row.at("choice").get<std::string>();
-    known_[{nodes, row.at("bytes").get<std::size_t>()}] = {row.at("rivals").at(kFlat).get<double>() * 1e-6,
-                                                           row.at("plans").at(choice).get<double>() * 1e-6,
-                                                           choice};
+    const double flat_us = flat ? row.at("rivals").at(kFlat).get<double>() : 0;
+    known_[{nodes, row.at("bytes").get<std::size_t>()}] = {
+        flat_us * 1e-6, row.at("plans").at(choice).get<double>() * 1e-6, choice};
   }
 }
 

@@ -11,7 +11,7 @@ namespace dit::tool {
 
 /// One all-to-all of equal blocks, in seconds.
 struct SimulatedExchange {
-  double flat = 0;     ///< MPI_Alltoall as Open MPI's selector carries it out
+  double flat = 0;     ///< MPI_Alltoall as Open MPI's selector carries it out; 0 where it was not asked for
   double tapa = 0;     ///< libtapa's choice
   std::string choice;  ///< as a plan's text
 };
@@ -25,8 +25,9 @@ class SimulatedMachine {
   [[nodiscard]] int ranks_per_node() const { return ranks_per_node_; }
   /// Of all ranks of so many nodes; simulate() must have been asked for it.
   [[nodiscard]] SimulatedExchange exchange(int nodes, std::size_t bytes) const;
-  /// Runs what is not known yet of blocks of these sizes (each > 0).
-  void simulate(int nodes, const std::vector<std::size_t>& bytes);
+  /// Runs what is not known yet of blocks of these sizes (each > 0); with `flat` MPI's exchange too, which
+  /// takes the simulator much longer.
+  void simulate(int nodes, const std::vector<std::size_t>& bytes, bool flat);
 
  private:
   std::string asked_;
