@@ -37,8 +37,14 @@ struct Words {
 /// All that one rank keeps while rows run.
 class Bench {
  public:
-  Bench(const Member& member, const Words& words, std::vector<BenchRow> rows, ModelSource& source)
-      : member_(member), words_(words), rows_(std::move(rows)), runs_(rows_.size()), images_(rows_.size()) {
+  Bench(const Member& member, const Words& words, const JobPlan& job, std::vector<BenchRow> rows,
+        ModelSource& source)
+      : member_(member),
+        words_(words),
+        links_are_real_(!job.local || job.rate > 0),
+        rows_(std::move(rows)),
+        runs_(rows_.size()),
+        images_(rows_.size()) {
     member_.on_leader([&] {
       require_outputs({{"--json", words_.json}, {"--plot", words_.plot}, {"--trace", words_.trace}});
       require_folder("--images", words_.folder);
@@ -53,6 +59,7 @@ class Bench {
   }
 
   void run() {
+    judge_coding();
     warm_up();
     for (int image = 0; image < words_.images; ++image) {
       for (int repeat = 0; repeat < words_.repeat; ++repeat) {
@@ -132,8 +139,19 @@ class Bench {
         row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
     options.head_groups = row.head_groups;
     row.policy.apply(options);
+    if (options.wire) options.wire->off = levels_off(row.coding);
     if (words_.timed_steps > 0) options.step_cache = 0;  // whether it reuses a step only all steps can tell
     return options;
+  }
+
+  /// Presets of other rows than the baseline are left off where they do not pay.
+  void judge_coding() {
+    if (words_.run.coding != "auto") return;
+    CodingJudge judge(member_, static_cast<int>(model_->config.network.layers));
+    for (BenchRow& row : rows_) {
+      if (row.policy.preset.empty() || row.schedule == Schedule::flat) continue;
+      row.coding = judge.judge(options_of(row, 0), row.plugin, links_are_real_);
+    }
   }
 
   /// Lets every row run a few steps: memory is touched, connections are open, and the fastest exact schedule
@@ -248,6 +266,7 @@ class Bench {
 
   const Member& member_;
   const Words& words_;
+  bool links_are_real_;  ///< not the memory of threads
   std::vector<BenchRow> rows_;
   std::vector<std::vector<BenchRun>> runs_;      ///< by row
   std::vector<std::vector<at::Tensor>> images_;  ///< by row and image
@@ -342,7 +361,7 @@ void bench(const Words& words) {
   }
   ModelSource source(words.run.model);
   run_job(job, more, [&](Member& member) {
-    Bench bench(member, words, rows, source);
+    Bench bench(member, words, job, rows, source);
     bench.run();
     member.on_leader([&] { write_results(member, words, job, bench); });
   });
@@ -374,6 +393,7 @@ void add_bench_command(CLI::App& app) {
           "bf16,fp8,paper,displaced,bf16+step-cache:0.15,bf16/parallel")
       ->excludes("--rows")
       ->group(group);
+  declare_coding(*command, words->run);
   command->add_option("--repeat", words->repeat, "runs of each row and image, interleaved")
       ->check(whole_number(1, 1000))
       ->capture_default_str()

@@ -13,6 +13,13 @@ std::string psnr_text(double psnr) {
   return std::isfinite(psnr) ? figure(psnr) : "equal";
 }
 
+/// "balanced, off" where a preset is off on all levels between nodes, "partly off" where on some.
+std::string policy_cell(const BenchRow& row) {
+  const std::size_t off = levels_off(row.coding).size();
+  const std::string text = row.policy.v_major ? "v-major" : policy_text(row.policy);
+  return text + (off == 0 ? "" : off == row.coding.size() ? ", off" : ", partly off");
+}
+
 std::string schedule_name(const BenchRow& row) {
   return row.schedule ? to_string(*row.schedule) : "auto";
 }
@@ -24,8 +31,7 @@ std::string bench_table(const std::vector<BenchResult>& results) {
                    "fast/step", "cache/rank", "PSNR dB", "worst", "SSIM", "ratio"});
   for (const BenchResult& r : results) {
     const bool judged = !r.quality.empty();
-    table.add({r.row.name, r.row.plugin, schedule_name(r.row),
-               r.row.policy.v_major ? "v-major" : policy_text(r.row.policy), figure(r.step_ms),
+    table.add({r.row.name, r.row.plugin, schedule_name(r.row), policy_cell(r.row), figure(r.step_ms),
                figure(r.step_ms_low) + "-" + figure(r.step_ms_high), figure(r.exposed_ms),
                bytes_text(r.bytes_slow), bytes_text(r.bytes_fast),
                r.cache_bytes > 0 ? bytes_text(static_cast<double>(r.cache_bytes)) : "-",
@@ -43,6 +49,7 @@ nlohmann::ordered_json bench_json(const std::vector<BenchResult>& results) {
     row["plugin"] = r.row.plugin;
     row["schedule"] = schedule_name(r.row);
     row["policy"] = policy_text(r.row.policy);
+    row["coding"] = to_json(r.row.coding);
     row["step_ms"] = r.step_ms;
     row["exposed_ms"] = r.exposed_ms;
     row["bytes_slow"] = r.bytes_slow;

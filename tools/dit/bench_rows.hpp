@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "coding.hpp"
 #include "engine/engine.hpp"
 #include "profile/quality.hpp"
 #include "report.hpp"
@@ -23,6 +24,8 @@ struct BenchRow {
   PolicyChoice policy;
   std::optional<GuidanceMode> guidance_mode;  ///< empty: sequential when pipelined, else batched
   int head_groups = 1;
+  std::vector<CodingVerdict> coding =
+      {};  ///< of a preset on the job's links; where it does not pay it is off
 };
 
 /// "name=plugin/schedule/policy[/guidance-mode[/head-groups]]", rows with a semicolon between; a name alone

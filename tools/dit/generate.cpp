@@ -3,6 +3,7 @@
 #include <map>
 
 #include "choose.hpp"
+#include "coding.hpp"
 #include "commands.hpp"
 #include "engine/engine.hpp"
 #include "field.hpp"
@@ -29,24 +30,33 @@ struct Words {
   bool quiet = false;
 };
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
 /// What made an image, for its file. The same run gives the same text: no times, no host names.
 std::map<std::string, std::string> parameters(const GenerateOptions& options, const LoadedModel& model,
                                               const JobPlan& job) {
-  return {{"Software", "dit"},
-          {"model", model.origin},
-          {"class", std::to_string(options.label)},
-          {"class_name", model.config.class_names.at(static_cast<std::size_t>(options.label))},
-          {"seed", std::to_string(options.seed)},
-          {"size", std::to_string(options.height) + "x" + std::to_string(options.width)},
-          {"steps", std::to_string(options.sampler.steps)},
-          {"sampler", to_string(options.sampler.kind)},
-          {"guidance", figure(options.guidance)},
-          {"guidance_mode", options.guidance_mode ? to_string(*options.guidance_mode) : "auto"},
-          {"schedule", to_string(options.schedule)},
-          {"policy", policy_text(options)},
-          {"dtype", at::toString(options.dtype)},
-          {"plugin", job.plugin},
-          {"ranks", std::to_string(job.ranks)}};
+  std::map<std::string, std::string> run = {
+      {"Software", "dit"},
+      {"model", model.origin},
+      {"class", std::to_string(options.label)},
+      {"class_name", model.config.class_names.at(static_cast<std::size_t>(options.label))},
+      {"seed", std::to_string(options.seed)},
+      {"size", std::to_string(options.height) + "x" + std::to_string(options.width)},
+      {"steps", std::to_string(options.sampler.steps)},
+      {"sampler", to_string(options.sampler.kind)},
+      {"guidance", figure(options.guidance)},
+      {"guidance_mode", options.guidance_mode ? to_string(*options.guidance_mode) : "auto"},
+      {"schedule", to_string(options.schedule)},
+      {"policy", policy_text(options)},
+      {"dtype", at::toString(options.dtype)},
+      {"plugin", job.plugin},
+      {"ranks", std::to_string(job.ranks)}};
+  if (options.wire && !options.wire->off.empty()) run["off"] = joined(options.wire->off);
+  return run;
 }
 
 std::string closing_line(const Words& words, const std::map<std::string, std::string>& run,
@@ -68,7 +78,7 @@ std::string closing_line(const Words& words, const std::map<std::string, std::st
 
 void write_results(const Words& words, const std::map<std::string, std::string>& run,
                    const LoadedModel& model, const GenerateResult& result, const RunSummary& summary,
-                   const std::string& trace) {
+                   const std::vector<CodingVerdict>& coding, const std::string& trace) {
   if (!words.out.empty()) write_png(words.out, picture(result.image, model.config), run);
   if (!words.latents.empty()) {
     auto text = run;
@@ -78,10 +88,26 @@ void write_results(const Words& words, const std::map<std::string, std::string>&
   if (!words.trace.empty()) write_text(words.trace, trace);
   if (!words.json.empty()) {
     nlohmann::ordered_json json = run;
+    json["coding"] = to_json(coding);
     json.update(to_json(summary));
     write_json(words.json, json);
   }
   if (!words.quiet && words.json != "-") std::cout << closing_line(words, run, summary) << std::endl;
+}
+
+/// Leaves a preset off where it does not pay.
+std::vector<CodingVerdict> judge_coding(const Member& member, const Words& words, const JobPlan& job,
+                                        GenerateOptions& options, ModelSource& source) {
+  if (words.run.coding != "auto" || parse_policy(words.run.policy).preset.empty()) return {};
+  CodingJudge judge(member, static_cast<int>(source.get().config.network.layers));
+  std::vector<CodingVerdict> coding = judge.judge(options, job.plugin, !job.local || job.rate > 0);
+  options.wire->off = levels_off(coding);
+  if (member.leads() && !words.quiet) {
+    for (const CodingVerdict& verdict : coding) {
+      if (!verdict.gain.pays()) std::cerr << verdict_text(options.wire->name, verdict) << std::endl;
+    }
+  }
+  return coding;
 }
 
 /// What one rank does.
@@ -96,13 +122,15 @@ void generate_on(const Member& member, const Words& words, const JobPlan& job, M
   });
   member.together([&] { options = read_run(words.run, source.get().config); });
   member.together([&] { engine.emplace(source.get(), member.context()); });
+  const std::vector<CodingVerdict> coding = judge_coding(member, words, job, options, source);
   options = choose(member, words.run, options, *engine).options;
   ProgressLine progress("dit", member.leads() && !words.quiet);
   const GenerateResult result = engine->generate(options, progress.callback());
   const RunSummary summary = summarise(member, result.report);
   const std::string trace = words.trace.empty() ? "" : joint_trace(member, result);
   member.on_leader([&] {
-    write_results(words, parameters(options, source.get(), job), source.get(), result, summary, trace);
+    write_results(words, parameters(options, source.get(), job), source.get(), result, summary, coding,
+                  trace);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <vector>
 
 #include "report.hpp"
@@ -12,19 +13,31 @@ namespace {
 
 constexpr int repetitions = 5;
 constexpr std::size_t small_bytes = 64;
-constexpr std::size_t large_bytes = std::size_t{1} << 20;  // over a NIC of 100 Mbit/s: a twelfth of a second
+// Large exchanges grow until they take long enough to be told from small ones, on any link.
+constexpr std::size_t first_bytes = std::size_t{1} << 16;
+constexpr std::size_t most_bytes = std::size_t{1} << 22;
+constexpr double long_enough = 0.02;  // seconds
+constexpr std::size_t coded_numbers = std::size_t{1} << 16;
+constexpr std::int64_t coded_row = 64;
+constexpr double coding_seconds = 0.015;  // of each mode: longer than a turn on a core that ranks share
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Exchanges with the peers of one kind only: nodes' own, or those beyond.
+/// Levels from the first to the last, both included.
+struct LevelRange {
+  int first = 0;
+  int last = 0;
+};
+
+/// Exchanges with the peers of some levels only.
 class LinkProbe {
  public:
-  LinkProbe(ExchangeContext& context, bool slow) : context_(context) {
+  LinkProbe(ExchangeContext& context, LevelRange levels) : context_(context) {
     for (int peer = 0; peer < context.size(); ++peer) {
-      const bool beyond = context.level_of(peer) >= context.slow_level();
-      chosen_.push_back(peer != context.rank() && beyond == slow);
+      const int level = context.level_of(peer);
+      chosen_.push_back(peer != context.rank() && levels.first <= level && level <= levels.last);
     }
   }
   [[nodiscard]] int peers() const {
@@ -61,23 +74,62 @@ class LinkProbe {
   std::vector<bool> chosen_;
 };
 
-/// The slowest rank's times as a rate and a time of a message. `sharing`: ranks whose bytes go over one link.
-std::optional<LinkRates> probe(const Member& member, bool slow, int sharing) {
-  LinkProbe link(*member.context(), slow);
-  struct Seen {
-    int peers;
-    double small, large;
-  };
-  const Seen own{link.peers(), link.seconds(small_bytes), link.seconds(large_bytes)};
-  Seen worst{0, 0, 0};
-  for (const auto& rank : member.gather_values(std::span<const Seen>(&own, 1))) {
-    worst.peers = std::max(worst.peers, rank[0].peers);
-    worst.small = std::max(worst.small, rank[0].small);
-    worst.large = std::max(worst.large, rank[0].large);
+double slowest(const Member& member, double own) {
+  double most = own;
+  for (const auto& rank : member.gather_values(std::span<const double>(&own, 1))) {
+    most = std::max(most, rank[0]);
   }
-  if (worst.peers == 0) return std::nullopt;
-  const double transfer = std::max(worst.large - worst.small, 1e-9);
-  return LinkRates{static_cast<double>(large_bytes) * sharing / transfer, worst.small / worst.peers};
+  return most;
+}
+
+/// The slowest rank's times as a rate and a time of a message; nothing where nobody has such peers.
+/// `sharing`: ranks whose bytes go over one link.
+std::optional<LinkRates> probe(const Member& member, ExchangeContext& context, LevelRange levels,
+                               int sharing) {
+  LinkProbe link(context, levels);
+  const double peers = slowest(member, link.peers());
+  if (peers == 0) return std::nullopt;
+  const double small = slowest(member, link.seconds(small_bytes));
+  std::size_t bytes = first_bytes;
+  double large = slowest(member, link.seconds(bytes));
+  while (large < long_enough && bytes < most_bytes) {
+    bytes *= 4;
+    large = slowest(member, link.seconds(bytes));
+  }
+  const double transfer = std::max(large - small, 1e-9);
+  return LinkRates{static_cast<double>(bytes) * sharing / transfer, small / peers};
+}
+
+/// Numbers that change a little from step to step, coded and decoded again and again.
+double codec_seconds_a_byte(const WireMode& mode, WireElement element, float momentum) {
+  if (mode.is_exact()) return 0;
+  const auto rows = static_cast<std::int64_t>(coded_numbers) / coded_row;
+  std::vector<float> numbers(coded_numbers), memory[4];
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>(i * 2654435761U % 2048) / 1024.0F - 1.0F;
+  }
+  for (std::vector<float>& side : memory) side.resize(coded_numbers);
+  std::vector<std::uint16_t> ages[2];
+  for (std::vector<std::uint16_t>& side : ages) side.resize(static_cast<std::size_t>(rows));
+  BlockMemory sent{
+      {memory[0], momentum != 0 ? std::span(memory[1]) : std::span<float>(), momentum}, ages[0], 0};
+  BlockMemory received{
+      {memory[2], momentum != 0 ? std::span(memory[3]) : std::span<float>(), momentum}, ages[1], 0};
+  const BlockCodec codec(mode, element);
+  std::vector<std::byte> tensor(coded_numbers * bytes_of(element));
+  store_elements(numbers, element, tensor);
+  std::vector<std::byte> code(codec.encoded_bytes(rows, coded_row)), back(tensor.size());
+  BlockMemory* const from = mode.remembers() ? &sent : nullptr;
+  BlockMemory* const to = mode.remembers() ? &received : nullptr;
+  int times = -1;  // the first one touches the memory
+  std::chrono::steady_clock::time_point begin;
+  do {
+    if (++times == 0) begin = std::chrono::steady_clock::now();
+    codec.encode(rows, coded_row, tensor, from, code);
+    codec.decode(rows, coded_row, code, to, back);
+    if (times == 0) begin = std::chrono::steady_clock::now();
+  } while (times < 1 || seconds_since(begin) < coding_seconds);
+  return seconds_since(begin) / times / static_cast<double>(tensor.size());
 }
 
 bool counts_as_attention(StepRole role) {
@@ -129,9 +181,31 @@ MeasuredLinks measure_links(const Member& member) {
   for (const auto& rank : member.gather_values(std::span<const int>(&near, 1))) {
     links.ranks_per_node = std::max(links.ranks_per_node, rank[0]);
   }
-  links.fast = probe(member, false, 1);
-  links.slow = probe(member, true, links.ranks_per_node);
+  ExchangeContext& all = *member.context();
+  const int slow = all.slow_level();
+  links.fast = probe(member, all, {0, slow - 1}, 1);
+  links.slow = probe(member, all, {slow, std::numeric_limits<int>::max()}, links.ranks_per_node);
   return links;
+}
+
+std::vector<LevelSeconds> measure_levels(const Member& member, ExchangeContext& context) {
+  std::vector<LevelSeconds> levels;
+  const std::vector<std::string> names = context.levels();
+  for (int level = context.slow_level(); level < static_cast<int>(names.size()); ++level) {
+    const std::optional<LinkRates> link = probe(member, context, {level, level}, 1);
+    if (link) levels.push_back({level, names[static_cast<std::size_t>(level)], 1 / link->bytes_per_second});
+  }
+  return levels;
+}
+
+double measure_coding(const Member& member, const std::vector<ModeShare>& modes, WireElement element,
+                      float momentum) {
+  member.barrier();  // ranks that share cores measure at the same time
+  double seconds = 0;
+  for (const ModeShare& each : modes) {
+    seconds += each.share * codec_seconds_a_byte(each.mode, element, momentum);
+  }
+  return slowest(member, seconds);
 }
 
 }  // namespace dit::tool

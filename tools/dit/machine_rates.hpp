@@ -4,11 +4,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/engine.hpp"
 #include "engine/run_shape.hpp"
 #include "job.hpp"
 #include "schedule/model_cost.hpp"
+#include "wire/coding_gain.hpp"
 
 namespace dit::tool {
 
@@ -32,5 +35,19 @@ struct MeasuredLinks {
   int ranks_per_node = 1;
 };
 [[nodiscard]] MeasuredLinks measure_links(const Member& member);
+
+/// What a level's links take for a byte of one rank while all ranks send.
+struct LevelSeconds {
+  int level = 0;
+  std::string name;
+  double seconds = 0;
+};
+/// Of the levels between nodes that are between some ranks. Collective; the same on all ranks.
+[[nodiscard]] std::vector<LevelSeconds> measure_levels(const Member& member, ExchangeContext& context);
+
+/// Coding and decoding a byte of tensors that travel in these modes, on the slowest rank, all ranks at once.
+/// Collective; the same on all ranks.
+[[nodiscard]] double measure_coding(const Member& member, const std::vector<ModeShare>& modes,
+                                    WireElement element, float momentum);
 
 }  // namespace dit::tool

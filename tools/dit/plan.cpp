@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "coding.hpp"
 #include "commands.hpp"
 #include "engine/run_shape.hpp"
 #include "engine/threads.hpp"
@@ -141,6 +143,7 @@ struct Machine {
   int ranks_per_node = 1;
   std::string compute_from = "given";
   std::string links_from = "given";
+  std::map<std::string, CodingVerdict> coding;  ///< presets on links between nodes, on the most ranks
 };
 
 std::vector<Row> predict_all(const Planner& planner, const std::vector<int>& counts) {
@@ -227,6 +230,7 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
               << " % of the rows of Q, K and V over " << options.sampler.steps
               << " steps; it changes the image\n";
   }
+  for (const auto& [policy, verdict] : machine.coding) std::cout << verdict_text(policy, verdict) << "\n";
   if (words.explain) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
       const Row row{fastest(rows, false, 0)->ranks, 1, false, schedule, {}, 0, 0};
@@ -249,6 +253,8 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
       {"ranks_per_node", machine.ranks_per_node},   {"two_level", machine.rates.two_level}};
   json["machine"]["fast"] = link(machine.rates.fast);
   json["machine"]["slow"] = link(machine.rates.slow);
+  for (const auto& [policy, verdict] : machine.coding)
+    json["coding"][policy] = tool::to_json(std::vector{verdict})[0];
   json["rows"] = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     json["rows"].push_back({{"ranks", row.ranks},
@@ -308,6 +314,22 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
   return machine;
 }
 
+/// Presets whose coding is measured here, as if ranks were this process's. Collective.
+std::map<std::string, CodingGain> measure_presets(const Member& member, const GenerateOptions& options,
+                                                  int layers) {
+  std::map<std::string, CodingGain> gains;
+  if (options.dtype != at::kFloat && options.dtype != at::kBFloat16) return gains;
+  const WireElement element = options.dtype == at::kFloat ? WireElement::fp32 : WireElement::bf16;
+  for (const char* name : {"fp8", "balanced", "fast"}) {
+    const WirePolicy policy = wire_preset(name, options.sampler.steps);
+    const std::vector<ModeShare> modes =
+        modes_of_level(WirePlan(policy, {layers, options.sampler.steps, {"near", "far"}, 1}), 1);
+    gains[name].share = bytes_share(modes, element);
+    gains[name].codec_seconds = measure_coding(member, modes, element, policy.momentum);
+  }
+  return gains;
+}
+
 void plan_on(const Member& member, const Words& words, ModelSource& source) {
   GenerateOptions options;
   member.on_leader([&] { require_outputs({{"--json", words.json}}); });
@@ -336,12 +358,20 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
     compute.attention = std::min(compute.attention, rank[0].attention);
   }
   const MeasuredLinks links = measure_links(member);
+  const std::map<std::string, CodingGain> presets =
+      measure_presets(member, options, static_cast<int>(source.get().config.network.layers));
   member.on_leader([&] {
     std::vector<int> counts = read_counts(words, member.size(), links.ranks_per_node);
     const int ranks_per_node = words.ranks_per_node > 0 ? words.ranks_per_node
                                : links.slow             ? links.ranks_per_node
                                                         : counts.back();
-    const Machine machine = machine_from(words, compute, links, threads, counts, ranks_per_node);
+    Machine machine = machine_from(words, compute, links, threads, counts, ranks_per_node);
+    for (const auto& [name, gain] : presets) {
+      if (counts.back() <= ranks_per_node) continue;  // nothing is slow
+      CodingVerdict& verdict = machine.coding[name];
+      verdict = {"links between nodes", gain};
+      verdict.gain.link_seconds = ranks_per_node / machine.rates.slow.bytes_per_second;
+    }
     const ModelConfig& config = source.get().config;
     const Planner planner(words, config, options, machine.rates, ranks_per_node);
     const std::vector<Row> rows = predict_all(planner, counts);
@@ -352,7 +382,6 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
 
 void declare_policy(CLI::App& app, PolicyWords& words) {
   const std::string group = "A wire policy";
-  words.momentum = default_momentum;
   app.add_option("--quality", words.quality,
                  "find the policy with the fewest bytes of this PSNR, such as 35dB")
       ->transform(decibel_value())
@@ -365,7 +394,8 @@ void declare_policy(CLI::App& app, PolicyWords& words) {
   app.add_option("--seeds", words.images, "images that judge it: the next seeds and classes")
       ->check(whole_number(1, 1000))
       ->group(group);
-  app.add_option("--momentum", words.momentum, "how far tensors are expected to move on as they did")
+  app.add_option("--momentum", words.momentum,
+                 "how far tensors are expected to move on as they did; default: what suits the steps")
       ->check(number(0, 1))
       ->group(group);
 }

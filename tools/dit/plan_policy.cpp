@@ -21,9 +21,9 @@ namespace dit::tool {
 
 namespace {
 
-constexpr int most_runs = 4;
+constexpr int most_runs = 8;
 constexpr double close_enough = 0.5;  // dB above what was asked for
-constexpr double lost_image = 15;     // dB to take back where a policy left no image at all
+constexpr double lost_image = 8;      // dB of tensors to take back where a policy left no image at all
 
 /// What is asked of a policy, on some images.
 class Trial {
@@ -72,34 +72,45 @@ double decibels(double noise) {
   return -10 * std::log10(noise);
 }
 
-std::string line(const FoundPolicy& found, double foretold, double measured) {
-  return "1/" + figure(1 / found.bytes) + " of the bytes, foretold " + figure(foretold) + " dB, measured " +
-         figure(measured) + " dB";
-}
+/// Looks for the noisiest tensors, in dB below the tensors themselves, whose images are still good enough.
+/// Images are better by about as much as their tensors are; where they are not, the middle of what is known
+/// counts.
+class NoiseSearch {
+ public:
+  explicit NoiseSearch(double wanted) : wanted_(wanted), next_(wanted - first_offset) {}
 
-/// The images' quality is the tensors' plus an offset that one run tells; it hardly depends on the policy.
+  [[nodiscard]] double next() const { return next_; }
+  void tried(double below, double measured) {
+    (measured >= wanted_ ? good_ : bad_) = below;
+    const double step = std::isfinite(measured) ? wanted_ + close_enough / 2 - measured
+                        : measured > 0          ? -lost_image  // the same bits
+                                                : lost_image;
+    next_ = below + step;
+    const bool inside = bad_ < next_ && next_ < good_;
+    if (!inside && std::isfinite(good_ - bad_)) next_ = (good_ + bad_) / 2;
+  }
+  /// Nothing between what is good and what is not is worth another run.
+  [[nodiscard]] bool ended() const { return good_ - bad_ < close_enough / 2; }
+
+ private:
+  static constexpr double first_offset = 15;  // dB of pixels over tensors
+  double wanted_, next_;
+  double good_ = std::numeric_limits<double>::infinity();  // the noisiest that was good
+  double bad_ = -std::numeric_limits<double>::infinity();  // the least noisy one that was not
+};
+
 FoundPolicy for_quality(const RedundancyProfile& profile, const Trial& trial, double wanted) {
-  double offset = 15;  // dB, of pixels over tensors: corrected by each run
+  NoiseSearch search(wanted);
   std::optional<FoundPolicy> best;
-  std::optional<double> good;                             // offset of the last run that gave an image
-  double lost = std::numeric_limits<double>::infinity();  // the least offset of a run that gave none
-  for (int run = 0; run < most_runs; ++run) {
-    FoundPolicy found = policy_for_noise(profile, std::pow(10.0, (offset - wanted) / 10));
-    const double foretold = decibels(found.noise) + offset;
+  for (int run = 0; run < most_runs && !search.ended(); ++run) {
+    const double below = search.next();
+    FoundPolicy found = policy_for_noise(profile, std::pow(10.0, -below / 10));
     const double measured = trial.psnr(found.policy);
-    std::cerr << "run " << run + 1 << ": " << line(found, foretold, measured) << std::endl;
-    if (measured >= wanted && (!best || found.bytes < best->bytes)) best = found;
+    std::cerr << "run " << run + 1 << ": 1/" << figure(1 / found.bytes) << " of the bytes, tensors "
+              << figure(decibels(found.noise)) << " dB, images " << figure(measured) << " dB" << std::endl;
+    search.tried(below, measured);
+    if (measured >= wanted && (!best || found.bytes < best->bytes)) best = std::move(found);
     if (measured >= wanted && measured < wanted + close_enough) break;
-    if (measured == std::numeric_limits<double>::infinity()) break;
-    const double tried = offset;
-    if (std::isfinite(measured)) {
-      good = tried;
-      offset = measured - decibels(found.noise);
-    } else {
-      lost = std::min(lost, tried);
-      offset = tried - lost_image;
-    }
-    if (good && offset >= lost) offset = (*good + lost) / 2;
   }
   if (!best) {
     throw std::runtime_error("--quality " + figure(wanted) + "dB: no policy found in " +
@@ -120,7 +131,7 @@ void plan_policy(const RunWords& run, const PolicyWords& words) {
   ModelSource source(run.model);
   GenerateOptions options = read_run(run, source.get().config);
   options.v_major.reset();  // of the command's rows: here the policy is what is looked for
-  const RedundancyProfile profile = profile_of(source.get(), options, static_cast<float>(words.momentum));
+  const RedundancyProfile profile = profile_of(source.get(), options, momentum_for(words.momentum, options));
   const Trial trial(source.get(), options, words);
   FoundPolicy found;
   if (words.quality > 0) {

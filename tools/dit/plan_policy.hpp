@@ -2,6 +2,7 @@
 /// `dit plan --quality` and `--bytes`: a wire policy from a profile.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "job.hpp"
@@ -10,9 +11,9 @@
 namespace dit::tool {
 
 struct PolicyWords {
-  double quality = 0;  ///< dB; 0: not given
-  double bytes = 0;    ///< of what 16-bit numbers take; 0: not given
-  double momentum = 0;
+  double quality = 0;              ///< dB; 0: not given
+  double bytes = 0;                ///< of what 16-bit numbers take; 0: not given
+  std::optional<double> momentum;  ///< not given: what suits the number of steps
   int images = 1;
   int ranks = 4;
   int ranks_per_node = 1;

@@ -20,7 +20,7 @@ constexpr WireTensor tensors[] = {WireTensor::query, WireTensor::key, WireTensor
 
 struct Words {
   RunWords run;
-  double momentum = default_momentum;
+  std::optional<double> momentum;
   std::string json, plot;
   bool quiet = false;
 };
@@ -97,7 +97,7 @@ void profile(const Words& words) {
   require_outputs({{"--json", words.json}, {"--plot", words.plot, FileKind::picture}});
   ModelSource source(words.run.model);
   const GenerateOptions options = read_run(words.run, source.get().config);
-  const RedundancyProfile profile = profile_of(source.get(), options, static_cast<float>(words.momentum));
+  const RedundancyProfile profile = profile_of(source.get(), options, momentum_for(words.momentum, options));
   if (words.json != "-" && !words.quiet) {
     std::cout << "relative L2 distances, means over " << profile.layers() << " layers and "
               << profile.steps() - 1 << " steps\n\n"
@@ -108,6 +108,10 @@ void profile(const Words& words) {
 }
 
 }  // namespace
+
+float momentum_for(const std::optional<double>& given, const GenerateOptions& options) {
+  return given ? static_cast<float>(*given) : suitable_momentum(options.sampler.steps);
+}
 
 RedundancyProfile profile_of(const LoadedModel& model, GenerateOptions options, float momentum) {
   RedundancyProfile profile(static_cast<int>(model.config.network.layers), options.sampler.steps, momentum);
@@ -129,9 +133,10 @@ void add_profile_command(CLI::App& app) {
       "profile", "How much attention's tensors change from step to step, and what wire modes would lose.");
   const auto words = std::make_shared<Words>();
   declare_model(*command, words->run);
-  command->add_option("--momentum", words->momentum, "how far tensors are expected to move on as they did")
-      ->check(number(0, 1))
-      ->capture_default_str();
+  command
+      ->add_option("--momentum", words->momentum,
+                   "how far tensors are expected to move on as they did; default: what suits the steps")
+      ->check(number(0, 1));
   command->add_option("--json", words->json, "all layers and steps; - for the standard output")
       ->type_name("FILE");
   command->add_option("--plot", words->plot, "maps of layers and steps (PNG)")->type_name("FILE");

@@ -21,9 +21,9 @@ struct RunSummary {
   std::vector<double> active;      ///< by step, fraction of rows on slow links
   double slow_bytes = 0;           ///< all ranks, mean of the steps
   double fast_bytes = 0;
-  int reused_steps = 0;  ///< of the step cache
-  int guarded = 0;       ///< tensors of layers that a wire policy's guard sent in bf16, over all steps
-  double codec_ms = 0;   ///< wire policies: coding and decoding, mean of ranks and steps
+  int reused_steps = 0;           ///< of the step cache
+  int guarded = 0;                ///< exchanges that a wire policy's guard sent in bf16, over all steps
+  double codec_ms = 0;            ///< wire policies: coding and decoding, mean of ranks and steps
   std::uint64_t cache_bytes = 0;  ///< the largest rank's
   int oldest_row = 0;
   std::uint64_t threads = 1;  ///< compute threads of a rank

@@ -72,8 +72,18 @@ void declare_model(CLI::App& app, RunWords& words) {
       ->group(group);
 }
 
+void declare_coding(CLI::App& app, RunWords& words) {
+  app.add_option("--coding", words.coding,
+                 "auto: presets send in full on links, measured, on which coding takes longer than it saves; "
+                 "always: as the preset says. Policy files and rows of V-Major are taken as they are")
+      ->check(CLI::IsMember({"auto", "always"}))
+      ->capture_default_str()
+      ->group("Run");
+}
+
 void declare_run(CLI::App& app, RunWords& words) {
   const std::string group = "Run";
+  declare_coding(app, words);
   app.add_option("--schedule", words.schedule,
                  "flat, v-first, pipelined or auto: what is predicted to be fastest")
       ->capture_default_str()

@@ -26,6 +26,7 @@ struct RunWords {
   std::optional<double> shift;
   std::string schedule = "auto";
   std::string policy = "exact";
+  std::string coding = "auto";
   int head_groups = 0;
   std::optional<std::uint64_t> cache_budget;
   std::string beyond_heads = "gather";
@@ -35,7 +36,9 @@ struct RunWords {
 
 /// What is run (model, class, seed, size, steps, guidance, sampler).
 void declare_model(CLI::App& app, RunWords& words);
-/// How it is run (schedule, policy, budget, types).
+/// Whether presets are left off where coding does not pay.
+void declare_coding(CLI::App& app, RunWords& words);
+/// How it is run (schedule, policy, coding, budget, types).
 void declare_run(CLI::App& app, RunWords& words);
 
 /// What approximates: V-Major, a wire policy, or nothing.

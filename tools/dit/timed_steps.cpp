@@ -34,6 +34,7 @@ std::vector<int> step_kinds(const GenerateOptions& options, int layers) {
   const int steps = options.sampler.steps;
   WirePolicy far = options.wire.value_or(WirePolicy{});
   for (WireRule& rule : far.rules) rule.level.clear();
+  far.off.clear();
   const WirePlan plan(far, {layers, steps, {"near", "far"}, 1});
   std::map<std::string, int> numbers;
   std::vector<int> kinds;

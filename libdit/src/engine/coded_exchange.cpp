@@ -115,14 +115,15 @@ std::vector<WireMode> WireRun::guarded(std::vector<WireMode> modes) {
   return modes;
 }
 
-bool WireRun::is_guarded(WireTensor tensor, int layer) const {
-  const std::size_t index = static_cast<std::size_t>(layer) * kWireTensors + static_cast<std::size_t>(tensor);
-  return index < guarded_.size() && guarded_[index] != 0;
+bool WireRun::is_watched(WireTensor tensor, const WirePlace& place) const {
+  const std::vector<WireMode> modes = modes_by_level(tensor, place);
+  return plan_.policy().guard > 0 &&
+         std::any_of(modes.begin(), modes.end(), [](const WireMode& mode) { return !mode.is_exact(); });
 }
 
 std::vector<WireMode> WireRun::modes_by_level(WireTensor tensor, const WirePlace& place) const {
   const std::vector<WireMode> modes = plain_modes(tensor, place);
-  return is_guarded(tensor, place.layer) ? guarded(modes) : modes;
+  return place.guarded ? guarded(modes) : modes;
 }
 
 std::vector<WireMode> WireRun::modes(WireTensor tensor, const WirePlace& place) const {
@@ -157,7 +158,6 @@ MemoryOptions WireRun::memory_options() const {
 
 CodedExchange::CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group)
     : run_(&run), tensor_(tensor), group_(group), blocks_(layout, run.element()) {
-  left_behind_.resize(static_cast<std::size_t>(run.plan().shape().layers));
   for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
     const std::vector<std::uint8_t> remembered = run.remembered(tensor, layer);
     const bool any = std::find(remembered.begin(), remembered.end(), std::uint8_t{1}) != remembered.end();
@@ -166,23 +166,49 @@ CodedExchange::CodedExchange(const WireRun& run, const ExchangeLayout& layout, W
   }
 }
 
-void CodedExchange::pack(const at::Tensor& source, const WirePlace& place) {
+void CodedExchange::pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place) {
   finish_late(place.layer);
-  const Watch watch(seconds_);
   place_ = place;
-  modes_ = run_->modes(tensor_, place);
+  const at::Tensor tensor = source.contiguous();
+  const bool watched = run_->is_watched(tensor_, place);
+  if (watched && memory() != nullptr) {
+    memory()->keep_sent(kept_);
+  }
+  const double left_behind = encode(bytes_of(tensor), watched);
+  if (!watched || !is_any_beyond(context, left_behind)) {
+    return;
+  }
+  if (memory() != nullptr) {
+    memory()->put_back_sent(kept_);
+  }
+  place_.guarded = true;
+  static_cast<void>(encode(bytes_of(tensor), false));
+  ++guarded_;
+}
+
+bool CodedExchange::is_any_beyond(ExchangeContext& context, double left_behind) {
+  const Watch watch(waiting_seconds_);
+  const bool own = !(left_behind <= run_->plan().policy().guard);  // not a number is beyond all bounds
+  const auto all = context.all_gather(std::as_bytes(std::span(&own, 1)));
+  return std::any_of(all.begin(), all.end(), [](std::byte flag) { return flag != std::byte{0}; });
+}
+
+double CodedExchange::encode(std::span<const std::byte> tensor, bool watched) {
+  const Watch watch(seconds_);
+  modes_ = run_->modes(tensor_, place_);
   sizes_ = blocks_.sizes(modes_);
   send_.resize(std::max(send_.size(), sizes_.send_bytes));
   recv_.resize(std::max(recv_.size(), sizes_.recv_bytes));
-  const bool watched = run_->plan().policy().guard > 0;
   CodedBlocks::Loss loss;
-  const at::Tensor tensor = source.contiguous();
-  blocks_.encode(modes_, WirePart::now, bytes_of(tensor), memory(), send_, watched ? &loss : nullptr);
-  if (run_->is_late(tensor_, place)) {
-    pack_late(bytes_of(tensor), watched ? &loss : nullptr);
+  blocks_.encode(modes_, WirePart::now, tensor, memory(), send_, watched ? &loss : nullptr);
+  const auto late = late_.find(place_.layer);
+  if (late != late_.end()) {
+    late->second.under_way = false;  // of an encoding that is not sent
   }
-  left_behind_[static_cast<std::size_t>(place.layer)] =
-      loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
+  if (run_->is_late(tensor_, place_)) {
+    pack_late(tensor, watched ? &loss : nullptr);
+  }
+  return loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
 }
 
 void CodedExchange::pack_late(std::span<const std::byte> tensor, CodedBlocks::Loss* loss) {
@@ -204,7 +230,7 @@ void CodedExchange::finish_late(int layer) {
   Late& late = found->second;
   late.under_way = false;
   {
-    const Watch watch(late_seconds_);
+    const Watch watch(waiting_seconds_);
     late.request.wait();
   }
   const Watch watch(seconds_);
@@ -243,12 +269,16 @@ void CodedExchange::finish(const at::Tensor& target) {
   blocks_.decode(modes_, recv_, memory(), writable_bytes_of(target));
 }
 
+int CodedExchange::take_guarded() {
+  return std::exchange(guarded_, 0);
+}
+
 double CodedExchange::take_seconds() {
   return std::exchange(seconds_, 0);
 }
 
-double CodedExchange::take_late_seconds() {
-  return std::exchange(late_seconds_, 0);
+double CodedExchange::take_waiting_seconds() {
+  return std::exchange(waiting_seconds_, 0);
 }
 
 std::uint64_t CodedExchange::slow_bytes(const ExchangeContext& context, int layer) const {

@@ -25,6 +25,7 @@ struct WirePlace {
   int layer = 0;
   int step = 0;
   int branch = 0;
+  bool guarded = false;  ///< what would be approximated travels in bf16
 };
 
 /// A policy on the ranks of a context: what is the same for all its exchanges.
@@ -48,11 +49,8 @@ class WireRun {
   [[nodiscard]] std::vector<std::uint8_t> remembered(WireTensor tensor, int layer) const;
   [[nodiscard]] MemoryOptions memory_options() const;
   [[nodiscard]] WireElement element() const { return element_; }
-
-  /// The guard: tensors (by layer, then tensor; a flag for each) that go in bf16 from now on where they would
-  /// be approximated.
-  void guard(std::vector<std::uint8_t> tensors) { guarded_ = std::move(tensors); }
-  [[nodiscard]] bool is_guarded(WireTensor tensor, int layer) const;
+  /// Whether the guard looks at an exchange: between some ranks it is approximated.
+  [[nodiscard]] bool is_watched(WireTensor tensor, const WirePlace& place) const;
 
  private:
   [[nodiscard]] std::vector<WireMode> plain_modes(WireTensor tensor, const WirePlace& place) const;
@@ -64,7 +62,6 @@ class WireRun {
   std::vector<int> peer_levels_;
   std::vector<std::vector<WireMode>> tables_;  // modes by level, each once
   std::uint64_t first_id_ = 0;
-  std::vector<std::uint8_t> guarded_;
 };
 
 class CodedExchange {
@@ -72,19 +69,20 @@ class CodedExchange {
   /// `run` must outlive this.
   CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group);
 
-  void pack(const at::Tensor& source, const WirePlace& place);
+  /// With a guard collective: what one rank leaves too much of behind all ranks send in more bits.
+  void pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place);
   /// The exchange whose blocks this step uses; that of late blocks goes on beside it until the layer's next
   /// pack().
   [[nodiscard]] ExchangeRequest start(ExchangeContext& context, bool blocking, const char* label);
   /// After the wait.
   void finish(const at::Tensor& target);
 
-  /// Relative L2 of what the last encoding of a layer left behind; 0 unless the policy has a guard.
-  [[nodiscard]] double left_behind(int layer) const { return left_behind_[static_cast<std::size_t>(layer)]; }
+  /// Since the last call: exchanges that the guard sent in bf16.
+  [[nodiscard]] int take_guarded();
   /// Since the last call: spent in coding and decoding, packing included.
   [[nodiscard]] double take_seconds();
-  /// Since the last call: spent in pack() in waiting for late blocks.
-  [[nodiscard]] double take_late_seconds();
+  /// Since the last call: spent in pack() in waiting for late blocks and for what ranks say to the guard.
+  [[nodiscard]] double take_waiting_seconds();
   /// Bytes sent to peers at `slow_level` or beyond, the mean over all steps.
   [[nodiscard]] std::uint64_t slow_bytes(const ExchangeContext& context, int layer) const;
   /// Adds the rows of all layers by their ages in steps.
@@ -102,6 +100,9 @@ class CodedExchange {
                                           const char* label) const;
   [[nodiscard]] ExchangeMemory* memory() { return memories_[static_cast<std::size_t>(place_.layer)].get(); }
   void finish_late(int layer);
+  /// Relative L2 of what is left behind.
+  [[nodiscard]] double encode(std::span<const std::byte> tensor, bool watched);
+  [[nodiscard]] bool is_any_beyond(ExchangeContext& context, double left_behind);
   void pack_late(std::span<const std::byte> tensor, CodedBlocks::Loss* loss);
 
   const WireRun* run_;
@@ -116,8 +117,9 @@ class CodedExchange {
   CodedBlocks::Sizes sizes_;
   WirePlace place_;
   double seconds_ = 0;
-  double late_seconds_ = 0;
-  std::vector<double> left_behind_;  // by layer
+  double waiting_seconds_ = 0;
+  int guarded_ = 0;
+  ExchangeMemory::Sent kept_;  // while the guard looks
 };
 
 /// What a rank must remember, before anything is allocated. `peer_levels`: at which it reaches each rank.

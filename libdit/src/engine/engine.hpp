@@ -72,7 +72,7 @@ struct StepReport {
   double active_fraction = 1;    ///< of rows on slow links
   int oldest_row = 0;            ///< age in steps of the oldest cached row used
   bool reused = false;           ///< no forward pass was made (step cache, only_steps)
-  int guarded = 0;               ///< wire policy: tensors of layers that its guard sent in bf16
+  int guarded = 0;               ///< wire policy: exchanges that its guard sent in bf16
   double codec_seconds = 0;      ///< wire policy: coding and decoding, a part of compute_seconds
 };
 

@@ -225,23 +225,7 @@ at::Tensor ImageRun::computed_velocity(int step, const Question& question, StepR
   report.compute_seconds = times.compute_seconds;
   report.exposed_seconds = times.exposed_seconds;
   velocity_ = guided_velocity(report);
-  if (shape_.coded && options_.wire->guard > 0) {
-    report.guarded = agree_on_guard();
-  }
   return velocity_;
-}
-
-/// What one rank left too much of behind all ranks send in more bits in the next step.
-int ImageRun::agree_on_guard() {
-  const std::vector<std::uint8_t> own = forward_->beyond(options_.wire->guard);
-  const std::vector<std::byte> all = shared_->all_gather(std::as_bytes(std::span(own)));
-  std::vector<std::uint8_t> any(own.size(), 0);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    any[i % own.size()] |= std::to_integer<std::uint8_t>(all[i]);
-  }
-  const auto count = static_cast<int>(std::count(any.begin(), any.end(), std::uint8_t{1}));
-  wire_->guard(std::move(any));
-  return count;
 }
 
 bool ImageRun::reuses(int step, const Question& question) {
@@ -274,9 +258,10 @@ StepReport ImageRun::advance(int step) {
     report.codec_seconds = forward_->take_codec_seconds();
   }
   if (shape_.coded) {
-    const double late = forward_->take_late_seconds();
-    report.compute_seconds -= late;
-    report.exposed_seconds += late;
+    const double waiting = forward_->take_waiting_seconds();
+    report.compute_seconds -= waiting;
+    report.exposed_seconds += waiting;
+    report.guarded = forward_->take_guarded();
     const std::vector<std::uint64_t> ages = forward_->rows_by_age();
     report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
   }

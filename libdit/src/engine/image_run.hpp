@@ -57,7 +57,6 @@ class ImageRun {
   [[nodiscard]] at::Tensor guided_velocity(StepReport& report);
   [[nodiscard]] at::Tensor computed_velocity(int step, const Question& question, StepReport& report);
   [[nodiscard]] bool reuses(int step, const Question& question);
-  [[nodiscard]] int agree_on_guard();
   void translate_trace(std::size_t first_span);
   [[nodiscard]] Bytes sent() const;
   [[nodiscard]] bool sends_narrow_rows() const;

@@ -277,7 +277,7 @@ void ParallelForward::pack(StepId id) {
     return setup_.v_major->pack(step.unit, tensor_of(step.role), step.group, source_of(step));
   }
   if (group.coded[tensor]) {
-    return group.coded[tensor]->pack(source_of(step), place_of(step));
+    return group.coded[tensor]->pack(*setup_.context, source_of(step), place_of(step));
   }
   group.plain[tensor]->pack(source_of(step));
 }
@@ -358,8 +358,9 @@ void ParallelForward::note_bytes(StepGraph& graph) const {
   }
 }
 
-double ParallelForward::sum_over_coded(double (CodedExchange::*take)()) {
-  double sum = 0;
+template <typename Number>
+Number ParallelForward::sum_over_coded(Number (CodedExchange::*take)()) {
+  Number sum = 0;
   for (Unit& unit : units_) {
     for (Group& group : unit.groups) {
       for (std::optional<CodedExchange>& exchange : group.coded) {
@@ -374,8 +375,12 @@ double ParallelForward::take_codec_seconds() {
   return sum_over_coded(&CodedExchange::take_seconds);
 }
 
-double ParallelForward::take_late_seconds() {
-  return sum_over_coded(&CodedExchange::take_late_seconds);
+double ParallelForward::take_waiting_seconds() {
+  return sum_over_coded(&CodedExchange::take_waiting_seconds);
+}
+
+int ParallelForward::take_guarded() {
+  return sum_over_coded(&CodedExchange::take_guarded);
 }
 
 std::vector<std::uint64_t> ParallelForward::rows_by_age() const {
@@ -390,20 +395,6 @@ std::vector<std::uint64_t> ParallelForward::rows_by_age() const {
     }
   }
   return rows;
-}
-
-std::vector<std::uint8_t> ParallelForward::beyond(double bound) const {
-  const auto layers = static_cast<std::size_t>(setup_.model->config().layers);
-  std::vector<std::uint8_t> flags(layers * kWireTensors, 0);
-  for (const Unit& unit : units_) {
-    for (const Group& group : unit.groups) {
-      for (std::size_t i = 0; i < flags.size(); ++i) {
-        const double left = group.coded[i % kWireTensors]->left_behind(static_cast<int>(i / kWireTensors));
-        flags[i] = flags[i] != 0 || !(left <= bound) ? 1 : 0;
-      }
-    }
-  }
-  return flags;
 }
 
 }  // namespace dit

@@ -68,10 +68,9 @@ class ParallelForward : public StepWork {
   /// With a wire policy: time spent in codecs since the last call, and rows that are remembered, by their age
   /// in steps.
   [[nodiscard]] double take_codec_seconds();
-  [[nodiscard]] double take_late_seconds();  ///< that its steps waited for late blocks
+  [[nodiscard]] double take_waiting_seconds();  ///< CodedExchange's
+  [[nodiscard]] int take_guarded();             ///< exchanges that the guard sent in bf16
   [[nodiscard]] std::vector<std::uint64_t> rows_by_age() const;
-  /// Tensors (by layer, then tensor) of which this rank left more than `bound` behind in the last pass.
-  [[nodiscard]] std::vector<std::uint8_t> beyond(double bound) const;
 
  private:
   static constexpr std::size_t kTensors = 3;  // query, key, value: as in AttentionTensor
@@ -101,7 +100,8 @@ class ParallelForward : public StepWork {
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
   [[nodiscard]] Group make_group(int group, const at::Tensor& output) const;
   void make_exchange(Group& group, int number, WireTensor tensor, std::vector<std::int64_t> shape) const;
-  [[nodiscard]] double sum_over_coded(double (CodedExchange::*take)());
+  template <typename Number>
+  [[nodiscard]] Number sum_over_coded(Number (CodedExchange::*take)());
   void prepare(Unit& unit) const;
   void project(Unit& unit, int layer, AttentionTensor tensor) const;
   void attend(Unit& unit, const Step& step) const;

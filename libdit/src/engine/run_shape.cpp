@@ -194,6 +194,7 @@ namespace {
 CacheBytes wire_cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
                          int layout_rank) {
   WirePolicy anywhere = *options.wire;
+  anywhere.off.clear();
   for (WireRule& rule : anywhere.rules) {
     rule.level.clear();
   }

@@ -17,6 +17,7 @@ constexpr int kVersion = 1;
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 constexpr std::size_t kMostRules = 100'000;
 constexpr std::size_t kLongestName = 200;
+constexpr std::size_t kMostNames = 100;
 
 /// An object of a file, read key by key.
 class Object {
@@ -61,6 +62,23 @@ class Object {
       refuse(key, "a text of at most " + std::to_string(kLongestName) + " bytes");
     }
     return has(key) ? at(key).get<std::string>() : "";
+  }
+  [[nodiscard]] std::vector<std::string> names(const char* key) const {
+    std::vector<std::string> names;
+    if (!has(key)) {
+      return names;
+    }
+    const auto is_name = [](const Json& name) {
+      return name.is_string() && name.get_ref<const std::string&>().size() <= kLongestName;
+    };
+    if (!at(key).is_array() || at(key).size() > kMostNames ||
+        !std::all_of(at(key).begin(), at(key).end(), is_name)) {
+      refuse(key, "an array of names, at most " + std::to_string(kMostNames));
+    }
+    for (const Json& name : at(key)) {
+      names.push_back(name.get<std::string>());
+    }
+    return names;
   }
   [[nodiscard]] WireRange range(const char* key) const {
     if (!has(key)) {
@@ -172,6 +190,9 @@ std::string to_json(const WirePolicy& policy) {
   json["momentum"] = policy.momentum;
   json["most_age"] = policy.most_age;
   json["guard"] = policy.guard;
+  if (!policy.off.empty()) {
+    json["off"] = policy.off;
+  }
   json["rules"] = nlohmann::ordered_json::array();
   for (const WireRule& rule : policy.rules) {
     json["rules"].push_back(json_of(rule));
@@ -182,7 +203,7 @@ std::string to_json(const WirePolicy& policy) {
 WirePolicy parse_wire_policy(std::string_view text, const std::string& where) {
   const Json json = parse_strict_json(text, where);
   const Object object(json, where);
-  object.only({"format", "version", "name", "momentum", "most_age", "guard", "rules"});
+  object.only({"format", "version", "name", "momentum", "most_age", "guard", "off", "rules"});
   if (object.text("format") != kFormat) {
     object.refuse("format", kFormat);
   }
@@ -194,6 +215,7 @@ WirePolicy parse_wire_policy(std::string_view text, const std::string& where) {
   policy.momentum = static_cast<float>(object.number("momentum"));
   policy.most_age = object.whole("most_age", 0);
   policy.guard = object.number("guard");
+  policy.off = object.names("off");
   if (!object.has("rules") || !object.at("rules").is_array() || object.at("rules").size() > kMostRules) {
     object.refuse("rules", "an array of at most " + std::to_string(kMostRules));
   }

@@ -1,13 +1,14 @@
 /// Wire policies as JSON files.
 ///
 ///     {"format": "dit-wire-policy", "version": 1, "name": "mine", "momentum": 0.75, "most_age": 0,
-///      "guard": 0, "rules": [
+///      "guard": 0, "off": ["rack"], "rules": [
 ///        {"mode": "residual int2"},
 ///        {"mode": "residual int8", "steps": [0, 3]},
 ///        {"mode": "rows 0.5 fp8", "tensors": ["q", "k"], "layers": [0, -1], "every": 2, "branch": 0,
 ///         "level": "world"}]}
 ///
-/// Of a rule only the mode must be there; steps and layers are first and last, from the end where below 0.
+/// Levels that are off carry everything in full. Of a rule only the mode must be there; steps and layers are
+/// first and last, from the end where below 0.
 #pragma once
 
 #include <filesystem>

@@ -12,6 +12,7 @@ namespace {
 constexpr WireTensor kTensors[] = {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output};
 constexpr double kCheapest = 1e-14;  // prices tried: from next to nothing to more than anything costs
 constexpr double kDearest = 1e3;
+constexpr double kMostError = 0.4;  // what is farther off says little of what is left of an image
 
 /// The modes of one tensor of one layer, step by step.
 struct Path {
@@ -32,6 +33,9 @@ Path best_path(const RedundancyProfile& profile, WireTensor tensor, int layer, d
     double best_noise = 0;
     for (std::size_t i = 0; i < modes.size(); ++i) {
       if (modes[i].skip && (skipped || step == 0)) {  // never twice: what is left would grow unseen
+        continue;
+      }
+      if (i > 0 && !(cell.errors[i] <= kMostError)) {
         continue;
       }
       const double noise = cell.errors[i] * cell.errors[i] + (modes[i].skip ? left : 0);

@@ -67,16 +67,6 @@ const std::vector<WireMode>& profiled_modes() {
   return modes;
 }
 
-double bits_of(const WireMode& mode, WireElement element) {
-  constexpr std::int64_t kRows = 1024;
-  constexpr std::int64_t kRow = 64;
-  if (mode.skip) {
-    return 0;
-  }
-  return mode.rows * 8.0 * static_cast<double>(Codec(mode.format, element).encoded_bytes(kRows, kRow)) /
-         static_cast<double>(kRows * kRow);
-}
-
 RedundancyProfile::RedundancyProfile(int layers, int steps, float momentum)
     : layers_(layers), steps_(steps), momentum_(momentum) {
   if (layers < 1 || steps < 1 || !(momentum >= 0 && momentum <= 1)) {

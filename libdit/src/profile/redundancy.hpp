@@ -6,14 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "wire/block_codec.hpp"
 #include "wire/wire_policy.hpp"
 
 namespace dit {
 
 /// Modes whose error is measured, from many bits to none.
 [[nodiscard]] const std::vector<WireMode>& profiled_modes();
-/// Bits of a number in a mode, in long blocks.
-[[nodiscard]] double bits_of(const WireMode& mode, WireElement element);
 
 /// One tensor of one layer in one step.
 struct RedundancyCell {

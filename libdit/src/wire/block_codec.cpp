@@ -62,6 +62,16 @@ class ReferenceRows {
 
 }  // namespace
 
+double bits_of(const WireMode& mode, WireElement element) {
+  constexpr std::int64_t kRows = 1024;
+  constexpr std::int64_t kRow = 64;
+  if (mode.skip) {
+    return 0;
+  }
+  return mode.rows * 8.0 * static_cast<double>(Codec(mode.format, element).encoded_bytes(kRows, kRow)) /
+         static_cast<double>(kRows * kRow);
+}
+
 BlockCodec::BlockCodec(const WireMode& mode, WireElement element, const CodecKernels& kernels)
     : mode_(mode), element_(element), kernels_(&kernels), codec_(mode.format, element, kernels) {}
 

@@ -17,6 +17,9 @@ struct BlockMemory {
   int most_age = 0;               ///< rows of this age travel before all others; 0: any age will do
 };
 
+/// Bits of a number in a mode, in long blocks; of rows without their mask.
+[[nodiscard]] double bits_of(const WireMode& mode, WireElement element);
+
 class BlockCodec {
  public:
   BlockCodec(const WireMode& mode, WireElement element,

@@ -107,6 +107,18 @@ std::uint64_t ExchangeMemory::bytes(const ExchangeLayout& layout, std::span<cons
   return side_bytes(layout.send, remembered, options) + side_bytes(layout.recv, remembered, options);
 }
 
+void ExchangeMemory::keep_sent(Sent& kept) const {
+  kept.value = sent_.value;
+  kept.change = sent_.change;
+  kept.ages = sent_.ages;
+}
+
+void ExchangeMemory::put_back_sent(const Sent& kept) {
+  sent_.value = kept.value;
+  sent_.change = kept.change;
+  sent_.ages = kept.ages;
+}
+
 CodedBlocks::CodedBlocks(ExchangeLayout layout, WireElement element)
     : layout_(std::move(layout)), element_(element) {}
 

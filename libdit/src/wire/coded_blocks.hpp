@@ -33,6 +33,13 @@ class ExchangeMemory {
 
   [[nodiscard]] BlockMemory sent_to(std::size_t peer) { return sent_.of(peer, options_); }
   [[nodiscard]] BlockMemory received_from(std::size_t peer) { return received_.of(peer, options_); }
+  /// What is remembered of sent blocks, kept aside: an encoding that is not sent after all is undone with it.
+  struct Sent {
+    std::vector<float> value, change;
+    std::vector<std::uint16_t> ages;
+  };
+  void keep_sent(Sent& kept) const;
+  void put_back_sent(const Sent& kept);
   /// Ages of received rows; empty when they are not kept.
   [[nodiscard]] std::span<const std::uint16_t> ages() const { return received_.ages; }
 

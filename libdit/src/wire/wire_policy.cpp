@@ -98,8 +98,7 @@ void add_first_steps(WirePolicy& policy, const Parts& parts, int steps) {
 
 WirePolicy balanced(int steps) {
   WirePolicy policy;
-  // The longer the steps, the less the last one tells of the next.
-  policy.momentum = std::clamp(0.01F * static_cast<float>(steps) + 0.25F, 0.5F, 0.75F);
+  policy.momentum = suitable_momentum(steps);
   policy.rules = {rule_of("residual int1")};
   add_first_steps(policy, {{0.02, 1.6}, {0.16, 1.3}, {0.32, 1.6}}, steps);
   return policy;
@@ -122,6 +121,10 @@ WirePolicy displaced() {
 }
 
 }  // namespace
+
+float suitable_momentum(int steps) {
+  return std::clamp(0.01F * static_cast<float>(steps) + 0.25F, 0.5F, 0.75F);
+}
 
 WirePolicy wire_preset(std::string_view name, int steps) {
   WirePolicy policy;
@@ -163,26 +166,35 @@ WirePlan::WirePlan(const WirePolicy& policy, const Shape& shape) : policy_(polic
     Place place;
     place.level = shape_.slow_level;
     if (!rule.level.empty()) {
-      const auto found = std::find(shape_.levels.begin(), shape_.levels.end(), rule.level);
-      if (found == shape_.levels.end()) {
-        std::string names;
-        for (const std::string& level : shape_.levels) {
-          names += (names.empty() ? "" : ", ") + level;
-        }
-        refuse("rules[" + std::to_string(i) + "].level", rule.level, "one of " + names);
-      }
-      place.level = static_cast<int>(found - shape_.levels.begin());
+      place.level = level_named("rules[" + std::to_string(i) + "].level", rule.level);
     }
     place.layers = {from_start(rule.layers.first, shape_.layers),
                     from_start(rule.layers.last, shape_.layers)};
     place.steps = {from_start(rule.steps.first, shape_.steps), from_start(rule.steps.last, shape_.steps)};
     places_.push_back(place);
   }
+  is_off_.resize(shape_.levels.size(), 0);
+  for (const std::string& name : policy_.off) {
+    is_off_[static_cast<std::size_t>(level_named("off", name))] = 1;
+  }
+}
+
+int WirePlan::level_named(const std::string& where, const std::string& name) const {
+  const auto found = std::find(shape_.levels.begin(), shape_.levels.end(), name);
+  if (found == shape_.levels.end()) {
+    std::string names;
+    for (const std::string& level : shape_.levels) {
+      names += (names.empty() ? "" : ", ") + level;
+    }
+    refuse(where, name, "one of " + names);
+  }
+  return static_cast<int>(found - shape_.levels.begin());
 }
 
 bool WirePlan::covers(std::size_t rule, WireTensor tensor, int level, int layer) const {
   const std::vector<WireTensor>& tensors = policy_.rules[rule].tensors;
-  return level >= places_[rule].level && within(places_[rule].layers, layer) &&
+  return level >= places_[rule].level && is_off_[static_cast<std::size_t>(level)] == 0 &&
+         within(places_[rule].layers, layer) &&
          (tensors.empty() || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end());
 }
 

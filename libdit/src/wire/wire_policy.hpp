@@ -44,9 +44,13 @@ struct WirePolicy {
   /// A skipped tensor that would be so many steps old travels in full; rows that old travel before all
   /// others. 0: any age.
   int most_age = 0;
-  /// An exchange that leaves more than this of a tensor behind (relative L2, after decoding) makes all ranks
-  /// send this tensor of this layer in bf16 in the next step; 0: nobody looks.
+  /// Where any rank would leave more than this of a tensor behind (relative L2, after decoding), all ranks
+  /// send this tensor of this layer in bf16 in this step; 0: nobody looks. Takes a word of all ranks before
+  /// each exchange.
   double guard = 0;
+  /// Levels whose links carry everything in full, whatever the rules say: those on which coding would take
+  /// longer than it saves (coding_gain.hpp).
+  std::vector<std::string> off;
   std::vector<WireRule> rules;
   bool operator==(const WirePolicy&) const = default;
 };
@@ -58,6 +62,9 @@ struct WirePolicy {
 /// For a run of so many steps: the fewer there are, the farther tensors move in each, and the more bits they
 /// get. Throws std::invalid_argument that lists the names.
 [[nodiscard]] WirePolicy wire_preset(std::string_view name, int steps);
+/// The momentum that suits a run of so many steps: the longer the steps, the less the last one tells of the
+/// next.
+[[nodiscard]] float suitable_momentum(int steps);
 
 /// Throws std::invalid_argument that names the rule, the field, its value and what was expected.
 void check(const WirePolicy& policy);
@@ -92,12 +99,14 @@ class WirePlan {
     int level = 0;
     WireRange layers, steps;
   };
+  [[nodiscard]] int level_named(const std::string& where, const std::string& name) const;
   [[nodiscard]] bool covers(std::size_t rule, WireTensor tensor, int level, int layer) const;
   [[nodiscard]] const WireMode* found(WireTensor tensor, int level, int layer, int step, int branch) const;
 
   WirePolicy policy_;
   Shape shape_;
-  std::vector<Place> places_;  // of each rule
+  std::vector<Place> places_;         // of each rule
+  std::vector<std::uint8_t> is_off_;  // of each level
 };
 
 }  // namespace dit

@@ -35,6 +35,7 @@ TEST(WirePolicyFile, EveryFieldComesBack) {
   policy.momentum = 0.3F;
   policy.most_age = 7;
   policy.guard = 0.25;
+  policy.off = {"rack", "world"};
   WireRule rule;
   rule.mode = parse_wire_mode("rows 0.3 residual int4");
   rule.tensors = {WireTensor::output, WireTensor::query};
@@ -72,7 +73,7 @@ TEST(WirePolicyFile, RefusesWhatItDoesNotKnow) {
     EXPECT_NE(error_of(head + R"({"mode": "fp8", )" + rest + "}]}"), "no error") << rest;
   }
   for (const char* rest : {R"("momentum": 2)", R"("momentum": "a")", R"("most_age": -1)", R"("guard": -1)",
-                           R"("name": 3)", R"("rules": [])"}) {
+                           R"("name": 3)", R"("rules": [])", R"("off": "world")", R"("off": [1])"}) {
     EXPECT_NE(error_of(head + "], " + rest + "}"), "no error") << rest;
   }
 }

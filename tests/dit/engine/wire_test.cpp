@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "engine/run_shape.hpp"
+#include "engine/wire_policy_file.hpp"
 #include "small_model.hpp"
 
 namespace dit {
@@ -95,6 +98,7 @@ TEST(Wire, ScheduleChangesNoBit) {
   GenerateOptions options = longer_image();
   options.wire =
       policy({"residual int8", "late residual int4", "rows 0.5 residual int4", "skip", "fp8"}, 0.75F);
+  options.wire->guard = 0.2;
   for (const auto& group : {nodes(4, 2), nodes(7, 3), nodes(9, 1)}) {
     for (const GuidanceMode mode : {GuidanceMode::batched, GuidanceMode::sequential}) {
       options.guidance_mode = mode;
@@ -156,34 +160,92 @@ TEST(Wire, SomeStepsOnly) {
   }
 }
 
-// The same policy and seed: the same image and bytes, again, and with the nodes in another order.
-TEST(Wire, SameAgainAndForNodesInAnotherOrder) {
+// The local plugin, which also keeps a digest of every byte that this thread's rank sends.
+thread_local std::uint64_t sent_digest = 0;
+
+dit_status start_and_listen(dit_context* context, const dit_exchange_call* call, dit_request** request) {
+  const dit_exchange_plugin* local = dit_exchange_local_plugin_v1(DIT_EXCHANGE_VERSION);
+  for (int peer = 0; peer < local->size(context); ++peer) {
+    const dit_block& block = call->send_blocks[peer];
+    sent_digest = (sent_digest ^ block.bytes) * 1099511628211U;
+    for (std::size_t i = 0; i < block.bytes; ++i) {
+      const auto byte = static_cast<const unsigned char*>(call->send)[block.offset + i];
+      sent_digest = (sent_digest ^ byte) * 1099511628211U;
+    }
+  }
+  return local->start(context, call, request);
+}
+
+const dit_exchange_plugin* listening_plugin(std::uint32_t wanted) {
+  static const dit_exchange_plugin table = [&] {
+    dit_exchange_plugin listening = *dit_exchange_local_plugin_v1(wanted);
+    listening.start = start_and_listen;
+    return listening;
+  }();
+  return &table;
+}
+
+struct HeardRun {
+  at::Tensor image;
+  std::vector<std::uint64_t> sent;  // of each rank: a digest
+  bool operator==(const HeardRun& other) const { return at::equal(image, other.image) && sent == other.sent; }
+};
+
+/// Ranks are numbered from the first one of `first_node`.
+HeardRun heard_run(const GenerateOptions& options, int first_node) {
+  constexpr int kRanks = 4, kOfNode = 2;
+  HeardRun run;
+  run.sent.resize(kRanks);
+  std::vector<dit_local_member> members = make_local_group(nodes(kRanks, kOfNode));
+  std::vector<std::thread> threads;
+  for (dit_local_member& member : members) {
+    threads.emplace_back([&] {
+      ExchangeContext::Options how;
+      how.communicator = &member;
+      ExchangeContext context(ExchangePlugin::linked(listening_plugin), how);
+      const auto order = context.split(0, (context.rank() + first_node * kOfNode) % kRanks);
+      sent_digest = 0;
+      const at::Tensor image = Engine(small_model(), order.get()).generate(options).image;
+      run.sent[static_cast<std::size_t>(order->rank())] = sent_digest;
+      if (order->rank() == 0) run.image = image;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return run;
+}
+
+// The same policy and seed: the same image and the same bytes on the wire, again, and with the nodes in
+// another order.
+TEST(Wire, SameBytesAgainAndForNodesInAnotherOrder) {
   GenerateOptions options = longer_image();
   options.wire = policy({"residual int8", "rows 0.5 residual int4", "residual int1", "late fp8"}, 0.75F);
   options.wire->guard = 0.05;
-  struct Run {
-    at::Tensor image;
-    std::vector<std::vector<std::uint64_t>> bytes;  // of each rank and step
-    bool operator==(const Run& other) const { return at::equal(image, other.image) && bytes == other.bytes; }
-  };
-  const auto run = [&](int first_node) {
-    constexpr int kRanks = 4, kOfNode = 2;
-    Run result;
-    result.bytes.resize(kRanks);
-    run_local_ranks(nodes(kRanks, kOfNode), [&](ExchangeContext& context) {
-      const auto order = context.split(0, (context.rank() + first_node * kOfNode) % kRanks);
-      const GenerateResult made = Engine(small_model(), order.get()).generate(options);
-      for (const StepReport& step : made.report.steps) {
-        result.bytes[static_cast<std::size_t>(order->rank())].push_back(step.slow_bytes);
-      }
-      if (order->rank() == 0) result.image = made.image;
-    });
-    return result;
-  };
-  const Run expected = run(0);
-  EXPECT_GT(expected.bytes[0][0], 0U);
-  EXPECT_TRUE(run(0) == expected);
-  EXPECT_TRUE(run(1) == expected);
+  for (const char* text : {"here", "balanced", "fast"}) {
+    if (std::string(text) != "here") options.wire = wire_preset(text, options.sampler.steps);
+    options.wire = parse_wire_policy(to_json(*options.wire), text);  // as a file brings it
+    const HeardRun expected = heard_run(options, 0);
+    EXPECT_EQ(std::count(expected.sent.begin(), expected.sent.end(), 0U), 0) << text;
+    EXPECT_TRUE(heard_run(options, 0) == expected) << text;
+    EXPECT_TRUE(heard_run(options, 1) == expected) << text;
+    ++options.seed;
+    EXPECT_NE(heard_run(options, 0).sent, expected.sent) << text;
+  }
+}
+
+// On levels that are off everything travels as it is, and nothing is remembered for it.
+TEST(Wire, OffIsExact) {
+  GenerateOptions options = longer_image();
+  const auto group = nodes(5, 2);
+  const GenerateResult exact = generate_on(group, options);
+  options.wire = wire_preset("balanced", options.sampler.steps);
+  options.wire->off = {"world"};
+  const GenerateResult off = generate_on(group, options);
+  EXPECT_TRUE(at::equal(off.image, exact.image));
+  EXPECT_EQ(slow_bytes(off), slow_bytes(exact));
+  EXPECT_EQ(off.report.cache.total(), 0U);
+  EXPECT_EQ(off.report.steps.back().codec_seconds, 0);
+  options.wire->off = {"node"};  // they are exact anyway
+  EXPECT_LT(slow_bytes(generate_on(group, options)), slow_bytes(exact));
 }
 
 TEST(Wire, RowsGrowOld) {
@@ -220,6 +282,7 @@ TEST(Wire, GuardSendsMore) {
   const GenerateResult guarded = generate_on(group, options);
   EXPECT_EQ(free.report.steps[3].guarded, 0);
   EXPECT_GT(guarded.report.steps[0].guarded, 0);
+  EXPECT_GT(guarded.report.steps[0].slow_bytes, free.report.steps[0].slow_bytes);  // in the step itself
   EXPECT_GT(slow_bytes(guarded), slow_bytes(free));
   EXPECT_LT(relative_difference(guarded.image, exact), relative_difference(free.image, exact));
   options.wire->guard = 1e6;
@@ -298,6 +361,9 @@ TEST(Wire, RefusesWhatDoesNotFit) {
   options.wire->rules[0].level = "planet";
   refused(options);
   options.wire->rules[0].level.clear();
+  options.wire->off = {"planet"};
+  refused(options);
+  options.wire->off.clear();
   options.wire->momentum = 2;
   refused(options);
 }
