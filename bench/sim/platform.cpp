@@ -26,7 +26,6 @@ namespace {
 
 constexpr double kNominalLatency = 1e-6;
 constexpr double kFlops = 1e9;        // a host's speed; time is charged in seconds, so any will do
-constexpr int kMostEagerRanks = 256;  // eager sends cost the simulator time that grows as the ranks' square
 constexpr double kNoBound = 1e15;     // bytes per second
 constexpr std::size_t kControl = 64;  // bytes up to which messages always carry data
 
@@ -176,18 +175,13 @@ class Builder {
     const std::string name =
         "port" + std::to_string(level) + "r" + std::to_string(rank) + "to" + std::to_string(to) + direction;
     sg4::Link*& found = ports_[name];
-    // Where cores move the bytes they are paid as the cores' time, see Costs::cpu.
+    // Where cores move the bytes they are paid as the cores' time, see message_seconds.
     const double bandwidth = moved_by_cores(t_, level) ? kNoBound : w_.rates.levels[l].bandwidth;
     if (found == nullptr) found = link(node, name, bandwidth, kNominalLatency / 2);
     return found;
   }
 
  public:
-  /// Without devices the ranks' cores copy what travels inside a node.
-  static bool moved_by_cores(const Topology& t, int level) {
-    return level < t.nic_level && t.devices.empty();
-  }
-
   /// The NIC that a rank's messages take.
   static int nic_of(const Topology& t, int rank) {
     const std::vector<int>& rails = t.rails[static_cast<std::size_t>(rank)];
@@ -264,15 +258,11 @@ class Costs {
     const auto a = rank_of_.find(from);
     const auto b = rank_of_.find(to);
     if (a == rank_of_.end() || b == rank_of_.end() || a == b) return 0;
-    const auto level = static_cast<std::size_t>(w.job.topology.level_of(a->second, b->second));
+    const double one_end = message_seconds(w, a->second, b->second, size);
+    const bool eager = size <= w.job.parameters.eager;
+    if (!sends) return eager && w.eager_sends ? one_end : 0;
     // The simulator charges a receive only when the message was sent eagerly: the sender pays for both else.
-    const bool eager = w.eager_sends && size <= w.job.parameters.eager;
-    const double moved = Builder::moved_by_cores(w.job.topology, static_cast<int>(level))
-                             ? static_cast<double>(size) / w.rates.levels[level].bandwidth / 2
-                             : 0;
-    const double one_end = w.rates.levels[level].message + moved;
-    if (!sends) return eager ? one_end : 0;
-    return (eager ? 1 : 2) * one_end;
+    return eager && (w.eager_sends || w.charges_receives) ? one_end : 2 * one_end;
   }
 
  private:
@@ -287,7 +277,7 @@ void read_world() {
   World& w = world();
   w.job = read_job(text, path == nullptr ? "TAPA_SIM_JOB" : path);
   w.rates = rates_from(w.job.topology);
-  w.eager_sends = w.job.topology.ranks <= kMostEagerRanks;
+  w.eager_sends = w.job.topology.ranks <= kFewRanks;
   w.nic_bytes.assign(w.job.topology.nics.size(), 0);
 }
 

@@ -75,7 +75,7 @@ class Exchange {
     }
     const auto plan = std::make_shared<RankPlan>(
         plan_rank(world_.job.topology, Counts::uniform(ranks_, bytes_), parse_choice(contender), rank_));
-    auto owned = std::make_unique<SimTransport>(MPI_COMM_WORLD, *plan, world_);
+    auto owned = std::make_unique<SimTransport>(MPI_COMM_WORLD, rank_, *plan, world_);
     SimTransport& transport = *owned;
     Executor executor(plan, std::move(owned));
     std::vector<const std::byte*> send;
@@ -138,7 +138,10 @@ class Exchange {
 void measure(World& world, int rank, const std::string& contender, std::size_t bytes, std::FILE* results) {
   const auto ranks = static_cast<std::size_t>(world.job.topology.ranks);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) world.has_data = bytes <= world.job.data_limit / ranks / ranks;
+  if (rank == 0) {
+    world.has_data = bytes <= world.job.data_limit / ranks / ranks;
+    world.charges_receives = !world.eager_sends && contender != "mpi";
+  }
   MPI_Barrier(MPI_COMM_WORLD);
   Exchange exchange(world, rank, bytes);
   if (rank == 0) world.busiest_nic = 0;

@@ -16,7 +16,7 @@ namespace tapa::sim {
 class SimTransport final : public Transport {
  public:
   /// `plan` and `world` are borrowed.
-  SimTransport(MPI_Comm comm, const RankPlan& plan, const World& world);
+  SimTransport(MPI_Comm comm, int rank, const RankPlan& plan, const World& world);
 
   void reserve(int slots) override;
   [[nodiscard]] bool takes_pieces(int, std::size_t) const override { return false; }
@@ -30,14 +30,22 @@ class SimTransport final : public Transport {
   void pay();
 
  private:
+  void look_at();
+  [[nodiscard]] double receiving(const Step& step) const;
+
   MPI_Comm comm_;
+  int rank_;
   const World& world_;
+  std::vector<double> costs_;       // of each slot: seconds that its end costs the rank
   std::vector<bool> awaited_;       // of each slot: whether its end starts other steps
   std::vector<MPI_Request> first_;  // receives, and sends that are awaited
   std::vector<int> first_slot_;
   std::vector<MPI_Request> last_;  // other sends: only the end of the exchange waits for them
   std::vector<int> last_slot_;
-  double owed_ = 0;  // seconds
+  std::vector<MPI_Request> looked_at_;  // of first_
+  std::vector<std::size_t> place_;      // where they are in it
+  std::size_t most_looked_at_;          // receives that no step waits for
+  double owed_ = 0;                     // seconds
 };
 
 }  // namespace tapa::sim

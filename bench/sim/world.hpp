@@ -12,6 +12,9 @@
 
 namespace tapa::sim {
 
+/// Above so many ranks the simulator is spared what costs it time that grows as their square.
+constexpr int kFewRanks = 256;
+
 /// What a simulation needs beyond the topology.
 struct Parameters {
   std::size_t eager = 8192;  ///< messages up to so many bytes leave without asking the receiver
@@ -32,13 +35,28 @@ struct Job {
 struct World {
   Job job;
   Rates rates;
-  bool eager_sends = true;        ///< whether short messages leave before their receive is posted
-  bool has_data = true;           ///< of the exchange that is being run
+  bool eager_sends = true;  ///< whether short messages leave before their receive is posted
+  bool charges_receives =
+      false;             ///< whether the ranks charge short messages' receipt to the clock themselves
+  bool has_data = true;  ///< of the exchange that is being run
   std::vector<double> nic_bytes;  ///< sent through each NIC in the exchange that is being run
   double busiest_nic = 0;         ///< most of them, in the exchange that was run last
   int started = 0;                ///< ranks that have begun the exchange
   int ended = 0;                  ///< ranks that have ended it
 };
+
+/// Whether cores copy what travels at a level: inside a node without devices.
+[[nodiscard]] inline bool moved_by_cores(const Topology& topology, int level) {
+  return level < topology.nic_level && topology.devices.empty();
+}
+
+/// CPU seconds of a message at one end.
+[[nodiscard]] inline double message_seconds(const World& world, int rank, int peer, std::size_t bytes) {
+  const int level = world.job.topology.level_of(rank, peer);
+  const LevelRates& rates = world.rates.levels[static_cast<std::size_t>(level)];
+  const bool moves = moved_by_cores(world.job.topology, level);
+  return rates.message + (moves ? static_cast<double>(bytes) / rates.bandwidth / 2 : 0);
+}
 
 }  // namespace tapa::sim
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "plan/cost.hpp"
@@ -18,10 +19,12 @@ struct Load {
   std::vector<double> bytes;       // sent by the busiest rank
   std::vector<double> node;        // messages sent by all ranks of a node together
   std::vector<double> node_bytes;  // bytes sent by all ranks of a node together
+  std::vector<double> nic;         // messages through the busiest NIC of a node
+  std::vector<double> nic_bytes;   // bytes through it
   double gathered = 0;             // bytes that the busiest rank copies before it sends
   double scattered = 0;            // bytes that it copies after it has received
   bool crowded = false;            // all send to all at once
-  bool flat = false;               // the members are ranks, each sends straight to all others
+  double late = 0;                 // share of the receivers' work that comes after the wires, at most
   bool in_turns = false;           // every message waits for the one before it, at both ends
   double alike = 0;                // share of the waiting that all ranks of a node do at the same time
   double window = 0;               // messages in flight, 0 = no bound
@@ -29,7 +32,13 @@ struct Load {
   bool asks = true;                // whether long messages ask their receivers before they are sent
 
   explicit Load(std::size_t levels)
-      : messages(levels), received(levels), bytes(levels), node(levels), node_bytes(levels) {}
+      : messages(levels),
+        received(levels),
+        bytes(levels),
+        node(levels),
+        node_bytes(levels),
+        nic(levels),
+        nic_bytes(levels) {}
 };
 
 /// Predicted seconds, and how long the busiest core and the busiest wire work meanwhile.
@@ -37,6 +46,8 @@ struct Price {
   double seconds = 0;
   double cpu = 0;
   double wires = 0;
+  double head = 0;  // before the first message is on a wire
+  double tail = 0;  // after the last one has left it
   Price& operator+=(const Price& other) {
     seconds += other.seconds;
     cpu += other.cpu;
@@ -47,16 +58,18 @@ struct Price {
 
 /// One flat exchange between groups, or inside one.
 struct Set {
-  int below = -1;       // level whose groups are the members; -1: ranks are
-  int upto = 0;         // level inside which they exchange
-  double places = 1;    // members
-  double block = 0;     // bytes for each pair of members
-  double active = 1;    // ranks of a group of `upto` that take part
-  double gathers = 0;   // share of the blocks that does not lie together before,
-  double scatters = 0;  // or after
-  double out = 1;       // messages to each other member, for the busiest rank
-  double in = 1;        // and from each
-  double even = 1;      // what a rank sends on average, of what the busiest sends
+  int below = -1;                  // level whose groups are the members; -1: ranks are
+  int upto = 0;                    // level inside which they exchange
+  double places = 1;               // members
+  double block = 0;                // bytes for each pair of members
+  double active = 1;               // ranks of a group of `upto` that take part
+  double gathers = 0;              // share of the blocks that does not lie together before,
+  double scatters = 0;             // or after
+  double out = 1;                  // messages to each other member, for the busiest rank
+  double in = 1;                   // and from each
+  double even = 1;                 // what a rank sends on average, of what the busiest sends
+  std::vector<double> ranks = {};  // of each member, where they are unequal
+  std::size_t place = 0;           // which of them is meant
 };
 
 /// The machine as the ranks of one node see it. Where nodes have unequal numbers of ranks, those of the
@@ -66,7 +79,8 @@ struct View {
   std::vector<std::vector<double>> groups;  // [level][upto]: groups of a level in this node's group of upto
   std::vector<std::vector<double>> lanes;   // the same: messages to each of the other groups when relaying
   std::vector<std::vector<double>> ranks;   // the same: ranks of each of the other groups
-  double node = 1;                          // ranks on it
+  std::vector<int> members;                 // ranks on it
+  double node = 1;                          // how many they are
   double nics = 1;                          // NICs that they load
 };
 
@@ -128,16 +142,16 @@ class Model {
       v.size.push_back(ranks[static_cast<std::size_t>(level.group[own])]);
       for (std::size_t upto = l + 1; upto < levels_; ++upto) count_groups(v, l, upto, own, ranks);
     }
-    v.node = 0;
     const int node = topology_.node_of(seen_from);
     std::map<int, double> served;
     for (int rank = 0; rank < topology_.ranks; ++rank) {
       if (topology_.node_of(rank) != node) continue;
-      ++v.node;
+      v.members.push_back(rank);
       if (topology_.rails.empty()) continue;
       const std::vector<int>& rails = topology_.rails[static_cast<std::size_t>(rank)];
       for (const int nic : rails) served[nic] += 1.0 / static_cast<double>(rails.size());
     }
+    v.node = static_cast<double>(v.members.size());
     double busiest = 0;
     for (const auto& [nic, ranks] : served) busiest = std::max(busiest, ranks);
     if (busiest > 0) v.nics = std::max(1.0, v.node / busiest);
@@ -201,53 +215,87 @@ class Model {
     return std::is_sorted(group.begin(), group.end());
   }
 
-  static void add(Load& load, int level, double messages, double received, double bytes, double senders) {
+  /// What the busiest rank sends and receives; `senders` times that is what the node's ranks send together,
+  /// and `sharing` times that goes through the busiest NIC.
+  static void add(Load& load, int level, double messages, double received, double bytes, double senders,
+                  double sharing) {
     const auto i = static_cast<std::size_t>(level);
     load.messages[i] += messages;
     load.received[i] += received;
     load.bytes[i] += bytes;
     load.node[i] += messages * senders;
     load.node_bytes[i] += bytes * senders;
+    load.nic[i] += messages * sharing;
+    load.nic_bytes[i] += bytes * sharing;
   }
 
   /// Messages to all members alike.
   void spread(Load& load, const Set& set, double messages, double bytes) const {
-    const double senders = std::min(set.active, view_->node) * set.even;
+    const double active = std::min(set.active, view_->node);
+    const double senders = active * set.even;
+    // Those that have most to send may well share a NIC.
+    const double sharing = view_->nics > 1 ? active / view_->nics : senders;
     const double all = members(set.below, set.upto) - 1;
     if (all <= 0) return;
     for (int l = set.below + 1; l <= set.upto; ++l) {
       const double share = (members(set.below, l) - members(set.below, l - 1)) / all;
-      add(load, l, messages * share * set.out, messages * share * set.in, bytes * share, senders);
+      add(load, l, messages * share * set.out, messages * share * set.in, bytes * share, senders, sharing);
     }
   }
 
   /// A message of every member to the one `distance` places on: where groups follow one another, near ones
   /// leave few of them.
   void send_on(Load& load, const Set& set, double distance, double bytes) const {
-    const double senders = std::min(set.active, view_->node);
     const double ranks = std::min(distance, set.places - distance) * size_at(set.below);
     double inside = 0;  // share of the members whose peer is in their group of the level before
     for (int l = set.below + 1; l <= set.upto; ++l) {
       const double leave = l == set.upto ? 0 : std::min(1.0, ranks / size_at(l));
       const double share = std::max(0.0, 1 - leave - inside);
-      if (share > 0) add(load, l, share, share, bytes * share, senders);
+      add_share(load, l, share, set.out, bytes, std::min(set.active, view_->node), set.even);
       inside += share;
     }
+  }
+
+  /// Messages of a share of the ranks. They are neighbours, so those of a NIC are all among them, or none.
+  void add_share(Load& load, int level, double share, double messages, double bytes, double active,
+                 double even) const {
+    if (share <= 0) return;
+    const double sharing = view_->nics > 1 ? std::min(active / view_->nics / share, active) : active * even;
+    add(load, level, share * messages, share * messages, share * bytes, active * even, sharing);
   }
 
   /// The same among all ranks, by looking where they are: any placement.
   void send_on_of_all(Load& load, int distance, double bytes) const {
     constexpr int most_looked_at = 512;
     const int looked_at = std::min(topology_.ranks, most_looked_at);
-    std::vector<int> across(levels_);
+    const auto level_from = [&](int rank) {
+      return topology_.level_of(rank, (rank + distance) % topology_.ranks);
+    };
+    std::vector<double> across(levels_);
     for (int i = 0; i < looked_at; ++i) {
       const auto rank = static_cast<int>(static_cast<long long>(i) * topology_.ranks / looked_at);
-      ++across[static_cast<std::size_t>(topology_.level_of(rank, (rank + distance) % topology_.ranks))];
+      across[static_cast<std::size_t>(level_from(rank))] += 1.0 / looked_at;
     }
+    // Of unequal nodes, by what leaves this one.
+    const auto leaving =
+        static_cast<double>(std::count_if(view_->members.begin(), view_->members.end(),
+                                          [&](int rank) { return level_from(rank) >= topology_.nic_level; }));
+    const double leave = leaving / view_->node;
+    const double average = through_nics(across);
     for (std::size_t l = 0; l < levels_; ++l) {
-      const double share = static_cast<double>(across[l]) / looked_at;
-      if (share > 0) add(load, static_cast<int>(l), share, share, bytes * share, view_->node);
+      const bool by_nic = static_cast<int>(l) >= topology_.nic_level;
+      const double of_all = by_nic ? average : 1 - average;
+      const double here = by_nic ? leave : 1 - leave;
+      if (of_all > 0)
+        add_share(load, static_cast<int>(l), across[l] / of_all * here, 1, bytes, view_->node, 1);
     }
+  }
+
+  /// Where ranks follow one another on their nodes they send to their own node first: the share of it.
+  [[nodiscard]] double own_node_first(const Load& load) const {
+    const double all = std::accumulate(load.messages.begin(), load.messages.end(), 0.0);
+    const bool in_order = topology_.nic_level > 0 && consecutive(topology_.nic_level - 1);
+    return in_order && all > 0 ? 1 - through_nics(load.messages) / all : 0;
   }
 
   [[nodiscard]] Price flat(const Flat& flat, const Set& set) const {
@@ -258,7 +306,8 @@ class Model {
     spread(load, set, set.places - 1, bytes);
     load.gathered = set.gathers * bytes;
     load.scattered = set.scatters * bytes;
-    load.flat = set.below < 0 && flat.algorithm == FlatAlgorithm::linear;
+    if (set.below < 0 && flat.algorithm == FlatAlgorithm::linear)
+      load.late = kLate * (1 + own_node_first(load));
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
     load.alike = set.below >= 0 ? kLanesAlike : kRanksAlike;
     load.window = flat.algorithm == FlatAlgorithm::linear ? flat.window : 0;
@@ -271,34 +320,115 @@ class Model {
   [[nodiscard]] Price bruck(int radix, const Set& set) const {
     const auto places = static_cast<long long>(std::lround(set.places));
     const bool in_order = consecutive(std::max(set.below, 0));
-    Price total;
+    Stages stages;
     for (long long power = 1; power < places; power *= radix) {
       Load stage(levels_);
       double gathered = 0;
+      double messages = 0;
+      double leave = 0;  // share of the ranks whose farthest message leaves the node
       for (long long digit = 1; digit < radix && digit * power < places; ++digit) {
-        const long long cycle = power * radix;
-        const long long rest = std::clamp(places % cycle - digit * power, 0LL, power);
-        const double bytes = static_cast<double>(places / cycle * power + rest) * set.block;
+        Set sends = set;
+        const double bytes = passed_on(sends, radix, power, digit);
         if (set.below < 0 && set.upto == top()) {
           send_on_of_all(stage, static_cast<int>(digit * power), bytes);
         } else if (in_order) {
-          send_on(stage, set, static_cast<double>(digit * power), bytes);
+          send_on(stage, sends, static_cast<double>(digit * power), bytes);
         } else {
-          spread(stage, set, 1, bytes);
+          spread(stage, sends, 1, bytes);
         }
         gathered += bytes;
         stage.scattered += bytes;
+        leave = std::max(leave, through_nics(stage.messages) - messages);
+        messages = through_nics(stage.messages);
       }
-      double through_nics = 0, sent = 0;
-      for (std::size_t l = 0; l < levels_; ++l) {
-        sent += stage.bytes[l];
-        if (static_cast<int>(l) >= topology_.nic_level) through_nics += stage.bytes[l];
-      }
-      const double lies = sent > 0 ? through_nics / sent * (1 - 1 / static_cast<double>(power)) : 0;
+      const double sent = std::accumulate(stage.bytes.begin(), stage.bytes.end(), 0.0);
+      const double lies =
+          sent > 0 ? through_nics(stage.bytes) / sent * (1 - 1 / static_cast<double>(power)) : 0;
       stage.gathered = gathered * (1 - lies);
-      total += price(stage);
+      follow(stages, stage, leave);
     }
-    return total;
+    return stages.total;
+  }
+
+  /// Bytes that the busiest rank passes on in one digit of a stage. Where members have unequal numbers of
+  /// ranks, a small one has a message for each lane of a large one; sets `out`, `in` and `even`.
+  [[nodiscard]] static double passed_on(Set& set, long long radix, long long power, long long digit) {
+    const auto places = static_cast<long long>(std::lround(set.places));
+    const long long cycle = power * radix;
+    if (set.ranks.empty()) {
+      const long long rest = std::clamp(places % cycle - digit * power, 0LL, power);
+      return static_cast<double>(places / cycle * power + rest) * set.block;
+    }
+    const double own = set.ranks[set.place];
+    const auto ranks_at = [&](long long away) {
+      return set
+          .ranks[static_cast<std::size_t>((static_cast<long long>(set.place) + away + places) % places)];
+    };
+    double blocks = 0, of_all = 0;
+    for (long long distance = digit * power; distance < places; ++distance) {
+      if (distance / power % radix != digit) continue;
+      const long long passed = distance % power;
+      const double to = ranks_at(distance - passed);
+      blocks += ranks_at(-passed) * std::ceil(to / own);
+      of_all += ranks_at(-passed) * to;
+    }
+    set.even = of_all / (blocks * own);
+    set.out = std::ceil(ranks_at(digit * power) / own);
+    set.in = std::ceil(ranks_at(-digit * power) / own);
+    return blocks * set.block / own;
+  }
+
+  /// Stages in a row. A rank that a message from another node holds up in one of them holds up those that it
+  /// sends to, but where most messages stay in the node, the others go on with the next stage meanwhile.
+  struct Stages {
+    Price total;           // until all are done
+    double ahead = 0;      // when those are done that wait for nobody from another node
+    double untouched = 1;  // their share
+    double nic = 0;        // when the node's NIC has sent what the stages so far gave it
+  };
+
+  void follow(Stages& stages, const Load& stage, double leave) const {
+    const Price across = price(stage);
+    const double late = stages.total.seconds;
+    stages.total += across;
+    if (stages.untouched <= 0 || leave <= 0) {
+      stages.ahead = stages.untouched <= 0 ? stages.total.seconds : stages.ahead + across.seconds;
+      return;
+    }
+    const Price inside = price(kept_inside(stage));
+    const double wires = network(stage);
+    stages.nic = std::max(stages.nic, stages.ahead + across.head) + wires;
+    double end = std::max({stages.ahead + across.seconds, stages.nic + across.tail, late + inside.seconds});
+    // Those that were held up send to other nodes now, when the NIC has done most of its work.
+    if (leave > stages.untouched) end = std::max(end, late + price(alone(stage)).seconds);
+    stages.untouched -= leave;
+    stages.ahead = stages.untouched > 0 ? stages.ahead + inside.seconds : end;
+    stages.total.seconds = end;
+  }
+
+  /// The same messages, but all inside the node.
+  [[nodiscard]] Load kept_inside(Load load) const {
+    const auto nic = static_cast<std::size_t>(topology_.nic_level);
+    for (std::vector<double>* all : {&load.messages, &load.received, &load.bytes, &load.node,
+                                     &load.node_bytes, &load.nic, &load.nic_bytes}) {
+      (*all)[nic - 1] += through_nics(*all);
+      std::fill(all->begin() + static_cast<std::ptrdiff_t>(nic), all->end(), 0.0);
+    }
+    return load;
+  }
+
+  /// The same messages, but no other rank of the node sends any to other nodes.
+  [[nodiscard]] Load alone(Load load) const {
+    for (auto l = static_cast<std::size_t>(topology_.nic_level); l < levels_; ++l) {
+      load.node[l] = load.nic[l] = load.messages[l];
+      load.node_bytes[l] = load.nic_bytes[l] = load.bytes[l];
+    }
+    return load;
+  }
+
+  /// The part of something by level that is between nodes.
+  [[nodiscard]] double through_nics(const std::vector<double>& by_level) const {
+    return std::accumulate(by_level.begin() + topology_.nic_level, by_level.end(), 0.0);
   }
 
   /// Bytes as in messages, but looking at a flag instead of matching a message.
@@ -358,13 +488,40 @@ class Model {
     // here.
     const double relayed = whole && level + 1 >= topology_.nic_level ? 1 / q : 1;
     const double apart = !whole || !consecutive(level) ? 1 : 0;
+    const double lanes = view_->lanes[l][u];
     Set set{level, upto, n, block * q, size_at(upto)};
     set.gathers = fast_first ? relayed : apart;
     set.scatters = fast_first ? apart : relayed;
-    // Simulated: Bruck's stages hide that small groups have several messages for some others.
-    if (!bruck) (fast_first ? set.out : set.in) = view_->lanes[l][u];
-    set.even = std::min(1.0, view_->ranks[l][u] / (q * set.out));
+    set.even = std::min(1.0, view_->ranks[l][u] / (q * lanes));
+    if (bruck) {
+      look_at_members(set);
+    } else {
+      (fast_first ? set.out : set.in) = lanes;
+    }
     return flat(choice.slow, set);
+  }
+
+  /// How many ranks the groups of a set have, where they are unequal.
+  void look_at_members(Set& set) const {
+    const std::vector<int>& inner = topology_.levels[static_cast<std::size_t>(set.below)].group;
+    const std::vector<int>& outer = topology_.levels[static_cast<std::size_t>(set.upto)].group;
+    const auto own = static_cast<std::size_t>(view_->members.front());
+    std::vector<int> place(
+        static_cast<std::size_t>(topology_.levels[static_cast<std::size_t>(set.below)].groups), -1);
+    std::vector<double> ranks;
+    for (std::size_t rank = 0; rank < inner.size(); ++rank) {
+      if (outer[rank] != outer[own]) continue;
+      int& at = place[static_cast<std::size_t>(inner[rank])];
+      if (at < 0) {
+        at = static_cast<int>(ranks.size());
+        ranks.push_back(0);
+      }
+      ++ranks[static_cast<std::size_t>(at)];
+    }
+    const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end());
+    if (*least == *most) return;
+    set.place = static_cast<std::size_t>(place[static_cast<std::size_t>(inner[own])]);
+    set.ranks = std::move(ranks);
   }
 
   [[nodiscard]] double leaders(const Choice& choice) {
@@ -394,20 +551,16 @@ class Model {
   /// Seconds that the wires between nodes need: a rank's own one message after the other, or the busiest NIC
   /// for all that it serves.
   [[nodiscard]] double network(const Load& load) const {
-    double alone = 0, bytes = 0, messages = 0, all_bytes = 0, all_messages = 0;
-    for (auto l = static_cast<std::size_t>(topology_.nic_level); l < levels_; ++l) {
-      alone += load.bytes[l] / rates_.levels[l].bandwidth;
-      bytes += load.bytes[l];
-      messages += load.messages[l];
-      all_bytes += load.node_bytes[l];
-      all_messages += load.node[l];
-    }
+    double seconds = 0;
+    for (auto l = static_cast<std::size_t>(topology_.nic_level); l < levels_; ++l)
+      seconds += load.bytes[l] / rates_.levels[l].bandwidth;
+    const double messages = through_nics(load.messages);
     if (messages <= 0) return 0;
-    double seconds = alone;
     if (rates_.nic_bandwidth > 0) {
-      const bool striped = bytes / messages >= rates_.stripe_from;
-      const double serial = all_bytes / rates_.nic_bandwidth + all_messages * rates_.nic_message;
-      seconds = std::max(seconds, serial / (striped ? view_->nics : 1));
+      const bool striped = through_nics(load.bytes) / messages >= rates_.stripe_from;
+      const double serial = through_nics(striped ? load.nic_bytes : load.node_bytes) / rates_.nic_bandwidth +
+                            through_nics(striped ? load.nic : load.node) * rates_.nic_message;
+      seconds = std::max(seconds, serial);
     }
     seconds = std::max(seconds, uplinks(load));
     return seconds * (load.crowded ? 1 + rates_.incast : 1);
@@ -455,18 +608,20 @@ class Model {
     const double cpu =
         std::max(load.one_way ? std::max(sending, receiving) : sending + receiving, node_cpu / cores);
     const double wires = std::max(network(load), chain);
+    const double head = sending / n;
+    const double tail = latency + receiving / n;
     if (load.in_turns) {
       // While a rank waits, the wires of its node serve others, as far as those do not wait alike.
       const double alone = n * latency + sending + receiving + chain;
-      return {std::max(alone, wires) + std::min(alone, wires) * load.alike, cpu, wires};
+      return {std::max(alone, wires) + std::min(alone, wires) * load.alike, cpu, wires, head, tail};
     }
     double time = std::max({sending + (wires + receiving) / n, wires + (sending + receiving) / n,
                             receiving + (sending + wires) / n});
     // Messages that share a wire end late, and all at much the same time.
-    if (load.flat && !asks && wires > sending)
-      time = std::max(time, wires + sending / n + receiving * kLate * (1 - sending / wires));
+    if (!asks && wires > sending)
+      time = std::max(time, wires + sending / n + receiving * load.late * (1 - sending / wires));
     if (load.window > 0) time = std::max(time, (std::ceil(n / load.window) - 1) * latency + chain);
-    return {std::max(latency + time, cpu), cpu, wires};
+    return {std::max(latency + time, cpu), cpu, wires, head, tail};
   }
 
   // Simulated: pairwise order of 128 ranks on 16 nodes, and of their 8 lanes.
