@@ -41,13 +41,16 @@ std::uint32_t largest_magnitude(const float* x, std::size_t count) {
 
 // Sums of a group go by lanes, in an order that does not depend on the vector length.
 constexpr std::size_t kLanes = 16;
+template <std::size_t Half = kLanes / 2>
 float sum_of_lanes(float* lane) {
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) {
-      lane[i] += lane[i + half];
-    }
+  for (std::size_t i = 0; i < Half; ++i) {
+    lane[i] += lane[i + Half];
   }
-  return lane[0];
+  if constexpr (Half > 1) {
+    return sum_of_lanes<Half / 2>(lane);
+  } else {
+    return lane[0];
+  }
 }
 
 // ---- Formats of groups. scale(): the group's scale before it is coded, a number of 3 mantissa bits, from
@@ -102,46 +105,61 @@ struct Int2 {
   static constexpr std::size_t kBytes = 8;
   // Of some scales the one with the smallest error. The first one, of which the largest magnitude is 1.5, is
   // the one that was used where this was decoded before.
+  static constexpr std::size_t kScales = 6;
   static float scale(const float* x, std::size_t count, std::uint32_t largest) {
     const float top = float_of(largest) / 1.5F;
-    float best = rounded_scale(top);
-    float least = error(x, count, best);
-    constexpr float kFactors[] = {0.875F, 0.75F, 0.65F, 0.55F, 0.45F};
-    for (std::size_t i = 0; i < 5; ++i) {
-      const float scale = rounded_scale(top * kFactors[i]);
-      const float squares = error(x, count, scale);
-      best = squares < least ? scale : best;
-      least = squares < least ? squares : least;
+    constexpr float kFactors[kScales] = {1.0F, 0.875F, 0.75F, 0.65F, 0.55F, 0.45F};
+    float scales[kScales];
+    float squares[kScales];
+    for (std::size_t i = 0; i < kScales; ++i) {
+      scales[i] = rounded_scale(top * kFactors[i]);
+    }
+    if (count == kWireGroup) {
+      errors_of_group(x, scales, squares);
+    }
+    for (std::size_t i = 0; i < kScales && count < kWireGroup; ++i) {
+      squares[i] = error(x, count, scales[i]);
+    }
+    float best = scales[0];
+    float least = squares[0];
+    for (std::size_t i = 1; i < kScales; ++i) {
+      best = squares[i] < least ? scales[i] : best;
+      least = squares[i] < least ? squares[i] : least;
     }
     return best;
+  }
+  // All scales at once: each number is loaded once, and sums of lanes go side by side.
+  static void errors_of_group(const float* x, const float* scales, float* squares) {
+    static_assert(kWireGroup == 2 * kLanes);
+    float lane[kScales][kLanes];
+    for (std::size_t k = 0; k < kScales; ++k) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        lane[k][i] = square_off(x[i], scales[k]) + square_off(x[kLanes + i], scales[k]);
+      }
+    }
+    for (std::size_t k = 0; k < kScales; ++k) {
+      squares[k] = sum_of_lanes(lane[k]);
+    }
   }
   static float square_off(float value, float scale) {
     const float magnitude = float_of(bits_of(value) & kMagnitude);
     const float off = magnitude - (magnitude >= scale ? 1.5F * scale : 0.5F * scale);
     return off * off;
   }
+  // Of a group that is not full: the zeros behind are nobody's.
   static float error(const float* x, std::size_t count, float scale) {
     float lane[kLanes] = {};
-    if (count < kWireGroup) {  // the zeros behind are nobody's
-      for (std::size_t i = 0; i < count; ++i) {
-        lane[i % kLanes] += square_off(x[i], scale);
-      }
-      return sum_of_lanes(lane);
-    }
-    for (std::size_t begin = 0; begin < kWireGroup; begin += kLanes) {
-      for (std::size_t i = 0; i < kLanes; ++i) {
-        lane[i] += square_off(x[begin + i], scale);
-      }
+    for (std::size_t i = 0; i < count; ++i) {
+      lane[i % kLanes] += square_off(x[i], scale);
     }
     return sum_of_lanes(lane);
   }
   // Byte i has elements i, i + 8, i + 16, i + 24. -1.5, -0.5, 0.5, 1.5 are 0 to 3.
   static void quantise(const float* x, float inverse, std::uint8_t* code) {
-    std::uint8_t level[kWireGroup];
+    std::uint32_t level[kWireGroup];
     for (std::size_t i = 0; i < kWireGroup; ++i) {
       const float v = x[i] * inverse;
-      level[i] =
-          static_cast<std::uint8_t>((v > -1.0F ? 1U : 0U) + (v >= 0.0F ? 1U : 0U) + (v >= 1.0F ? 1U : 0U));
+      level[i] = (v > -1.0F ? 1U : 0U) + (v >= 0.0F ? 1U : 0U) + (v >= 1.0F ? 1U : 0U);
     }
     for (std::size_t i = 0; i < kBytes; ++i) {
       code[i] = static_cast<std::uint8_t>(level[i] | level[i + 8] << 2U | level[i + 16] << 4U |

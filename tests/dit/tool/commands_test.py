@@ -177,6 +177,29 @@ class Profile(unittest.TestCase):
         self.assertIn("steps", json.dumps(json.loads(good("inspect", "--json", "profile.png"))).lower())
 
 
+class Coding(unittest.TestCase):
+    def report(self, *words):
+        good("generate", "--model", MODEL, "--steps", 3, "--ranks", 2, "--ranks-per-node", 1, *words, "--json", "coding.json")
+        return json.loads(ground.read("coding.json"))
+
+    def test_a_preset_is_off_where_it_saves_nothing(self):
+        words = ("--dtype", "bf16", "--policy", "bf16", "--rate", "1gbit")
+        report = self.report(*words)
+        self.assertEqual([(level["level"], level["share"], level["pays"]) for level in report["coding"]], [("world", 1, False)])
+        self.assertEqual(report["off"], "world")
+        report = self.report(*words, "--coding", "always")
+        self.assertEqual(report["coding"], [])
+        self.assertNotIn("off", report)
+
+    def test_a_preset_is_on_where_links_are_slow(self):
+        report = self.report("--policy", "fp8", "--rate", "10mbit")
+        self.assertEqual([level["pays"] for level in report["coding"]], [True])
+        self.assertNotIn("off", report)
+
+    def test_threads_are_no_links(self):
+        self.assertEqual(self.report("--policy", "fp8")["coding"], [])
+
+
 class PlanPolicy(unittest.TestCase):
     MADE = ("--model", MODEL, "--steps", 8)
 
