@@ -183,6 +183,9 @@ std::string preamble(const Program& program, const Options& options) {
   if (options.burst > 1) {
     text += "# Times are of one of " + std::to_string(options.burst) + " calls in a row.\n";
   }
+  if (options.settle > 0) {
+    text += "# Before each size come up to " + std::to_string(options.settle) + " untimed calls of ours.\n";
+  }
   if (options.nic_rate) {
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),

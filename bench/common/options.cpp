@@ -94,6 +94,12 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
            "which is part of what a single call is timed to take")
         ->check(CLI::Range(1, 10000))
         ->capture_default_str();
+    app.add_option(
+           "--settle", o.settle,
+           "with --versus: untimed calls of ours before all others, as far as they fit into --time; the "
+           "library tries plans in the first calls of a size")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
   }
   app.add_option_function<std::string>(
          "--library", [&o](const std::string& name) { o.use_mpi = name == "mpi"; },
@@ -175,8 +181,9 @@ Parsed parse(Kind kind, const std::string& program, const std::string& title, in
   try {
     app.parse(argc, argv);
     const Options& o = parsed.options;
-    if (!o.versus_mpi && (!o.json.empty() || !o.plans.empty())) {
-      throw CLI::ValidationError(o.json.empty() ? "--plan" : "--json", "needs --versus mpi");
+    if (!o.versus_mpi && (!o.json.empty() || !o.plans.empty() || o.settle > 0)) {
+      const char* const option = !o.json.empty() ? "--json" : !o.plans.empty() ? "--plan" : "--settle";
+      throw CLI::ValidationError(option, "needs --versus mpi");
     }
     if (o.elements != Elements::chars && (o.min_bytes % 8 != 0 || o.min_bytes == 0 || o.in_place)) {
       throw CLI::ValidationError("--elements", "needs sizes of 8, 16, 24, ... bytes and no --in-place");

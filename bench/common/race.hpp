@@ -31,7 +31,8 @@ struct Times {
 /// Runs the contenders in turn: call, barrier, next one; in each round in another order, as a call finds the
 /// caches as the one before it has left them. The number
 /// of rounds is options.iterations, or as many as fit into options.seconds (at least 5, at most OSU's 1,000,
-/// or 100 above 8,192 bytes). After three rounds a contender that may be dropped and whose best time is
+/// or 100 above 8,192 bytes). Before that come options.settle untimed calls of ours, as far as they fit into
+/// options.seconds too. After three rounds a contender that may be dropped and whose best time is
 /// over 1.5 times the best median stops being timed. Collective; all ranks get times of the same calls.
 [[nodiscard]] std::vector<Times> race(MPI_Comm comm, const std::vector<Contender>& contenders,
                                       const Options& options, std::size_t bytes);

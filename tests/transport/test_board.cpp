@@ -11,8 +11,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "topology/topology.hpp"
 #include "transport/board_exchange.hpp"
@@ -67,6 +69,11 @@ void finish(BoardExchange& exchange) {
   while (!exchange.advance()) std::this_thread::yield();
 }
 
+/// What parts of a packed block must be a multiple of, on either side; 0: it is not divided.
+std::size_t unit_of(std::size_t bytes, std::size_t member, bool sent) {
+  return member % 4 == 3 ? 0 : std::gcd(bytes, sent ? std::size_t{24} : std::size_t{20});
+}
+
 /// Blocks of one rank in a call, each in memory of its own; every third is not "in one piece".
 class Rank final : public BoardPacker {
  public:
@@ -87,12 +94,13 @@ class Rank final : public BoardPacker {
       for (std::size_t i = 0; i < out_[m].size(); ++i) out_[m][i] = value(self, m, i, number);
       in_[m].resize(sizes_(m, self, number));
       const bool in_pieces = packed_ && (self + m) % 3 == 0;
-      send.push_back({in_pieces ? nullptr : out_[m].data(), out_[m].size()});
-      recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size()});
+      send.push_back(
+          {in_pieces ? nullptr : out_[m].data(), out_[m].size(), unit_of(out_[m].size(), m, true)});
+      recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size(), unit_of(in_[m].size(), m, false)});
     }
     exchange_.begin(*board_, send, recv, this);
     finish(exchange_);
-    std::size_t wrong = 0;
+    std::size_t wrong = std::exchange(wrong_parts_, 0);
     for (std::size_t m = 0; m < members; ++m) {
       for (std::size_t i = 0; i < in_[m].size(); ++i)
         wrong += in_[m][i] == value(m, self, i, number) ? 0U : 1U;
@@ -118,11 +126,13 @@ class Rank final : public BoardPacker {
     return wrong;
   }
 
-  void gather(std::size_t member, std::byte* to) override {
-    std::memcpy(to, out_[member].data(), out_[member].size());
+  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override {
+    count_wrong_part(out_[member].size(), unit_of(out_[member].size(), member, true), begin, bytes);
+    std::memcpy(to, out_[member].data() + begin, bytes);
   }
-  void scatter(std::size_t member, const std::byte* from) override {
-    std::memcpy(in_[member].data(), from, in_[member].size());
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override {
+    count_wrong_part(in_[member].size(), unit_of(in_[member].size(), member, false), begin, bytes);
+    std::memcpy(in_[member].data() + begin, from, bytes);
   }
   std::byte* room(std::size_t member, bool sent) override {
     Bytes& room = rooms_[sent ? member : out_.size() + member];
@@ -133,6 +143,11 @@ class Rank final : public BoardPacker {
   Board& board() { return *board_; }
 
  private:
+  void count_wrong_part(std::size_t whole, std::size_t unit, std::size_t begin, std::size_t bytes) {
+    if (bytes == whole ? begin != 0 : unit == 0 || begin % unit != 0 || bytes % unit != 0) ++wrong_parts_;
+  }
+
+  std::size_t wrong_parts_ = 0;  // that no datatype could be divided into
   std::unique_ptr<Board> board_;
   Sizes sizes_;
   bool packed_;
@@ -189,6 +204,36 @@ TEST(Board, ManyShortCalls) {
     return sum;
   });
   EXPECT_EQ(wrong, 0U);
+}
+
+// Blocks up to 32 bytes lie in the table; of members 64 apart one bit tells whether there are any.
+TEST(Board, ShortBlocksOfManyMembers) {
+  const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
+    return (src * 7 + dst * 13 + static_cast<std::size_t>(call)) % 5 == 0 ? (src + dst) % 71 : 0;
+  };
+  const auto wrong = in_threads(67, sizes, true, [](Rank& rank) {
+    std::size_t sum = 0;
+    for (int number = 0; number < 6; ++number) sum += rank.call(number);
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+// Datatypes with gaps that a slot does not hold: they are packed part by part.
+TEST(Board, LongPackedBlocksTravelInParts) {
+  const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
+    return 120 * (700 + (src * 3 + dst + static_cast<std::size_t>(call)) % 5 * 331);
+  };
+  for (const std::size_t from :
+       {std::size_t{0}, std::size_t{100}}) {  // blocks stay, if they cannot be divided
+    const auto wrong = in_threads(5, sizes, true, [&](Rank& rank) {
+      if (from > 0) rank.board().let_stay(std::vector<pid_t>(5, getpid()), from);
+      std::size_t sum = 0;
+      for (int number = 0; number < 12; ++number) sum += rank.call(number);
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << from;
+  }
 }
 
 // One rank sends half of all bytes, most blocks are empty, sizes change from call to call.

@@ -1,23 +1,47 @@
 #include "api/board_blocks.hpp"
 
+#include <cstdint>
+
+#include "api/datatype.hpp"
+
 namespace tapa {
+
+namespace {
+
+BoardBlock described(const Block& block) {
+  if (block.dense()) return {block.data, block.bytes, 0};
+  return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).size : 0};
+}
+
+/// A part of a block, in elements of its datatype; or all of it.
+Block part_of(const Block& block, std::size_t begin, std::size_t bytes) {
+  if (bytes == block.bytes) return block;
+  const TypeInfo info = type_info(block.type);
+  Block part = block;
+  part.data = reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(block.data) +
+                                           static_cast<std::intptr_t>(begin / info.size) * info.extent);
+  part.bytes = bytes;
+  part.count = static_cast<MPI_Count>(bytes / info.size);
+  return part;
+}
+
+}  // namespace
 
 void BoardBlocks::describe(const Exchange& exchange, MPI_Comm comm) {
   exchange_ = &exchange;
   comm_ = comm;
   send.clear();
   recv.clear();
-  const auto described = [](const Block& b) { return BoardBlock{b.dense() ? b.data : nullptr, b.bytes}; };
   for (const Block& b : exchange.send) send.push_back(described(b));
   for (const Block& b : exchange.recv) recv.push_back(described(b));
 }
 
-void BoardBlocks::gather(std::size_t member, std::byte* to) {
-  gather_block(exchange_->send[member], to, comm_);
+void BoardBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
+  gather_block(part_of(exchange_->send[member], begin, bytes), to, comm_);
 }
 
-void BoardBlocks::scatter(std::size_t member, const std::byte* from) {
-  scatter_block(from, exchange_->recv[member], comm_);
+void BoardBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
+  scatter_block(from, part_of(exchange_->recv[member], begin, bytes), comm_);
 }
 
 std::byte* BoardBlocks::room(std::size_t member, bool sent) {

@@ -22,8 +22,8 @@ class BoardBlocks final : public BoardPacker {
   std::vector<BoardBlock> send;
   std::vector<BoardBlock> recv;
 
-  void gather(std::size_t member, std::byte* to) override;
-  void scatter(std::size_t member, const std::byte* from) override;
+  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override;
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
   std::byte* room(std::size_t member, bool sent) override;
 
  private:

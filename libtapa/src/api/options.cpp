@@ -166,7 +166,8 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
     {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
-      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores; "
+      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
+      "as long for more than 32 ranks with a core each; "
       "read when a communicator is first used"},
      [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",

@@ -291,11 +291,14 @@ void Setup::connect_memory(const std::vector<std::string>& tokens) {
 /// Each rank may have a threshold of its own: a block's way is its sender's decision.
 std::size_t Setup::attach_from() const {
   const std::size_t wanted = result_.options.settings().attach_from;
-  const bool crowded = result_.ranks_on_host > result_.cores_on_host;
-  if (!crowded || result_.options.origin("attach-from") != Origin::standard) return wanted;
+  if (result_.options.origin("attach-from") != Origin::standard) return wanted;
   // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
   // copy.
-  return 2 * wanted;
+  if (result_.ranks_on_host > result_.cores_on_host) return 2 * wanted;
+  // Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a slot does not hold one for
+  // each member.
+  const std::size_t half = wanted / 2;
+  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < Board::kSlotBytes ? wanted : half;
 }
 
 void Setup::judge_memory() {

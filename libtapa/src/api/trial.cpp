@@ -66,7 +66,7 @@ void Trial::give_up_slow() {
   if (slack <= 0) return;  // the last lap: medians decide
   std::vector<std::size_t> slow;
   for (const std::size_t i : left_) {
-    if (least(i) > (1 + slack) * best) slow.push_back(i);
+    if (least(i) > (1 + slack) * best && least(i) > best + lap.margin) slow.push_back(i);
   }
   std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
   ranking_.insert(ranking_.begin(), slow.begin(), slow.end());

@@ -15,23 +15,25 @@
 namespace tapa {
 
 /// Laps of calls. After each the ranks agree on its times, and the plans whose least time is over the best
-/// one's by more than `slack` are given up. What plans cost that lose is so bounded: one that takes f times
-/// as long as the best is called until its lap's slack is below f - 1.
+/// one's by more than `slack` and by more than `margin` are given up. What plans cost that lose is so
+/// bounded: one that takes f times as long as the best is called until its lap's slack is below f - 1, or
+/// until all calls that it took longer for come to some 10 ms.
 class Trial {
  public:
   struct Lap {
     std::size_t calls;   ///< of each plan that is left
     double slack;        ///< share of the best plan's time
     double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
+    double margin;       ///< seconds: of short calls a few more cost nothing, and few of them tell little
   };
   /// Of long calls one tells as much as many. First calls make plans and connections.
-  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25},
-                                             {2, 1.0, 0.01},
-                                             {2, 0.5, 0.01},
-                                             {4, 0.2, 0.01},
-                                             {8, 0.1, 0.01},
-                                             {16, 0.05, 0.01},
-                                             {32, 0.0, 0.01}}};
+  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25, 1e-3},
+                                             {2, 1.0, 0.01, 1e-3},
+                                             {2, 0.5, 0.01, 5e-4},
+                                             {4, 0.2, 0.01, 2e-4},
+                                             {8, 0.1, 0.01, 1e-4},
+                                             {16, 0.05, 0.01, 5e-5},
+                                             {32, 0.0, 0.01, 0}}};
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.

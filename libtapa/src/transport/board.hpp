@@ -57,8 +57,9 @@ struct BoardFlag {
   std::atomic<std::uint64_t> round;
   std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
   BoardForm form;
-  std::uint64_t bytes;  ///< of each whole block; with a table: of all that the owner sends
-  BoardPlace place;     ///< apart: of the block for member 0
+  std::uint64_t bytes;   ///< of each whole block; with a table: of all that the owner sends
+  BoardPlace place;      ///< apart: of the block for member 0
+  std::uint64_t filled;  ///< table: bit m mod 64 is set when there is something for member m
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

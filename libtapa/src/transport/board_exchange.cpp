@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "transport/transport.hpp"
@@ -24,9 +25,17 @@ std::size_t up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Room of a block in a slot: long ones begin on lines, short ones share them.
+// Blocks up to this size lie in their entry of the table: its reader fetches one line instead of two.
+constexpr std::size_t kInEntry = 32;
+
+/// Room of a block in a slot, beside the table: long ones begin on lines, short ones share them.
 std::size_t room_of(std::size_t bytes) {
-  return up(bytes, bytes < kLine ? 16 : kLine);
+  return bytes <= kInEntry ? 0 : up(bytes, bytes < kLine ? 16 : kLine);
+}
+
+/// Asks for a line that is read soon.
+void expect(const std::byte* line) {
+  __builtin_prefetch(line);
 }
 
 /// Bytes of the blocks of one rank that fit into a slot without a table.
@@ -79,12 +88,17 @@ struct BoardExchange::Entry {
   std::uint64_t whole;  // bytes of the block
   std::uint64_t bytes;  // of these here
   BoardPlace place;
+  std::array<std::byte, kInEntry> block;  // when it is that short
 };
 
 namespace {
 
-constexpr std::size_t table_bytes(std::size_t members, std::size_t entry) {
-  return kLine + (members * entry + kLine - 1) / kLine * kLine;
+constexpr std::size_t table_bytes(std::size_t members) {
+  return kLine + members * kLine;
+}
+
+std::uint64_t bit_of(std::size_t member) {
+  return std::uint64_t{1} << member % 64;
 }
 
 }  // namespace
@@ -94,7 +108,7 @@ bool BoardExchange::fits(const Board& board, std::size_t bytes) {
 }
 
 bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
-  std::size_t total = table_bytes(board.members(), sizeof(Entry));
+  std::size_t total = table_bytes(board.members());
   for (const BoardBlock& block : send) {
     if (board.always_stays(block.bytes)) return false;
     total += room_of(block.bytes);
@@ -105,6 +119,7 @@ bool BoardExchange::fits(const Board& board, std::span<const BoardBlock> send) {
 void BoardExchange::begin_common(Board& board) {
   board_ = &board;
   got_.assign(board.members(), 0);
+  in_room_.clear();
   total_ = 0;
   stage_ = Stage::write;
   own_rounds_ = 1;
@@ -151,31 +166,45 @@ void BoardExchange::begin(Board& board, std::span<const BoardBlock> send, std::s
   plan_table();
 }
 
-/// The place of a block that stays with this rank. Blocks that are packed do when they are so long that
-/// packing them into memory of our own is no loss.
+/// Bytes of which each part of a block is a multiple when it travels in parts through the slot. 0: it must be
+/// packed as a whole before.
+std::size_t BoardExchange::grain(std::size_t member) const {
+  const BoardBlock& block = send_[member];
+  if (block.data != nullptr) return kLine;
+  const std::size_t grain = block.unit == 0 ? 0 : std::lcm(block.unit, kLine);
+  return grain * board_->members() <= Board::kSlotBytes / 4 ? grain : 0;
+}
+
+/// The place of a block that stays with this rank. Of those that are packed, only such do as cannot be packed
+/// part by part: a part in the slot is read while it is in the cache.
 std::optional<BoardPlace> BoardExchange::stays(std::size_t member) const {
   const BoardBlock& block = send_[member];
   if (member == board_->self() || overlap_ || block.bytes == 0) return std::nullopt;
   if (block.data != nullptr) return board_->stays(block.data, block.bytes);
-  if (!board_->always_stays(block.bytes)) return std::nullopt;
+  if (!board_->always_stays(block.bytes) || grain(member) != 0) return std::nullopt;
   return BoardPlace{0, BoardPlace::kPrivate};
 }
 
 /// How many rounds the blocks that go through the slot need.
 void BoardExchange::plan_table() {
   const std::size_t members = board_->members();
-  const std::size_t room = Board::kSlotBytes - table_bytes(members, sizeof(Entry));
+  const std::size_t room = Board::kSlotBytes - table_bytes(members);
   std::size_t rooms = 0;
   std::size_t bytes = 0;
+  std::size_t rounding = 0;
   stays_.clear();
+  filled_ = 0;
   for (std::size_t m = 0; m < members; ++m) {
     stays_.push_back(stays(m));
-    if (m == board_->self() ? own_direct_ : stays_[m].has_value()) continue;
+    if (m == board_->self() && own_direct_) continue;
+    if (send_[m].bytes > 0) filled_ |= bit_of(m);
+    if (stays_[m]) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
+    rounding += std::max(grain(m), kLine);
   }
   if (rooms <= room) return;
-  const std::size_t each = room - members * kLine;  // pieces are rounded up to lines
+  const std::size_t each = room - rounding;
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
 
@@ -230,38 +259,49 @@ const std::byte* BoardExchange::sent(std::size_t member) {
   std::byte*& room = sent_room_[member];
   if (room == nullptr) {
     room = packer_->room(member, true);
-    gather(member, room);
+    gather(member, 0, send_[member].bytes, room);
   }
   return room;
 }
 
 void BoardExchange::write_table(std::byte* slot) {
-  const std::size_t members = board_->members();
-  auto* const table = reinterpret_cast<Entry*>(slot + kLine);
-  std::size_t next = table_bytes(members, sizeof(Entry));
-  for (std::size_t m = 0; m < members; ++m) {
-    const std::size_t bytes = send_[m].bytes;
-    Entry& entry = table[m];
-    entry = {bytes, 0, {}};
-    if (m == board_->self() && own_direct_) continue;
-    if (const auto& place = stays_[m]) {
-      if (at_ > 0) continue;
-      entry = {bytes, bytes, {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind}};
-      readers_.push_back(static_cast<std::uint32_t>(m));
-      continue;
-    }
-    const std::size_t piece = own_rounds_ == 1 ? bytes : up((bytes + own_rounds_ - 1) / own_rounds_, kLine);
-    const std::size_t begin = std::min(bytes, at_ * piece);
-    entry.bytes = std::min(piece, bytes - begin);
-    entry.place.at = next;
-    if (entry.bytes == 0) continue;
-    if (own_rounds_ == 1 && send_[m].data == nullptr) {
-      gather(m, slot + next);
-    } else {
-      std::memcpy(slot + next, sent(m) + begin, entry.bytes);
-    }
-    next += room_of(entry.bytes);
+  reinterpret_cast<BoardFlag*>(slot)->filled = filled_;
+  std::size_t next = table_bytes(board_->members());
+  for (std::size_t m = 0; m < board_->members(); ++m) {
+    if ((filled_ & bit_of(m)) != 0) write_entry(m, slot, next);  // the others are not looked at
   }
+}
+
+/// What a member finds in this round; its block, or the part of it, goes to `next`.
+void BoardExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& next) {
+  static_assert(sizeof(Entry) == kLine);
+  const std::size_t bytes = send_[m].bytes;
+  Entry& entry = reinterpret_cast<Entry*>(slot + kLine)[m];
+  entry.whole = bytes;
+  entry.bytes = 0;
+  entry.place = {};
+  if (m == board_->self() && own_direct_) return;
+  if (const auto& place = stays_[m]) {
+    if (at_ > 0) return;
+    entry.bytes = bytes;
+    entry.place = {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind};
+    readers_.push_back(static_cast<std::uint32_t>(m));
+    return;
+  }
+  const std::size_t unit = grain(m);
+  const std::size_t part = (bytes + own_rounds_ - 1) / own_rounds_;
+  const std::size_t piece = own_rounds_ == 1 ? bytes : up(part, std::max(unit, kLine));
+  const std::size_t begin = std::min(bytes, at_ * piece);
+  entry.bytes = std::min(piece, bytes - begin);
+  if (entry.bytes == 0) return;
+  std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : slot + next;
+  entry.place.at = static_cast<std::uint64_t>(to - slot);
+  if (send_[m].data == nullptr && (own_rounds_ == 1 || unit != 0)) {
+    gather(m, begin, entry.bytes, to);
+  } else {
+    copy_block(to, sent(m) + begin, entry.bytes);
+  }
+  next += room_of(entry.bytes);
 }
 
 void BoardExchange::fail(std::string what) {
@@ -269,17 +309,17 @@ void BoardExchange::fail(std::string what) {
 }
 
 // A datatype that MPI refuses to pack must not keep the others waiting.
-void BoardExchange::gather(std::size_t member, std::byte* to) {
+void BoardExchange::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
   try {
-    packer_->gather(member, to);
+    packer_->gather(member, begin, bytes, to);
   } catch (const std::exception& e) {
     fail(e.what());
   }
 }
 
-void BoardExchange::scatter(std::size_t member, const std::byte* from) {
+void BoardExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   try {
-    packer_->scatter(member, from);
+    packer_->scatter(member, begin, bytes, from);
   } catch (const std::exception& e) {
     fail(e.what());
   }
@@ -289,18 +329,27 @@ void BoardExchange::scatter(std::size_t member, const std::byte* from) {
 void BoardExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
   if (whole != expected(member)) return fail(sizes_differ(member, whole, expected(member)));
   if (bytes == 0) return;
-  std::size_t& got = got_[member];
-  std::byte* to = place(member);
-  if (to == nullptr && bytes == whole) {
-    scatter(member, from);
-    got = whole;
-    return;
+  if (std::byte* const to = place(member)) {
+    copy_block(to + got_[member], from, bytes);
+  } else {
+    unpack(member, from, bytes, whole);
   }
-  const bool packed = to == nullptr;
-  if (packed) to = packer_->room(member, false);
-  std::memcpy(to + got, from, bytes);
-  got += bytes;
-  if (packed && got == whole) scatter(member, to);
+  got_[member] += bytes;
+}
+
+/// The same when the block is not in one piece there. What its sender divides otherwise than its datatype
+/// allows is put together first: parts of one block are of the same size but for the last.
+void BoardExchange::unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+  const std::size_t got = got_[member];
+  const std::size_t unit = recv_[member].unit;
+  const auto id = static_cast<std::uint32_t>(member);
+  const bool fits = bytes == whole || (unit != 0 && got % unit == 0 && bytes % unit == 0);
+  const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
+  if (fits && !in_room) return scatter(member, got, bytes, from);
+  if (got == 0) in_room_.push_back(id);
+  std::byte* const room = packer_->room(member, false);
+  std::memcpy(room + got, from, bytes);
+  if (got + bytes == whole) scatter(member, 0, whole, room);
 }
 
 /// A block that stays in its sender's memory.
@@ -326,7 +375,7 @@ bool BoardExchange::attach(std::size_t member, std::uint64_t address, std::size_
   std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
   if (!board_->attach(member, address, {to, bytes})) return false;
   got_[member] = bytes;
-  if (direct == nullptr) scatter(member, to);
+  if (direct == nullptr) scatter(member, 0, bytes, to);
   return true;
 }
 
@@ -385,7 +434,11 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
     deliver(member, blocks + place_of(self, member) * piece, std::min(piece, whole - begin), whole);
     return;
   }
-  const Entry entry = reinterpret_cast<const Entry*>(slot + kLine)[self];
+  if ((flag->filled & bit_of(self)) == 0) {
+    if (at_ == 0) deliver(member, nullptr, 0, 0);
+    return;
+  }
+  const Entry& entry = reinterpret_cast<const Entry*>(slot + kLine)[self];
   if (entry.place.kind != BoardPlace::kSlot) {
     fetch(member, entry.place, entry.bytes);
   } else {
@@ -393,19 +446,42 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
   }
 }
 
-/// Reads what has arrived; true when everybody's round was read.
+/// Where a member that has raised its flag is looked at next.
+const std::byte* BoardExchange::first_line(std::size_t member) const {
+  const auto* const slot = reinterpret_cast<const std::byte*>(board_->slot(member, board_->round()));
+  const std::size_t self = board_->self();
+  return slot + (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(Entry));
+}
+
+/// Asks for the blocks that do not lie in the tables.
+void BoardExchange::expect_blocks() const {
+  const std::uint64_t mine = bit_of(board_->self());
+  for (const std::uint32_t m : shown_) {
+    const BoardFlag* const flag = board_->slot(m, board_->round());
+    if (flag->form != BoardForm::table || (flag->filled & mine) == 0) continue;
+    const auto* const slot = reinterpret_cast<const std::byte*>(flag);
+    const Entry& entry = reinterpret_cast<const Entry*>(slot + kLine)[board_->self()];
+    if (entry.place.kind == BoardPlace::kSlot) expect(slot + entry.place.at);
+  }
+}
+
+/// Reads what has arrived; true when everybody's round was read. Lines of all that have arrived are asked for
+/// before the first of them is read, so that their ways overlap.
 bool BoardExchange::read_round() {
   const std::uint64_t round = board_->round();
   std::size_t kept = 0;
+  shown_.clear();
   for (const std::uint32_t m : pending_) {
-    const BoardFlag* const flag = board_->slot(m, round);
-    if (flag->round.load(std::memory_order_acquire) != round) {
+    if (board_->slot(m, round)->round.load(std::memory_order_acquire) != round) {
       pending_[kept++] = m;
     } else {
-      take(m, reinterpret_cast<const std::byte*>(flag));
+      shown_.push_back(m);
+      expect(first_line(m));
     }
   }
   pending_.resize(kept);
+  if (!uniform_) expect_blocks();
+  for (const std::uint32_t m : shown_) take(m, reinterpret_cast<const std::byte*>(board_->slot(m, round)));
   if (!refused_.empty()) take_given();
   return kept == 0 && refused_.empty();
 }

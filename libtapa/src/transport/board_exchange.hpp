@@ -23,17 +23,20 @@ namespace tapa {
 struct BoardBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
+  std::size_t unit =
+      0;  ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
 };
 
 /// Copies blocks that are not in one piece.
 class BoardPacker {
  public:
   virtual ~BoardPacker() = default;
-  /// Copies the block for `member` to `to`.
-  virtual void gather(std::size_t member, std::byte* to) = 0;
-  /// Copies the block from `member` out of `from` to its place.
-  virtual void scatter(std::size_t member, const std::byte* from) = 0;
-  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in pieces.
+  /// Copies `bytes` bytes of the block for `member`, as it is packed, from `begin` on, to `to`: all, or such
+  /// a part that both are multiples of its unit.
+  virtual void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) = 0;
+  /// Copies such a part of the block from `member` out of `from` to its place.
+  virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
+  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
   virtual std::byte* room(std::size_t member, bool sent) = 0;
 };
 
@@ -74,8 +77,11 @@ class BoardExchange {
   void write_round();
   void write_uniform(std::byte* slot);
   void write_table(std::byte* slot);
+  void write_entry(std::size_t member, std::byte* slot, std::size_t& next);
   void await_round();
   bool read_round();
+  [[nodiscard]] const std::byte* first_line(std::size_t member) const;
+  void expect_blocks() const;
   bool drained();
   [[nodiscard]] bool tells_together() const;
   void take(std::size_t member, const std::byte* slot);
@@ -85,8 +91,10 @@ class BoardExchange {
   void take_given();
   void give_pieces();
   [[nodiscard]] std::optional<BoardPlace> stays(std::size_t member) const;
-  void gather(std::size_t member, std::byte* to);
-  void scatter(std::size_t member, const std::byte* from);
+  [[nodiscard]] std::size_t grain(std::size_t member) const;
+  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
+  void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);
   [[nodiscard]] const std::byte* sent(std::size_t member);
   [[nodiscard]] std::size_t expected(std::size_t member) const {
@@ -107,6 +115,7 @@ class BoardExchange {
   BoardPacker* packer_ = nullptr;
 
   std::uint64_t own_total_ = 0;
+  std::uint64_t filled_ = 0;  // see BoardFlag
   std::uint64_t total_ = 0;
 
   bool overlap_ = false;
@@ -120,7 +129,9 @@ class BoardExchange {
   std::uint64_t first_ = 0;                       // number of the first one
   bool own_direct_ = true;              // whether the block for this rank itself is copied without the board
   std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
+  std::vector<std::uint32_t> shown_;    // of these, those that can be read now
   std::vector<std::size_t> got_;        // bytes of each member that have arrived
+  std::vector<std::uint32_t> in_room_;  // members whose blocks are put together before they are unpacked
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
   std::vector<std::uint32_t> refused_;  // members whose blocks the kernel did not show, asked for
