@@ -80,6 +80,44 @@ class Results(unittest.TestCase):
         self.assertEqual([row["plans"] for row in full], [row["plans"] for row in empty])
 
 
+class Known(unittest.TestCase):
+    WORDS = ("cluster16x8", "--nodes", "2", "--per-node", "4", "--bytes", "8,512", "--plans", "linear", "--rivals",
+             "ring")
+
+    def test_what_a_file_has_is_not_simulated_again(self):
+        report = rows(*self.WORDS)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "known.json")
+            report["rows"] = report["rows"][:1]
+            report["rows"][0]["plans"] = {"linear": 1234.5, "pairwise": 0.5}
+            report["rows"][0]["rivals"]["ring"] = 4321.5
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(report, file)
+            first, second = rows(*self.WORDS, "--known", path)["rows"]
+        self.assertEqual((first["plans"]["linear"], first["rivals"]["ring"]), (1234.5, 4321.5))
+        # Plans that only the file has are judged too; what it has not is simulated.
+        self.assertEqual(first["best"], "pairwise")
+        self.assertGreater(first["predicted"]["pairwise"], 0)
+        self.assertAlmostEqual(first["regret"], first["plans"][first["choice"]] / 0.5)
+        self.assertNotIn("pairwise", second["plans"])
+        self.assertGreater(second["plans"]["linear"], 0)
+
+    def test_a_file_of_something_else_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "known.json")
+            self.assertEqual(run(*self.WORDS, "--json", path).returncode, 0)
+            for more, said in ((("--nodes", "3"), "ranks 8, expected 12"),
+                               (("--nodes", "2", "--placement", "round-robin"), "placement block, expected round-robin")):
+                words = ("cluster16x8", "--per-node", "4", "--bytes", "8") + more
+                done = run(*words, "--known", path)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"--known {path}: {said}", done.stderr)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"machine": "cluster16x8"}')
+            self.assertIn('key "ranks" is missing', run(*self.WORDS, "--known", path).stderr)
+        self.assertIn("cannot be read", run(*self.WORDS, "--known", "/nonexistent.json").stderr)
+
+
 class Errors(unittest.TestCase):
     def refused(self, *words):
         done = run(*words)

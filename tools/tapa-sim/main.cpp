@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "known.hpp"
 #include "plan/choose.hpp"
 #include "plan/planner.hpp"
 #include "report.hpp"
@@ -28,6 +29,7 @@ constexpr std::size_t kCopies = 4;
 
 struct Options {
   Words words;
+  std::vector<std::string> known;
   std::string json_file;
   std::string plot_file;
 };
@@ -53,6 +55,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--jobs", w.jobs, "simulations at once; default: one for each core");
   app.add_option("--memory", w.memory,
                  "GiB for all of them; larger exchanges run without data. Default: half of what is free");
+  app.add_option("--known", o.known,
+                 "files of --json of earlier runs: what they have of this machine is not simulated again")
+      ->type_name("FILE");
   app.add_option("--json", o.json_file, "write the result to a file")->type_name("FILE");
   app.add_option("--plot", o.plot_file, "draw the times, as SVG")->type_name("FILE");
 }
@@ -98,6 +103,7 @@ class Program {
         sizes_(read_sizes(options_.words.bytes)),
         rivals_(read_rivals(options_.words.rivals)) {
     set_limits();
+    begin_report();
     add_plans();
     add_rivals();
   }
@@ -132,24 +138,42 @@ class Program {
     limits_.data_limit = static_cast<std::size_t>(memory / limits_.jobs / 8);
   }
 
+  void begin_report() {
+    report_.machine = simulated_.machine.name;
+    report_.ranks = topology_.ranks;
+    report_.nodes = topology_.nodes();
+    report_.placement = options_.words.placement;
+    for (const std::size_t bytes : sizes_) {
+      Row row;
+      row.bytes = bytes;
+      row.checked = true;
+      ranked_.push_back(rank_candidates(topology_, rates_, {}, bytes, {}));
+      row.choice = to_string(ranked_.back().front().choice);
+      report_.rows.push_back(std::move(row));
+    }
+    add_known(report_, options_.known);
+  }
+
   /// Plans to run at each size, each in a simulation of its own.
   void add_plans() {
     std::map<std::string, std::vector<std::size_t>> sizes_of;
     std::vector<std::string> order;
-    for (const std::size_t bytes : sizes_) {
-      const std::vector<Candidate> ranked = rank_candidates(topology_, rates_, {}, bytes, {});
-      Row row;
-      row.bytes = bytes;
-      row.choice = to_string(ranked.front().choice);
-      for (const Choice& choice : wanted(ranked)) {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      Row& row = report_.rows[i];
+      for (const auto& [known, time] : row.plans) row.predicted[known] = predicted(known, row.bytes);
+      for (const Choice& choice : wanted(ranked_[i])) {
         const std::string text = to_string(choice);
-        row.predicted[text] = predict(topology_, rates_, choice, bytes) * 1e6;
+        row.predicted[text] = predicted(text, row.bytes);
+        if (row.plans.contains(text)) continue;
         if (!sizes_of.contains(text)) order.push_back(text);
-        sizes_of[text].push_back(bytes);
+        sizes_of[text].push_back(row.bytes);
       }
-      report_.rows.push_back(std::move(row));
     }
     for (const std::string& text : order) simulations_.push_back({{text}, sizes_of[text], ""});
+  }
+
+  [[nodiscard]] double predicted(const std::string& plan, std::size_t bytes) const {
+    return predict(topology_, rates_, parse_choice(plan), bytes) * 1e6;
   }
 
   [[nodiscard]] std::vector<Choice> wanted(const std::vector<Candidate>& ranked) const {
@@ -181,6 +205,7 @@ class Program {
       if (rival == "bruck" || rival == "rdb")
         std::erase_if(sizes,
                       [&](std::size_t b) { return b > limits_.data_limit / ranks / ranks * 2 / kCopies; });
+      std::erase_if(sizes, [&](std::size_t b) { return row_of(b).rivals.contains(rival); });
       if (std::has_single_bit(ranks)) {
         if (!sizes.empty()) simulations_.push_back({{"mpi"}, sizes, rival});
       } else {  // a size that the simulator cannot do ends a simulation, so each has its own
@@ -205,11 +230,6 @@ class Program {
   }
 
   void collect(const std::vector<Outcome>& outcomes) {
-    report_.machine = simulated_.machine.name;
-    report_.ranks = topology_.ranks;
-    report_.nodes = topology_.nodes();
-    report_.placement = options_.words.placement;
-    for (Row& row : report_.rows) row.checked = true;
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const bool rival = i >= first_rival_;
       const std::string name = rival ? simulations_[i].selector : simulations_[i].contenders.front();
@@ -224,16 +244,20 @@ class Program {
   }
 
   void take(const std::string& name, bool rival, const Result& result) {
-    const auto row = std::find_if(report_.rows.begin(), report_.rows.end(),
-                                  [&](const Row& r) { return r.bytes == result.bytes; });
-    (rival ? row->rivals : row->plans)[name] = result.seconds * 1e6;
-    row->checked = row->checked && result.checked;
-    if (name == row->choice) row->busiest_nic_bytes = result.busiest_nic;
+    Row& row = row_of(result.bytes);
+    (rival ? row.rivals : row.plans)[name] = result.seconds * 1e6;
+    row.checked = row.checked && result.checked;
+    if (name == row.choice) row.busiest_nic_bytes = result.busiest_nic;
     if (result.wrong_bytes > 0) {
       std::cerr << "tapa-sim: " << name << ", " << result.bytes << " B: " << result.wrong_bytes
                 << " bytes are wrong\n";
       failed_ = true;
     }
+  }
+
+  Row& row_of(std::size_t bytes) {
+    return *std::find_if(report_.rows.begin(), report_.rows.end(),
+                         [&](const Row& r) { return r.bytes == bytes; });
   }
 
   static void judge(Row& row) {
@@ -249,6 +273,7 @@ class Program {
   Rates rates_;
   std::vector<std::size_t> sizes_;
   std::vector<std::string> rivals_;
+  std::vector<std::vector<Candidate>> ranked_;  // of each size
   Limits limits_;
   std::vector<Simulation> simulations_;
   std::size_t first_rival_ = 0;
