@@ -251,21 +251,22 @@ class Model {
     for (int l = set.below + 1; l <= set.upto; ++l) {
       const double leave = l == set.upto ? 0 : std::min(1.0, ranks / size_at(l));
       const double share = std::max(0.0, 1 - leave - inside);
-      add_share(load, l, share, set.out, bytes, std::min(set.active, view_->node), set.even);
+      add_share(load, l, share, set, bytes);
       inside += share;
     }
   }
 
   /// Messages of a share of the ranks. They are neighbours, so those of a NIC are all among them, or none.
-  void add_share(Load& load, int level, double share, double messages, double bytes, double active,
-                 double even) const {
+  void add_share(Load& load, int level, double share, const Set& set, double bytes) const {
     if (share <= 0) return;
-    const double sharing = view_->nics > 1 ? std::min(active / view_->nics / share, active) : active * even;
-    add(load, level, share * messages, share * messages, share * bytes, active * even, sharing);
+    const double active = std::min(set.active, view_->node);
+    const double sharing =
+        view_->nics > 1 ? std::min(active / view_->nics / share, active) : active * set.even;
+    add(load, level, share * set.out, share * set.in, share * bytes, active * set.even, sharing);
   }
 
   /// The same among all ranks, by looking where they are: any placement.
-  void send_on_of_all(Load& load, int distance, double bytes) const {
+  void send_on_of_all(Load& load, const Set& set, int distance, double bytes) const {
     constexpr int most_looked_at = 512;
     const int looked_at = std::min(topology_.ranks, most_looked_at);
     const auto level_from = [&](int rank) {
@@ -286,8 +287,7 @@ class Model {
       const bool by_nic = static_cast<int>(l) >= topology_.nic_level;
       const double of_all = by_nic ? average : 1 - average;
       const double here = by_nic ? leave : 1 - leave;
-      if (of_all > 0)
-        add_share(load, static_cast<int>(l), across[l] / of_all * here, 1, bytes, view_->node, 1);
+      if (of_all > 0) add_share(load, static_cast<int>(l), across[l] / of_all * here, set, bytes);
     }
   }
 
@@ -330,7 +330,7 @@ class Model {
         Set sends = set;
         const double bytes = passed_on(sends, radix, power, digit);
         if (set.below < 0 && set.upto == top()) {
-          send_on_of_all(stage, static_cast<int>(digit * power), bytes);
+          send_on_of_all(stage, sends, static_cast<int>(digit * power), bytes);
         } else if (in_order) {
           send_on(stage, sends, static_cast<double>(digit * power), bytes);
         } else {
@@ -365,16 +365,19 @@ class Model {
           .ranks[static_cast<std::size_t>((static_cast<long long>(set.place) + away + places) % places)];
     };
     double blocks = 0, of_all = 0;
+    double most_to = 0, most_from = 0;  // ranks of the groups that what goes out is for, and what comes in
     for (long long distance = digit * power; distance < places; ++distance) {
       if (distance / power % radix != digit) continue;
       const long long passed = distance % power;
       const double to = ranks_at(distance - passed);
       blocks += ranks_at(-passed) * std::ceil(to / own);
       of_all += ranks_at(-passed) * to;
+      most_to = std::max(most_to, to);
+      most_from = std::max(most_from, ranks_at(distance - passed - digit * power));
     }
     set.even = of_all / (blocks * own);
-    set.out = std::ceil(ranks_at(digit * power) / own);
-    set.in = std::ceil(ranks_at(-digit * power) / own);
+    set.out = std::ceil(std::min(ranks_at(digit * power), most_to) / own);
+    set.in = std::ceil(std::min(ranks_at(-digit * power), most_from) / own);
     return blocks * set.block / own;
   }
 
