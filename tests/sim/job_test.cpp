@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace tapa::sim {
@@ -19,12 +20,15 @@ std::string write(const std::string& text) {
 }
 
 std::string message(const std::string& text) {
+  const std::string path = write(text);
+  std::string message;
   try {
-    (void)load_simulated(write(text));
+    (void)load_simulated(path);
   } catch (const std::invalid_argument& error) {
-    return error.what();
+    message = error.what();
   }
-  return "";
+  std::filesystem::remove(path);
+  return message;
 }
 
 TEST(Job, ComesBackAsItWasWritten) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -130,7 +131,9 @@ TEST(Hwloc, BrokenXmlIsReported) {
   const Variable xml("HWLOC_XMLFILE", path);
   const Variable quiet("HWLOC_HIDE_ERRORS", "2");
   Record record;
-  if (!add_hwloc(environment({}), record)) {
+  const bool added = add_hwloc(environment({}), record);
+  std::filesystem::remove(path);
+  if (!added) {
     EXPECT_FALSE(record.sources[0].used);
     EXPECT_THAT(record.sources[0].detail, HasSubstr("failed"));
   } else {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -49,6 +50,7 @@ TEST(WirePolicyFile, EveryFieldComesBack) {
   const std::string path = ::testing::TempDir() + "/dit_policy.json";
   std::ofstream(path) << to_json(policy);
   EXPECT_EQ(read_wire_policy(path), policy);
+  std::filesystem::remove(path);
   EXPECT_THROW(static_cast<void>(read_wire_policy(path + ".none")), std::runtime_error);
 }
 
