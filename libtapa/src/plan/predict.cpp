@@ -24,12 +24,12 @@ struct Load {
   double gathered = 0;             // bytes that the busiest rank copies before it sends
   double scattered = 0;            // bytes that it copies after it has received
   bool crowded = false;            // all send to all at once
-  double late = 0;                 // share of the receivers' work that comes after the wires, at most
-  bool in_turns = false;           // every message waits for the one before it, at both ends
-  double alike = 0;                // share of the waiting that all ranks of a node do at the same time
-  double window = 0;               // messages in flight, 0 = no bound
-  bool one_way = false;            // who sends does not receive
-  bool asks = true;                // whether long messages ask their receivers before they are sent
+  double late = 0;        // share of messages from other nodes that end with the wires' work, at most
+  bool in_turns = false;  // every message waits for the one before it, at both ends
+  double alike = 0;       // share of the waiting that all ranks of a node do at the same time
+  double window = 0;      // messages in flight, 0 = no bound
+  bool one_way = false;   // who sends does not receive
+  bool asks = true;       // whether long messages ask their receivers before they are sent
 
   explicit Load(std::size_t levels)
       : messages(levels),
@@ -307,7 +307,7 @@ class Model {
     load.gathered = set.gathers * bytes;
     load.scattered = set.scatters * bytes;
     if (set.below < 0 && flat.algorithm == FlatAlgorithm::linear)
-      load.late = kLate * (1 + own_node_first(load));
+      load.late = std::min(1.0, kLate + own_node_first(load));
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
     load.alike = set.below >= 0 ? kLanesAlike : kRanksAlike;
     load.window = flat.algorithm == FlatAlgorithm::linear ? flat.window : 0;
@@ -323,6 +323,7 @@ class Model {
     Stages stages;
     for (long long power = 1; power < places; power *= radix) {
       Load stage(levels_);
+      stage.late = kLate;
       double gathered = 0;
       double messages = 0;
       double leave = 0;  // share of the ranks whose farthest message leaves the node
@@ -587,6 +588,7 @@ class Model {
     double sending = load.gathered / rates_.copy;
     double receiving = load.scattered / rates_.copy;
     double node_cpu = 0, chain = 0, latency = 0, count = 0;
+    double sent_off = 0, from_others = 0;  // the cores' part of what goes through NICs
     bool asks = false;
     for (std::size_t l = 0; l < levels_; ++l) {
       if (load.messages[l] <= 0) continue;
@@ -601,6 +603,10 @@ class Model {
       sending += load.messages[l] * (of_message + answer) + moved / 2;
       receiving += load.received[l] * (of_message - answer) + moved / 2;
       node_cpu += load.node[l] * 2 * of_message + (by_cores ? load.node_bytes[l] / r.bandwidth : 0);
+      if (static_cast<int>(l) >= topology_.nic_level) {
+        sent_off += load.messages[l] * of_message;
+        from_others += load.received[l] * of_message;
+      }
       asks = asks || asks_first;
       latency = std::max(latency, r.latency * (asks_first ? rates_.rendezvous : 1));
       if (!by_cores) chain += load.bytes[l] / (r.bandwidth * std::clamp(most, 1.0, std::max(1.0, r.links)));
@@ -621,8 +627,10 @@ class Model {
     double time = std::max({sending + (wires + receiving) / n, wires + (sending + receiving) / n,
                             receiving + (sending + wires) / n});
     // Messages that share a wire end late, and all at much the same time.
-    if (!asks && wires > sending)
-      time = std::max(time, wires + sending / n + receiving * load.late * (1 - sending / wires));
+    if (!asks && wires > sending) {
+      const double late = std::max(0.0, 1 - sent_off / wires) * load.late * from_others;
+      time = std::max(time, wires + (sending + receiving) / n + late);
+    }
     if (load.window > 0) time = std::max(time, (std::ceil(n / load.window) - 1) * latency + chain);
     return {std::max(latency + time, cpu), cpu, wires, head, tail};
   }
@@ -630,7 +638,7 @@ class Model {
   // Simulated: pairwise order of 128 ranks on 16 nodes, and of their 8 lanes.
   static constexpr double kRanksAlike = 0.15;
   static constexpr double kLanesAlike = 0.7;
-  // Simulated: share of the receivers' work that comes after the wires, 112 and 128 ranks.
+  // Simulated: share of messages that end when their NIC has done all its work, 112 and 128 ranks.
   static constexpr double kLate = 0.5;
 
   const Topology& topology_;
