@@ -28,18 +28,19 @@ class SlowLinks(unittest.TestCase):
                 "a": run(10, row("flat", 100, 8), row("near", 25, 2), row("cache", 100, 8)),
                 "b": run(20, row("flat", 100, 8), {**row("near", 10, 1), "step_ms_low": 8, "step_ms_high": 12.5}),
                 "q": run(10, row("near", 1, 1, psnr=(50, 30)), row("cache", 1, 1, reused=5, psnr=(20, 25))),
+                "more": run(20, row("flat", 50, 8), row("cache", 25, 4)),
                 "r": run(10, row("near", 1, 1, psnr=(40,)), row("exact", 1, 1, psnr=(None,))),
             }
             for name, content in names.items():
                 pathlib.Path(folder, name).write_text(json.dumps(content))
             result = subprocess.run(
-                [sys.executable, PROGRAM, "--speed", "a,b", "--quality", "q,r", "--plot", "p.svg"],
+                [sys.executable, PROGRAM, "--speed", "a,b,more", "--quality", "q,r", "--plot", "p.svg"],
                 cwd=folder, capture_output=True, text=True, check=True)
             lines = result.stdout.splitlines()
             self.assertEqual(lines[0], "| row | bytes | 64x64, 10 steps | 64x64, 20 steps | mean | peak |")
             self.assertEqual(lines[2], "| `flat` | 1.000 | 1.00 | 1.00 | 1.00 | 1.00 |")
             self.assertEqual(lines[3], "| `near` | 0.125-0.250 | 4.00 | 10.00 (8.00-12.50) | 7.00 | 10.00 |")
-            self.assertEqual(lines[4], "| `cache` | 0.500 | 2.00 | - | 2.00 | 2.00 |")
+            self.assertEqual(lines[4], "| `cache` | 0.250-0.500 | 2.00 | 4.00 | 3.00 | 4.00 |")
             self.assertEqual(lines[6:8], ["| row | 64x64, 10 steps |", "| --- | --- |"])
             self.assertEqual(lines[8:], ["| `near` | 40.0 / 30.0 (3) |", "| `cache` | 22.5 / 20.0 (2) |"])
             drawn = xml.etree.ElementTree.parse(pathlib.Path(folder, "p.svg"))

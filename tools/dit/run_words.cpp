@@ -96,7 +96,7 @@ void declare_run(CLI::App& app, RunWords& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--policy", words.policy,
-                 "exact, bf16, fp8, balanced, fast, displaced, paper or v-major[:warmup=5,refresh=10,"
+                 "exact, bf16, fp8, balanced, fast, draft, displaced, paper or v-major[:warmup=5,refresh=10,"
                  "ratio=linear,boundary=LEVEL,format=bf16], or a policy file (FILE.json)")
       ->capture_default_str()
       ->group(group);

@@ -62,7 +62,7 @@ const char* to_string(WireTensor tensor) {
 }
 
 std::vector<std::string> wire_preset_names() {
-  return {"exact", "bf16", "fp8", "balanced", "fast", "displaced"};
+  return {"exact", "bf16", "fp8", "balanced", "fast", "draft", "displaced"};
 }
 
 namespace {
@@ -113,6 +113,16 @@ WirePolicy fast(int steps) {
   return policy;
 }
 
+/// As fast, with fewer steps that bring anything: for images that may be a little other ones.
+WirePolicy draft(int steps) {
+  WirePolicy policy;
+  policy.momentum = 0.5F;
+  policy.rules = {rule_of("skip"), rule_of("residual int2", {0, -1})};
+  policy.rules[1].every = steps >= 40 ? 6 : steps >= 20 ? 3 : 2;
+  add_first_steps(policy, {{0.02, 1.6}, {0.10, 1.0}, {0.18, 1.0}}, steps);
+  return policy;
+}
+
 WirePolicy displaced() {
   constexpr int kFresh = 4;  // steps
   WirePolicy policy;
@@ -134,11 +144,13 @@ WirePolicy wire_preset(std::string_view name, int steps) {
     policy = balanced(steps);
   } else if (name == "fast") {
     policy = fast(steps);
+  } else if (name == "draft") {
+    policy = draft(steps);
   } else if (name == "displaced") {
     policy = displaced();
   } else if (name != "exact") {
     throw std::invalid_argument("wire policy '" + std::string(name) +
-                                "': expected exact, bf16, fp8, balanced, fast or displaced");
+                                "': expected exact, bf16, fp8, balanced, fast, draft or displaced");
   }
   policy.name = name;
   return policy;

@@ -55,8 +55,9 @@ struct WirePolicy {
   bool operator==(const WirePolicy&) const = default;
 };
 
-/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced", "fast", or "displaced": bf16, and from
-/// the fifth step on K and V of the step before are used while the new ones travel. V-Major as published
+/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced", "fast", "draft", or "displaced": bf16,
+/// and from the fifth step on K and V of the step before are used while the new ones travel. V-Major as
+/// published
 /// ("paper") is wire/v_major.hpp's.
 [[nodiscard]] std::vector<std::string> wire_preset_names();
 /// For a run of so many steps: the fewer there are, the farther tensors move in each, and the more bits they

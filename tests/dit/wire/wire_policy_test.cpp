@@ -205,7 +205,7 @@ double bits_at(const WirePlan& plan, int step) {
 }
 
 TEST(WirePreset, FewerStepsMoreBits) {
-  for (const char* name : {"balanced", "fast"}) {
+  for (const char* name : {"balanced", "fast", "draft"}) {
     double before = 9;
     for (int steps = 1; steps <= 400; ++steps) {
       const WirePlan plan(wire_preset(name, steps), shape(9, steps));
@@ -214,7 +214,7 @@ TEST(WirePreset, FewerStepsMoreBits) {
         const double bits = bits_at(plan, step);
         sum += bits;
         const bool falls = step == 0 || bits <= bits_at(plan, step - 1);
-        EXPECT_TRUE(falls || name == std::string("fast")) << name << ' ' << steps << ' ' << step;
+        EXPECT_TRUE(falls || name != std::string("balanced")) << name << ' ' << steps << ' ' << step;
       }
       EXPECT_LT(sum / steps, before * 1.2) << name << ' ' << steps;
       before = std::min(before, sum / steps);
