@@ -52,15 +52,18 @@ Parameters read_parameters(const JsonReader& file) {
   Parameters p;
   if (file.has("messages")) {
     const JsonReader messages = file.at("messages");
-    messages.only_keys({"eager", "rendezvous"});
+    messages.only_keys({"eager", "rendezvous", "incast"});
     if (messages.has("eager")) p.eager = static_cast<std::size_t>(messages.at("eager").integer(0, 1 << 30));
     p.rendezvous = messages.positive_or_none("rendezvous", "latencies").value_or(p.rendezvous);
+    p.incast = messages.positive_or_none("incast", "times the bytes").value_or(p.incast);
   }
   return p;
 }
 
 Json parameters_json(const Parameters& p) {
-  return {{"messages", {{"eager", p.eager}, {"rendezvous", p.rendezvous}}}};
+  Json messages = {{"eager", p.eager}, {"rendezvous", p.rendezvous}};
+  if (p.incast > 0) messages["incast"] = p.incast;
+  return {{"messages", messages}};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace tapa::sim {
 ///
 ///     { "schema": "tapa-sim/1",
 ///       "machine": "aurora",                  // a shipped machine, or an object as in a topology file
-///       "messages": {"eager": 8192, "rendezvous": 3} }
+///       "messages": {"eager": 8192, "rendezvous": 3, "incast": 0.06} }   // no incast: over TCP the model's
 struct Simulated {
   Machine machine;
   Parameters parameters;

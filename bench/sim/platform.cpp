@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "job.hpp"
+#include "rails.hpp"
 
 namespace sg4 = simgrid::s4u;
 
@@ -66,14 +67,45 @@ class Builder {
     return zone->create_link(name, bandwidth)->set_latency(latency)->seal();
   }
 
-  void make_nics() {
-    for (std::size_t n = 0; n < t_.nics.size(); ++n) {
-      const double bandwidth = t_.nics[n].bandwidth.value_or(w_.rates.nic_bandwidth);
-      const std::string name = "nic" + std::to_string(n);
-      const double rate = bandwidth > 0 ? bandwidth : 12.5e9;
-      out_.push_back(link(root_, name + "out", rate, kNominalLatency / 2));
-      in_.push_back(link(root_, name + "in", rate, kNominalLatency / 2));
+  /// A rank's rails are one link of all their bandwidth, over which its messages are spread; ranks with the
+  /// same rails share it.
+  void make_rails() {
+    for (const std::vector<int>& nics : rails_in_use(t_)) {
+      rail_of_.push_back(rails_.emplace(nics, rails_.size()).first->second);
+      ranks_on_.resize(rails_.size());
+      ++ranks_on_[rail_of_.back()];
     }
+  }
+
+  void make_nics() {
+    make_rails();
+    out_.resize(rails_.size());
+    in_.resize(rails_.size());
+    for (const auto& [nics, rail] : rails_) {
+      if (nics.empty()) continue;
+      double bandwidth = 0;
+      for (const int nic : nics) bandwidth += nic_bandwidth(t_.nics[static_cast<std::size_t>(nic)]);
+      const std::string name = "rail" + std::to_string(rail);
+      out_[rail] = link(root_, name + "out", bandwidth, kNominalLatency / 2);
+      in_[rail] = incoming(name + "in", bandwidth, ranks_on_[rail]);
+    }
+  }
+
+  double nic_bandwidth(const Nic& nic) const {
+    const double bandwidth = nic.bandwidth.value_or(w_.rates.nic_bandwidth);
+    return bandwidth > 0 ? bandwidth : 12.5e9;
+  }
+
+  /// While more messages come in than ranks are served, some wait for others' losses to be repaired.
+  sg4::Link* incoming(const std::string& name, double bandwidth, int ranks) {
+    const double incast = w_.job.parameters.incast > 0 ? w_.job.parameters.incast : w_.rates.incast;
+    auto* const in = root_->create_link(name, bandwidth)->set_latency(kNominalLatency / 2);
+    if (incast > 0) {
+      in->set_sharing_policy(sg4::Link::SharingPolicy::NONLINEAR, [=](double capacity, int messages) {
+        return messages > ranks ? capacity / (1 + incast) : capacity;
+      });
+    }
+    return in->seal();
   }
 
   /// Links of a group of nodes to the rest of the machine.
@@ -138,10 +170,10 @@ class Builder {
     }
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       auto* const here = hosts[i]->get_netpoint();
-      if (!t_.rails.empty() && !t_.rails[static_cast<std::size_t>(ranks[i])].empty()) {
-        const auto nic = static_cast<std::size_t>(nic_of(t_, ranks[i]));
-        node->add_route(here, gate, nullptr, nullptr, {Hop(out_[nic])}, false);
-        node->add_route(gate, here, nullptr, nullptr, {Hop(in_[nic])}, false);
+      const std::size_t rail = rail_of_[static_cast<std::size_t>(ranks[i])];
+      if (out_[rail] != nullptr) {
+        node->add_route(here, gate, nullptr, nullptr, {Hop(out_[rail])}, false);
+        node->add_route(gate, here, nullptr, nullptr, {Hop(in_[rail])}, false);
       } else {
         const int fabric = std::min(t_.nic_level, static_cast<int>(t_.levels.size()) - 1);
         node->add_route(here, gate, nullptr, nullptr, {Hop(port(node, fabric, ranks[i], -1, "out"))}, false);
@@ -181,20 +213,16 @@ class Builder {
     return found;
   }
 
- public:
-  /// The NIC that a rank's messages take.
-  static int nic_of(const Topology& t, int rank) {
-    const std::vector<int>& rails = t.rails[static_cast<std::size_t>(rank)];
-    return rails[static_cast<std::size_t>(rank) % rails.size()];
-  }
-
  private:
   World& w_;
   const Topology& t_;
   sg4::NetZone* root_ = nullptr;
   std::vector<std::vector<int>> members_;  // of each node
   std::map<std::pair<std::size_t, int>, Group> groups_;
-  std::vector<sg4::Link*> out_, in_;
+  std::map<std::vector<int>, std::size_t> rails_;  // sets of NICs that ranks use
+  std::vector<std::size_t> rail_of_;               // of each rank
+  std::vector<int> ranks_on_;                      // of each rail
+  std::vector<sg4::Link*> out_, in_;               // of each rail
   std::map<std::string, sg4::Link*> ports_;
   std::unordered_map<const sg4::Host*, int> rank_of_;
 };
@@ -227,7 +255,8 @@ void copy_or_skip(smx_activity_t activity, void* from, std::size_t bytes) {
 /// Latency, bandwidth and CPU costs of messages by the level that joins their ranks.
 class Costs {
  public:
-  explicit Costs(std::unordered_map<const sg4::Host*, int> rank_of) : rank_of_(std::move(rank_of)) {}
+  explicit Costs(std::unordered_map<const sg4::Host*, int> rank_of)
+      : rank_of_(std::move(rank_of)), rails_(rails_in_use(world().job.topology)) {}
 
   [[nodiscard]] double latency_factor(double size, const sg4::Host* from, const sg4::Host* to) const {
     World& w = world();
@@ -245,11 +274,12 @@ class Costs {
     World& w = world();
     const Topology& t = w.job.topology;
     const int a = rank_of_.at(from);
-    if (t.level_of(a, rank_of_.at(to)) < t.nic_level || t.nics.empty() || t.rails.empty()) return 1;
-    const auto nic = static_cast<std::size_t>(Builder::nic_of(t, a));
-    w.nic_bytes[nic] += size - kEnvelope;
-    const double bandwidth = t.nics[nic].bandwidth.value_or(w.rates.nic_bandwidth);
-    return size / (size + t.nics[nic].message.value_or(0) * bandwidth);
+    const std::vector<int>& rails = rails_[static_cast<std::size_t>(a)];
+    if (t.level_of(a, rank_of_.at(to)) < t.nic_level || rails.empty()) return 1;
+    const auto count = static_cast<double>(rails.size());
+    for (const int nic : rails) w.nic_bytes[static_cast<std::size_t>(nic)] += (size - kEnvelope) / count;
+    const Nic& first = t.nics[static_cast<std::size_t>(rails.front())];
+    return size / (size + first.message.value_or(0) * first.bandwidth.value_or(w.rates.nic_bandwidth));
   }
 
   [[nodiscard]] double cpu(const sg4::Host* from, const sg4::Host* to, std::size_t size, bool sends) const {
@@ -268,6 +298,7 @@ class Costs {
  private:
   static constexpr std::size_t kEnvelope = 16;  // bytes that the simulator adds to each message
   std::unordered_map<const sg4::Host*, int> rank_of_;
+  std::vector<std::vector<int>> rails_;  // of each rank
 };
 
 void read_world() {

@@ -19,6 +19,8 @@ constexpr int kFewRanks = 256;
 struct Parameters {
   std::size_t eager = 8192;  ///< messages up to so many bytes leave without asking the receiver
   double rendezvous = 3;     ///< latencies of a longer message: request, permission, data
+  double incast =
+      0;  ///< share by which a NIC takes longer for what comes in, while more messages come than it has ranks
 };
 
 /// One simulation.

@@ -35,6 +35,7 @@ TEST(Job, ComesBackAsItWasWritten) {
   Job job;
   job.topology = make_uniform_topology({2, 3});
   job.parameters.eager = 4096;
+  job.parameters.incast = 0.25;
   job.topology.levels[0].link.taper = 1.5;
   job.contenders = {"linear", "mpi"};
   job.bytes = {8, 4096};
@@ -43,6 +44,7 @@ TEST(Job, ComesBackAsItWasWritten) {
   const Job read = read_job(write_job(job), "F");
   EXPECT_EQ(read.topology.ranks, 6);
   EXPECT_EQ(read.parameters.eager, 4096u);
+  EXPECT_EQ(read.parameters.incast, 0.25);
   EXPECT_EQ(read.topology.levels[0].link.taper, 1.5);
   EXPECT_EQ(read.contenders, job.contenders);
   EXPECT_EQ(read.bytes, job.bytes);

@@ -80,6 +80,40 @@ class Results(unittest.TestCase):
         self.assertEqual([row["plans"] for row in full], [row["plans"] for row in empty])
 
 
+class Machines(unittest.TestCase):
+    """Described in a file: cluster16x8 with something changed."""
+
+    def linear(self, change, *words):
+        shipped = os.path.join(os.path.dirname(PROGRAM), "..", "share", "tapa", "simulated", "cluster16x8.json")
+        with open(shipped, encoding="utf-8") as file:
+            machine = json.load(file)
+        change(machine)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "machine.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(machine, file)
+            report = rows(path, "--bytes", "1M", "--plans", "linear", "pairwise", "--rivals", "", *words)
+        return report["rows"][0]["plans"]
+
+    def test_incast_makes_bytes_last_longer_where_many_send_to_one(self):
+        def half_as_much_more(machine):
+            machine["messages"]["incast"] = 0.5
+
+        words = ("--nodes", "4", "--per-node", "1")
+        without, with_incast = self.linear(lambda _: None, *words), self.linear(half_as_much_more, *words)
+        self.assertAlmostEqual(with_incast["linear"] / without["linear"], 1.5, delta=0.02)
+        self.assertAlmostEqual(with_incast["pairwise"], without["pairwise"], delta=0.01 * without["pairwise"])
+
+    def test_ranks_spread_messages_over_all_their_rails(self):
+        def two_rails(machine):
+            machine["machine"]["nics"].append({"name": "nic1", "bandwidth": 12.5e9})
+            machine["machine"]["rails"] = [[0, 1]] * 8
+
+        words = ("--nodes", "2", "--per-node", "8")
+        one, two = self.linear(lambda _: None, *words), self.linear(two_rails, *words)
+        self.assertAlmostEqual(one["linear"] / two["linear"], 2, delta=0.1)
+
+
 class Known(unittest.TestCase):
     WORDS = ("cluster16x8", "--nodes", "2", "--per-node", "4", "--bytes", "8,512", "--plans", "linear", "--rivals",
              "ring")
