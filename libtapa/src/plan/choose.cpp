@@ -27,6 +27,7 @@ std::vector<int> radices(int members) {
                         static_cast<int>(std::ceil(std::sqrt(n) - 1e-9))};
   if (members > 8) list.push_back(4);
   if (members > 64) list.push_back(8);
+  if (members > 96) list.push_back(16);
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
