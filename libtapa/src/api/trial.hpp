@@ -17,7 +17,7 @@ namespace tapa {
 /// Laps of calls. After each the ranks agree on its times, and the plans whose least time is over the best
 /// one's by more than `slack` and by more than `margin` are given up. What plans cost that lose is so
 /// bounded: one that takes f times as long as the best is called until its lap's slack is below f - 1, or
-/// until all calls that it took longer for come to some 10 ms.
+/// until all calls that it took longer for come to a millisecond.
 class Trial {
  public:
   struct Lap {
@@ -27,12 +27,12 @@ class Trial {
     double margin;       ///< seconds: of short calls a few more cost nothing, and few of them tell little
   };
   /// Of long calls one tells as much as many. First calls make plans and connections.
-  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25, 1e-3},
-                                             {2, 1.0, 0.01, 1e-3},
-                                             {2, 0.5, 0.01, 5e-4},
-                                             {4, 0.2, 0.01, 2e-4},
-                                             {8, 0.1, 0.01, 1e-4},
-                                             {16, 0.05, 0.01, 5e-5},
+  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25, 1e-4},
+                                             {2, 1.0, 0.01, 1e-4},
+                                             {2, 0.5, 0.01, 5e-5},
+                                             {4, 0.2, 0.01, 2e-5},
+                                             {8, 0.1, 0.01, 1e-5},
+                                             {16, 0.05, 0.01, 5e-6},
                                              {32, 0.0, 0.01, 0}}};
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
