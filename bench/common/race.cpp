@@ -27,12 +27,13 @@ class Loop {
     std::iota(running_.begin(), running_.end(), std::size_t{0});
   }
 
-  // The slowest rank's seconds for `rounds` untimed rounds.
-  double warm_up(int rounds) {
+  // The slowest rank's seconds for `rounds` untimed rounds, of all or of ours alone.
+  double warm_up(int rounds, bool only_ours = false) {
     MPI_Barrier(comm_);
     const double start = MPI_Wtime();
     for (int round = 0; round < rounds; ++round) {
       for (const std::size_t c : running_) {
+        if (only_ours && !contenders_[c].ours) continue;
         contenders_[c].call();
         MPI_Barrier(comm_);
       }
@@ -43,18 +44,8 @@ class Loop {
   // Ours alone, untimed, for at most so many seconds.
   void settle(int calls, double seconds) {
     double spent = 0;
-    for (int done = 0, batch = 1; done < calls && spent < seconds; done += batch, batch *= 2) {
-      MPI_Barrier(comm_);
-      const double start = MPI_Wtime();
-      for (int i = 0; i < std::min(batch, calls - done); ++i) {
-        for (const Contender& contender : contenders_) {
-          if (!contender.ours) continue;
-          contender.call();
-          MPI_Barrier(comm_);
-        }
-      }
-      spent += slowest(MPI_Wtime() - start);
-    }
+    for (int done = 0, batch = 1; done < calls && spent < seconds; done += batch, batch *= 2)
+      spent += warm_up(std::min(batch, calls - done), true);
   }
 
   double timed(int rounds) {

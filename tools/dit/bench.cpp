@@ -41,7 +41,7 @@ class Bench {
         ModelSource& source)
       : member_(member),
         words_(words),
-        links_are_real_(!job.local || job.rate > 0),
+        links_are_real_(job.links_are_real()),
         rows_(std::move(rows)),
         runs_(rows_.size()),
         images_(rows_.size()) {

@@ -1,10 +1,24 @@
 #include "coding.hpp"
 
+#include "engine/coded_exchange.hpp"
 #include "quantity.hpp"
 
 namespace dit::tool {
 
 namespace {
+
+bool is_codable(const GenerateOptions& options) {
+  return options.dtype == at::kFloat || options.dtype == at::kBFloat16;
+}
+
+/// Of a policy on links of a level that nothing is known of yet.
+CodingGain gain_at(const Member& member, const WirePlan& plan, int level, WireElement element) {
+  const std::vector<ModeShare> modes = modes_of_level(plan, level);
+  CodingGain gain;
+  gain.share = bytes_share(modes, element);
+  gain.codec_seconds = measure_coding(member, modes, element, plan.policy().momentum);
+  return gain;
+}
 
 std::string rate_text(double seconds_a_byte) {
   return bytes_text(1 / seconds_a_byte) + "/s";
@@ -16,23 +30,30 @@ std::vector<CodingVerdict> CodingJudge::judge(const GenerateOptions& options, co
                                               bool links_are_real) {
   std::vector<CodingVerdict> verdicts;
   ExchangeContext* const context = member_.context(plugin);
-  const bool codable = options.dtype == at::kFloat || options.dtype == at::kBFloat16;
-  if (!links_are_real || !options.wire || context == nullptr || context->size() == 1 || !codable)
+  if (!links_are_real || !options.wire || context == nullptr || context->size() == 1 || !is_codable(options))
     return verdicts;
   const auto [known, is_new] = levels_.try_emplace(plugin);
   if (is_new) known->second = measure_levels(member_, *context);
-  const WireElement element = options.dtype == at::kFloat ? WireElement::fp32 : WireElement::bf16;
   const WirePlan plan(*options.wire,
                       {layers_, options.sampler.steps, context->levels(), context->slow_level()});
   for (const LevelSeconds& level : known->second) {
-    const std::vector<ModeShare> modes = modes_of_level(plan, level.level);
-    CodingGain gain;
-    gain.share = bytes_share(modes, element);
+    CodingGain gain = gain_at(member_, plan, level.level, wire_element(options.dtype));
     gain.link_seconds = level.seconds;
-    gain.codec_seconds = measure_coding(member_, modes, element, options.wire->momentum);
     verdicts.push_back({level.name, gain});
   }
   return verdicts;
+}
+
+std::map<std::string, CodingGain> measure_presets(const Member& member, const GenerateOptions& options,
+                                                  int layers) {
+  std::map<std::string, CodingGain> gains;
+  if (!is_codable(options)) return gains;
+  for (const char* name : {"fp8", "balanced", "fast"}) {
+    const WirePlan plan(wire_preset(name, options.sampler.steps),
+                        {layers, options.sampler.steps, {"near", "far"}, 1});
+    gains[name] = gain_at(member, plan, 1, wire_element(options.dtype));
+  }
+  return gains;
 }
 
 std::vector<std::string> levels_off(const std::vector<CodingVerdict>& verdicts) {

@@ -38,6 +38,11 @@ class CodingJudge {
   std::map<std::string, std::vector<LevelSeconds>> levels_;  // by plugin
 };
 
+/// What presets save and what their coding costs here, as if ranks were this process's; the links are left
+/// open. None for tensors that no policy codes. Collective; the same on all ranks.
+[[nodiscard]] std::map<std::string, CodingGain> measure_presets(const Member& member,
+                                                                const GenerateOptions& options, int layers);
+
 /// Levels on which it does not pay.
 [[nodiscard]] std::vector<std::string> levels_off(const std::vector<CodingVerdict>& verdicts);
 /// "balanced at world: 0.13 of the bytes, a rank has 1.2 MiB/s there and codes at 300 MiB/s: on", a line

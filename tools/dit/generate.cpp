@@ -100,7 +100,7 @@ std::vector<CodingVerdict> judge_coding(const Member& member, const Words& words
                                         GenerateOptions& options, ModelSource& source) {
   if (words.run.coding != "auto" || parse_policy(words.run.policy).preset.empty()) return {};
   CodingJudge judge(member, static_cast<int>(source.get().config.network.layers));
-  std::vector<CodingVerdict> coding = judge.judge(options, job.plugin, !job.local || job.rate > 0);
+  std::vector<CodingVerdict> coding = judge.judge(options, job.plugin, job.links_are_real());
   options.wire->off = levels_off(coding);
   if (member.leads() && !words.quiet) {
     for (const CodingVerdict& verdict : coding) {

@@ -82,6 +82,8 @@ struct JobPlan {
   double timeout = 0;
   std::string unlimited;  ///< a plugin that waits without limit
   int threads = 0;        ///< 0: left to the engine
+  /// Whether exchanges take what links take: not those of threads whose rate nobody gave.
+  [[nodiscard]] bool links_are_real() const { return !local || rate > 0; }
 };
 /// Throws std::invalid_argument for words that contradict each other or the launcher.
 [[nodiscard]] JobPlan plan_job(const JobWords& words);

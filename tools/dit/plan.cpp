@@ -314,22 +314,6 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
   return machine;
 }
 
-/// Presets whose coding is measured here, as if ranks were this process's. Collective.
-std::map<std::string, CodingGain> measure_presets(const Member& member, const GenerateOptions& options,
-                                                  int layers) {
-  std::map<std::string, CodingGain> gains;
-  if (options.dtype != at::kFloat && options.dtype != at::kBFloat16) return gains;
-  const WireElement element = options.dtype == at::kFloat ? WireElement::fp32 : WireElement::bf16;
-  for (const char* name : {"fp8", "balanced", "fast"}) {
-    const WirePolicy policy = wire_preset(name, options.sampler.steps);
-    const std::vector<ModeShare> modes =
-        modes_of_level(WirePlan(policy, {layers, options.sampler.steps, {"near", "far"}, 1}), 1);
-    gains[name].share = bytes_share(modes, element);
-    gains[name].codec_seconds = measure_coding(member, modes, element, policy.momentum);
-  }
-  return gains;
-}
-
 void plan_on(const Member& member, const Words& words, ModelSource& source) {
   GenerateOptions options;
   member.on_leader([&] { require_outputs({{"--json", words.json}}); });

@@ -9,46 +9,18 @@
 #include <numeric>
 #include <utility>
 
+#include "transport/board_slot.hpp"
 #include "transport/transport.hpp"
 
 namespace tapa {
 
+using namespace board_slot;
+
 namespace {
-
-constexpr std::size_t kLine = 64;
-// Equal blocks of this many bytes in all follow the flag at once, where `place` is not needed: with the flag
-// they fill one pair of lines.
-constexpr std::size_t kBesideFlagAt = offsetof(BoardFlag, place);
-constexpr std::size_t kBesideFlag = 2 * kLine - kBesideFlagAt;
-
-std::size_t up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-// Blocks up to this size lie in their entry of the table: its reader fetches one line instead of two.
-constexpr std::size_t kInEntry = 32;
-
-/// Room of a block in a slot, beside the table: long ones begin on lines, short ones share them.
-std::size_t room_of(std::size_t bytes) {
-  return bytes <= kInEntry ? 0 : up(bytes, bytes < kLine ? 16 : kLine);
-}
 
 /// Asks for a line that is read soon.
 void expect(const std::byte* line) {
   __builtin_prefetch(line);
-}
-
-/// Bytes of the blocks of one rank that fit into a slot without a table.
-constexpr std::size_t kUniformRoom = Board::kSlotBytes - kLine;
-
-std::size_t uniform_at(std::size_t total) {
-  return total <= kBesideFlag ? kBesideFlagAt : kLine;
-}
-
-/// Bytes of a uniform block that travel in one round.
-std::size_t uniform_piece(std::size_t others, std::size_t bytes) {
-  if (others * bytes <= kUniformRoom) return bytes;
-  return kUniformRoom / others / kLine * kLine;
 }
 
 /// Of short blocks, calling a function to copy them takes longer than the copy.
@@ -71,34 +43,9 @@ void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-/// A member's place among the others of `self`.
-std::size_t place_of(std::size_t member, std::size_t self) {
-  return member < self ? member : member - 1;
-}
-
 std::string sizes_differ(std::size_t member, std::size_t got, std::size_t expected) {
   return "message from rank " + std::to_string(member) + " has " + std::to_string(got) + " bytes, expected " +
          std::to_string(expected);
-}
-
-}  // namespace
-
-/// Where one member finds its block, or the part of it that travels in this round.
-struct BoardExchange::Entry {
-  std::uint64_t whole;  // bytes of the block
-  std::uint64_t bytes;  // of these here
-  BoardPlace place;
-  std::array<std::byte, kInEntry> block;  // when it is that short
-};
-
-namespace {
-
-constexpr std::size_t table_bytes(std::size_t members) {
-  return kLine + members * kLine;
-}
-
-std::uint64_t bit_of(std::size_t member) {
-  return std::uint64_t{1} << member % 64;
 }
 
 }  // namespace
@@ -191,7 +138,6 @@ void BoardExchange::plan_table() {
   const std::size_t room = Board::kSlotBytes - table_bytes(members);
   std::size_t rooms = 0;
   std::size_t bytes = 0;
-  std::size_t rounding = 0;
   stays_.clear();
   filled_ = 0;
   for (std::size_t m = 0; m < members; ++m) {
@@ -201,10 +147,12 @@ void BoardExchange::plan_table() {
     if (stays_[m]) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
-    rounding += std::max(grain(m), kLine);
   }
   if (rooms <= room) return;
-  const std::size_t each = room - rounding;
+  std::size_t each = room;  // but for what rounding up may add
+  for (std::size_t m = 0; m < members; ++m) {
+    if (!stays_[m] && (m != board_->self() || !own_direct_)) each -= std::max(grain(m), kLine);
+  }
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
 
@@ -274,9 +222,8 @@ void BoardExchange::write_table(std::byte* slot) {
 
 /// What a member finds in this round; its block, or the part of it, goes to `next`.
 void BoardExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& next) {
-  static_assert(sizeof(Entry) == kLine);
   const std::size_t bytes = send_[m].bytes;
-  Entry& entry = reinterpret_cast<Entry*>(slot + kLine)[m];
+  BoardEntry& entry = entry_of(slot, m);
   entry.whole = bytes;
   entry.bytes = 0;
   entry.place = {};
@@ -288,15 +235,19 @@ void BoardExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& nex
     readers_.push_back(static_cast<std::uint32_t>(m));
     return;
   }
-  const std::size_t unit = grain(m);
-  const std::size_t part = (bytes + own_rounds_ - 1) / own_rounds_;
-  const std::size_t piece = own_rounds_ == 1 ? bytes : up(part, std::max(unit, kLine));
+  std::size_t piece = bytes;
+  bool gathers = send_[m].data == nullptr;
+  if (own_rounds_ > 1) {
+    const std::size_t unit = grain(m);
+    piece = up((bytes + own_rounds_ - 1) / own_rounds_, std::max(unit, kLine));
+    gathers = gathers && unit != 0;
+  }
   const std::size_t begin = std::min(bytes, at_ * piece);
   entry.bytes = std::min(piece, bytes - begin);
   if (entry.bytes == 0) return;
   std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : slot + next;
   entry.place.at = static_cast<std::uint64_t>(to - slot);
-  if (send_[m].data == nullptr && (own_rounds_ == 1 || unit != 0)) {
+  if (gathers) {
     gather(m, begin, entry.bytes, to);
   } else {
     copy_block(to, sent(m) + begin, entry.bytes);
@@ -438,7 +389,7 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
     if (at_ == 0) deliver(member, nullptr, 0, 0);
     return;
   }
-  const Entry& entry = reinterpret_cast<const Entry*>(slot + kLine)[self];
+  const BoardEntry& entry = entry_of(slot, self);
   if (entry.place.kind != BoardPlace::kSlot) {
     fetch(member, entry.place, entry.bytes);
   } else {
@@ -450,7 +401,7 @@ void BoardExchange::take(std::size_t member, const std::byte* slot) {
 const std::byte* BoardExchange::first_line(std::size_t member) const {
   const auto* const slot = reinterpret_cast<const std::byte*>(board_->slot(member, board_->round()));
   const std::size_t self = board_->self();
-  return slot + (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(Entry));
+  return slot + (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(BoardEntry));
 }
 
 /// Asks for the blocks that do not lie in the tables.
@@ -460,7 +411,7 @@ void BoardExchange::expect_blocks() const {
     const BoardFlag* const flag = board_->slot(m, board_->round());
     if (flag->form != BoardForm::table || (flag->filled & mine) == 0) continue;
     const auto* const slot = reinterpret_cast<const std::byte*>(flag);
-    const Entry& entry = reinterpret_cast<const Entry*>(slot + kLine)[board_->self()];
+    const BoardEntry& entry = entry_of(slot, board_->self());
     if (entry.place.kind == BoardPlace::kSlot) expect(slot + entry.place.at);
   }
 }

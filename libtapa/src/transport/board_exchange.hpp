@@ -69,7 +69,6 @@ class BoardExchange {
 
  private:
   enum class Stage : std::uint8_t { write, read, drain, done };
-  struct Entry;  // of a slot's table
 
   void begin_common(Board& board);
   void plan_table();
