@@ -106,6 +106,10 @@ class OnOneCluster(unittest.TestCase):
         done = run("--ranks", "1", "--env", "A=1 2", "--env", "B=", "--mca", "btl_tcp_links", "2", "--", *show, cwd="/usr")
         self.assertEqual(done.stdout.splitlines(), ["1 2||2|/usr"] * 3)
 
+    def test_ranks_of_a_node_know_each_other_whatever_the_caller_sets_for_pmix(self):
+        done = run("--ranks", "2", "--", "cluster_traffic", "100", env={"PMIX_MCA_gds": "hash"})
+        self.assertEqual([line.split()[5] for line in done.stdout.splitlines()], ["2"] * 6, done.stderr)
+
     def test_repeat_stops_at_the_first_failure(self):
         done = run("--ranks", "1,0,0", "--repeat", "3", "--", "echo", "once")
         self.assertEqual(done.stdout, "once\n" * 3)

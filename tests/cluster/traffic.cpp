@@ -1,4 +1,5 @@
-// An all-to-all of BYTES per pair, checked; every rank prints its number, host and rails.
+// An all-to-all of BYTES per pair, checked; every rank prints its number, host, how many share its node, and
+// rails.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -31,7 +32,12 @@ int main(int argc, char** argv) {
   const char* rate = std::getenv("TAPA_NIC_RATE");
   const char* nics = std::getenv("TAPA_NICS");
   const char* rails = std::getenv("OMPI_MCA_btl_tcp_if_include");
-  std::printf("rank %d host %s rate %s nics %s rails %s wrong %d\n", rank, host.data(),
+  MPI_Comm node = MPI_COMM_NULL;
+  int together = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &together);
+  MPI_Comm_free(&node);
+  std::printf("rank %d host %s with %d rate %s nics %s rails %s wrong %d\n", rank, host.data(), together,
               rate != nullptr ? rate : "-", nics != nullptr ? nics : "-", rails != nullptr ? rails : "-",
               wrong);
   MPI_Finalize();
