@@ -189,9 +189,11 @@ std::string preamble(const Program& program, const Options& options) {
   if (options.nic_rate) {
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),
-                  "# NIC bound: busiest node's bytes to or from other nodes, 1514 on the wire for 1448, over "
+                  "# NIC bound: busiest node's bytes to or from other nodes, %g on the wire for %d, over "
                   "%d x %g MB/s\n",
-                  options.nic_rate->nics, options.nic_rate->bytes_per_second / 1e6);
+                  wire_bytes(segment_bytes(options.nic_rate->packet), options.nic_rate->packet),
+                  segment_bytes(options.nic_rate->packet), options.nic_rate->nics,
+                  options.nic_rate->bytes_per_second / 1e6);
     text += line.data();
   }
   return text;

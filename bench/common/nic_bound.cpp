@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -77,10 +78,20 @@ int count_nics(const char* interfaces) {
   return static_cast<int>(std::count(text.begin(), text.end(), ',')) + 1;
 }
 
-double wire_bytes(double payload) {
-  constexpr double segment = 1448;
+int packet_of_nic(const char* interfaces) {
+  const std::string list = interfaces == nullptr ? "" : interfaces;
+  int packet = 0;
+  std::ifstream("/sys/class/net/" + list.substr(0, list.find(',')) + "/mtu") >> packet;
+  return packet >= 576 ? packet : NicRate{}.packet;  // IPv4's least
+}
+
+int segment_bytes(int packet) {
+  return packet - 52;
+}
+
+double wire_bytes(double payload, int packet) {
   constexpr double headers = 66;
-  return payload + std::ceil(payload / segment) * headers;
+  return payload + std::ceil(payload / segment_bytes(packet)) * headers;
 }
 
 double nic_bound_seconds(const std::vector<int>& node_of, const NicRate& rate,
@@ -103,7 +114,7 @@ double nic_bound_seconds(const std::vector<int>& node_of, const NicRate& rate,
   for (std::size_t node = 0; node < out.size(); ++node) {
     most = std::max({most, out[node], in[node]});
   }
-  return wire_bytes(most) / (rate.bytes_per_second * rate.nics);
+  return wire_bytes(most, rate.packet) / (rate.bytes_per_second * rate.nics);
 }
 
 }  // namespace tapa::bench

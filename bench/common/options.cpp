@@ -125,6 +125,7 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
          [&o](const std::string& text) {
            try {
              o.nic_rate = parse_nic_rate(text);
+             o.nic_rate->packet = packet_of_nic(std::getenv("TAPA_NICS"));
              if (o.nic_rate->nics == 0) {
                o.nic_rate->nics = count_nics(std::getenv("OMPI_MCA_btl_tcp_if_include"));
              }

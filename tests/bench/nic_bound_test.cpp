@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <stdexcept>
 
 namespace tapa::bench {
@@ -54,6 +55,19 @@ TEST(NicBound, HeadersOfEachSegmentAreCounted) {
   EXPECT_DOUBLE_EQ(wire_bytes(1), 67);
   EXPECT_DOUBLE_EQ(wire_bytes(1448), 1514);
   EXPECT_DOUBLE_EQ(wire_bytes(1449), 1515 + 66);
+  EXPECT_EQ(segment_bytes(9000), 8948);
+  EXPECT_DOUBLE_EQ(wire_bytes(8949, 9000), 8949 + 2 * 66);
+}
+
+TEST(NicBound, PacketsAreAsLongAsTheFirstNicSays) {
+  int mtu = 0;
+  std::ifstream("/sys/class/net/lo/mtu") >> mtu;
+  if (mtu > 0) {
+    EXPECT_EQ(packet_of_nic("lo"), mtu);
+    EXPECT_EQ(packet_of_nic("lo,none"), mtu);
+  }
+  EXPECT_EQ(packet_of_nic(nullptr), 1500);
+  EXPECT_EQ(packet_of_nic("no-such-nic"), 1500);
 }
 
 TEST(NicBound, FourNodesOfFourAt100Mbit) {
@@ -64,6 +78,8 @@ TEST(NicBound, FourNodesOfFourAt100Mbit) {
   EXPECT_NEAR(seconds, 0.263, 0.001);
   const double two = nic_bound_seconds(node_of, {2, 12.5e6}, [](int, int) { return 65536; });
   EXPECT_DOUBLE_EQ(two, seconds / 2);
+  const double jumbo = nic_bound_seconds(node_of, {1, 12.5e6, 9000}, [](int, int) { return 65536; });
+  EXPECT_NEAR(jumbo, 4 * 12 * 65536 * (9014.0 / 8948) / 12.5e6, 1e-5);
 }
 
 TEST(NicBound, TheBusiestDirectionOfTheBusiestNodeCounts) {

@@ -9,6 +9,7 @@ import unittest
 import harness
 
 PLACE = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]
+TRAFFIC = os.path.join(os.environ.get("TAPA_BUILD", os.path.join(harness.SOURCE, "build", "release")), "bin", "tests", "cluster_traffic")
 WARNING = re.compile(r"^\[head:\d+\] plm:rsh: Warning: setpgid.*\n", re.MULTILINE)  # a race inside Open MPI 4.1
 
 
@@ -86,6 +87,17 @@ class OnOneCluster(unittest.TestCase):
                 self.assertLess(sum(nic[way] for nic in rails), payload * 1.25)
                 self.assertLess(node["nics"]["mgmt"][way], 100000)
         self.assertRegex(WARNING.sub("", done.stderr), r"\Acluster: bytes sent/received in \d+\.\d\d s: nd0 mgmt \d+/\d+ nic0 ")
+
+    def test_segments_that_tcp_sends_again_are_told(self):
+        short = "tc qdisc replace dev nic0 root tbf rate 10mbit burst 1600 limit 20000"  # and drops what waits beyond that
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "nic.json")
+            lossy = ["sh", "-c", f'PATH=$PATH:/usr/sbin:/sbin; {short}; exec "$0" 60000', TRAFFIC]
+            done = run("--nodes", "2", "--ranks", "1", "--nic-json", file, "--", *lossy, name=harness.NAME + "-lossy")
+            with open(file) as opened:
+                resent = sum(node["retransmitted_segments"] for node in json.load(opened)["nodes"])
+        self.assertGreater(resent, 0)
+        self.assertIn(f"cluster: {resent} TCP segments were sent again", done.stderr)
 
     def test_rate_limits(self):
         # 2 ranks send 4 x 400 kB to other nodes: 3.2 MB, 85 ms at the 300 Mbit/s of both NICs, 10 ms at 2.4 Gbit/s.

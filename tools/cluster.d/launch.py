@@ -170,8 +170,14 @@ def _stop(process):
     process.wait()
 
 
-def nic_traffic(cluster, before, after, seconds):
-    """Bytes per node and NIC between two readings of Cluster.counters()."""
+def reading(cluster):
+    """What nic_traffic compares: time, bytes per NIC, retransmissions per node."""
+    return time.monotonic(), cluster.counters(), cluster.retransmissions()
+
+
+def nic_traffic(cluster, start, end):
+    """Bytes per node and NIC, and TCP segments sent again, between two readings."""
+    (start_time, before, resent_before), (end_time, after, resent_after) = start, end
     rates = {network.rail_name(rail): rate for rail, rate in enumerate(cluster.rates)}
     nodes = []
     for node in range(cluster.nodes):
@@ -180,17 +186,20 @@ def nic_traffic(cluster, before, after, seconds):
             if owner == node:
                 first = before[owner, nic]
                 nics[nic] = {"tx_bytes": sent - first[0], "rx_bytes": received - first[1], "rate": rates.get(nic)}
-        nodes.append({"host": network.node_name(node), "nics": nics})
-    return {"cluster": cluster.name, "seconds": round(seconds, 6), "nodes": nodes}
+        resent = resent_after[node] - resent_before[node]
+        nodes.append({"host": network.node_name(node), "nics": nics, "retransmitted_segments": resent})
+    return {"cluster": cluster.name, "seconds": round(end_time - start_time, 6), "nodes": nodes}
 
 
 def traffic_line(traffic):
-    """One line: sent/received bytes of every NIC."""
+    """Sent/received bytes of every NIC, and whether TCP lost time: nothing is lost here but by queues that overflow."""
     parts = [
         f"{node['host']} " + " ".join(f"{nic} {n['tx_bytes']}/{n['rx_bytes']}" for nic, n in node["nics"].items())
         for node in traffic["nodes"]
     ]
-    return f"cluster: bytes sent/received in {traffic['seconds']:.2f} s: " + ", ".join(parts)
+    line = f"cluster: bytes sent/received in {traffic['seconds']:.2f} s: " + ", ".join(parts)
+    resent = sum(node["retransmitted_segments"] for node in traffic["nodes"])
+    return line + (f"\ncluster: {resent} TCP segments were sent again: some times are of waiting for that" if resent else "")
 
 
 def run(cluster, options, program):
@@ -201,9 +210,9 @@ def run(cluster, options, program):
     code = 0
     cluster.kill_strays()  # of a run whose tool was killed
     for _ in range(options.repeat):
-        before, start = cluster.counters(), time.monotonic()
+        start = reading(cluster)
         code = execute(cluster, command, env, options)
-        runs.append(nic_traffic(cluster, before, cluster.counters(), time.monotonic() - start))
+        runs.append(nic_traffic(cluster, start, reading(cluster)))
         print(traffic_line(runs[-1]), file=sys.stderr)
         if code != 0:
             break

@@ -85,6 +85,15 @@ class Cluster:
                         found[node, name.strip()] = (int(fields[8]), int(fields[0]))
         return found
 
+    def retransmissions(self):
+        """TCP segments that each node has sent again since the cluster is up."""
+        found = []
+        for pid in self.pids:
+            with open(f"/proc/{pid}/net/snmp") as file:
+                names, figures = (line.split() for line in file if line.startswith("Tcp:"))
+            found.append(int(figures[names.index("RetransSegs")]))
+        return found
+
     def end(self):
         """Ends every process of the cluster, which takes its network along, and removes the folder."""
         if self.alive():
