@@ -3,10 +3,15 @@
 import json
 import os
 import re
+import sys
 import tempfile
 import unittest
 
 import harness
+
+sys.path.insert(0, os.path.join(os.path.dirname(harness.TOOL), "cluster.d"))
+
+import launch  # noqa: E402
 
 PLACE = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]
 TRAFFIC = os.path.join(os.environ.get("TAPA_BUILD", os.path.join(harness.SOURCE, "build", "release")), "bin", "tests", "cluster_traffic")
@@ -21,6 +26,16 @@ def hosts(done):
     """Host of each rank, in the order of ranks."""
     pairs = dict(line.split() for line in done.stdout.splitlines())
     return [pairs[str(rank)] for rank in range(len(pairs))]
+
+
+class Report(unittest.TestCase):
+    def test_full_input_queues_are_told_with_what_helps(self):
+        traffic = {"seconds": 1, "nodes": [{"host": "nd0", "nics": {}, "retransmitted_segments": 3}], "dropped_packets": 7}
+        said = launch.traffic_report(traffic).splitlines()[1:]
+        self.assertEqual(said[0], "cluster: 3 TCP segments were sent again: some times are of waiting for that")
+        self.assertRegex(said[1], "input queues were full and dropped 7 packets: sysctl -w net.core.netdev_max_backlog=")
+        quiet = {"seconds": 1, "nodes": [{"host": "nd0", "nics": {}, "retransmitted_segments": 0}], "dropped_packets": 0}
+        self.assertEqual(len(launch.traffic_report(quiet).splitlines()), 1)
 
 
 class OnOneCluster(unittest.TestCase):

@@ -171,13 +171,13 @@ def _stop(process):
 
 
 def reading(cluster):
-    """What nic_traffic compares: time, bytes per NIC, retransmissions per node."""
-    return time.monotonic(), cluster.counters(), cluster.retransmissions()
+    """What nic_traffic compares: time, bytes per NIC, retransmissions per node, packets dropped by the machine."""
+    return time.monotonic(), cluster.counters(), cluster.retransmissions(), network.dropped_packets()
 
 
 def nic_traffic(cluster, start, end):
     """Bytes per node and NIC, and TCP segments sent again, between two readings."""
-    (start_time, before, resent_before), (end_time, after, resent_after) = start, end
+    (start_time, before, resent_before, dropped_before), (end_time, after, resent_after, dropped_after) = start, end
     rates = {network.rail_name(rail): rate for rail, rate in enumerate(cluster.rates)}
     nodes = []
     for node in range(cluster.nodes):
@@ -188,18 +188,24 @@ def nic_traffic(cluster, start, end):
                 nics[nic] = {"tx_bytes": sent - first[0], "rx_bytes": received - first[1], "rate": rates.get(nic)}
         resent = resent_after[node] - resent_before[node]
         nodes.append({"host": network.node_name(node), "nics": nics, "retransmitted_segments": resent})
-    return {"cluster": cluster.name, "seconds": round(end_time - start_time, 6), "nodes": nodes}
+    seconds, dropped = round(end_time - start_time, 6), dropped_after - dropped_before
+    return {"cluster": cluster.name, "seconds": seconds, "nodes": nodes, "dropped_packets": dropped}
 
 
-def traffic_line(traffic):
+def traffic_report(traffic):
     """Sent/received bytes of every NIC, and whether TCP lost time: nothing is lost here but by queues that overflow."""
     parts = [
         f"{node['host']} " + " ".join(f"{nic} {n['tx_bytes']}/{n['rx_bytes']}" for nic, n in node["nics"].items())
         for node in traffic["nodes"]
     ]
-    line = f"cluster: bytes sent/received in {traffic['seconds']:.2f} s: " + ", ".join(parts)
+    lines = [f"cluster: bytes sent/received in {traffic['seconds']:.2f} s: " + ", ".join(parts)]
     resent = sum(node["retransmitted_segments"] for node in traffic["nodes"])
-    return line + (f"\ncluster: {resent} TCP segments were sent again: some times are of waiting for that" if resent else "")
+    if resent:
+        lines.append(f"cluster: {resent} TCP segments were sent again: some times are of waiting for that")
+    if traffic["dropped_packets"]:
+        full = f"cluster: the system's input queues were full and dropped {traffic['dropped_packets']} packets"
+        lines.append(f"{full}: sysctl -w net.core.netdev_max_backlog=100000 makes them longer")
+    return "\n".join(lines)
 
 
 def run(cluster, options, program):
@@ -213,7 +219,7 @@ def run(cluster, options, program):
         start = reading(cluster)
         code = execute(cluster, command, env, options)
         runs.append(nic_traffic(cluster, start, reading(cluster)))
-        print(traffic_line(runs[-1]), file=sys.stderr)
+        print(traffic_report(runs[-1]), file=sys.stderr)
         if code != 0:
             break
     if options.nic_json:
