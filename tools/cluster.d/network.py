@@ -11,6 +11,7 @@ MANAGEMENT = "mgmt"
 MANAGEMENT_NET = "10.98.0"
 RAIL_NET = "10.99"
 HEAD_ADDRESS = 254
+LEAST_TIMEOUT = 2  # seconds until TCP sends again what nobody acknowledged
 
 
 def node_name(node):
@@ -112,7 +113,7 @@ def _node_links(node, nodes, rails, mtu):
         lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} mtu {mtu} up"]
         lines += [
             f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
-            "initcwnd 100 initrwnd 100 rto_min 2s"
+            f"initcwnd 100 initrwnd 100 rto_min {LEAST_TIMEOUT}s"
         ]
         lines += [
             f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent"

@@ -41,6 +41,14 @@ def locked():
                 return
 
 
+def _tcp_figure(pid, file, name):
+    """A counter of the network namespace of pid: these files have a line of names above each line of figures."""
+    with open(f"/proc/{pid}/net/{file}") as lines:
+        rows = [line.split() for line in lines]
+    found = [row[names.index(name)] for names, row in zip(rows[::2], rows[1::2]) if name in names]
+    return int(found[0])
+
+
 class Cluster:
     """A cluster that is up. Everything in it lives in the process namespace of one pid, its head."""
 
@@ -86,13 +94,8 @@ class Cluster:
         return found
 
     def retransmissions(self):
-        """TCP segments that each node has sent again since the cluster is up."""
-        found = []
-        for pid in self.pids:
-            with open(f"/proc/{pid}/net/snmp") as file:
-                names, figures = (line.split() for line in file if line.startswith("Tcp:"))
-            found.append(int(figures[names.index("RetransSegs")]))
-        return found
+        """(TCP segments sent again, those of them sent because a timer ran out) of each node since the cluster is up."""
+        return [(_tcp_figure(pid, "snmp", "RetransSegs"), _tcp_figure(pid, "netstat", "TCPTimeouts")) for pid in self.pids]
 
     def end(self):
         """Ends every process of the cluster, which takes its network along, and removes the folder."""
