@@ -12,7 +12,7 @@ namespace tapa {
 namespace {
 
 // Beside MPI's own. More would make the first calls slow for the sake of plans that are seldom the best.
-constexpr std::size_t kMostPlans = 3;
+constexpr std::size_t kMostPlans = 4;
 
 // Calls that MPI carries out tell nobody the mean block; every so many go over the board, which does.
 constexpr unsigned kTellMeanEvery = 16;
