@@ -196,30 +196,5 @@ TEST(Trial, AlternatingCallsDoNotDecide) {
   }
 }
 
-std::vector<std::string> plausible_of(const std::vector<std::pair<std::string, double>>& ranked,
-                                      std::size_t most) {
-  std::vector<Candidate> list;
-  for (const auto& [text, seconds] : ranked) list.push_back({parse_choice(text), seconds, false});
-  std::vector<std::string> texts;
-  for (const Choice& choice : plausible(list, most)) texts.push_back(to_string(choice));
-  return texts;
-}
-
-TEST(Plausible, TheBestOfEachAlgorithmThatIsNotHopeless) {
-  const std::vector<std::pair<std::string, double>> ranked{{"tapa:split=node", 1},
-                                                           {"tapa:split=node,slow=pairwise", 1.1},
-                                                           {"linear", 1.5},
-                                                           {"linear:window=8", 1.6},
-                                                           {"leaders:split=node", 3},
-                                                           {"pairwise", 3.01},
-                                                           {"bruck", 9}};
-  using Texts = std::vector<std::string>;
-  EXPECT_EQ(plausible_of(ranked, 3), (Texts{"tapa:split=node", "linear", "leaders:split=node"}));
-  EXPECT_EQ(plausible_of(ranked, 9), (Texts{"tapa:split=node", "linear", "leaders:split=node"}));
-  EXPECT_EQ(plausible_of(ranked, 2), (Texts{"tapa:split=node", "linear"}));
-  EXPECT_EQ(plausible_of({{"linear", 1}}, 3), Texts{"linear"});
-  EXPECT_EQ(plausible_of({}, 3), Texts{});
-}
-
 }  // namespace
 }  // namespace tapa

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "api/board_blocks.hpp"
+#include "api/contestants.hpp"
 #include "api/options.hpp"
 #include "api/plan_cache.hpp"
 #include "api/report.hpp"
@@ -224,6 +225,7 @@ class CommState {
   [[nodiscard]] bool tries(const TrialKey& key, std::size_t bytes) const;
   [[nodiscard]] const RunningTrial* ended_trial(const TrialKey& key) const;
   [[nodiscard]] std::optional<Decision> decided(bool uniform, std::size_t bytes, Offer offer) const;
+  [[nodiscard]] std::vector<Tried> tried_near(const TrialKey& key, Offer offer) const;
   RunningTrial& trial_of(const TrialKey& key, std::size_t bytes, Offer offer);
   [[nodiscard]] bool agree_on_lap(RunningTrial& running, bool uniform);
   [[nodiscard]] std::shared_ptr<PlanEntry> make_entry(const Decision& decision, const Counts& counts);

@@ -14,6 +14,9 @@ namespace {
 // Beside MPI's own. More would make the first calls slow for the sake of plans that are seldom the best.
 constexpr std::size_t kMostPlans = 4;
 
+// Sizes that are farther apart tell little of each other: what takes the time is another thing.
+constexpr double kNearby = 16;
+
 // Calls that MPI carries out tell nobody the mean block; every so many go over the board, which does.
 constexpr unsigned kTellMeanEvery = 16;
 
@@ -88,13 +91,39 @@ std::optional<Decision> CommState::decided(bool uniform, std::size_t bytes, Offe
   return std::nullopt;
 }
 
+/// What the trial of the nearest size, at most kNearby times larger or smaller, has found.
+std::vector<Tried> CommState::tried_near(const TrialKey& key, Offer offer) const {
+  const auto ratio = [&](std::size_t size_class) {
+    const double larger = static_cast<double>(std::max(size_class, key.size_class)) + 1;
+    return larger / (static_cast<double>(std::min(size_class, key.size_class)) + 1);
+  };
+  const std::pair<const TrialKey, std::unique_ptr<RunningTrial>>* nearest = nullptr;
+  for (const auto& entry : trials_) {
+    if (entry.first.uniform != key.uniform || !entry.second || !entry.second->trial.complete()) continue;
+    const double far = ratio(entry.first.size_class);
+    if (far <= kNearby && (nearest == nullptr || far < ratio(nearest->first.size_class))) nearest = &entry;
+  }
+  if (nearest == nullptr) return {};
+  const Trial& trial = nearest->second->trial;
+  const std::vector<Candidate> then = ranked_locked(nearest->first.size_class, {false, offer.memory});
+  std::vector<Tried> tried;
+  for (std::size_t i = 0; i < trial.choices().size(); ++i) {
+    const auto found =
+        std::ranges::find(then, trial.choices()[i], &Candidate::choice);  // MPI is none of them
+    if (found != then.end()) tried.push_back({found->choice, found->seconds, trial.least(i)});
+  }
+  return tried;
+}
+
 CommState::RunningTrial& CommState::trial_of(const TrialKey& key, std::size_t bytes, Offer offer) {
   std::unique_ptr<RunningTrial>& trial = trials_[key];
   if (trial) return *trial;
   // Blocks of different sizes have no other way than the board and MPI in a node: only the board tells their
   // mean.
   const std::size_t most = !key.uniform && one_choice_locked() ? 1 : kMostPlans;
-  std::vector<Choice> choices = plausible(ranked_locked(bytes, {false, offer.memory}), most);
+  std::vector<Candidate> ranked = ranked_locked(bytes, {false, offer.memory});
+  if (!one_choice_locked()) ranked = corrected(std::move(ranked), tried_near(key, offer));
+  std::vector<Choice> choices = plausible(ranked, most);
   // Second, so that a few calls suffice to see whether MPI is faster.
   if (key.mpi) choices.insert(choices.begin() + 1, only_mpi());
   if (key.uniform) {

@@ -87,7 +87,7 @@ void Trial::finish() {
 }
 
 double Trial::least(std::size_t choice) const {
-  return *std::ranges::min_element(times_[choice]);
+  return times_[choice].empty() ? 0 : *std::ranges::min_element(times_[choice]);
 }
 
 double Trial::median(std::size_t choice) const {
@@ -96,16 +96,6 @@ double Trial::median(std::size_t choice) const {
   std::vector<double> sorted(times.begin() + (times.size() > 1 ? 1 : 0), times.end());
   std::ranges::sort(sorted);
   return sorted[sorted.size() / 2];
-}
-
-std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most) {
-  std::vector<Choice> list;
-  for (const Candidate& candidate : ranked) {
-    if (list.size() == most || candidate.seconds > kHopeless * ranked.front().seconds) break;
-    const auto same = [&](const Choice& c) { return c.algorithm == candidate.choice.algorithm; };
-    if (std::ranges::none_of(list, same)) list.push_back(candidate.choice);
-  }
-  return list;
 }
 
 }  // namespace tapa

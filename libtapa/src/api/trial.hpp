@@ -67,6 +67,8 @@ class Trial {
   [[nodiscard]] const std::vector<std::size_t>& ranking() const { return ranking_; }
   /// Median of a choice's times, without the first where there are more.
   [[nodiscard]] double median(std::size_t choice) const;
+  /// Its shortest time, 0 when it was never called.
+  [[nodiscard]] double least(std::size_t choice) const;
   /// Calls made of a choice in laps that are over.
   [[nodiscard]] std::size_t calls_of(std::size_t choice) const { return times_[choice].size(); }
 
@@ -76,7 +78,6 @@ class Trial {
   void give_up_slow();
   void sort_left();
   void finish();
-  [[nodiscard]] double least(std::size_t choice) const;
 
   std::vector<Choice> choices_;
   std::uint64_t smallest_;
@@ -92,10 +93,5 @@ class Trial {
   std::vector<std::size_t> ranking_;        // while the race goes on: those given up, the last one first
   bool complete_ = false;
 };
-
-/// The plans that deserve a trial: of the candidates, cheapest first, the best of each algorithm, at most
-/// `most`, and none that is expected to take over kHopeless times as long as the first.
-[[nodiscard]] std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most);
-inline constexpr double kHopeless = 3;
 
 }  // namespace tapa
