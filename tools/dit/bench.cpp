@@ -139,7 +139,7 @@ class Bench {
         row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
     options.head_groups = row.head_groups;
     row.policy.apply(options);
-    if (options.wire) options.wire->off = levels_off(row.coding);
+    if (!row.policy.preset.empty() && options.wire) options.wire->off = levels_off(row.coding);
     if (words_.timed_steps > 0) options.step_cache = 0;  // whether it reuses a step only all steps can tell
     return options;
   }

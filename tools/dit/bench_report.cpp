@@ -16,8 +16,7 @@ std::string psnr_text(double psnr) {
 /// "balanced, off" where a preset is off on all levels between nodes, "partly off" where on some.
 std::string policy_cell(const BenchRow& row) {
   const std::size_t off = levels_off(row.coding).size();
-  const std::string text = row.policy.v_major ? "v-major" : policy_text(row.policy);
-  return text + (off == 0 ? "" : off == row.coding.size() ? ", off" : ", partly off");
+  return short_text(row.policy) + (off == 0 ? "" : off == row.coding.size() ? ", off" : ", partly off");
 }
 
 std::string schedule_name(const BenchRow& row) {

@@ -100,6 +100,11 @@ std::vector<BenchRow> default_rows(const std::string& plugin, bool has_tapa) {
 
 namespace {
 
+/// Of V-Major, whose settings have commas too.
+bool is_setting(const std::string& word) {
+  return word.find('=') != std::string::npos && word.find(':') > word.find('=');
+}
+
 /// "POLICY" or "POLICY/GUIDANCE-MODE".
 BenchRow policy_row(const std::string& name, const std::string& plugin) {
   BenchRow row{name, plugin, Schedule::v_first, {}, {}};
@@ -123,7 +128,9 @@ std::vector<BenchRow> policy_rows(const std::string& policies, const std::string
       {"flat", plugin == "tapa" ? "mpi" : plugin, Schedule::flat, parse_policy("bf16"), {}}};
   std::vector<std::string> names;
   for (const std::string& name : split(policies, ',')) {
-    if (name == "rivals") {
+    if (!names.empty() && names.back().starts_with("v-major:") && is_setting(name)) {  // one of several
+      names.back() += "," + name;
+    } else if (name == "rivals") {
       names.insert(names.end(),
                    {"bf16", "fp8", "paper", "displaced", "bf16+step-cache:0.15", "bf16/parallel"});
     } else if (!name.empty()) {

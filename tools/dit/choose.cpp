@@ -5,7 +5,6 @@
 
 #include "failure.hpp"
 #include "quantity.hpp"
-#include "step_mix.hpp"
 
 namespace dit::tool {
 
@@ -17,9 +16,9 @@ double predicted_seconds(const MeasuredGraphs& graphs, const GenerateOptions& op
   const auto seconds = [&](const StepGraph& graph) {
     return predict(graph, make_order(options.schedule, graph)).seconds;
   };
-  if (!options.v_major || !graphs.selective) return seconds(graphs.full);
-  const double share = mix_of(*options.v_major, options.sampler.steps).full_share;
-  return share * seconds(graphs.full) + (1 - share) * seconds(*graphs.selective);
+  if (!graphs.selective) return seconds(graphs.full);
+  const double share = graphs.selective_share;
+  return (1 - share) * seconds(graphs.full) + share * seconds(*graphs.selective);
 }
 
 std::vector<GuidanceMode> modes_to_try(const GenerateOptions& options) {

@@ -49,9 +49,9 @@ std::map<std::string, CodingGain> measure_presets(const Member& member, const Ge
   std::map<std::string, CodingGain> gains;
   if (!is_codable(options)) return gains;
   for (const char* name : {"fp8", "balanced", "fast"}) {
-    const WirePlan plan(wire_preset(name, options.sampler.steps),
-                        {layers, options.sampler.steps, {"near", "far"}, 1});
-    gains[name] = gain_at(member, plan, 1, wire_element(options.dtype));
+    const int steps = options.sampler.steps;
+    const WirePlan plan = far_plan(wire_preset(name, steps), layers, steps);
+    gains[name] = gain_at(member, plan, kFarLevel, wire_element(options.dtype));
   }
   return gains;
 }

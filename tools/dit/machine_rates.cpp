@@ -119,8 +119,8 @@ double codec_seconds_a_byte(const WireMode& mode, WireElement element, float mom
   std::vector<std::byte> tensor(coded_numbers * bytes_of(element));
   store_elements(numbers, element, tensor);
   std::vector<std::byte> code(codec.encoded_bytes(rows, coded_row)), back(tensor.size());
-  BlockMemory* const from = mode.remembers() ? &sent : nullptr;
-  BlockMemory* const to = mode.remembers() ? &received : nullptr;
+  BlockMemory* const from = mode.remembers(WireEnd::sender) ? &sent : nullptr;
+  BlockMemory* const to = mode.remembers(WireEnd::receiver) ? &received : nullptr;
   int times = -1;  // the first one touches the memory
   std::chrono::steady_clock::time_point begin;
   do {
@@ -154,7 +154,6 @@ ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run, c
 ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& options) {
   GenerateOptions alone = options;
   alone.guidance_mode = GuidanceMode::sequential;
-  alone.v_major.reset();
   alone.wire.reset();
   Engine engine(model, nullptr);
   const PixelDitConfig& network = model.config.network;

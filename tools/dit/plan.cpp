@@ -45,7 +45,7 @@ struct Words {
 struct Row {
   int ranks = 1;
   int nodes = 1;
-  bool v_major = false;
+  bool exact = true;
   Schedule schedule = Schedule::flat;
   Prediction step;        ///< mean of a sampling step
   double node_bytes = 0;  ///< that the busiest node sends in a step
@@ -58,22 +58,27 @@ class Planner {
           const MachineRates& rates, int ranks_per_node)
       : words_(words), config_(config), options_(options), rates_(rates), ranks_per_node_(ranks_per_node) {
     predict_.progress_cost = words.progress_cost;
+    mix_ = mix_of(*options.wire, static_cast<int>(config.network.layers), options.sampler.steps,
+                  options.dtype == at::kBFloat16 ? WireElement::bf16 : WireElement::fp32);
   }
 
-  [[nodiscard]] Row row(int ranks, Schedule schedule, bool v_major) const {
-    const GenerateOptions options = with(schedule, v_major);
+  [[nodiscard]] Row row(int ranks, Schedule schedule, bool exact) const {
+    const GenerateOptions options = with(schedule, exact);
     const RunShape run = shape_of(config_.network, options, ranks);
     const UlyssesLayout layout = layout_of(run, options);  // refuses rank counts that the heads forbid
-    Row row{ranks, nodes(ranks), v_major, schedule, {}, 0, 0};
-    const StepGraph full = graph(run, options, 1, false);
+    Row row{ranks, nodes(ranks), exact, schedule, {}, 0, 0};
+    const WireShares all = exact ? WireShares{} : mix_.full;
+    const StepGraph full = graph(run, options, all, false);
     row.step = predict(full, make_order(schedule, full), predict_);
-    row.node_bytes = node_bytes(full, run, options, 1);
-    if (!v_major) return row;
-    const StepMix mix = mix_of(*options.v_major, options.sampler.steps);
-    const StepGraph selective = graph(run, options, mix.active, true);
-    row.step = mixed(row.step, predict(selective, make_order(schedule, selective), predict_), mix.full_share);
-    row.node_bytes = mix.full_share * row.node_bytes +
-                     (1 - mix.full_share) * node_bytes(selective, run, options, mix.active);
+    row.node_bytes = node_bytes(full, run, options, all);
+    if (exact) return row;
+    if (mix_.full_share < 1) {
+      const StepGraph selective = graph(run, options, mix_.selective, true);
+      row.step =
+          mixed(row.step, predict(selective, make_order(schedule, selective), predict_), mix_.full_share);
+      row.node_bytes = mix_.full_share * row.node_bytes +
+                       (1 - mix_.full_share) * node_bytes(selective, run, options, mix_.selective);
+    }
     for (int rank = 0; rank < layout.ranks(); ++rank) {
       row.cache_bytes = std::max(row.cache_bytes, cache_of(config_.network, run, options, rank).total());
     }
@@ -82,30 +87,33 @@ class Planner {
 
   /// Time line of the full step.
   [[nodiscard]] std::string explained(const Row& row) const {
-    const GenerateOptions options = with(row.schedule, false);
-    const StepGraph full = graph(shape_of(config_.network, options, row.ranks), options, 1, false);
+    const GenerateOptions options = with(row.schedule, true);
+    const StepGraph full = graph(shape_of(config_.network, options, row.ranks), options, {}, false);
     ExplainOptions how;
     how.predict = predict_;
     return explain(full, make_order(row.schedule, full), how);
   }
 
+  [[nodiscard]] const StepMix& mix() const { return mix_; }
   [[nodiscard]] int nodes(int ranks) const { return (ranks + ranks_per_node_ - 1) / ranks_per_node_; }
 
  private:
-  [[nodiscard]] GenerateOptions with(Schedule schedule, bool v_major) const {
+  [[nodiscard]] GenerateOptions with(Schedule schedule, bool exact) const {
     GenerateOptions options = options_;
     options.schedule = schedule;
-    if (!v_major) options.v_major.reset();
+    if (exact) options.wire.reset();
     return options;
   }
 
-  [[nodiscard]] ForwardShape shape(const RunShape& run, const GenerateOptions& options, double active) const {
+  [[nodiscard]] ForwardShape shape(const RunShape& run, const GenerateOptions& options,
+                                   const WireShares& shares) const {
     ForwardShape shape = forward_shape(config_.network, run, options, ranks_per_node_);
-    shape.active_fraction = active;
+    shape.scatter_share = shares.scatter;
+    shape.output_share = shares.output;
     return shape;
   }
 
-  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, double active,
+  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, const WireShares& shares,
                                 bool selective) const {
     BlockGraphOptions block;
     block.units = run.units;
@@ -113,17 +121,17 @@ class Planner {
     block.groups = options.head_groups;
     block.selective = selective;
     StepGraph graph = transformer_graph(block);
-    estimate(graph, shape(run, options, active), rates_);
+    estimate(graph, shape(run, options, shares), rates_);
     return graph;
   }
 
   [[nodiscard]] double node_bytes(const StepGraph& graph, const RunShape& run, const GenerateOptions& options,
-                                  double active) const {
+                                  const WireShares& shares) const {
     double bytes = 0;
     for (const Step& step : graph.steps) {
       if (!is_exchange(step.role)) continue;
       bytes +=
-          exchange_volume(step.role, shape(run, options, active), rates_.two_level, step.group, graph.groups)
+          exchange_volume(step.role, shape(run, options, shares), rates_.two_level, step.group, graph.groups)
               .node_slow_bytes;
     }
     return bytes;
@@ -135,7 +143,14 @@ class Planner {
   const MachineRates& rates_;
   int ranks_per_node_;
   PredictOptions predict_;
+  StepMix mix_;
 };
+
+constexpr const char* exact_label = "exact";
+
+std::string policy_label(const Words& words) {
+  return short_text(parse_policy(words.run.policy));
+}
 
 /// What is predicted from, and where it comes from.
 struct Machine {
@@ -149,22 +164,22 @@ struct Machine {
 std::vector<Row> predict_all(const Planner& planner, const std::vector<int>& counts) {
   std::vector<Row> rows;
   for (const int ranks : counts) {
-    for (const bool v_major : {false, true}) {
-      if (v_major && planner.nodes(ranks) == 1) continue;  // nothing is slow
+    for (const bool exact : {true, false}) {
+      if (!exact && planner.nodes(ranks) == 1) continue;  // nothing is slow
       for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
         if (ranks == 1 && schedule != Schedule::flat) continue;
-        rows.push_back(planner.row(ranks, schedule, v_major));
+        rows.push_back(planner.row(ranks, schedule, exact));
       }
     }
   }
   return rows;
 }
 
-/// The fastest row of a policy; of one rank count when it is not 0.
-const Row* fastest(const std::vector<Row>& rows, bool v_major, int ranks) {
+/// The fastest exact or other row; of one rank count when it is not 0.
+const Row* fastest(const std::vector<Row>& rows, bool exact, int ranks) {
   const Row* best = nullptr;
   for (const Row& row : rows) {
-    if (row.v_major != v_major || (ranks != 0 && row.ranks != ranks)) continue;
+    if (row.exact != exact || (ranks != 0 && row.ranks != ranks)) continue;
     if (best == nullptr || row.step.seconds < best->step.seconds) best = &row;
   }
   return best;
@@ -175,20 +190,21 @@ std::string ms(double seconds) {
 }
 
 /// Which schedule to use, and where more ranks stop to help.
-std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts, bool v_major) {
-  const Row* best = fastest(rows, v_major, 0);
+std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts, const std::string& policy) {
+  const bool exact = policy == exact_label;
+  const Row* best = fastest(rows, exact, 0);
   if (best == nullptr) return "";
   std::string text =
-      std::string(v_major ? "v-major" : "exact") + ": fastest on " + std::to_string(best->ranks) +
+      policy + ": fastest on " + std::to_string(best->ranks) +
       (best->ranks == 1 ? " rank: " : std::string(" ranks with ") + to_string(best->schedule) + ": ") +
       ms(best->step.seconds) + " ms a step";
-  const Row* first = fastest(rows, false, counts.front());
+  const Row* first = fastest(rows, true, counts.front());
   if (first != nullptr && first->ranks < best->ranks) {
     text += ", " + figure(first->step.seconds / best->step.seconds) + " times as fast as " +
             std::to_string(first->ranks) + (first->ranks == 1 ? " rank" : " ranks");
   }
   for (const int ranks : counts) {
-    const Row* other = fastest(rows, v_major, ranks);
+    const Row* other = fastest(rows, exact, ranks);
     if (ranks <= best->ranks || other == nullptr || other->step.seconds <= best->step.seconds) continue;
     text += "; " + std::to_string(ranks) + " ranks are slower: " + ms(other->step.seconds) + " ms";
     break;
@@ -215,25 +231,29 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   std::cout << " (" << machine.links_from << ")\n\n";
   TextTable table({"ranks", "nodes", "policy", "schedule", "step ms", "compute", "exposed", "NIC/step",
                    "cache/rank", ""});
+  const std::string policy = policy_label(words);
   for (const Row& row : rows) {
-    const bool best = &row == fastest(rows, row.v_major, row.ranks);
-    table.add({std::to_string(row.ranks), std::to_string(row.nodes), row.v_major ? "v-major" : "exact",
+    const bool best = &row == fastest(rows, row.exact, row.ranks);
+    table.add({std::to_string(row.ranks), std::to_string(row.nodes), row.exact ? exact_label : policy,
                to_string(row.schedule), ms(row.step.seconds), ms(row.step.compute_seconds),
                ms(row.step.exposed_seconds), row.nodes > 1 ? bytes_text(row.node_bytes) : "-",
                row.cache_bytes > 0 ? bytes_text(static_cast<double>(row.cache_bytes)) : "-",
                best ? "*" : ""});
   }
-  std::cout << table.text() << "\n" << advice(rows, counts, false) << advice(rows, counts, true);
+  std::cout << table.text() << "\n" << advice(rows, counts, exact_label) << advice(rows, counts, policy);
   if (planner.nodes(counts.back()) > 1) {
-    std::cout << "v-major sends "
-              << figure(100 * mean_active_fraction(*options.v_major, options.sampler.steps))
-              << " % of the rows of Q, K and V over " << options.sampler.steps
-              << " steps; it changes the image\n";
+    const StepMix mix = planner.mix();
+    const auto mean = [&](double full, double selective) {
+      return figure(100 * (mix.full_share * full + (1 - mix.full_share) * selective));
+    };
+    std::cout << policy << " sends " << mean(mix.full.scatter, mix.selective.scatter)
+              << " % of the bytes of Q, K and V and " << mean(mix.full.output, mix.selective.output)
+              << " % of the output's over " << options.sampler.steps << " steps; it changes the image\n";
   }
-  for (const auto& [policy, verdict] : machine.coding) std::cout << verdict_text(policy, verdict) << "\n";
+  for (const auto& [name, verdict] : machine.coding) std::cout << verdict_text(name, verdict) << "\n";
   if (words.explain) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
-      const Row row{fastest(rows, false, 0)->ranks, 1, false, schedule, {}, 0, 0};
+      const Row row{fastest(rows, true, 0)->ranks, 1, true, schedule, {}, 0, 0};
       std::cout << "\n" << to_string(schedule) << " on " << row.ranks << " ranks\n" << planner.explained(row);
     }
   }
@@ -241,7 +261,7 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
 }
 
 nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& rows,
-                               const std::vector<int>& counts) {
+                               const std::vector<int>& counts, const std::string& policy) {
   const auto link = [](const LinkRates& rates) {
     return nlohmann::ordered_json{{"bytes_per_second", rates.bytes_per_second},
                                   {"seconds_per_message", rates.seconds_per_message}};
@@ -259,7 +279,7 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
   for (const Row& row : rows) {
     json["rows"].push_back({{"ranks", row.ranks},
                             {"nodes", row.nodes},
-                            {"policy", row.v_major ? "v-major" : "exact"},
+                            {"policy", row.exact ? exact_label : policy},
                             {"schedule", to_string(row.schedule)},
                             {"step_ms", row.step.seconds * 1e3},
                             {"compute_ms", row.step.compute_seconds * 1e3},
@@ -267,11 +287,11 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
                             {"bytes_slow", row.node_bytes},
                             {"cache_bytes", row.cache_bytes}});
   }
-  for (const bool v_major : {false, true}) {
-    if (const Row* best = fastest(rows, v_major, 0)) {
-      json[v_major ? "best_v_major" : "best"] = {{"ranks", best->ranks},
-                                                 {"schedule", to_string(best->schedule)},
-                                                 {"advice", advice(rows, counts, v_major)}};
+  for (const bool exact : {true, false}) {
+    if (const Row* best = fastest(rows, exact, 0)) {
+      json[exact ? "best" : "best_policy"] = {{"ranks", best->ranks},
+                                              {"schedule", to_string(best->schedule)},
+                                              {"advice", advice(rows, counts, exact ? exact_label : policy)}};
     }
   }
   return json;
@@ -319,9 +339,9 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
   member.on_leader([&] { require_outputs({{"--json", words.json}}); });
   member.together([&] {
     options = read_run(words.run, source.get().config);
-    if (!options.v_major) {
+    if (!options.wire) {
       throw std::invalid_argument("--policy is \"" + words.run.policy +
-                                  "\", expected v-major[:key=value,...]: exact rows are always there");
+                                  "\", expected one that approximates: exact rows are always there");
     }
     options.guidance_mode = parse_mode_or_auto(words.run.guidance_mode);
     options.head_groups = std::max(1, words.run.head_groups);
@@ -360,7 +380,7 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
     const Planner planner(words, config, options, machine.rates, ranks_per_node);
     const std::vector<Row> rows = predict_all(planner, counts);
     if (words.json != "-") print(words, machine, options, planner, rows, counts);
-    if (!words.json.empty()) write_json(words.json, to_json(machine, rows, counts));
+    if (!words.json.empty()) write_json(words.json, to_json(machine, rows, counts, policy_label(words)));
   });
 }
 
@@ -461,7 +481,7 @@ void add_plan_command(CLI::App& app) {
       ->group(machine);
   command->add_option("--plugin", words->job.plugin, "whose links are measured under mpirun")->group(machine);
   const std::string run = "Run";
-  command->add_option("--policy", words->run.policy, "of the v-major rows: v-major[:...]")
+  command->add_option("--policy", words->run.policy, "of the rows beside the exact ones, as of generate")
       ->capture_default_str()
       ->group(run);
   command->add_option("--guidance-mode", words->run.guidance_mode, "batched, sequential, parallel or auto")

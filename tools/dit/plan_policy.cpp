@@ -130,7 +130,7 @@ void plan_policy(const RunWords& run, const PolicyWords& words) {
   }
   ModelSource source(run.model);
   GenerateOptions options = read_run(run, source.get().config);
-  options.v_major.reset();  // of the command's rows: here the policy is what is looked for
+  options.wire.reset();  // of the command's rows: here the policy is what is looked for
   const RedundancyProfile profile = profile_of(source.get(), options, momentum_for(words.momentum, options));
   const Trial trial(source.get(), options, words);
   FoundPolicy found;

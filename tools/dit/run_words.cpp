@@ -97,7 +97,7 @@ void declare_run(CLI::App& app, RunWords& words) {
       ->group(group);
   app.add_option("--policy", words.policy,
                  "exact, bf16, fp8, balanced, fast, draft, displaced, paper or v-major[:warmup=5,refresh=10,"
-                 "ratio=linear,boundary=LEVEL,format=bf16], or a policy file (FILE.json)")
+                 "ratio=linear,boundary=LEVEL,format=[residual-]FORMAT], or a policy file (FILE.json)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache-budget", words.cache_budget, "most cache bytes of a rank, such as 2GiB")
@@ -114,8 +114,8 @@ void declare_run(CLI::App& app, RunWords& words) {
 }
 
 void PolicyChoice::apply(GenerateOptions& options) const {
-  options.v_major = v_major;
   options.wire = wire && !wire->rules.empty() ? wire : std::nullopt;
+  if (v_major) options.wire = wire_policy_of(*v_major, options.sampler.steps);
   if (!preset.empty()) options.wire = wire_preset(preset, options.sampler.steps);
   options.step_cache = step_cache;
 }
@@ -150,7 +150,7 @@ PolicyChoice parse_policy(const std::string& text) {
   }
   if (text == "paper") {
     choice.v_major.emplace();
-    choice.v_major->bf16 = true;
+    choice.v_major->format = WireFormat::bf16;
     return choice;
   }
   if (text.find('/') != std::string::npos || text.ends_with(".json")) {
@@ -183,7 +183,11 @@ std::string policy_text(const PolicyChoice& policy) {
 }
 
 std::string policy_text(const GenerateOptions& options) {
-  return policy_text(PolicyChoice{options.v_major, "", options.wire, options.step_cache});
+  return policy_text(PolicyChoice{{}, "", options.wire, options.step_cache});
+}
+
+std::string short_text(const PolicyChoice& policy) {
+  return policy.v_major ? "v-major" : policy_text(policy);
 }
 
 std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text) {

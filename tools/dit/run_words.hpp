@@ -10,6 +10,7 @@
 
 #include "engine/engine.hpp"
 #include "weights/model_files.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit::tool {
 
@@ -59,6 +60,8 @@ struct PolicyChoice {
 [[nodiscard]] PolicyChoice parse_policy(const std::string& text);
 [[nodiscard]] std::string policy_text(const PolicyChoice& policy);
 [[nodiscard]] std::string policy_text(const GenerateOptions& options);
+/// For tables: without V-Major's settings.
+[[nodiscard]] std::string short_text(const PolicyChoice& policy);
 
 /// A guidance mode or nothing for "auto".
 [[nodiscard]] std::optional<GuidanceMode> parse_mode_or_auto(const std::string& text);

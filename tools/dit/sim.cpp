@@ -12,6 +12,7 @@
 #include "simulated_machine.hpp"
 #include "step_mix.hpp"
 #include "text_table.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit::tool {
 
@@ -70,7 +71,7 @@ class Simulation {
         model_(model),
         machine_(machine),
         rates_(rates),
-        mix_(mix_of(VMajorPolicy{}, words.steps)) {}
+        mix_(mix_of(wire_policy_of(VMajorPolicy{}, words.steps), 1, words.steps, WireElement::bf16)) {}
 
   /// Simulates what the rows of these nodes need, then predicts them.
   [[nodiscard]] std::vector<Row> rows(int nodes) {
@@ -78,7 +79,7 @@ class Simulation {
     std::vector<std::size_t> whole, all;
     for (const StepRole role : {StepRole::scatter_value, StepRole::scatter_query, StepRole::gather_output}) {
       for (const Way& way : ways()) all.push_back(block(role, shape, share_of(way, role)));
-      all.push_back(block(role, shape, role == StepRole::gather_output ? 1 : mix_.active));
+      all.push_back(block(role, shape, role == StepRole::gather_output ? 1 : mix_.selective.scatter));
       whole.push_back(block(role, shape, 1));
     }
     machine_.simulate(nodes, whole, true);
@@ -157,7 +158,7 @@ class Simulation {
         const StepRole kind = step.role == StepRole::scatter_key ? StepRole::scatter_value : step.role;
         const bool rows_stay = selective && step.role != StepRole::gather_output;
         seconds[step.role] = exchange_seconds(kind, shape, nodes, way.tapa,
-                                              rows_stay ? mix_.active : share_of(way, step.role)) +
+                                              rows_stay ? mix_.selective.scatter : share_of(way, step.role)) +
                              codec_seconds(way, kind, shape);
       }
       step.seconds = seconds[step.role];

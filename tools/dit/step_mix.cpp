@@ -1,16 +1,41 @@
 #include "step_mix.hpp"
 
+#include "wire/block_codec.hpp"
+
 namespace dit::tool {
 
-StepMix mix_of(const VMajorPolicy& policy, int steps) {
-  int full = 0;
-  double active = 0;
-  for (int step = 0; step < steps; ++step) {
-    const StepDecision decision = decide_step(policy, step, steps);
-    full += decision.full ? 1 : 0;
-    active += decision.full ? 0 : 1 - decision.ratio;
+namespace {
+
+double share_of(const WirePlan& plan, WireTensor tensor, int step, WireElement element) {
+  double bits = 0;
+  for (int layer = 0; layer < plan.shape().layers; ++layer) {
+    for (const int branch : {0, 1}) {
+      bits += bits_of(plan.mode(tensor, kFarLevel, layer, step, branch), element) / 2;
+    }
   }
-  return {static_cast<double>(full) / steps, full < steps ? active / (steps - full) : 1};
+  return bits / (plan.shape().layers * 8.0 * static_cast<double>(bytes_of(element)));
+}
+
+}  // namespace
+
+StepMix mix_of(const WirePolicy& policy, int layers, int steps, WireElement element) {
+  const WirePlan plan = far_plan(policy, layers, steps);
+  struct Sum {
+    int steps = 0;
+    WireShares shares = {0, 0};
+    [[nodiscard]] WireShares mean() const {
+      return steps > 0 ? WireShares{shares.scatter / steps, shares.output / steps} : WireShares{};
+    }
+  } full, selective;
+  for (int step = 0; step < steps; ++step) {
+    Sum& sum = plan.active_fraction(step) < 1 ? selective : full;
+    ++sum.steps;
+    for (const WireTensor tensor : {WireTensor::query, WireTensor::key, WireTensor::value}) {
+      sum.shares.scatter += share_of(plan, tensor, step, element) / 3;
+    }
+    sum.shares.output += share_of(plan, WireTensor::output, step, element);
+  }
+  return {static_cast<double>(full.steps) / steps, full.mean(), selective.mean()};
 }
 
 Prediction mixed(const Prediction& a, const Prediction& b, double share) {

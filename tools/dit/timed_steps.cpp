@@ -1,6 +1,7 @@
 #include "timed_steps.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -9,37 +10,33 @@ namespace dit::tool {
 
 namespace {
 
+/// Ratios of V-Major count by quarters.
 std::string kind_of(const WirePlan& plan, int step) {
+  const auto text = [&](WireTensor tensor, int layer, int branch) {
+    WireMode mode = plan.mode(tensor, plan.shape().slow_level, layer, step, branch);
+    if (mode.stays) mode.stays = std::floor(std::min(0.75, *mode.stays) * 4) / 4;
+    return to_string(mode) + ",";
+  };
   std::string kind;
   for (int layer = 0; layer < plan.shape().layers; ++layer) {
     for (int tensor = 0; tensor < kWireTensors; ++tensor) {
       for (const int branch : {0, 1}) {
-        kind += to_string(plan.mode(static_cast<WireTensor>(tensor), plan.shape().slow_level, layer, step,
-                                    branch)) +
-                ",";
+        kind += text(static_cast<WireTensor>(tensor), layer, branch);
       }
     }
   }
   return kind;
 }
 
-std::string kind_of(const VMajorPolicy& policy, int step, int steps) {
-  const StepDecision decision = decide_step(policy, step, steps);
-  return decision.full ? "full" : std::to_string(std::min(3, static_cast<int>(decision.ratio * 4)));
-}
-
 }  // namespace
 
 std::vector<int> step_kinds(const GenerateOptions& options, int layers) {
   const int steps = options.sampler.steps;
-  WirePolicy far = options.wire.value_or(WirePolicy{});
-  for (WireRule& rule : far.rules) rule.level.clear();
-  far.off.clear();
-  const WirePlan plan(far, {layers, steps, {"near", "far"}, 1});
+  const WirePlan plan = far_plan(options.wire.value_or(WirePolicy{}), layers, steps);
   std::map<std::string, int> numbers;
   std::vector<int> kinds;
   for (int step = 0; step < steps; ++step) {
-    const std::string kind = options.v_major ? kind_of(*options.v_major, step, steps) : kind_of(plan, step);
+    const std::string kind = kind_of(plan, step);
     kinds.push_back(numbers.try_emplace(kind, static_cast<int>(numbers.size())).first->second);
   }
   return kinds;

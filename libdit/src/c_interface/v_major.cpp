@@ -15,9 +15,10 @@ dit_status dit_v_major_create(const char* text, dit_v_major** rule) {
     (void)required(text, "text");
     dit_v_major*& result = required(rule, "rule");
     const dit::VMajorPolicy policy = dit::parse_v_major(text);
-    if (policy.bf16) {
-      throw std::invalid_argument(
-          "text has format=bf16: expected none, rows travel as the caller gives them");
+    if (policy.residual || policy.format != dit::WireFormat::full) {
+      throw std::invalid_argument("text has format=" + std::string(policy.residual ? "residual-" : "") +
+                                  to_string(policy.format) +
+                                  ": expected none, rows travel as the caller gives them");
     }
     result = new dit_v_major{policy};
   });

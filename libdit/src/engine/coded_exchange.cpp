@@ -43,14 +43,17 @@ std::vector<int> levels_of_peers(const ExchangeContext& whole, const ExchangeCon
   return levels;
 }
 
-std::vector<std::uint8_t> remembered_peers(const WirePlan& plan, std::span<const int> peer_levels, int rank,
-                                           WireTensor tensor, int layer) {
-  std::vector<std::uint8_t> flags;
-  for (std::size_t peer = 0; peer < peer_levels.size(); ++peer) {
-    const bool other = peer != static_cast<std::size_t>(rank);
-    flags.push_back(other && plan.remembers(tensor, peer_levels[peer], layer) ? 1 : 0);
-  }
-  return flags;
+PeerFlags remembered_peers(const WirePlan& plan, std::span<const int> peer_levels, int rank,
+                           WireTensor tensor, int layer) {
+  const auto flags = [&](WireEnd end) {
+    std::vector<std::uint8_t> of_peers;
+    for (std::size_t peer = 0; peer < peer_levels.size(); ++peer) {
+      const bool other = peer != static_cast<std::size_t>(rank);
+      of_peers.push_back(other && plan.remembers(tensor, peer_levels[peer], layer, end) ? 1 : 0);
+    }
+    return of_peers;
+  };
+  return {flags(WireEnd::sender), flags(WireEnd::receiver)};
 }
 
 MemoryOptions memory_of(const WirePlan& plan) {
@@ -61,7 +64,8 @@ AttentionTensor attention_tensor(WireTensor tensor) {
   return static_cast<AttentionTensor>(tensor);  // query, key, value in both
 }
 
-ExchangeLayout layout_of(const UlyssesLayout& layout, WireTensor tensor, int rank, int group, int groups) {
+ExchangeLayout exchange_layout(const UlyssesLayout& layout, WireTensor tensor, int rank, int group,
+                               int groups) {
   return tensor == WireTensor::output ? layout.gather_heads(rank, group, groups)
                                       : layout.scatter_heads(attention_tensor(tensor), rank, group, groups);
 }
@@ -76,8 +80,11 @@ WireElement wire_element(at::ScalarType dtype) {
 }
 
 WireRun::WireRun(const WirePolicy& policy, int layers, int steps, const ExchangeContext& whole,
-                 ExchangeContext& context, int groups, at::ScalarType dtype)
+                 ExchangeContext& context, const UlyssesLayout& layout, int groups, at::ScalarType dtype)
     : plan_(policy, plan_shape(layers, steps, whole)),
+      layout_(layout),
+      rank_(context.rank()),
+      groups_(groups),
       element_(wire_element(dtype)),
       peer_levels_(levels_of_peers(whole, context)) {
   for (const WireTensor tensor : kTensors) {
@@ -129,8 +136,9 @@ std::vector<WireMode> WireRun::modes_by_level(WireTensor tensor, const WirePlace
 std::vector<WireMode> WireRun::modes(WireTensor tensor, const WirePlace& place) const {
   std::vector<WireMode> modes;
   const std::vector<WireMode> by_level = modes_by_level(tensor, place);
-  for (const int level : peer_levels_) {
-    modes.push_back(by_level[static_cast<std::size_t>(level)]);
+  for (std::size_t peer = 0; peer < peer_levels_.size(); ++peer) {
+    const bool own = peer == static_cast<std::size_t>(rank_);  // never leaves the rank
+    modes.push_back(own ? WireMode{} : by_level[static_cast<std::size_t>(peer_levels_[peer])]);
   }
   return modes;
 }
@@ -143,30 +151,53 @@ bool WireRun::is_late(WireTensor tensor, const WirePlace& place) const {
 std::uint64_t WireRun::layout_id(WireTensor tensor, int group, const WirePlace& place, WirePart part) const {
   const auto table = std::find(tables_.begin(), tables_.end(), modes_by_level(tensor, place));
   const auto index = static_cast<std::uint64_t>(table - tables_.begin());
-  const std::uint64_t exchange =
-      static_cast<std::uint64_t>(group) * kWireTensors + static_cast<std::uint64_t>(tensor);
+  // Keys and values always go alike; queries go like them where no head is shared.
+  const bool like_value =
+      tensor == WireTensor::key || (tensor == WireTensor::query && layout_.queries_go_like_keys());
+  const auto sizes_of = static_cast<std::uint64_t>(like_value ? WireTensor::value : tensor);
+  const std::uint64_t exchange = static_cast<std::uint64_t>(group) * kWireTensors + sizes_of;
   return first_id_ + (exchange * tables_.size() + index) * 2 + static_cast<std::uint64_t>(part);
 }
 
-std::vector<std::uint8_t> WireRun::remembered(WireTensor tensor, int layer) const {
-  return remembered_peers(plan_, peer_levels_, -1, tensor, layer);
+PeerFlags WireRun::remembered(WireTensor tensor, int layer) const {
+  return remembered_peers(plan_, peer_levels_, rank_, tensor, layer);
+}
+
+ExchangeLayout WireRun::layout_of(WireTensor tensor, int group) const {
+  return exchange_layout(layout_, tensor, rank_, group, groups_);
+}
+
+SampleRows WireRun::sample_rows(WireTensor tensor) const {
+  SampleRows rows;
+  rows.samples = layout_.shape().batch;
+  for (int peer = 0; peer < layout_.ranks() && tensor != WireTensor::output; ++peer) {
+    const AttentionTensor scattered = attention_tensor(tensor);
+    rows.whole.sent.push_back(layout_.scatters_all_rows(scattered, rank_, peer) ? 1 : 0);
+    rows.whole.received.push_back(layout_.scatters_all_rows(scattered, peer, rank_) ? 1 : 0);
+  }
+  return rows;
 }
 
 MemoryOptions WireRun::memory_options() const {
   return memory_of(plan_);
 }
 
-CodedExchange::CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group)
-    : run_(&run), tensor_(tensor), group_(group), blocks_(layout, run.element()) {
+CodedExchange::CodedExchange(const WireRun& run, WireTensor tensor, int group)
+    : run_(&run),
+      tensor_(tensor),
+      group_(group),
+      blocks_(run.layout_of(tensor, group), run.element(), run.sample_rows(tensor)) {
   for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
-    const std::vector<std::uint8_t> remembered = run.remembered(tensor, layer);
-    const bool any = std::find(remembered.begin(), remembered.end(), std::uint8_t{1}) != remembered.end();
-    memories_.push_back(any ? std::make_unique<ExchangeMemory>(layout, remembered, run.memory_options())
-                            : nullptr);
+    const PeerFlags remembered = run.remembered(tensor, layer);
+    const std::vector<std::uint8_t>& flags = remembered.received;  // a sender's memory has its receiver's
+    const bool any = std::find(flags.begin(), flags.end(), std::uint8_t{1}) != flags.end();
+    memories_.push_back(
+        any ? std::make_unique<ExchangeMemory>(blocks_.layout(), remembered, run.memory_options()) : nullptr);
   }
 }
 
-void CodedExchange::pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place) {
+void CodedExchange::pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place,
+                         std::span<const std::uint32_t> active) {
   finish_late(place.layer);
   place_ = place;
   const at::Tensor tensor = source.contiguous();
@@ -174,7 +205,7 @@ void CodedExchange::pack(ExchangeContext& context, const at::Tensor& source, con
   if (watched && memory() != nullptr) {
     memory()->keep_sent(kept_);
   }
-  const double left_behind = encode(bytes_of(tensor), watched);
+  const double left_behind = encode(bytes_of(tensor), active, watched);
   if (!watched || !is_any_beyond(context, left_behind)) {
     return;
   }
@@ -182,7 +213,7 @@ void CodedExchange::pack(ExchangeContext& context, const at::Tensor& source, con
     memory()->put_back_sent(kept_);
   }
   place_.guarded = true;
-  static_cast<void>(encode(bytes_of(tensor), false));
+  static_cast<void>(encode(bytes_of(tensor), active, false));
   ++guarded_;
 }
 
@@ -193,14 +224,15 @@ bool CodedExchange::is_any_beyond(ExchangeContext& context, double left_behind) 
   return std::any_of(all.begin(), all.end(), [](std::byte flag) { return flag != std::byte{0}; });
 }
 
-double CodedExchange::encode(std::span<const std::byte> tensor, bool watched) {
+double CodedExchange::encode(std::span<const std::byte> tensor, std::span<const std::uint32_t> active,
+                             bool watched) {
   const Watch watch(seconds_);
   modes_ = run_->modes(tensor_, place_);
   sizes_ = blocks_.sizes(modes_);
   send_.resize(std::max(send_.size(), sizes_.send_bytes));
   recv_.resize(std::max(recv_.size(), sizes_.recv_bytes));
   CodedBlocks::Loss loss;
-  blocks_.encode(modes_, WirePart::now, tensor, memory(), send_, watched ? &loss : nullptr);
+  blocks_.encode(modes_, WirePart::now, tensor, memory(), send_, watched ? &loss : nullptr, active);
   const auto late = late_.find(place_.layer);
   if (late != late_.end()) {
     late->second.under_way = false;  // of an encoding that is not sent
@@ -316,13 +348,12 @@ CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int ra
   CacheBytes bytes;
   for (int layer = 0; layer < plan.shape().layers; ++layer) {
     for (const WireTensor tensor : kTensors) {
-      const std::vector<std::uint8_t> remembered = remembered_peers(plan, peer_levels, rank, tensor, layer);
+      const PeerFlags remembered = remembered_peers(plan, peer_levels, rank, tensor, layer);
       for (int group = 0; group < groups; ++group) {
-        const ExchangeLayout exchange = layout_of(layout, tensor, rank, group, groups);
-        const std::uint64_t both = ExchangeMemory::bytes(exchange, remembered, memory_of(plan));
-        const std::uint64_t sent = ExchangeMemory::bytes({exchange.send, {}}, remembered, memory_of(plan));
-        bytes.reference += sent * static_cast<std::uint64_t>(units);
-        bytes.received += (both - sent) * static_cast<std::uint64_t>(units);
+        const CacheBytes each = ExchangeMemory::bytes(exchange_layout(layout, tensor, rank, group, groups),
+                                                      remembered, memory_of(plan));
+        bytes.reference += each.reference * static_cast<std::uint64_t>(units);
+        bytes.received += each.received * static_cast<std::uint64_t>(units);
       }
     }
   }

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
 #include "wire/coded_blocks.hpp"
-#include "wire/v_major.hpp"
 #include "wire/wire_policy.hpp"
 
 namespace dit {
@@ -34,11 +34,9 @@ class WireRun {
   /// `whole`: the context whose levels the policy means; `context`, the ranks that share a branch, may be a
   /// part of it. Takes layout ids: collective in order.
   WireRun(const WirePolicy& policy, int layers, int steps, const ExchangeContext& whole,
-          ExchangeContext& context, int groups, at::ScalarType dtype);
+          ExchangeContext& context, const UlyssesLayout& layout, int groups, at::ScalarType dtype);
 
   [[nodiscard]] const WirePlan& plan() const { return plan_; }
-  /// At which each peer is reached, by `whole`'s levels.
-  [[nodiscard]] const std::vector<int>& peer_levels() const { return peer_levels_; }
   [[nodiscard]] std::vector<WireMode> modes(WireTensor tensor, const WirePlace& place) const;
   /// As in dit_exchange_call: equal for exchanges of equal sizes.
   [[nodiscard]] std::uint64_t layout_id(WireTensor tensor, int group, const WirePlace& place,
@@ -46,7 +44,9 @@ class WireRun {
   /// Whether blocks between any ranks are late: all ranks then start an exchange of them.
   [[nodiscard]] bool is_late(WireTensor tensor, const WirePlace& place) const;
   /// Peers whose blocks are remembered in this layer.
-  [[nodiscard]] std::vector<std::uint8_t> remembered(WireTensor tensor, int layer) const;
+  [[nodiscard]] PeerFlags remembered(WireTensor tensor, int layer) const;
+  [[nodiscard]] ExchangeLayout layout_of(WireTensor tensor, int group) const;
+  [[nodiscard]] SampleRows sample_rows(WireTensor tensor) const;
   [[nodiscard]] MemoryOptions memory_options() const;
   [[nodiscard]] WireElement element() const { return element_; }
   /// Whether the guard looks at an exchange: between some ranks it is approximated.
@@ -58,8 +58,10 @@ class WireRun {
   [[nodiscard]] std::vector<WireMode> modes_by_level(WireTensor tensor, const WirePlace& place) const;
 
   WirePlan plan_;
+  UlyssesLayout layout_;
+  int rank_, groups_;
   WireElement element_;
-  std::vector<int> peer_levels_;
+  std::vector<int> peer_levels_;               // at which each peer is reached, by `whole`'s levels
   std::vector<std::vector<WireMode>> tables_;  // modes by level, each once
   std::uint64_t first_id_ = 0;
 };
@@ -67,10 +69,12 @@ class WireRun {
 class CodedExchange {
  public:
   /// `run` must outlive this.
-  CodedExchange(const WireRun& run, const ExchangeLayout& layout, WireTensor tensor, int group);
+  CodedExchange(const WireRun& run, WireTensor tensor, int group);
 
-  /// With a guard collective: what one rank leaves too much of behind all ranks send in more bits.
-  void pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place);
+  /// With a guard collective: what one rank leaves too much of behind all ranks send in more bits. `active`:
+  /// of V-Major.
+  void pack(ExchangeContext& context, const at::Tensor& source, const WirePlace& place,
+            std::span<const std::uint32_t> active);
   /// The exchange whose blocks this step uses; that of late blocks goes on beside it until the layer's next
   /// pack().
   [[nodiscard]] ExchangeRequest start(ExchangeContext& context, bool blocking, const char* label);
@@ -101,7 +105,8 @@ class CodedExchange {
   [[nodiscard]] ExchangeMemory* memory() { return memories_[static_cast<std::size_t>(place_.layer)].get(); }
   void finish_late(int layer);
   /// Relative L2 of what is left behind.
-  [[nodiscard]] double encode(std::span<const std::byte> tensor, bool watched);
+  [[nodiscard]] double encode(std::span<const std::byte> tensor, std::span<const std::uint32_t> active,
+                              bool watched);
   [[nodiscard]] bool is_any_beyond(ExchangeContext& context, double left_behind);
   void pack_late(std::span<const std::byte> tensor, CodedBlocks::Loss* loss);
 
@@ -122,7 +127,8 @@ class CodedExchange {
   ExchangeMemory::Sent kept_;  // while the guard looks
 };
 
-/// What a rank must remember, before anything is allocated. `peer_levels`: at which it reaches each rank.
+/// What a rank must remember of blocks, before anything is allocated. `peer_levels`: at which it reaches each
+/// rank.
 [[nodiscard]] CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups,
                                      int units, std::span<const int> peer_levels);
 

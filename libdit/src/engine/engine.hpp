@@ -18,7 +18,7 @@
 #include "schedule/execute.hpp"
 #include "schedule/order.hpp"
 #include "weights/model_files.hpp"
-#include "wire/v_major.hpp"
+#include "wire/coded_blocks.hpp"
 #include "wire/wire_policy.hpp"
 
 namespace dit {
@@ -43,9 +43,8 @@ struct GenerateOptions {
   std::optional<GuidanceMode> guidance_mode;
   Schedule schedule = Schedule::v_first;
   int head_groups = 1;
-  /// None: exact. Also exact where no peer is beyond the policy's boundary: then there are no caches either.
-  std::optional<VMajorPolicy> v_major;
-  /// None: exact. Not together with V-Major; fp32 and bf16 only.
+  /// None: exact. Also exact where no peer is on a level of its rules: then nothing is remembered either.
+  /// fp32 and bf16 only.
   std::optional<WirePolicy> wire;
   std::optional<std::uint64_t> cache_budget;  ///< bytes per rank
   /// A step whose first block's input changed by less than this (relative L1, added up since the last step
@@ -69,8 +68,8 @@ struct StepReport {
   double exposed_seconds = 0;
   std::uint64_t slow_bytes = 0;  ///< sent beyond the node
   std::uint64_t fast_bytes = 0;  ///< sent within the node, to other ranks
-  double active_fraction = 1;    ///< of rows on slow links
-  int oldest_row = 0;            ///< age in steps of the oldest cached row used
+  double active_fraction = 1;    ///< V-Major: of rows of Q, K and V on slow links
+  int oldest_row = 0;            ///< age in steps of the oldest row that was used
   bool reused = false;           ///< no forward pass was made (step cache, only_steps)
   int guarded = 0;               ///< wire policy: exchanges that its guard sent in bf16
   double codec_seconds = 0;      ///< wire policy: coding and decoding, a part of compute_seconds
@@ -90,14 +89,14 @@ struct GenerateResult {
   std::vector<at::Tensor>
       layers;  ///< record_layers: per layer [tokens, width] of the conditional branch, rank 0
   Trace trace;
-  StepGraph graph;  ///< of the trace's step ids; with V-Major the selective step's
+  StepGraph graph;  ///< of the trace's step ids
 };
 
 /// Graphs with estimates that all ranks agree on.
 struct MeasuredGraphs {
   StepGraph full;
-  std::optional<StepGraph> selective;  ///< with V-Major
-  double active_fraction = 1;  ///< that `selective` was filled in for: the mean over the image's steps
+  std::optional<StepGraph> selective;  ///< with V-Major: a step of the mean fraction of rows
+  double selective_share = 0;          ///< of the image's steps
 };
 
 /// Called on rank 0 after each step.
@@ -120,7 +119,7 @@ class Engine {
 
   /// Collective. What does not fit (sizes, ranks, budgets) is refused before anything is allocated or sent;
   /// also options that differ between ranks. With `pipelined` the first step of the first image of a size
-  /// (and the first selective one) runs without overlap, to be measured.
+  /// runs without overlap, to be measured.
   [[nodiscard]] GenerateResult generate(const GenerateOptions& options, const Progress& progress = {});
   /// Checks options as generate does; throws the same (std::length_error for a cache over its budget). Not
   /// collective.

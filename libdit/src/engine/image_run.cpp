@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "engine/gather_rows.hpp"
@@ -24,17 +22,6 @@ double seconds_since(Clock::time_point begin) {
 int attention_parts(int units) {
   constexpr int kParts = 4;
   return units > 1 ? kParts : 1;
-}
-
-/// What V-Major leaves to others, in 16 bits.
-WirePolicy narrow_output(const VMajorPolicy& rows) {
-  WireRule rule;
-  rule.tensors = {WireTensor::output};
-  rule.level = rows.boundary;
-  rule.mode = parse_wire_mode("bf16");
-  WirePolicy policy;
-  policy.rules = {rule};
-  return policy;
 }
 
 /// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
@@ -62,7 +49,7 @@ ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, Exch
 void ImageRun::allocate(const PixelDit& model) {
   model_ = &model;
   make_forward();
-  make_plans();
+  make_graph();
   options_.sampler.image_tokens = shape_.tokens;
   sampler_ = make_sampler(options_.sampler);
   if (options_.step_cache > 0) {
@@ -77,71 +64,55 @@ void ImageRun::allocate(const PixelDit& model) {
 
 void ImageRun::make_forward() {
   const at::TensorOptions type = at::TensorOptions(options_.dtype).device(options_.device);
-  if (shape_.selective) {
-    v_major_ = std::make_unique<VMajorExchange>(
-        layout_, *shared_,
-        VMajorExchange::Shape{static_cast<int>(model_->config().layers), shape_.units, options_.head_groups,
-                              boundary_level(*options_.v_major, *context_, *shared_), options_.dtype,
-                              sends_narrow_rows()});
-  }
-  if (shape_.coded || sends_narrow_rows()) {
-    wire_ = std::make_unique<WireRun>(shape_.coded ? *options_.wire : narrow_output(*options_.v_major),
-                                      static_cast<int>(model_->config().layers), options_.sampler.steps,
-                                      *context_, *shared_, options_.head_groups, options_.dtype);
+  if (shape_.coded) {
+    const auto layers = static_cast<int>(model_->config().layers);
+    wire_ = std::make_unique<WireRun>(*options_.wire, layers, options_.sampler.steps, *context_, *shared_,
+                                      layout_, options_.head_groups, options_.dtype);
+    if (wire_->plan().uses_v_major()) {
+      v_major_ =
+          std::make_unique<VMajorRows>(wire_->plan(), layout_, shared_->rank(), shape_.units, options_.dtype);
+    }
   }
   forward_ = std::make_unique<ParallelForward>(
-      ForwardSetup{model_, shared_, v_major_.get(), wire_.get(), branches_.conditional ? 0 : 1,
+      ForwardSetup{model_, shared_, wire_.get(), v_major_.get(), branches_.conditional ? 0 : 1,
                    options_.observe, branches_.unit_labels, shape_.columns, options_.head_groups, type},
       layout_);
 }
 
-void ImageRun::make_plans() {
+void ImageRun::make_graph() {
   BlockGraphOptions graph;
   graph.units = shape_.units;
   graph.layers = static_cast<int>(model_->config().layers);
   graph.groups = options_.head_groups;
   graph.parts = attention_parts(shape_.units);
-  full_.graph = transformer_graph(graph);
-  forward_->note_bytes(full_.graph);
-  if (shape_.selective) {
-    graph.selective = true;
-    selective_.graph = transformer_graph(graph);
-    forward_->note_bytes(selective_.graph);
-  }
+  graph.selective = v_major_ != nullptr;
+  graph_ = transformer_graph(graph);
+  forward_->note_bytes(graph_);
+}
+
+double ImageRun::active_fraction(int step) const {
+  return v_major_ != nullptr ? wire_->plan().active_fraction(step) : 1.0;
 }
 
 /// The order to run next: of `pipelined` made from estimates, and to get these, first once without any
 /// overlap.
-void ImageRun::prepare_order(Plan& plan, double active_fraction) {
+void ImageRun::prepare_order(int step) {
   const bool needs_estimates = options_.schedule == Schedule::pipelined;
-  plan.measuring = needs_estimates && !estimates_.cover(plan.graph);
-  if (plan.measuring) {
-    plan.order = flat_order(plan.graph);
+  measuring_ = needs_estimates && !estimates_.cover(graph_);
+  if (measuring_) {
+    order_ = flat_order(graph_);
     return;
   }
-  const double fraction = needs_estimates ? rounded_up(active_fraction) : 1.0;
-  if (fraction == plan.active_fraction) {
+  const double fraction = needs_estimates ? rounded_up(active_fraction(step)) : 1.0;
+  if (fraction == order_fraction_) {
     return;
   }
   if (needs_estimates) {
-    estimates_.fill(plan.graph, fraction);
+    estimates_.fill(graph_, fraction);
   }
-  plan.order = needs_estimates ? make_shared_order(options_.schedule, plan.graph, context_)
-                               : make_order(options_.schedule, plan.graph);
-  plan.active_fraction = fraction;
-}
-
-bool ImageRun::sends_narrow_rows() const {
-  return shape_.selective && options_.v_major->bf16 && options_.dtype == at::kFloat;
-}
-
-/// Full steps with fewer bits go as selective ones in which all rows are active.
-StepDecision ImageRun::decision_of(int step) const {
-  StepDecision decision;
-  if (shape_.selective && step > 0) {
-    decision = decide_step(*options_.v_major, step, options_.sampler.steps);
-  }
-  return sends_narrow_rows() && decision.full ? StepDecision{false, 0.0} : decision;
+  order_ = needs_estimates ? make_shared_order(options_.schedule, graph_, context_)
+                           : make_order(options_.schedule, graph_);
+  order_fraction_ = fraction;
 }
 
 ImageRun::Question ImageRun::question_of(int step) const {
@@ -149,45 +120,23 @@ ImageRun::Question ImageRun::question_of(int step) const {
   return {flow.input_scale == 1.0 ? sample_ : sample_ * flow.input_scale, flow.t};
 }
 
-void ImageRun::begin_pass(const StepGraph& graph, int step, const StepDecision& decision,
-                          const Question& question) {
+void ImageRun::begin_pass(int step, const Question& question) {
   ParallelForward::Pass pass;
   pass.patches = question.sample;
   pass.time = question.time;
   pass.step = step;
-  pass.decision = decision;
   pass.keep_layers = options_.record_layers && step == options_.sampler.steps - 1;
-  forward_->begin(graph, std::move(pass));
+  forward_->begin(graph_, std::move(pass));
 }
 
-ExecutionTimes ImageRun::run_forward(int step, const StepDecision& decision, const Question& question) {
-  Plan& plan = decision.full ? full_ : selective_;
-  prepare_order(plan, 1.0 - decision.ratio);
-  begin_pass(plan.graph, step, decision, question);
-  const std::size_t first_span = trace_.spans.size();
-  ExecutionTimes times = execute(plan.graph, plan.order, *forward_, &trace_, step);
-  if (plan.measuring) {
-    estimates_.add(plan.graph, times.step_seconds, context_);
-  }
-  if (decision.full && shape_.selective) {
-    translate_trace(first_span);
+ExecutionTimes ImageRun::run_forward(int step, const Question& question) {
+  prepare_order(step);
+  begin_pass(step, question);
+  ExecutionTimes times = execute(graph_, order_, *forward_, &trace_, step);
+  if (measuring_) {
+    estimates_.add(graph_, times.step_seconds, context_);
   }
   return times;
-}
-
-/// Steps of the full graph by their numbers in the selective one: a trace has one graph.
-void ImageRun::translate_trace(std::size_t first_span) {
-  const auto key = [](const Step& step) {
-    return std::make_tuple(step.role, step.unit, step.layer, step.group, step.part);
-  };
-  std::map<decltype(key(Step{})), StepId> ids;
-  for (std::size_t id = 0; id < selective_.graph.steps.size(); ++id) {
-    ids[key(selective_.graph.steps[id])] = static_cast<StepId>(id);
-  }
-  for (std::size_t span = first_span; span < trace_.spans.size(); ++span) {
-    StepId& step = trace_.spans[span].step;
-    step = ids.at(key(full_.graph.steps[static_cast<std::size_t>(step)]));
-  }
 }
 
 at::Tensor ImageRun::guided_velocity(StepReport& report) {
@@ -221,7 +170,7 @@ ImageRun::Bytes ImageRun::sent() const {
 }
 
 at::Tensor ImageRun::computed_velocity(int step, const Question& question, StepReport& report) {
-  const ExecutionTimes times = run_forward(step, decision_of(step), question);
+  const ExecutionTimes times = run_forward(step, question);
   report.compute_seconds = times.compute_seconds;
   report.exposed_seconds = times.exposed_seconds;
   velocity_ = guided_velocity(report);
@@ -250,40 +199,46 @@ StepReport ImageRun::advance(int step) {
   const Bytes after = sent();
   report.slow_bytes = after.slow - before.slow;
   report.fast_bytes = after.fast - before.fast;
-  if (v_major_ != nullptr) {
-    report.active_fraction = v_major_->take_active_fraction();
-    report.oldest_row = v_major_->oldest(step);
-  }
   if (wire_ != nullptr) {
-    report.codec_seconds = forward_->take_codec_seconds();
-  }
-  if (shape_.coded) {
-    const double waiting = forward_->take_waiting_seconds();
-    report.compute_seconds -= waiting;
-    report.exposed_seconds += waiting;
-    report.guarded = forward_->take_guarded();
-    const std::vector<std::uint64_t> ages = forward_->rows_by_age();
-    report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
+    note_policy(step, report);
   }
   return report;
 }
 
-StepGraph ImageRun::measure(Plan& plan, const StepDecision& decision, int step, double active_fraction) {
-  begin_pass(plan.graph, step, decision, question_of(0));
-  estimates_.add(plan.graph, execute(plan.graph, flat_order(plan.graph), *forward_).step_seconds, context_);
-  estimates_.fill(plan.graph, active_fraction);
-  return plan.graph;
+void ImageRun::note_policy(int step, StepReport& report) {
+  report.active_fraction = report.reused ? 1 : active_fraction(step);
+  report.codec_seconds = forward_->take_codec_seconds();
+  const double waiting = forward_->take_waiting_seconds();
+  report.compute_seconds -= waiting;
+  report.exposed_seconds += waiting;
+  report.guarded = forward_->take_guarded();
+  const std::vector<std::uint64_t> ages = forward_->rows_by_age();
+  report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
 }
 
 MeasuredGraphs ImageRun::measure() {
-  // Once unmeasured: the first pass touches all memory for the first time.
-  begin_pass(full_.graph, 0, {}, question_of(0));
-  static_cast<void>(execute(full_.graph, flat_order(full_.graph), *forward_));
+  const Order order = flat_order(graph_);
+  for (const bool measured : {false, true}) {  // the first pass touches all memory for the first time
+    begin_pass(0, question_of(0));
+    const ExecutionTimes times = execute(graph_, order, *forward_);
+    if (measured) {
+      estimates_.add(graph_, times.step_seconds, context_);
+    }
+  }
   MeasuredGraphs measured;
-  measured.full = measure(full_, {}, 0, 1.0);
-  if (shape_.selective) {
-    measured.active_fraction = mean_active_fraction(*options_.v_major, options_.sampler.steps);
-    measured.selective = measure(selective_, {false, 0.0}, 1, measured.active_fraction);
+  estimates_.fill(graph_, 1.0);
+  measured.full = graph_;
+  double active = 0;
+  int selective = 0;
+  for (int step = 0; step < options_.sampler.steps; ++step) {
+    const double fraction = active_fraction(step);
+    active += fraction < 1 ? fraction : 0;
+    selective += fraction < 1 ? 1 : 0;
+  }
+  if (selective > 0) {
+    estimates_.fill(graph_, active / selective);
+    measured.selective = graph_;
+    measured.selective_share = static_cast<double>(selective) / options_.sampler.steps;
   }
   return measured;
 }
@@ -315,7 +270,7 @@ void ImageRun::collect(GenerateResult& result) {
   }
   result.report.rows_by_age = forward_->rows_by_age();
   result.trace = std::move(trace_);
-  result.graph = shape_.selective ? std::move(selective_.graph) : std::move(full_.graph);
+  result.graph = std::move(graph_);
 }
 
 }  // namespace dit

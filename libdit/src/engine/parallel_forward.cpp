@@ -88,52 +88,33 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
   if (setup_.context == nullptr) {
     return result;
   }
-  const std::int64_t layers = setup_.v_major != nullptr ? setup_.model->config().layers : 1;
-  result.received.resize(static_cast<std::size_t>(layers));
   for (const AttentionTensor tensor : kAttentionTensors) {
     const bool query = tensor == AttentionTensor::query;
-    const std::size_t i = index_of(tensor);
     const std::vector<std::int64_t> received = {
         shape.batch, query ? layout_.query_tokens(rank_).size() : layout_.tokens(),
         query ? result.heads.size() : kv_heads.size(), shape.head_dim};
-    make_exchange(result, group, static_cast<WireTensor>(tensor), received);
-    result.received[0][i] = result.plain[i] ? result.plain[i]->make_received()
-                                            : Received{{}, at::zeros(received, setup_.options)};
-    for (std::size_t layer = 1; layer < result.received.size(); ++layer) {
-      result.received[layer][i] = result.plain[i]->make_cache(result.received[0][i]);
-    }
+    make_exchange(result, group, static_cast<WireTensor>(tensor), at::zeros(received, setup_.options));
   }
-  make_exchange(result, group, WireTensor::output, output.sizes().vec());
-  const std::optional<TensorExchange>& gather = result.plain[kTensors];
-  result.output = gather ? gather->make_received(output) : Received{{}, output};
+  make_exchange(result, group, WireTensor::output, output);
   return result;
 }
 
-/// The tensor's exchange of a group, plain or coded.
+/// The tensor's exchange of a group, plain or coded, into `target`.
 void ParallelForward::make_exchange(Group& group, int number, WireTensor tensor,
-                                    std::vector<std::int64_t> shape) const {
+                                    const at::Tensor& target) const {
   const auto i = static_cast<std::size_t>(tensor);
-  const bool output = tensor == WireTensor::output;
-  const ExchangeLayout layout =
-      output ? layout_.gather_heads(rank_, number, setup_.groups)
-             : layout_.scatter_heads(static_cast<AttentionTensor>(tensor), rank_, number, setup_.groups);
-  if (setup_.wire != nullptr && (setup_.v_major == nullptr || output)) {
-    group.coded[i].emplace(*setup_.wire, layout, tensor, number);
+  if (setup_.wire != nullptr) {
+    group.coded[i].emplace(*setup_.wire, tensor, number);
+    group.received[i] = {{}, target};
     return;
   }
+  const ExchangeLayout layout =
+      tensor == WireTensor::output
+          ? layout_.gather_heads(rank_, number, setup_.groups)
+          : layout_.scatter_heads(static_cast<AttentionTensor>(tensor), rank_, number, setup_.groups);
   const std::uint64_t id = first_layout_id_ + (kTensors + 1) * static_cast<std::uint64_t>(number) + i;
-  group.plain[i].emplace(layout, std::move(shape), c10::typeMetaToScalarType(setup_.options.dtype()), id);
-}
-
-const std::array<Received, ParallelForward::kTensors>& ParallelForward::received(const Group& group,
-                                                                                 int layer) const {
-  return group.received[group.received.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
-}
-
-const Received& ParallelForward::received_by(const Step& step) {
-  const Group& group = group_of(step);
-  return step.role == StepRole::gather_output ? group.output
-                                              : received(group, step.layer)[index_of(tensor_of(step.role))];
+  group.plain[i].emplace(layout, c10::typeMetaToScalarType(setup_.options.dtype()), id);
+  group.received[i] = group.plain[i]->make_received(target);
 }
 
 void ParallelForward::begin(const StepGraph& graph, Pass pass) {
@@ -142,9 +123,6 @@ void ParallelForward::begin(const StepGraph& graph, Pass pass) {
   labels_.clear();
   for (const Step& step : graph.steps) {
     labels_.push_back(is_exchange(step.role) ? step_name(step) : std::string());
-  }
-  if (!pass_.decision.full) {
-    setup_.v_major->begin(pass_.decision.ratio);
   }
   kept_layers_.assign(pass_.keep_layers ? static_cast<std::size_t>(graph.layers) : 0, at::Tensor());
 }
@@ -156,13 +134,12 @@ void ParallelForward::compute(StepId id) {
     case StepRole::prepare:
       return prepare(unit);
     case StepRole::value:
-      project(unit, step.layer, AttentionTensor::value);
-      return value_computed(step);
     case StepRole::query:
     case StepRole::key:
       return project(unit, step.layer, tensor_of(step.role));
     case StepRole::score:
-      return setup_.v_major->choose(step.unit, step.layer, unit.projected[index_of(AttentionTensor::value)]);
+      return setup_.v_major->choose(step.unit, place_of(step),
+                                    unit.projected[index_of(AttentionTensor::value)]);
     case StepRole::attention:
       return attend(unit, step);
     case StepRole::finish:
@@ -205,18 +182,11 @@ void ParallelForward::project(Unit& unit, int layer, AttentionTensor tensor) con
   unit.projected[index_of(tensor)] = joined(samples);
 }
 
-void ParallelForward::value_computed(const Step& step) {
-  if (setup_.v_major != nullptr && pass_.decision.full) {
-    setup_.v_major->sent_in_full(step.unit, step.layer,
-                                 unit_of(step).projected[index_of(AttentionTensor::value)], pass_.step);
-  }
-}
-
 void ParallelForward::attend(Unit& unit, const Step& step) const {
   Group& group = unit.groups[static_cast<std::size_t>(step.group)];
   std::array<at::Tensor, kTensors> parts;
   for (std::size_t i = 0; i < kTensors; ++i) {
-    parts[i] = setup_.context != nullptr ? received(group, step.layer)[i].tensor
+    parts[i] = setup_.context != nullptr ? group.received[i].tensor
                                          : unit.projected[i].narrow(2, group.heads.begin, group.heads.size());
   }
   const at::Tensor& query = parts[index_of(AttentionTensor::query)];
@@ -262,10 +232,6 @@ WirePlace ParallelForward::place_of(const Step& step) const {
   return {step.layer, pass_.step, setup_.first_branch + step.unit};
 }
 
-bool ParallelForward::is_selective(const Step& step) const {
-  return !pass_.decision.full && step.role != StepRole::gather_output;
-}
-
 void ParallelForward::pack(StepId id) {
   const Step& step = step_of(id);
   if (setup_.context == nullptr) {
@@ -273,11 +239,10 @@ void ParallelForward::pack(StepId id) {
   }
   Group& group = group_of(step);
   const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  if (is_selective(step)) {
-    return setup_.v_major->pack(step.unit, tensor_of(step.role), step.group, source_of(step));
-  }
   if (group.coded[tensor]) {
-    return group.coded[tensor]->pack(*setup_.context, source_of(step), place_of(step));
+    const auto active =
+        setup_.v_major != nullptr ? setup_.v_major->active(step.unit) : std::span<const std::uint32_t>();
+    return group.coded[tensor]->pack(*setup_.context, source_of(step), place_of(step), active);
   }
   group.plain[tensor]->pack(source_of(step));
 }
@@ -290,13 +255,10 @@ ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
   const TensorExchange::How how{blocking, labels_[static_cast<std::size_t>(id)].c_str()};
   Group& group = group_of(step);
   const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  if (is_selective(step)) {
-    return setup_.v_major->start(step.unit, tensor_of(step.role), step.group, blocking, how.label);
-  }
   if (group.coded[tensor]) {
     return group.coded[tensor]->start(*setup_.context, blocking, how.label);
   }
-  return group.plain[tensor]->start(*setup_.context, received_by(step), how);
+  return group.plain[tensor]->start(*setup_.context, group.received[tensor], how);
 }
 
 /// On one rank: nothing came from others.
@@ -320,15 +282,10 @@ void ParallelForward::arrived(StepId id) {
   }
   Group& group = group_of(step);
   const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  const Received& into = received_by(step);
-  if (is_selective(step)) {
-    setup_.v_major->arrived(step.unit, step.layer, tensor_of(step.role), step.group, *group.plain[tensor],
-                            into, pass_.step);
-  }
   if (group.coded[tensor]) {
-    return group.coded[tensor]->finish(into.tensor);
+    return group.coded[tensor]->finish(group.received[tensor].tensor);
   }
-  group.plain[tensor]->finish(into);
+  group.plain[tensor]->finish(group.received[tensor]);
 }
 
 std::vector<at::Tensor> ParallelForward::velocities() const {
@@ -352,9 +309,6 @@ void ParallelForward::note_bytes(StepGraph& graph) const {
     const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
     step.slow_bytes = group.coded[tensor] ? group.coded[tensor]->slow_bytes(*setup_.context, step.layer)
                                           : group.plain[tensor]->slow_bytes(*setup_.context);
-    if (setup_.v_major != nullptr && group.plain[tensor] && setup_.wire != nullptr) {
-      step.slow_bytes /= 2;  // bf16
-    }
   }
 }
 

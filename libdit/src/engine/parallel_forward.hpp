@@ -14,7 +14,7 @@
 #include "engine/coded_exchange.hpp"
 #include "engine/engine.hpp"
 #include "engine/tensor_exchange.hpp"
-#include "engine/v_major_exchange.hpp"
+#include "engine/v_major_rows.hpp"
 #include "layout/layout.hpp"
 #include "models/pixel_dit.hpp"
 #include "schedule/execute.hpp"
@@ -24,10 +24,9 @@ namespace dit {
 /// What stays the same for all forward passes of an image.
 struct ForwardSetup {
   const PixelDit* model = nullptr;
-  ExchangeContext* context = nullptr;  ///< null: one rank, nothing is exchanged
-  VMajorExchange* v_major = nullptr;   ///< null: exact
-  /// Null: tensors travel as they are. With V-Major it is for the output only.
-  const WireRun* wire = nullptr;
+  ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
+  const WireRun* wire = nullptr;                       ///< null: tensors travel as they are
+  VMajorRows* v_major = nullptr;                       ///< null: the policy has no rows of V-Major
   int first_branch = 0;                                ///< guidance branch of the first unit
   std::function<void(const Observation&)> observe;     ///< on one rank; may be empty
   std::vector<std::vector<std::int64_t>> unit_labels;  ///< all units have as many samples
@@ -43,7 +42,6 @@ class ParallelForward : public StepWork {
     at::Tensor patches;  ///< [1, own tokens, patch_elements]
     double time = 0;
     int step = 0;
-    StepDecision decision;
     bool keep_layers = false;  ///< keep the output of each layer
   };
 
@@ -81,8 +79,7 @@ class ParallelForward : public StepWork {
     // Of each tensor one or the other; none on one rank.
     std::array<std::optional<TensorExchange>, kWireTensors> plain;
     std::array<std::optional<CodedExchange>, kWireTensors> coded;
-    std::vector<std::array<Received, kTensors>> received;  // one, or per layer when they are caches
-    Received output;
+    std::array<Received, kWireTensors> received;
     std::vector<at::Tensor> attended_parts;  // of the queries; attended() takes them
     [[nodiscard]] at::Tensor attended();
   };
@@ -99,7 +96,7 @@ class ParallelForward : public StepWork {
 
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
   [[nodiscard]] Group make_group(int group, const at::Tensor& output) const;
-  void make_exchange(Group& group, int number, WireTensor tensor, std::vector<std::int64_t> shape) const;
+  void make_exchange(Group& group, int number, WireTensor tensor, const at::Tensor& target) const;
   template <typename Number>
   [[nodiscard]] Number sum_over_coded(Number (CodedExchange::*take)());
   void prepare(Unit& unit) const;
@@ -108,7 +105,6 @@ class ParallelForward : public StepWork {
   void finish(Unit& unit, int layer) const;
   void feed_forward(Unit& unit, int layer);
   void end(Unit& unit) const;
-  void value_computed(const Step& step);
 
   [[nodiscard]] const Step& step_of(StepId id) const { return graph_->steps[static_cast<std::size_t>(id)]; }
   [[nodiscard]] Unit& unit_of(const Step& step) { return units_[static_cast<std::size_t>(step.unit)]; }
@@ -118,9 +114,6 @@ class ParallelForward : public StepWork {
   [[nodiscard]] WirePlace place_of(const Step& step) const;
   [[nodiscard]] at::Tensor source_of(const Step& step);
   void arrived_alone(const Step& step);
-  [[nodiscard]] const std::array<Received, kTensors>& received(const Group& group, int layer) const;
-  [[nodiscard]] const Received& received_by(const Step& step);
-  [[nodiscard]] bool is_selective(const Step& step) const;
 
   ForwardSetup setup_;
   UlyssesLayout layout_;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "engine/coded_exchange.hpp"
-#include "engine/v_major_exchange.hpp"
+#include "engine/v_major_rows.hpp"
 #include "engine/wire_policy_file.hpp"
 
 namespace dit {
@@ -65,21 +65,6 @@ void check_groups(const UlyssesLayout& layout, int groups) {
   }
 }
 
-void check_ratios(const VMajorPolicy& policy, int steps) {
-  for (int step = 0; step < steps; ++step) {
-    static_cast<void>(decide_step(policy, step, steps));  // a list of ratios may have too few
-  }
-}
-
-/// Whether any rank reaches another one at the policy's boundary or beyond.
-bool has_slow_links(const VMajorPolicy& policy, const ExchangeContext& context) {
-  try {
-    return boundary_level(policy, context, context) < static_cast<int>(context.levels().size());
-  } catch (const ExchangeError& error) {
-    throw std::invalid_argument("v_major boundary: " + std::string(error.what()));
-  }
-}
-
 /// The wire policy on these ranks.
 WirePlan plan_of(const PixelDitConfig& network, const GenerateOptions& options,
                  const ExchangeContext& context) {
@@ -103,9 +88,6 @@ bool touches_links(const WirePlan& plan) {
 
 void check_wire(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
                 const ExchangeContext* context) {
-  if (options.v_major) {
-    refuse("policy", options.wire->name, "V-Major or a wire policy, not both");
-  }
   if (options.dtype != at::kFloat && options.dtype != at::kBFloat16) {
     refuse("dtype", c10::toString(options.dtype), "Float or BFloat16 with a wire policy");
   }
@@ -137,8 +119,8 @@ void require_memory_budget(std::uint64_t bytes, std::optional<std::uint64_t> bud
     throw std::length_error(
         "the wire policy remembers up to " + std::to_string(bytes) + " bytes on a rank, the budget is " +
         std::to_string(*budget) +
-        ": expected more ranks, a policy without momentum or without residuals, a smaller "
-        "image, or a budget of at least " +
+        ": expected more ranks, one guidance branch per group of ranks, a policy that remembers less (no "
+        "momentum, no residuals, no rows that stay), a smaller image, or a budget of at least " +
         std::to_string(bytes));
   }
 }
@@ -171,7 +153,6 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
   shape.attention.heads = network.heads;
   shape.attention.kv_heads = network.heads;
   shape.attention.head_dim = network.head_dim;
-  shape.selective = options.v_major && shape.layout_ranks > 1;
   shape.coded = options.wire && !options.wire->rules.empty() && shape.layout_ranks > 1;
   return shape;
 }
@@ -179,7 +160,6 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
 RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
                   const ExchangeContext* context) {
   RunShape shape = shape_of(network, options, context != nullptr ? context->size() : 1);
-  shape.selective = shape.selective && has_slow_links(*options.v_major, *context);
   shape.coded = shape.coded && touches_links(plan_of(network, options, *context));
   return shape;
 }
@@ -188,43 +168,18 @@ UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options) {
   return {shape.attention, shape.layout_ranks, options.beyond_heads};
 }
 
-namespace {
-
-/// As if all other ranks were far: which ones are only that rank knows.
-CacheBytes wire_cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
-                         int layout_rank) {
-  WirePolicy anywhere = *options.wire;
-  anywhere.off.clear();
-  for (WireRule& rule : anywhere.rules) {
-    rule.level.clear();
-  }
-  const WirePlan plan(anywhere,
-                      {static_cast<int>(network.layers), options.sampler.steps, {"near", "far"}, 1});
-  const std::vector<int> levels(static_cast<std::size_t>(shape.layout_ranks), 1);
-  return wire_memory(plan, layout_of(shape, options), layout_rank, options.head_groups, shape.units, levels);
-}
-
-}  // namespace
-
 CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
                     int layout_rank) {
-  if (shape.coded) {
-    return wire_cache_of(network, shape, options, layout_rank);
-  }
-  if (!shape.selective) {
+  if (!shape.coded) {
     return {};
   }
+  const WirePlan plan = far_plan(*options.wire, static_cast<int>(network.layers), options.sampler.steps);
   const UlyssesLayout layout = layout_of(shape, options);
-  CacheShape cache;
-  cache.layers = static_cast<int>(network.layers);
-  cache.branches = shape.units * static_cast<int>(shape.attention.batch);
-  cache.own_rows = layout.sequence_rows(layout_rank);
-  cache.row_elements = network.heads * network.head_dim;
-  const std::int64_t elements = layout.heads(layout_rank).size() * network.head_dim;
-  cache.received_query_elements = layout.query_tokens(layout_rank).size() * elements;
-  cache.received_key_elements = layout.tokens() * elements;
-  cache.element_bytes = c10::elementSize(options.dtype);
-  return cache_bytes(cache);
+  const std::vector<int> levels(static_cast<std::size_t>(shape.layout_ranks), kFarLevel);
+  CacheBytes bytes = wire_memory(plan, layout, layout_rank, options.head_groups, shape.units, levels);
+  bytes.reference +=
+      VMajorRows::bytes(plan, layout, layout_rank, shape.units, c10::elementSize(options.dtype));
+  return bytes;
 }
 
 void check_options(const ModelConfig& config, const GenerateOptions& options,
@@ -253,14 +208,6 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
   sampler.image_tokens = shape.tokens;
   check(sampler);
   check_groups(layout_of(shape, options), options.head_groups);
-  if (options.v_major && options.v_major->bf16 && options.dtype != at::kFloat &&
-      options.dtype != at::kBFloat16) {
-    refuse("dtype", c10::toString(options.dtype), "Float or BFloat16 with rows that travel as bf16");
-  }
-  if (options.v_major) {
-    check_ratios(*options.v_major, options.sampler.steps);
-    require_cache_budget(largest_cache(config.network, shape, options), options.cache_budget);
-  }
   if (options.wire) {
     require_memory_budget(largest_cache(config.network, shape, options).total(), options.cache_budget);
   }
@@ -277,8 +224,7 @@ std::string options_text(const GenerateOptions& options) {
   for (const int step : options.only_steps) {
     text << ' ' << step;
   }
-  text << ' ' << (options.v_major ? to_string(*options.v_major) : "exact") << ' '
-       << (options.wire ? to_json(*options.wire) : "exact");
+  text << ' ' << (options.wire ? to_json(*options.wire) : "exact");
   return text.str();
 }
 

@@ -8,7 +8,6 @@
 #include "engine/engine.hpp"
 #include "layout/layout.hpp"
 #include "models/pixel_dit.hpp"
-#include "wire/v_major.hpp"
 
 namespace dit {
 
@@ -20,19 +19,18 @@ struct RunShape {
   int layout_ranks = 1;      ///< ranks that share one branch
   AttentionShape attention;  ///< of one unit
   int units = 1;
-  bool selective = false;  ///< V-Major, and some peers are beyond its boundary
-  bool coded = false;      ///< a wire policy, and some links that it means
+  bool coded = false;  ///< a wire policy, and some links that it means
 };
 
 /// Throws std::invalid_argument that names the option, its value and what was expected. `context`: null for
 /// one rank.
 [[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
                                 const ExchangeContext* context);
-/// The same for ranks that are only planned, as if some were beyond the policy's boundary.
+/// The same for ranks that are only planned, as if the policy meant some of their links.
 [[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks);
 [[nodiscard]] UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options);
 
-/// Caches of one rank of those that share a branch; nothing when exact.
+/// What one rank of those that share a branch remembers, as if all others were far; nothing when exact.
 [[nodiscard]] CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape,
                                   const GenerateOptions& options, int layout_rank);
 

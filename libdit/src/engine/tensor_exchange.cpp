@@ -25,13 +25,8 @@ at::Tensor byte_buffer(std::size_t bytes) {
 
 }  // namespace
 
-TensorExchange::TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> target_shape,
-                               at::ScalarType dtype, std::uint64_t layout_id)
-    : layout_(std::move(layout)),
-      target_shape_(std::move(target_shape)),
-      dtype_(dtype),
-      element_bytes_(c10::elementSize(dtype)),
-      layout_id_(layout_id) {
+TensorExchange::TensorExchange(ExchangeLayout layout, at::ScalarType dtype, std::uint64_t layout_id)
+    : layout_(std::move(layout)), element_bytes_(c10::elementSize(dtype)), layout_id_(layout_id) {
   sends_in_place_ = place_blocks(layout_.send, element_bytes_, send_blocks_);
   receives_in_place_ = place_blocks(layout_.recv, element_bytes_, recv_blocks_);
   if (!sends_in_place_) {
@@ -41,14 +36,6 @@ TensorExchange::TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> 
 
 Received TensorExchange::make_received(const at::Tensor& tensor) const {
   return {receives_in_place_ ? tensor : byte_buffer(packed_bytes(layout_.recv, element_bytes_)), tensor};
-}
-
-Received TensorExchange::make_received() const {
-  return make_received(at::zeros(target_shape_, dtype_));
-}
-
-Received TensorExchange::make_cache(const Received& used) const {
-  return receives_in_place_ ? make_received() : make_received(used.tensor);
 }
 
 void TensorExchange::pack(const at::Tensor& source) {

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "exchange/exchange.hpp"
@@ -28,14 +27,10 @@ class TensorExchange {
   };
 
   /// `layout_id`: as in dit_exchange_call.
-  TensorExchange(ExchangeLayout layout, std::vector<std::int64_t> target_shape, at::ScalarType dtype,
-                 std::uint64_t layout_id);
+  TensorExchange(ExchangeLayout layout, at::ScalarType dtype, std::uint64_t layout_id);
 
   /// Memory for what arrives, zero at first; it becomes `tensor`, or a part of it.
   [[nodiscard]] Received make_received(const at::Tensor& tensor) const;
-  [[nodiscard]] Received make_received() const;
-  /// Memory of its own that keeps what arrives, while `used` shows one such memory at a time as its tensor.
-  [[nodiscard]] Received make_cache(const Received& used) const;
 
   /// Copies the source to the send buffer, unless it can be sent as it lies; it is kept until finish.
   void pack(const at::Tensor& source);
@@ -43,15 +38,11 @@ class TensorExchange {
   /// After the wait: unpacks into the tensor.
   void finish(const Received& into);
 
-  /// Where each peer's block lies in Received::buffer.
-  [[nodiscard]] std::span<const dit_block> recv_blocks() const { return recv_blocks_; }
   /// Bytes sent to peers at `slow_level` or beyond.
   [[nodiscard]] std::uint64_t slow_bytes(const ExchangeContext& context) const;
 
  private:
   ExchangeLayout layout_;
-  std::vector<std::int64_t> target_shape_;
-  at::ScalarType dtype_;
   std::size_t element_bytes_;
   std::uint64_t layout_id_;
   std::vector<dit_block> send_blocks_;

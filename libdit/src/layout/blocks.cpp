@@ -94,6 +94,17 @@ PeerBlock block_in_heads(const AttentionShape& shape, const Range& heads, const 
 
 }  // namespace
 
+bool UlyssesLayout::scatters_all_rows(AttentionTensor tensor, int from, int to) const {
+  if (text_tokens(from).size() > 0 && !text_travels(*this, from, to)) {
+    return false;
+  }
+  const Range wanted = tensor == AttentionTensor::query ? query_tokens(to) : Range{0, tokens()};
+  const std::vector<Stretch> rows = sequence_stretches(*this, from);
+  return std::all_of(rows.begin(), rows.end(), [&](const Stretch& stretch) {
+    return common(stretch.tokens, wanted).size() == stretch.tokens.size();
+  });
+}
+
 ExchangeLayout UlyssesLayout::scatter_heads(AttentionTensor tensor, int rank, int group, int groups) const {
   const bool query = tensor == AttentionTensor::query;
   const auto heads_of = [&](int r) { return query ? heads(r, group, groups) : kv_heads(r, group, groups); };

@@ -100,6 +100,10 @@ class UlyssesLayout {
     return ranks_ <= shape_.heads && shape_.heads == shape_.kv_heads;
   }
 
+  /// Whether what `from` scatters to `to` has all its rows, in their order: not where text is replicated or
+  /// several ranks share a head's queries.
+  [[nodiscard]] bool scatters_all_rows(AttentionTensor tensor, int from, int to) const;
+
   /// Sequence layout -> head layout. Target: [batch, tokens (query: query_tokens), heads of the group,
   /// head_dim].
   [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0,

@@ -22,8 +22,11 @@ void check(const ForwardShape& shape) {
   require(shape.ranks >= 1, "ranks", shape.ranks, "at least 1");
   require(shape.ranks_per_node >= 1, "ranks_per_node", shape.ranks_per_node, "at least 1");
   require(shape.mlp_ratio >= 0 && std::isfinite(shape.mlp_ratio), "mlp_ratio", shape.mlp_ratio, "0 or more");
-  require(shape.active_fraction >= 0 && shape.active_fraction <= 1, "active_fraction", shape.active_fraction,
-          "a fraction between 0 and 1");
+  const auto fraction = [](const char* name, double value) {
+    require(value >= 0 && value <= 1, name, value, "a fraction between 0 and 1");
+  };
+  fraction("scatter_share", shape.scatter_share);
+  fraction("output_share", shape.output_share);
 }
 
 void check(const MachineRates& rates, const ForwardShape& shape) {
@@ -216,9 +219,9 @@ ExchangeVolume exchange_volume(StepRole role, const ForwardShape& shape, bool tw
                                int groups) {
   check_exchange(role);
   const UlyssesLayout layout = layout_of(shape);
-  const bool selective = role != StepRole::gather_output;  // masks are a bit for a row: nothing
+  const bool output = role == StepRole::gather_output;
   ExchangeVolume volume = volume_of(product_of(role, shape, layout, group, groups), shape.ranks_per_node,
-                                    two_level, selective ? shape.active_fraction : 1);
+                                    two_level, output ? shape.output_share : shape.scatter_share);
   const int local = std::min(shape.ranks, shape.ranks_per_node);
   const int nodes = (shape.ranks + shape.ranks_per_node - 1) / shape.ranks_per_node;
   volume.fast_messages = local - 1;

@@ -53,8 +53,9 @@ struct ForwardShape {
   std::int64_t patch_elements = 0;
   std::int64_t element_bytes = 4;  ///< of what is computed with and sent
   int ranks = 1;
-  int ranks_per_node = 1;      ///< the last node may have fewer
-  double active_fraction = 1;  ///< of rows that travel between nodes (V-Major)
+  int ranks_per_node = 1;    ///< the last node may have fewer
+  double scatter_share = 1;  ///< of the bytes of Q, K and V what travels between nodes
+  double output_share = 1;   ///< the same of the output
 };
 
 /// One level of links.

@@ -68,28 +68,45 @@ double bits_of(const WireMode& mode, WireElement element) {
   if (mode.skip) {
     return 0;
   }
-  return mode.rows * 8.0 * static_cast<double>(Codec(mode.format, element).encoded_bytes(kRows, kRow)) /
+  return mode.rows * (1 - mode.stays.value_or(0)) * 8.0 *
+         static_cast<double>(Codec(mode.format, element).encoded_bytes(kRows, kRow)) /
          static_cast<double>(kRows * kRow);
 }
 
-BlockCodec::BlockCodec(const WireMode& mode, WireElement element, const CodecKernels& kernels)
-    : mode_(mode), element_(element), kernels_(&kernels), codec_(mode.format, element, kernels) {}
+BlockCodec::BlockCodec(const WireMode& mode, WireElement element, std::int64_t samples,
+                       const CodecKernels& kernels)
+    : mode_(mode),
+      element_(element),
+      samples_(samples),
+      kernels_(&kernels),
+      codec_(mode.format, element, kernels) {}
 
 std::int64_t BlockCodec::travelling_rows(std::int64_t rows) const {
   if (mode_.skip) {
     return 0;
   }
+  if (mode_.stays) {
+    return samples_ * active_row_count(rows / samples_, *mode_.stays);
+  }
   return mode_.rows < 1 ? active_row_count(rows, 1 - mode_.rows) : rows;
 }
 
 std::size_t BlockCodec::encoded_bytes(std::int64_t rows, std::int64_t row_elements) const {
-  const std::size_t mask = mode_.rows < 1 && !mode_.skip ? row_mask_bytes(rows) : 0;
+  const std::size_t mask = mode_.leaves_rows() ? row_mask_bytes(rows) : 0;
   return row_elements == 0 ? 0 : mask + codec_.encoded_bytes(travelling_rows(rows), row_elements);
 }
 
-void BlockCodec::require_memory(const BlockMemory* memory) const {
-  if (memory == nullptr && mode_.remembers()) {
+void BlockCodec::require_memory(const BlockMemory* memory, WireEnd end) const {
+  if (memory == nullptr && mode_.remembers(end)) {
     throw std::logic_error("wire mode " + to_string(mode_) + " of a block that nobody remembers");
+  }
+}
+
+void BlockCodec::require_count(const char* what, std::size_t active, std::int64_t rows) const {
+  const std::int64_t expected = travelling_rows(rows);
+  if (static_cast<std::int64_t>(active) != expected) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(active) + " rows: expected " +
+                                std::to_string(expected) + " of " + std::to_string(rows));
   }
 }
 
@@ -111,18 +128,22 @@ std::vector<std::uint32_t> BlockCodec::choose(std::int64_t rows, std::size_t row
 }
 
 void BlockCodec::encode_rows(std::span<const std::uint32_t> active, std::size_t row,
-                             std::span<const std::byte> in, BlockMemory& memory,
+                             std::span<const std::byte> in, BlockMemory* memory,
                              std::span<std::byte> out) const {
   const std::size_t row_bytes = row * bytes_of(element_);
+  const auto count = static_cast<std::int64_t>(active.size());
   std::vector<std::byte> some(active.size() * row_bytes);
   for (std::size_t i = 0; i < active.size(); ++i) {
     std::memcpy(some.data() + i * row_bytes, in.data() + active[i] * row_bytes, row_bytes);
   }
-  ReferenceRows reference(memory.reference, active, row);
-  codec_.encode(static_cast<std::int64_t>(active.size()), static_cast<std::int64_t>(row), some,
-                reference.some(), mode_.residual, out);
-  extrapolate(memory.reference, element_, {}, *kernels_);
+  if (memory == nullptr) {
+    return codec_.encode(count, static_cast<std::int64_t>(row), some, out);
+  }
+  ReferenceRows reference(memory->reference, active, row);
+  codec_.encode(count, static_cast<std::int64_t>(row), some, reference.some(), mode_.residual, out);
+  extrapolate(memory->reference, element_, {}, *kernels_);
   reference.put_back();
+  note_ages(*memory, active);
 }
 
 void BlockCodec::decode_rows(std::span<const std::uint32_t> active, std::size_t row,
@@ -133,44 +154,34 @@ void BlockCodec::decode_rows(std::span<const std::uint32_t> active, std::size_t 
                 reference.some(), mode_.residual, some);
   extrapolate(memory.reference, element_, {}, *kernels_);
   reference.put_back();
+  note_ages(memory, active);
 }
 
 void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-                        BlockMemory* memory, std::span<std::byte> out) const {
-  require_memory(memory);
-  if (memory == nullptr) {
-    return codec_.encode(rows, row_elements, in, out);
-  }
+                        BlockMemory* memory, std::span<std::byte> out,
+                        std::span<const std::uint32_t> active) const {
+  require_memory(memory, WireEnd::sender);
   if (mode_.skip) {
     grow_older(*memory);
     return extrapolate(memory->reference, element_, {}, *kernels_);
   }
-  if (mode_.rows >= 1 || row_elements == 0) {
+  if (!mode_.leaves_rows() || row_elements == 0) {
+    if (memory == nullptr) {
+      return codec_.encode(rows, row_elements, in, out);
+    }
     all_young(*memory);
     return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out);
   }
   const auto row = static_cast<std::size_t>(row_elements);
-  const std::vector<std::uint32_t> active = choose(rows, row, in, *memory);
-  const std::vector<std::uint8_t> mask = rows_to_mask(active, rows);
+  const std::vector<std::uint32_t> chosen =
+      mode_.stays ? std::vector(active.begin(), active.end()) : choose(rows, row, in, *memory);
+  require_count("what is active", chosen.size(), rows);
+  const std::vector<std::uint8_t> mask = rows_to_mask(chosen, rows);
   std::memcpy(out.data(), mask.data(), mask.size());
-  encode_rows(active, row, in, *memory, out.subspan(mask.size()));
-  note_ages(*memory, active);
+  encode_rows(chosen, row, in, memory, out.subspan(mask.size()));
 }
 
-void BlockCodec::decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-                        BlockMemory* memory, std::span<std::byte> out) const {
-  require_memory(memory);
-  if (memory == nullptr) {
-    return codec_.decode(rows, row_elements, in, out);
-  }
-  if (mode_.skip) {
-    grow_older(*memory);
-    return extrapolate(memory->reference, element_, out, *kernels_);
-  }
-  if (mode_.rows >= 1 || row_elements == 0) {
-    all_young(*memory);
-    return codec_.decode(rows, row_elements, in, memory->reference, mode_.residual, out);
-  }
+std::vector<std::uint32_t> BlockCodec::mask_rows(std::int64_t rows, std::span<const std::byte> in) const {
   const std::size_t mask_bytes = row_mask_bytes(rows);
   if (in.size() < mask_bytes) {
     throw std::length_error("an encoded block of " + std::to_string(in.size()) +
@@ -178,13 +189,27 @@ void BlockCodec::decode(std::int64_t rows, std::int64_t row_elements, std::span<
   }
   std::vector<std::uint8_t> mask(mask_bytes);
   std::memcpy(mask.data(), in.data(), mask_bytes);
-  const std::vector<std::uint32_t> active = mask_to_rows(mask, rows);
-  if (static_cast<std::int64_t>(active.size()) != travelling_rows(rows)) {
-    throw std::invalid_argument("a row mask has " + std::to_string(active.size()) + " rows: expected " +
-                                std::to_string(travelling_rows(rows)) + " of " + std::to_string(rows));
+  std::vector<std::uint32_t> active = mask_to_rows(mask, rows);
+  require_count("a row mask", active.size(), rows);
+  return active;
+}
+
+void BlockCodec::decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
+                        BlockMemory* memory, std::span<std::byte> out) const {
+  require_memory(memory, WireEnd::receiver);
+  if (memory == nullptr) {
+    return codec_.decode(rows, row_elements, in, out);
   }
-  decode_rows(active, static_cast<std::size_t>(row_elements), in.subspan(mask_bytes), *memory);
-  note_ages(*memory, active);
+  if (mode_.skip) {
+    grow_older(*memory);
+    return extrapolate(memory->reference, element_, out, *kernels_);
+  }
+  if (!mode_.leaves_rows() || row_elements == 0) {
+    all_young(*memory);
+    return codec_.decode(rows, row_elements, in, memory->reference, mode_.residual, out);
+  }
+  const std::vector<std::uint32_t> active = mask_rows(rows, in);
+  decode_rows(active, static_cast<std::size_t>(row_elements), in.subspan(row_mask_bytes(rows)), *memory);
   store_elements(memory->reference.value, element_, out, *kernels_);
 }
 

@@ -29,20 +29,6 @@ bool is_in(WirePart part, const WireMode& mode) {
   return mode.late == (part == WirePart::later);
 }
 
-std::vector<dit_block> blocks_of(std::span<const PeerBlock> blocks, std::span<const WireMode> modes,
-                                 WirePart part, WireElement element, std::size_t& total) {
-  std::vector<dit_block> result;
-  total = 0;
-  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-    const BlockCodec codec(modes[peer], element);
-    const std::size_t bytes =
-        is_in(part, modes[peer]) ? codec.encoded_bytes(blocks[peer].rows(), blocks[peer].row_elements) : 0;
-    result.push_back({total, bytes});
-    total += bytes;
-  }
-  return result;
-}
-
 void add_loss(std::span<const std::byte> rows, WireElement element, std::span<const float> came,
               CodedBlocks::Loss& loss) {
   std::vector<float> values(came.size());
@@ -96,15 +82,16 @@ BlockMemory ExchangeMemory::Side::of(std::size_t peer, const MemoryOptions& opti
   return memory;
 }
 
-ExchangeMemory::ExchangeMemory(const ExchangeLayout& layout, std::span<const std::uint8_t> remembered,
+ExchangeMemory::ExchangeMemory(const ExchangeLayout& layout, const PeerFlags& remembered,
                                const MemoryOptions& options)
     : options_(options),
-      sent_(layout.send, remembered, options),
-      received_(layout.recv, remembered, options) {}
+      sent_(layout.send, remembered.sent, options),
+      received_(layout.recv, remembered.received, options) {}
 
-std::uint64_t ExchangeMemory::bytes(const ExchangeLayout& layout, std::span<const std::uint8_t> remembered,
-                                    const MemoryOptions& options) {
-  return side_bytes(layout.send, remembered, options) + side_bytes(layout.recv, remembered, options);
+CacheBytes ExchangeMemory::bytes(const ExchangeLayout& layout, const PeerFlags& remembered,
+                                 const MemoryOptions& options) {
+  return {side_bytes(layout.send, remembered.sent, options),
+          side_bytes(layout.recv, remembered.received, options)};
 }
 
 void ExchangeMemory::keep_sent(Sent& kept) const {
@@ -119,14 +106,36 @@ void ExchangeMemory::put_back_sent(const Sent& kept) {
   sent_.ages = kept.ages;
 }
 
-CodedBlocks::CodedBlocks(ExchangeLayout layout, WireElement element)
-    : layout_(std::move(layout)), element_(element) {}
+CodedBlocks::CodedBlocks(ExchangeLayout layout, WireElement element, SampleRows rows)
+    : layout_(std::move(layout)), element_(element), rows_(std::move(rows)) {}
+
+WireMode CodedBlocks::mode_of(const WireMode& mode, const Flags& whole, std::size_t peer) const {
+  WireMode own = mode;
+  if (!whole.empty() && whole[peer] == 0) {
+    own.stays.reset();
+  }
+  return own;
+}
+
+std::vector<dit_block> CodedBlocks::places(std::span<const PeerBlock> blocks, std::span<const WireMode> modes,
+                                           const Flags& whole, WirePart part, std::size_t& total) const {
+  require_modes(modes.size(), blocks.size());
+  std::vector<dit_block> result;
+  total = 0;
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const BlockCodec codec = codec_of(mode_of(modes[peer], whole, peer));
+    const std::size_t bytes =
+        is_in(part, modes[peer]) ? codec.encoded_bytes(blocks[peer].rows(), blocks[peer].row_elements) : 0;
+    result.push_back({total, bytes});
+    total += bytes;
+  }
+  return result;
+}
 
 CodedBlocks::Sizes CodedBlocks::sizes(std::span<const WireMode> modes, WirePart part) const {
-  require_modes(modes.size(), layout_.send.size());
   Sizes sizes;
-  sizes.send = blocks_of(layout_.send, modes, part, element_, sizes.send_bytes);
-  sizes.recv = blocks_of(layout_.recv, modes, part, element_, sizes.recv_bytes);
+  sizes.send = places(layout_.send, modes, rows_.whole.sent, part, sizes.send_bytes);
+  sizes.recv = places(layout_.recv, modes, rows_.whole.received, part, sizes.recv_bytes);
   return sizes;
 }
 
@@ -140,7 +149,7 @@ std::span<std::byte> CodedBlocks::scratch(const PeerBlock& block) {
 
 void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode,
                                std::span<const std::byte> tensor, BlockMemory* memory,
-                               std::span<std::byte> code, Loss* loss) {
+                               std::span<std::byte> code, Loss* loss, std::span<const std::uint32_t> active) {
   if (memory == nullptr && mode.is_exact()) {
     return pack(std::span(&block, 1), bytes_of(element_), tensor, code);
   }
@@ -150,14 +159,15 @@ void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode,
   if (counts && mode.late) {  // what the receiver uses now
     add_loss(rows, element_, memory->reference.value, *loss);
   }
-  BlockCodec(mode, element_).encode(block.rows(), block.row_elements, rows, memory, code);
+  codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
   if (counts && !mode.late) {
     add_loss(rows, element_, memory->reference.value, *loss);
   }
 }
 
 void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
-                         ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss) {
+                         ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss,
+                         std::span<const std::uint32_t> active) {
   const Sizes places = sizes(modes, part);
   for (std::size_t peer = 0; peer < modes.size(); ++peer) {
     const PeerBlock& block = layout_.send[peer];
@@ -165,9 +175,25 @@ void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, std::sp
       continue;
     }
     BlockMemory remembered = memory != nullptr ? memory->sent_to(peer) : BlockMemory{};
-    encode_block(block, modes[peer], tensor, remembered.reference.value.empty() ? nullptr : &remembered,
-                 buffer.subspan(places.send[peer].offset, places.send[peer].bytes), loss);
+    encode_block(block, mode_of(modes[peer], rows_.whole.sent, peer), tensor,
+                 remembered.reference.value.empty() ? nullptr : &remembered,
+                 buffer.subspan(places.send[peer].offset, places.send[peer].bytes), loss, active);
   }
+}
+
+void CodedBlocks::decode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> code,
+                               BlockMemory* memory, std::span<std::byte> tensor) {
+  if (memory == nullptr && mode.is_exact()) {
+    return unpack(std::span(&block, 1), bytes_of(element_), code, tensor);
+  }
+  const std::span<std::byte> rows = scratch(block);
+  if (mode.late && memory != nullptr) {
+    store_elements(memory->reference.value, element_, rows);
+    std::fill(memory->ages.begin(), memory->ages.end(), std::uint16_t{1});  // until remember()
+  } else {
+    codec_of(mode).decode(block.rows(), block.row_elements, code, memory, rows);
+  }
+  unpack(std::span(&block, 1), bytes_of(element_), rows, tensor);
 }
 
 void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::byte> buffer,
@@ -178,22 +204,14 @@ void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::b
     if (block.elements() == 0) {
       continue;
     }
-    const std::span<const std::byte> code = buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes);
     BlockMemory remembered = memory != nullptr ? memory->received_from(peer) : BlockMemory{};
-    const bool remembers = !remembered.reference.value.empty();
-    if (!remembers && modes[peer].is_exact()) {
-      unpack(std::span(&block, 1), bytes_of(element_), code, tensor);
-      continue;
+    try {
+      decode_block(block, mode_of(modes[peer], rows_.whole.received, peer),
+                   buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes),
+                   remembered.reference.value.empty() ? nullptr : &remembered, tensor);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("from rank " + std::to_string(peer) + ": " + error.what());
     }
-    const std::span<std::byte> rows = scratch(block);
-    if (modes[peer].late) {
-      store_elements(remembered.reference.value, element_, rows);
-      std::fill(remembered.ages.begin(), remembered.ages.end(), std::uint16_t{1});  // until remember()
-    } else {
-      BlockCodec(modes[peer], element_)
-          .decode(block.rows(), block.row_elements, code, remembers ? &remembered : nullptr, rows);
-    }
-    unpack(std::span(&block, 1), bytes_of(element_), rows, tensor);
   }
 }
 
@@ -206,7 +224,7 @@ void CodedBlocks::remember(std::span<const WireMode> modes, std::span<const std:
       continue;
     }
     BlockMemory remembered = memory->received_from(peer);
-    BlockCodec(modes[peer], element_)
+    codec_of(modes[peer])
         .decode(block.rows(), block.row_elements,
                 buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes), &remembered,
                 scratch(block));

@@ -20,16 +20,25 @@ struct MemoryOptions {
   int most_age = 0;
 };
 
-/// What one rank remembers of one tensor's exchange: of the blocks to and from `remembered` peers (a flag for
-/// each).
+/// A flag for each peer: of the block to it, and of the one from it.
+struct PeerFlags {
+  std::vector<std::uint8_t> sent, received;
+};
+
+/// What a rank must remember.
+struct CacheBytes {
+  std::uint64_t reference = 0;  ///< of what it sent
+  std::uint64_t received = 0;
+  [[nodiscard]] std::uint64_t total() const { return reference + received; }
+};
+
+/// What one rank remembers of one tensor's exchange.
 class ExchangeMemory {
  public:
-  ExchangeMemory(const ExchangeLayout& layout, std::span<const std::uint8_t> remembered,
-                 const MemoryOptions& options);
+  ExchangeMemory(const ExchangeLayout& layout, const PeerFlags& remembered, const MemoryOptions& options);
   /// Beforehand.
-  [[nodiscard]] static std::uint64_t bytes(const ExchangeLayout& layout,
-                                           std::span<const std::uint8_t> remembered,
-                                           const MemoryOptions& options);
+  [[nodiscard]] static CacheBytes bytes(const ExchangeLayout& layout, const PeerFlags& remembered,
+                                        const MemoryOptions& options);
 
   [[nodiscard]] BlockMemory sent_to(std::size_t peer) { return sent_.of(peer, options_); }
   [[nodiscard]] BlockMemory received_from(std::size_t peer) { return received_.of(peer, options_); }
@@ -65,9 +74,17 @@ class ExchangeMemory {
 /// uses, and those whose blocks are late.
 enum class WirePart : std::uint8_t { now, later };
 
+/// Where V-Major may leave rows behind: in blocks that hold all rows of their sender, in their order. Of
+/// other blocks (queries where ranks share a head, replicated text) all rows travel: how many of them are
+/// active is the sender's knowledge. Empty flags: everywhere.
+struct SampleRows {
+  std::int64_t samples = 1;
+  PeerFlags whole;
+};
+
 class CodedBlocks {
  public:
-  CodedBlocks(ExchangeLayout layout, WireElement element);
+  CodedBlocks(ExchangeLayout layout, WireElement element, SampleRows rows = {});
 
   struct Sizes {
     std::vector<dit_block> send, recv;  ///< the peers' blocks in the buffers
@@ -82,10 +99,13 @@ class CodedBlocks {
     double whole = 0;
   };
   /// `memory` null: no mode remembers anything. `memory` knows the peers whose modes do; blocks to them move
-  /// its references on in whatever mode.
+  /// its references on in whatever mode. `active`: of V-Major, this rank's rows, ascending, as many of each
+  /// sample as the mode says.
   void encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
-              ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss = nullptr);
-  /// The tensor, from blocks that came now and from what is remembered of peers whose blocks are late.
+              ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss = nullptr,
+              std::span<const std::uint32_t> active = {});
+  /// The tensor, from blocks that came now and from what is remembered of peers whose blocks are late. Throws
+  /// std::invalid_argument that names the peer for rows that are not as many as must travel.
   void decode(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory,
               std::span<std::byte> tensor);
   /// Late blocks come into the memory, for the step that follows.
@@ -94,12 +114,22 @@ class CodedBlocks {
   [[nodiscard]] const ExchangeLayout& layout() const { return layout_; }
 
  private:
+  using Flags = std::vector<std::uint8_t>;
   [[nodiscard]] std::span<std::byte> scratch(const PeerBlock& block);
+  [[nodiscard]] WireMode mode_of(const WireMode& mode, const Flags& whole, std::size_t peer) const;
+  [[nodiscard]] BlockCodec codec_of(const WireMode& mode) const { return {mode, element_, rows_.samples}; }
+  [[nodiscard]] std::vector<dit_block> places(std::span<const PeerBlock> blocks,
+                                              std::span<const WireMode> modes, const Flags& whole,
+                                              WirePart part, std::size_t& total) const;
   void encode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> tensor,
-                    BlockMemory* memory, std::span<std::byte> code, Loss* loss);
+                    BlockMemory* memory, std::span<std::byte> code, Loss* loss,
+                    std::span<const std::uint32_t> active);
+  void decode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> code,
+                    BlockMemory* memory, std::span<std::byte> tensor);
 
   ExchangeLayout layout_;
   WireElement element_;
+  SampleRows rows_;
   std::vector<std::byte> scratch_;  // a block as it is in the tensor
 };
 

@@ -1,13 +1,15 @@
 /// V-Major (CoCoDiff, section III-D): of each tensor only the rows whose V changed most travel on slow links;
-/// the others keep, at the receiver, what an earlier step brought. Pure decisions; the same on all ranks.
+/// the others keep, at the receiver, what an earlier step brought. The published rule by its own words, as a
+/// wire policy, and the choice of rows. Pure; the same on all ranks.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "wire/wire_policy.hpp"
 
 namespace dit {
 
@@ -27,15 +29,16 @@ struct VMajorPolicy {
   /// Peers reached at this level or a slower one get active rows only; empty: the first level that leaves a
   /// node.
   std::string boundary;
-  /// All that crosses the boundary, the output and full steps too, travels as bf16 where it is fp32.
-  bool bf16 = false;
+  /// How all that crosses the boundary is written, the output and full steps too.
+  WireFormat format = WireFormat::full;
+  bool residual = false;
   bool operator==(const VMajorPolicy&) const = default;
 };
 
 /// "v-major", "v-major:warmup=5,refresh=10,ratio=linear", "ratio=0.5", "ratio=0/0.25/0.5" (one for each
-/// step), "ratio=@FILE" (the same, one to a line or with commas), "boundary=node", "format=bf16". Throws
-/// std::invalid_argument that names key, value and what was expected. to_string writes what parses back to
-/// the same policy; of a file it writes the numbers.
+/// step), "ratio=@FILE" (the same, one to a line or with commas), "boundary=node", "format=bf16",
+/// "format=residual-int4". Throws std::invalid_argument that names key, value and what was expected.
+/// to_string writes what parses back to the same policy; of a file it writes the numbers.
 [[nodiscard]] VMajorPolicy parse_v_major(std::string_view text);
 [[nodiscard]] std::string to_string(const VMajorPolicy& policy);
 
@@ -54,6 +57,10 @@ struct StepDecision {
 /// Mean over all steps of the fraction of rows that travel.
 [[nodiscard]] double mean_active_fraction(const VMajorPolicy& policy, int steps);
 
+/// The rule as a wire policy for a run of so many steps: "v-major RATIO FORMAT" where rows stay, FORMAT alone
+/// in full steps. Throws as decide_step.
+[[nodiscard]] WirePolicy wire_policy_of(const VMajorPolicy& policy, int steps);
+
 /// Rows that travel: the `rows - floor(ratio * rows)` with the largest score; of equal scores the smaller row
 /// number first. NaN scores count as largest. Ascending.
 [[nodiscard]] std::vector<std::uint32_t> choose_active_rows(std::span<const float> scores, double ratio);
@@ -67,42 +74,5 @@ struct StepDecision {
 [[nodiscard]] std::vector<std::uint32_t> mask_to_rows(std::span<const std::uint8_t> mask, std::int64_t rows);
 
 /// For each cached row: the step that brought it. Keyed by the caller by layer, branch and tensor.
-class RowAges {
- public:
-  explicit RowAges(std::int64_t rows);
-  void brought(std::span<const std::uint32_t> rows, int step);
-  void brought_all(int step);
-  [[nodiscard]] int age(std::int64_t row,
-                        int step) const;  ///< in steps; throws std::logic_error when never brought
-  [[nodiscard]] int oldest(int step) const;
-  [[nodiscard]] double mean(int step) const;
-  [[nodiscard]] bool complete() const;  ///< every row was brought once
-
- private:
-  [[nodiscard]] std::size_t place(std::int64_t row) const;  // throws std::out_of_range
-
-  std::vector<int> step_of_;
-};
-
-/// Bytes of the caches of one rank, before anything is allocated: the score's reference V in the sequence
-/// layout, and what the receiver keeps of Q, K, V.
-struct CacheBytes {
-  std::uint64_t reference = 0;
-  std::uint64_t received = 0;
-  [[nodiscard]] std::uint64_t total() const { return reference + received; }
-};
-struct CacheShape {
-  int layers = 0;
-  int branches = 1;
-  std::int64_t own_rows = 0;                 ///< rows of this rank in the sequence layout, per branch
-  std::int64_t row_elements = 0;             ///< heads * head_dim
-  std::int64_t received_query_elements = 0;  ///< this rank's Q in the head layout, per branch
-  std::int64_t received_key_elements = 0;    ///< K, and the same again for V
-  std::size_t element_bytes = 4;
-};
-[[nodiscard]] CacheBytes cache_bytes(const CacheShape& shape);
-/// Throws std::length_error with needed bytes, the budget, and advice (fewer layers cached is no option: more
-/// ranks, one branch per group of ranks, a smaller image, or a budget of at least N).
-void require_cache_budget(const CacheBytes& bytes, std::optional<std::uint64_t> budget);
 
 }  // namespace dit

@@ -122,6 +122,21 @@ RatioSchedule parse_ratio(std::string_view value) {
   return ratio;
 }
 
+constexpr std::string_view kResidual = "residual-";
+
+void set_format(VMajorPolicy& policy, std::string_view value) {
+  policy.residual = value.starts_with(kResidual);
+  try {
+    policy.format = parse_wire_format(policy.residual ? value.substr(kResidual.size()) : value);
+  } catch (const std::invalid_argument&) {
+    fail("format", value, "full, bf16, fp8, int8, int4, int2 or int1, also with residual- before it");
+  }
+}
+
+std::string format_text(const VMajorPolicy& policy) {
+  return (policy.residual ? std::string(kResidual) : "") + to_string(policy.format);
+}
+
 void set(VMajorPolicy& policy, std::string_view key, std::string_view value) {
   if (key == "warmup") {
     policy.warmup_steps = parse_count(key, value);
@@ -135,10 +150,7 @@ void set(VMajorPolicy& policy, std::string_view key, std::string_view value) {
     }
     policy.boundary = value;
   } else if (key == "format") {
-    if (value != "full" && value != "bf16") {
-      fail(key, value, "full or bf16");
-    }
-    policy.bf16 = value == "bf16";
+    set_format(policy, value);
   } else {
     throw std::invalid_argument("v-major: " + std::string(key) + "=" + std::string(value) +
                                 ": expected one of the keys warmup, refresh, ratio, boundary, format");
@@ -193,7 +205,26 @@ std::string to_string(const VMajorPolicy& policy) {
   return std::string(kName) + ":warmup=" + std::to_string(policy.warmup_steps) +
          ",refresh=" + std::to_string(policy.refresh_every) + ",ratio=" + to_string(policy.ratio) +
          (policy.boundary.empty() ? "" : ",boundary=" + policy.boundary) +
-         (policy.bf16 ? ",format=bf16" : "");
+         (policy.residual || policy.format != WireFormat::full ? ",format=" + format_text(policy) : "");
+}
+
+WirePolicy wire_policy_of(const VMajorPolicy& policy, int steps) {
+  WireRule rule;
+  rule.level = policy.boundary;
+  rule.mode.format = policy.format;
+  rule.mode.residual = policy.residual;
+  WirePolicy result;
+  result.name = to_string(policy);
+  result.rules = {rule};
+  for (int step = 0; step < steps; ++step) {
+    const StepDecision decision = decide_step(policy, step, steps);
+    if (!decision.full) {
+      rule.steps = {step, step};
+      rule.mode.stays = decision.ratio;
+      result.rules.push_back(rule);
+    }
+  }
+  return result;
 }
 
 }  // namespace dit

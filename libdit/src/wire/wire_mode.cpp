@@ -22,8 +22,20 @@ std::vector<std::string_view> words_of(std::string_view text) {
 [[noreturn]] void refuse(std::string_view text) {
   throw std::invalid_argument(
       "wire mode '" + std::string(text) +
-      "': expected skip, or [late | rows FRACTION] [residual] FORMAT, where FRACTION is more "
-      "than 0 and less than 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1");
+      "': expected skip, or [late | rows FRACTION | v-major RATIO] [residual] FORMAT, where FRACTION is more "
+      "than 0 and less than 1, RATIO from 0 to 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1");
+}
+
+std::optional<double> number_of(std::string_view word) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc{} && end == word.data() + word.size() ? std::optional(number) : std::nullopt;
+}
+
+/// The shortest text that reads back as the same number.
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
 }  // namespace
@@ -37,9 +49,14 @@ WireMode parse_wire_mode(std::string_view text) {
   }
   std::size_t at = 0;
   if (words.size() >= 2 && words[0] == "rows") {
-    const auto [end, error] = std::from_chars(words[1].data(), words[1].data() + words[1].size(), mode.rows);
-    if (error != std::errc{} || end != words[1].data() + words[1].size() ||
-        !(mode.rows > 0 && mode.rows < 1)) {
+    mode.rows = number_of(words[1]).value_or(0);
+    if (!(mode.rows > 0 && mode.rows < 1)) {
+      refuse(text);
+    }
+    at = 2;
+  } else if (words.size() >= 2 && words[0] == "v-major") {
+    mode.stays = number_of(words[1]);
+    if (!mode.stays || !(*mode.stays >= 0 && *mode.stays <= 1)) {
       refuse(text);
     }
     at = 2;
@@ -68,9 +85,9 @@ std::string to_string(const WireMode& mode) {
   }
   std::string text;
   if (mode.rows < 1) {
-    char number[32];
-    text = "rows " + std::string(number, std::to_chars(number, number + sizeof number, mode.rows).ptr) + " ";
+    text = "rows " + shortest(mode.rows) + " ";
   }
+  text += mode.stays ? "v-major " + shortest(*mode.stays) + " " : "";
   text += mode.late ? "late " : "";
   return text + (mode.residual ? "residual " : "") + to_string(mode.format);
 }

@@ -9,6 +9,7 @@ namespace dit {
 namespace {
 
 constexpr int kFar = 1 << 20;  // more layers or steps than anything has
+constexpr WireTensor kScattered[] = {WireTensor::query, WireTensor::key, WireTensor::value};
 
 [[noreturn]] void refuse(const std::string& what, const std::string& value, const std::string& expected) {
   throw std::invalid_argument("wire policy: " + what + " = " + value + ": expected " + expected);
@@ -33,9 +34,25 @@ void check_rule(const WireRule& rule, std::size_t number) {
   if (rule.branch < -1 || rule.branch > 1) {
     refuse(name + "branch", std::to_string(rule.branch), "0, 1, or -1 for both");
   }
-  if (!(rule.mode.rows > 0 && rule.mode.rows <= 1)) {
-    refuse(name + "mode", "rows " + std::to_string(rule.mode.rows), "a fraction more than 0, at most 1");
+  const WireMode& mode = rule.mode;
+  if (!(mode.rows > 0 && mode.rows <= 1)) {
+    refuse(name + "mode", "rows " + std::to_string(mode.rows), "a fraction more than 0, at most 1");
   }
+  if (mode.stays && !(*mode.stays >= 0 && *mode.stays <= 1)) {
+    refuse(name + "mode", "v-major " + std::to_string(*mode.stays), "a ratio from 0 to 1");
+  }
+  if (mode.stays && (mode.rows < 1 || mode.skip || mode.late)) {
+    refuse(name + "mode", to_string(mode), "v-major without rows, skip or late");
+  }
+}
+
+/// Rows of the output are of nobody's V.
+WireMode mode_on(WireTensor tensor, const WireMode& mode) {
+  WireMode own = mode;
+  if (tensor == WireTensor::output) {
+    own.stays.reset();
+  }
+  return own;
 }
 
 int from_start(int number, int count) {
@@ -189,6 +206,29 @@ WirePlan::WirePlan(const WirePolicy& policy, const Shape& shape) : policy_(polic
   for (const std::string& name : policy_.off) {
     is_off_[static_cast<std::size_t>(level_named("off", name))] = 1;
   }
+  if (uses_v_major()) {
+    check_ratios();
+  }
+}
+
+void WirePlan::check_ratios() const {
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    for (int step = 0; step < shape_.steps; ++step) {
+      for (const int branch : {0, 1}) {
+        const std::optional<double> one = v_major(layer, step, branch);
+        for (int level = 0; one && level < static_cast<int>(shape_.levels.size()); ++level) {
+          for (const WireTensor tensor : kScattered) {
+            const std::optional<double> other = mode(tensor, level, layer, step, branch).stays;
+            if (other && other != one) {
+              refuse("v-major of layer " + std::to_string(layer) + " in step " + std::to_string(step),
+                     std::to_string(*one) + " and " + std::to_string(*other),
+                     "one ratio for all tensors and levels");
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 int WirePlan::level_named(const std::string& where, const std::string& name) const {
@@ -224,11 +264,12 @@ const WireMode* WirePlan::found(WireTensor tensor, int level, int layer, int ste
 
 WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int branch) const {
   const WireMode* rule = found(tensor, level, layer, step, branch);
-  WireMode mode = rule != nullptr ? *rule : WireMode{};
+  WireMode mode = rule != nullptr ? mode_on(tensor, *rule) : WireMode{};
   if (step == 0) {
     mode.skip = false;
     mode.late = false;
     mode.rows = 1;
+    mode.stays.reset();
   }
   if (mode.late && step == shape_.steps - 1) {
     mode = WireMode{};
@@ -250,20 +291,82 @@ WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int b
 
 bool WirePlan::touches(WireTensor tensor, int level, int layer) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (covers(i, tensor, level, layer) && !policy_.rules[i].mode.is_exact()) {
+    if (covers(i, tensor, level, layer) && !mode_on(tensor, policy_.rules[i].mode).is_exact()) {
       return true;
     }
   }
   return false;
 }
 
-bool WirePlan::remembers(WireTensor tensor, int level, int layer) const {
+bool WirePlan::remembers(WireTensor tensor, int level, int layer, WireEnd end) const {
+  const WireEnd known = policy_.guard > 0 ? WireEnd::receiver : end;  // the guard looks at what is left there
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (covers(i, tensor, level, layer) && policy_.rules[i].mode.remembers()) {
+    if (covers(i, tensor, level, layer) && mode_on(tensor, policy_.rules[i].mode).remembers(known)) {
       return true;
     }
   }
   return false;
+}
+
+bool WirePlan::has_v_major(int level, int layer) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    for (const WireTensor tensor : kScattered) {
+      if (policy_.rules[i].mode.stays && covers(i, tensor, level, layer)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool WirePlan::uses_v_major(int layer) const {
+  for (int level = 0; level < static_cast<int>(shape_.levels.size()); ++level) {
+    if (has_v_major(level, layer)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool WirePlan::uses_v_major() const {
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    if (uses_v_major(layer)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<double> WirePlan::v_major(int layer, int step, int branch) const {
+  for (int level = 0; level < static_cast<int>(shape_.levels.size()); ++level) {
+    for (const WireTensor tensor : kScattered) {
+      const WireMode found = mode(tensor, level, layer, step, branch);
+      if (found.stays) {
+        return found.stays;
+      }
+    }
+  }
+  return {};
+}
+
+bool WirePlan::brings_all_values(int layer, int step, int branch) const {
+  for (int level = 0; level < static_cast<int>(shape_.levels.size()); ++level) {
+    const WireMode found = mode(WireTensor::value, level, layer, step, branch);
+    if (has_v_major(level, layer) && (found.skip || found.leaves_rows())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+double WirePlan::active_fraction(int step) const {
+  double active = 0;
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    for (const int branch : {0, 1}) {
+      active += 1 - v_major(layer, step, branch).value_or(0);
+    }
+  }
+  return shape_.layers > 0 ? active / (2 * shape_.layers) : 1;
 }
 
 bool WirePlan::knows_branches() const {
@@ -273,8 +376,16 @@ bool WirePlan::knows_branches() const {
 
 bool WirePlan::ages() const {
   return std::any_of(policy_.rules.begin(), policy_.rules.end(), [](const WireRule& rule) {
-    return rule.mode.skip || rule.mode.late || rule.mode.rows < 1;
+    return rule.mode.skip || rule.mode.late || rule.mode.leaves_rows();
   });
+}
+
+WirePlan far_plan(WirePolicy policy, int layers, int steps) {
+  policy.off.clear();
+  for (WireRule& rule : policy.rules) {
+    rule.level.clear();
+  }
+  return {policy, {layers, steps, {"near", "far"}, kFarLevel}};
 }
 
 }  // namespace dit

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,8 +37,9 @@ struct WireRule {
 };
 
 /// Of several rules for a block the last one counts; without one it travels in full. Blocks that nobody has
-/// seen yet (the first step) travel in full where a rule says skip, with all rows where it says rows, and at
-/// once where it says late.
+/// seen yet (the first step) travel in full where a rule says skip, with all rows where it says rows or
+/// v-major, and at once where it says late. V-Major's rows are the same of Q, K and V on all levels: one
+/// ratio for a layer, step and branch. Of the output all rows travel.
 struct WirePolicy {
   std::string name;
   float momentum = 0;  ///< how far what moved is expected to move on, 0 to 1; takes memory as the values do
@@ -57,8 +59,7 @@ struct WirePolicy {
 
 /// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced", "fast", "draft", or "displaced": bf16,
 /// and from the fifth step on K and V of the step before are used while the new ones travel. V-Major as
-/// published
-/// ("paper") is wire/v_major.hpp's.
+/// published ("paper") is wire/v_major.hpp's.
 [[nodiscard]] std::vector<std::string> wire_preset_names();
 /// For a run of so many steps: the fewer there are, the farther tensors move in each, and the more bits they
 /// get. Throws std::invalid_argument that lists the names.
@@ -79,16 +80,25 @@ class WirePlan {
     std::vector<std::string> levels;  ///< names, fast to slow
     int slow_level = 0;               ///< the first that leaves a node
   };
-  /// Throws std::invalid_argument as check, also for levels that are not there; rules for layers or steps
-  /// that this run has not are no error.
+  /// Throws std::invalid_argument as check, also for levels that are not there and for two ratios of V-Major
+  /// in one layer and step; rules for layers or steps that this run has not are no error.
   WirePlan(const WirePolicy& policy, const Shape& shape);
 
   /// `level`: at which the peer is reached.
   [[nodiscard]] WireMode mode(WireTensor tensor, int level, int layer, int step, int branch) const;
   /// Whether any mode is not exact, whatever the step.
   [[nodiscard]] bool touches(WireTensor tensor, int level, int layer) const;
-  /// Whether both ends must remember the tensor in this layer.
-  [[nodiscard]] bool remembers(WireTensor tensor, int level, int layer) const;
+  /// Whether an end must remember the tensor in this layer.
+  [[nodiscard]] bool remembers(WireTensor tensor, int level, int layer, WireEnd end) const;
+  /// V-Major's ratio on any level; nothing where no tensor's rows stay by it.
+  [[nodiscard]] std::optional<double> v_major(int layer, int step, int branch) const;
+  /// Whether V-Major ever chooses rows of this layer.
+  [[nodiscard]] bool uses_v_major(int layer) const;
+  [[nodiscard]] bool uses_v_major() const;
+  /// Whether V travels with all its rows wherever V-Major is used in other steps.
+  [[nodiscard]] bool brings_all_values(int layer, int step, int branch) const;
+  /// Of the rows of Q, K and V those that V-Major sends in a step: the mean of layers and branches.
+  [[nodiscard]] double active_fraction(int step) const;
   [[nodiscard]] bool knows_branches() const;  ///< some rule is for one branch only
   [[nodiscard]] const WirePolicy& policy() const { return policy_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -102,6 +112,8 @@ class WirePlan {
   };
   [[nodiscard]] int level_named(const std::string& where, const std::string& name) const;
   [[nodiscard]] bool covers(std::size_t rule, WireTensor tensor, int level, int layer) const;
+  [[nodiscard]] bool has_v_major(int level, int layer) const;
+  void check_ratios() const;
   [[nodiscard]] const WireMode* found(WireTensor tensor, int level, int layer, int step, int branch) const;
 
   WirePolicy policy_;
@@ -109,5 +121,9 @@ class WirePlan {
   std::vector<Place> places_;         // of each rule
   std::vector<std::uint8_t> is_off_;  // of each level
 };
+
+/// A policy for links that all its rules mean, whatever their level: those of level kFarLevel.
+inline constexpr int kFarLevel = 1;
+[[nodiscard]] WirePlan far_plan(WirePolicy policy, int layers, int steps);
 
 }  // namespace dit

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "small_model.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
@@ -226,7 +227,9 @@ TEST(Report, FailureOnOneRankEndsAll) {
 
 TEST(Measure, AllRanksGetTheSameEstimates) {
   GenerateOptions options = small_image();
-  options.v_major = VMajorPolicy{};
+  VMajorPolicy rows;
+  rows.warmup_steps = 1;
+  options.wire = wire_policy_of(rows, options.sampler.steps);
   LocalGroupOptions group;
   group.ranks = 3;
   group.ranks_per_node = 1;
@@ -241,7 +244,12 @@ TEST(Measure, AllRanksGetTheSameEstimates) {
     EXPECT_EQ(measured[2].full.steps[id].seconds, measured[0].full.steps[id].seconds);
   }
   ASSERT_TRUE(measured[0].selective.has_value());
-  EXPECT_GT(measured[0].selective->steps.size(), measured[0].full.steps.size());
+  EXPECT_EQ(measured[0].selective_share, 3.0 / 4);
+  for (std::size_t id = 0; id < measured[0].full.steps.size(); ++id) {
+    const Step& full = measured[0].full.steps[id];  // rows stay of what is scattered: a third of them go
+    const bool scatter = is_exchange(full.role) && full.role != StepRole::gather_output;
+    EXPECT_NEAR(measured[0].selective->steps[id].seconds, full.seconds * (scatter ? 1.0 / 3 : 1), 1e-12);
+  }
 }
 
 TEST(Measure, TheGraphIsTheSameForEverySchedule) {  // or times of one would be wrong for another

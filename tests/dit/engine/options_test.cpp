@@ -10,6 +10,7 @@
 #include "../message_of.hpp"
 #include "engine/threads.hpp"
 #include "small_model.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
@@ -73,17 +74,17 @@ TEST(Options, VMajorsAreRefusedByName) {
     return refusal(nodes(4, 2), [&](GenerateOptions& options, int) {
       VMajorPolicy policy;
       change(policy, options);
-      options.v_major = policy;
+      options.wire = wire_policy_of(policy, options.sampler.steps);
     });
   };
   EXPECT_THAT(with([](auto& policy, auto&) { policy.boundary = "rack"; }), HasSubstr("rack"));
-  EXPECT_THAT(with([](auto& policy, auto&) {
-                policy.warmup_steps = 0;
-                policy.ratio.kind = RatioSchedule::Kind::list;
-                policy.ratio.values = {0.5};
+  EXPECT_THAT(with([](auto&, auto& options) { options.dtype = at::kDouble; }),
+              StartsWith("dtype = Double: expected Float or BFloat16"));
+  EXPECT_THAT(with([](auto& policy, auto& options) {
+                policy.warmup_steps = 1;
+                options.cache_budget = 100;
               }),
-              HasSubstr("1"));
-  EXPECT_THAT(with([](auto&, auto& options) { options.cache_budget = 100; }), HasSubstr("100"));
+              HasSubstr("100"));
 }
 
 TEST(Options, OnesThatDifferBetweenRanksAreRefused) {

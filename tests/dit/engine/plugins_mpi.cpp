@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "small_model.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
@@ -40,11 +41,12 @@ GenerateOptions options_of(const Case& one, const ExchangeContext& context) {
   options.schedule = one.schedule;
   options.guidance_mode = one.mode;
   if (one.ratio) {
-    options.v_major.emplace();
-    options.v_major->warmup_steps = 1;
-    options.v_major->ratio.kind = RatioSchedule::Kind::constant;
-    options.v_major->ratio.value = *one.ratio;
-    options.v_major->boundary = context.levels().front();
+    VMajorPolicy rows;
+    rows.warmup_steps = 1;
+    rows.ratio.kind = RatioSchedule::Kind::constant;
+    rows.ratio.value = *one.ratio;
+    rows.boundary = context.levels().front();
+    options.wire = wire_policy_of(rows, options.sampler.steps);
   }
   return options;
 }

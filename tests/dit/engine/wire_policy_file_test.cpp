@@ -6,6 +6,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "wire/v_major.hpp"
+
 namespace dit {
 namespace {
 
@@ -27,6 +29,10 @@ std::string error_of(const std::string& text) {
 TEST(WirePolicyFile, PresetsComeBack) {
   for (const std::string& name : wire_preset_names()) {
     EXPECT_EQ(parsed(to_json(wire_preset(name, 50))), wire_preset(name, 50));
+  }
+  for (const char* text : {"v-major", "v-major:format=residual-int4,ratio=0.3"}) {
+    const WirePolicy policy = wire_policy_of(parse_v_major(text), 50);
+    EXPECT_EQ(parsed(to_json(policy)), policy);
   }
 }
 

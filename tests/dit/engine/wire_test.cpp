@@ -352,9 +352,6 @@ TEST(Wire, RefusesWhatDoesNotFit) {
   };
   GenerateOptions options = longer_image();
   options.wire = policy({"fp8"});
-  options.v_major.emplace();
-  refused(options);
-  options.v_major.reset();
   options.dtype = at::kDouble;
   refused(options);
   options.dtype = at::kFloat;

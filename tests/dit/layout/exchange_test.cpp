@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "../uneven_shapes.hpp"
 #include "job.hpp"
 
 namespace dit::test {
@@ -145,6 +146,35 @@ TEST(LayoutExchange, WithoutTokensNothingTravels) {
     for (const auto& blocks : {exchange.send, exchange.recv}) {
       ASSERT_EQ(blocks.size(), 3U);
       for (const PeerBlock& block : blocks) EXPECT_EQ(block.elements(), 0);
+    }
+  }
+}
+
+// By the blocks themselves: as many rows as the sender has, one after the other.
+TEST(LayoutExchange, WhereAllRowsOfARankTravel) {
+  for (const AttentionShape& shape : test::uneven_shapes()) {
+    for (const int ranks : {1, 2, 5, 12, 40}) {
+      const UlyssesLayout layout(shape, ranks);
+      for (const AttentionTensor tensor : {AttentionTensor::query, AttentionTensor::key}) {
+        const std::int64_t stride =
+            (tensor == AttentionTensor::query ? shape.heads : shape.kv_heads) * shape.head_dim;
+        for (int from = 0; from < ranks; ++from) {
+          const ExchangeLayout sent = layout.scatter_heads(tensor, from);
+          for (int to = 0; to < ranks; ++to) {
+            const PeerBlock& block = sent.send[static_cast<std::size_t>(to)];
+            if (block.row_elements == 0) continue;
+            std::vector<std::int64_t> rows;
+            for (const RowRun& run : block.runs) {
+              for (std::int64_t i = 0; i < run.rows; ++i)
+                rows.push_back((run.offset + i * run.stride) / stride);
+            }
+            std::vector<std::int64_t> all(static_cast<std::size_t>(shape.batch * layout.sequence_rows(from)));
+            std::iota(all.begin(), all.end(), 0);
+            EXPECT_EQ(layout.scatters_all_rows(tensor, from, to), rows == all)
+                << shape.heads << " heads, " << from << " to " << to << " of " << ranks;
+          }
+        }
+      }
     }
   }
 }

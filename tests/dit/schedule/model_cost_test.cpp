@@ -124,14 +124,14 @@ TEST(ModelCost, MeanOfUnevenBlocks) {
 TEST(ModelCost, OnlyActiveRowsLeaveTheNode) {
   ForwardShape shape = small_shape(4, 2);
   const ExchangeVolume full = exchange_volume(StepRole::scatter_value, shape, false);
-  shape.active_fraction = 0.25;
+  shape.scatter_share = 0.25;
   const ExchangeVolume part = exchange_volume(StepRole::scatter_value, shape, false);
   EXPECT_EQ(part.node_slow_bytes, full.node_slow_bytes / 4);
   EXPECT_EQ(part.rank_slow_bytes, full.rank_slow_bytes / 4);
   EXPECT_EQ(part.fast_bytes, full.fast_bytes);
-  shape.active_fraction = 1;
+  shape.scatter_share = 1;
   const double output = exchange_volume(StepRole::gather_output, shape, false).node_slow_bytes;
-  shape.active_fraction = 0.25;
+  shape.scatter_share = 0.25;
   EXPECT_EQ(exchange_volume(StepRole::gather_output, shape, false).node_slow_bytes, output);
 }
 
@@ -221,8 +221,8 @@ TEST(ModelCost, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal([](Shape&, Rates&) {}), nothing_thrown);
   EXPECT_EQ(refusal([](Shape& shape, Rates&) { shape.width = 0; }), "width = 0: expected at least 1");
   EXPECT_EQ(refusal([](Shape& shape, Rates&) { shape.ranks = 0; }), "ranks = 0: expected at least 1");
-  EXPECT_EQ(refusal([](Shape& shape, Rates&) { shape.active_fraction = 2; }),
-            "active_fraction = 2.000000: expected a fraction between 0 and 1");
+  EXPECT_EQ(refusal([](Shape& shape, Rates&) { shape.scatter_share = 2; }),
+            "scatter_share = 2.000000: expected a fraction between 0 and 1");
   EXPECT_EQ(refusal([](Shape&, Rates& rates) { rates.linear_flops = 0; }),
             "linear_flops = 0.000000: expected more than 0");
   EXPECT_EQ(refusal([](Shape&, Rates& rates) { rates.slow.bytes_per_second = 0; }),

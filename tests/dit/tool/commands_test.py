@@ -114,6 +114,20 @@ class Plan(unittest.TestCase):
         fast = self.plan("--slow-rate", "400gbit", "--latency", "1us", "--fast-latency", "1us")
         self.assertGreater(fast["best"]["ranks"], slow["best"]["ranks"])
 
+    def test_any_policy(self):
+        at = {}
+        for policy in ("v-major", "v-major:format=fp8", "bf16", "balanced"):
+            for row in self.plan("--slow-rate", "100mbit", "--policy", policy)["rows"]:
+                if row["policy"] != "exact" and row["ranks"] == 4 and row["schedule"] == "flat":
+                    at[policy] = row
+        self.assertEqual([row["policy"] for row in at.values()], ["v-major", "v-major", "bf16", "balanced"])
+        exact = self.plan("--slow-rate", "100mbit")["rows"][4]
+        self.assertEqual((exact["ranks"], exact["schedule"], exact["policy"]), (4, "flat", "exact"))
+        self.assertAlmostEqual(at["bf16"]["bytes_slow"], exact["bytes_slow"] / 2)
+        self.assertLess(at["v-major:format=fp8"]["bytes_slow"], 0.3 * at["v-major"]["bytes_slow"])
+        self.assertLess(at["balanced"]["step_ms"], at["bf16"]["step_ms"])
+        self.assertEqual(at["bf16"]["cache_bytes"], 0)
+
     def test_time_lines(self):
         text = good("plan", *self.MACHINE, "--slow-rate", "100mbit", "--explain")
         self.assertIn("compute", text)

@@ -146,6 +146,28 @@ class Bench(unittest.TestCase):
         self.assertEqual([(row["name"], row["schedule"], row["head_groups"]) for row in rows],
                          [("a", "pipelined", 2), ("b", "v-first", 1), ("flat", "flat", 1)])
 
+    def test_rows_of_v_major_in_all_formats(self):
+        with open(ground.path("rows.json"), "w") as file:
+            file.write("""{"format": "dit-wire-policy", "version": 1, "name": "mine", "momentum": 0.5, "rules": [
+                {"mode": "residual int8"},
+                {"mode": "v-major 0.5 residual int4", "steps": [2, -1], "tensors": ["q", "k", "v"]}]}""")
+        good("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 8, "--quiet", "--json", "rows-report.json",
+             "--policies", "exact,v-major:warmup=2,ratio=0.5,v-major:warmup=2,ratio=0.5,format=fp8,"
+             f"v-major:warmup=2,ratio=0.5,format=residual-int4,{ground.path('rows.json')}")
+        rows = json.loads(ground.read("rows-report.json"))["rows"]
+        self.assertEqual([row["policy"] for row in rows][1:],
+                         ["exact", "v-major:warmup=2,refresh=10,ratio=0.5", "v-major:warmup=2,refresh=10,ratio=0.5,format=fp8",
+                          "v-major:warmup=2,refresh=10,ratio=0.5,format=residual-int4", "mine"])
+        exact, full, fp8, int4, mine = (row["bytes_slow"] for row in rows[1:])
+        self.assertLess(full, 0.8 * exact)
+        self.assertAlmostEqual(fp8 / full, 0.27, 1)
+        self.assertLess(int4, fp8)
+        self.assertLess(mine, 0.25 * exact)
+        for row in rows[2:]:
+            self.assertEqual(row["active_fraction"], (2 + 6 * 0.5) / 8)
+            self.assertGreater(row["oldest_row"], 1)
+            self.assertGreater(row["psnr_db"], 20)
+
     def test_policies(self):
         good("bench", *SMALL, "--ranks", 4, "--ranks-per-node", 2, "--steps", 12, "--guidance", 2, "--quiet", "--json",
              "policies.json",

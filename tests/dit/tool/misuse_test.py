@@ -84,17 +84,20 @@ class Misuse(unittest.TestCase):
             (["--policy", "v-major:warmup=-1"], "v-major: warmup=-1: expected a whole number of steps, at least 0"),
             (["--policy", "v-major:refresh=often"],
              "v-major: refresh=often: expected a whole number of steps, at least 0"),
+            (["--policy", "v-major:format=int3"],
+             "v-major: format=int3: expected full, bf16, fp8, int8, int4, int2 or int1, also with residual- before it"),
             (["--policy", "v-major:speed=3"],
              "v-major: speed=3: expected one of the keys warmup, refresh, ratio, boundary, format"),
             (["--policy", "v-major:ratio=@none.txt"],
              "v-major: ratio=@none.txt: expected a file that can be read"),
             (["--policy", "v-major:boundary=rack"],
-             "v_major boundary: there is no level 'rack' here; the levels of plugin local, fast to slow: world"),
+             "wire policy: rules[0].level = rack: expected one of world"),
             (["--cache-budget", "2q"], '--cache-budget: "2q", expected a number of bytes such as 4096, 512MiB or 2GiB'),
             (["--cache-budget", "-1"], '--cache-budget: "-1", expected a number of bytes such as 4096, 512MiB or 2GiB'),
             (["--policy", "v-major", "--ranks-per-node", "1", "--cache-budget", "1KiB"],
-             "the V-Major caches need 60416 bytes on a rank, the budget is 1024: expected more ranks, one guidance branch "
-             "per group of ranks, a smaller image, or a budget of at least 60416"),
+             "the wire policy remembers up to 44528 bytes on a rank, the budget is 1024: expected more ranks, one guidance "
+             "branch per group of ranks, a policy that remembers less (no momentum, no residuals, no rows that stay), a "
+             "smaller image, or a budget of at least 44528"),
             (["--beyond-heads", "shrug"], '--beyond-heads is "shrug", expected gather or refuse'),
             (["--beyond-heads", "refuse", "--ranks", "6"],
              "ranks = 6: expected at most 4, the largest useful count: each rank attends for at least one of 4 heads"),
@@ -109,8 +112,9 @@ class Misuse(unittest.TestCase):
         with open(ground.path("odd.json"), "w") as file:
             file.write('{"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "int3"}]}')
         self.check(["generate", "--model", MODEL, "-o", "x.png", "--policy", "odd.json"],
-                   "odd.json: rules[0]: mode: wire mode 'int3': expected skip, or [late | rows FRACTION] [residual] FORMAT, where "
-                   "FRACTION is more than 0 and less than 1, and FORMAT full, bf16, fp8, int8, int4, int2 or int1", 1)
+                   "odd.json: rules[0]: mode: wire mode 'int3': expected skip, or [late | rows FRACTION | v-major RATIO] "
+                   "[residual] FORMAT, where FRACTION is more than 0 and less than 1, RATIO from 0 to 1, and FORMAT full, "
+                   "bf16, fp8, int8, int4, int2 or int1", 1)
 
     def test_rank_options(self):
         self.check_table(["generate", "--model", MODEL, "-o", "x.png"], [
@@ -337,7 +341,7 @@ class Misuse(unittest.TestCase):
             (["--latency", "-1us"], '--latency: "-1us", expected a time such as 50us, 0.2ms or 30s'),
             (["--progress-cost", "2"], '--progress-cost: "2", expected a number from 0 to 1'),
             (["--policy", "exact"],
-             '--policy is "exact", expected v-major[:key=value,...]: exact rows are always there'),
+             '--policy is "exact", expected one that approximates: exact rows are always there'),
             (["--size", "33"], "height = 33: expected a multiple of the patch size 4, from 4 to 16384"),
             (["--ranks", "8", "--beyond-heads", "refuse"],
              "ranks = 8: expected at most 4, the largest useful count: each rank attends for at least one of 4 heads"),

@@ -44,7 +44,7 @@ WireMode random_mode(std::mt19937& random, bool first) {
   mode.residual = random() % 2 == 0;
   if (!first && random() % 4 == 0) mode.rows = 0.1 + 0.2 * static_cast<double>(random() % 4);
   if (!first && mode.rows >= 1) mode.late = random() % 4 == 0;
-  if (!first && random() % 6 == 0) mode = WireMode{WireFormat::full, false, 1, true};
+  if (!first && random() % 6 == 0) mode = parse_wire_mode("skip");
   return mode;
 }
 
@@ -77,7 +77,7 @@ void drift(int ranks, int per_node, const MemoryOptions& options, bool gather, s
     std::vector<std::uint8_t> slow;
     for (int peer = 0; peer < ranks; ++peer) slow.push_back(peer / per_node != context.rank() / per_node);
     CodedBlocks blocks(own.layout, WireElement::fp32);
-    own.memory = std::make_unique<ExchangeMemory>(own.layout, slow, options);
+    own.memory = std::make_unique<ExchangeMemory>(own.layout, PeerFlags{slow, slow}, options);
     std::vector<float> tensor = walk(std::vector<float>(tensor_elements(own.layout.send)), 7, 1);
     std::vector<float> came(tensor_elements(own.layout.recv));
     std::mt19937 random(seed);
@@ -127,8 +127,8 @@ struct Pair {
   explicit Pair(const MemoryOptions& options, std::int64_t rows = 16)
       : layout{{{32, {{0, rows, 32}}}}, {{32, {{0, rows, 32}}}}},
         blocks(layout, WireElement::fp32),
-        sender(layout, std::vector<std::uint8_t>{1}, options),
-        receiver(layout, std::vector<std::uint8_t>{1}, options) {}
+        sender(layout, PeerFlags{{1}, {1}}, options),
+        receiver(layout, PeerFlags{{1}, {1}}, options) {}
   std::vector<float> send(const char* mode, const std::vector<float>& tensor) {
     const std::vector<WireMode> modes{parse_wire_mode(mode)};
     const WirePart part = modes[0].late ? WirePart::later : WirePart::now;
@@ -223,9 +223,11 @@ TEST(CodedBlocks, NeedsMemoryWhereAModeRemembers) {
 TEST(CodedBlocks, MemoryIsKnownBeforehand) {
   const ExchangeLayout layout{{{32, {{0, 16, 32}}}, {8, {{0, 4, 8}}}},
                               {{16, {{0, 2, 16}}}, {8, {{0, 4, 8}}}}};
-  const std::vector<std::uint8_t> first{1, 0};
-  EXPECT_EQ(ExchangeMemory::bytes(layout, first, {}), (512U + 32) * 4);
-  EXPECT_EQ(ExchangeMemory::bytes(layout, first, {0.5F, true, 0}), (512U + 32) * 8 + 18 * 2);
+  const PeerFlags first{{1, 0}, {1, 0}};
+  EXPECT_EQ(ExchangeMemory::bytes(layout, first, {}).reference, 512U * 4);
+  EXPECT_EQ(ExchangeMemory::bytes(layout, first, {}).received, 32U * 4);
+  EXPECT_EQ(ExchangeMemory::bytes(layout, first, {0.5F, true, 0}).total(), (512U + 32) * 8 + 18 * 2);
+  EXPECT_EQ(ExchangeMemory::bytes(layout, {{0, 0}, {0, 1}}, {}).total(), 32U * 4);
 }
 
 }  // namespace

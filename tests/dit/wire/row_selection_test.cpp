@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "uneven_shapes.hpp"
+#include "../uneven_shapes.hpp"
 
 namespace dit {
 namespace {

@@ -71,12 +71,17 @@ TEST(VMajorText, RoundTrip) {
                                    {0, 0, constant(0), ""},
                                    {3, 7, constant(1.0 / 3), "node"},
                                    {1, 1, list({0, 0.1, 1e-7, 2.0 / 3, 1}), "tile pair"},
-                                   {5, 10, list({0.5}), ""}};
+                                   {5, 10, list({0.5}), ""},
+                                   {5, 10, {}, "", WireFormat::bf16},
+                                   {5, 10, {}, "rack", WireFormat::int4, true}};
   for (const VMajorPolicy& policy : policies) {
     EXPECT_EQ(parse_v_major(to_string(policy)), policy) << to_string(policy);
   }
   EXPECT_EQ(parse_v_major("v-major:boundary=node,ratio=0.5,warmup=2,refresh=0"),
             (VMajorPolicy{2, 0, constant(0.5), "node"}));
+  EXPECT_EQ(to_string(parse_v_major("v-major:format=residual-int4")),
+            "v-major:warmup=5,refresh=10,ratio=linear,format=residual-int4");
+  EXPECT_EQ(parse_v_major("v-major:format=full"), VMajorPolicy{});
 }
 
 TEST(VMajorText, RatiosFromAFile) {
@@ -111,6 +116,11 @@ TEST(VMajorText, Misuse) {
   EXPECT_EQ(parse_error("v-major:ratio=nan"), "v-major: ratio=nan" + ratio);
   EXPECT_EQ(parse_error("v-major:ratio=0.5//1"), "v-major: ratio=0.5//1" + ratio);
   EXPECT_EQ(parse_error("v-major:boundary="), "v-major: boundary=: expected the name of a level");
+  for (const char* format : {"int3", "residual", "residual-", "residual int4", ""}) {
+    EXPECT_EQ(parse_error(std::string("v-major:format=") + format),
+              std::string("v-major: format=") + format +
+                  ": expected full, bf16, fp8, int8, int4, int2 or int1, also with residual- before it");
+  }
 }
 
 TEST(VMajorText, MisuseOfFiles) {
@@ -151,6 +161,35 @@ TEST(VMajorSteps, ThePapersRule) {
   without_refresh.refresh_every = 0;
   EXPECT_NEAR(mean_active_fraction(without_refresh, 50), 0.54, 1e-12);
   EXPECT_EQ(decide_step(without_refresh, 49, 50), (StepDecision{false, 1}));
+}
+
+// As a wire policy every step is what the rule decides, on all levels from the boundary on, and the output
+// travels in the format with all its rows.
+TEST(VMajorSteps, AsAWirePolicy) {
+  for (const char* text : {"v-major", "v-major:format=bf16", "v-major:format=residual-int4,refresh=7",
+                           "v-major:warmup=0,refresh=0,ratio=0.3,boundary=world,format=fp8"}) {
+    const VMajorPolicy rule = parse_v_major(text);
+    const WirePolicy policy = wire_policy_of(rule, 50);
+    EXPECT_EQ(policy.name, to_string(rule));
+    const WirePlan plan(policy, {3, 50, {"node", "rack", "world"}, 1});
+    for (int step = 0; step < 50; ++step) {
+      const StepDecision decision = decide_step(rule, step, 50);
+      WireMode expected;
+      expected.format = rule.format;
+      expected.residual = rule.residual;
+      const int first = rule.boundary.empty() ? 1 : 2;
+      EXPECT_EQ(plan.mode(WireTensor::output, 2, 1, step, 0), expected);
+      if (!decision.full) expected.stays = decision.ratio;
+      for (const WireTensor tensor : {WireTensor::query, WireTensor::key, WireTensor::value}) {
+        for (int level = 0; level < 3; ++level) {
+          EXPECT_EQ(plan.mode(tensor, level, 2, step, 1), level < first ? WireMode{} : expected);
+        }
+      }
+      EXPECT_EQ(plan.v_major(0, step, 0), expected.stays);
+      EXPECT_EQ(plan.brings_all_values(0, step, 0), decision.full);
+      EXPECT_NEAR(plan.active_fraction(step), 1 - decision.ratio, 1e-12);
+    }
+  }
 }
 
 TEST(VMajorSteps, TheFirstStepHasNoCache) {
@@ -257,77 +296,6 @@ TEST(RowMask, Misuse) {
   EXPECT_EQ(error({}, -1), "rows = -1: expected 0 to 4294967295");
   EXPECT_EQ(error_of<std::invalid_argument>([] { (void)rows_to_mask(std::vector<std::uint32_t>{9}, 9); }),
             "active row 9: expected less than rows = 9");
-}
-
-TEST(RowAges, KnowWhenRowsCame) {
-  RowAges ages(4);
-  EXPECT_FALSE(ages.complete());
-  EXPECT_EQ(error_of<std::logic_error>([&] { (void)ages.age(2, 5); }), "cached row 2 was never brought");
-  EXPECT_EQ(error_of<std::logic_error>([&] { (void)ages.mean(5); }), "cached row 0 was never brought");
-  ages.brought_all(3);
-  EXPECT_TRUE(ages.complete());
-  ages.brought(std::vector<std::uint32_t>{1, 3}, 7);
-  EXPECT_EQ(ages.age(0, 8), 5);
-  EXPECT_EQ(ages.age(1, 8), 1);
-  EXPECT_EQ(ages.oldest(8), 5);
-  EXPECT_DOUBLE_EQ(ages.mean(8), 3);
-  EXPECT_EQ(error_of<std::logic_error>([&] { (void)ages.age(3, 5); }),
-            "cached row 3 was brought in step 7, after step 5");
-}
-
-TEST(RowAges, Misuse) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] { RowAges ages(-1); }), "rows = -1: expected at least 0");
-  RowAges ages(4);
-  EXPECT_EQ(error_of<std::out_of_range>([&] { ages.brought(std::vector<std::uint32_t>{4}, 0); }),
-            "cached row 4: expected 0 to 3");
-  EXPECT_EQ(error_of<std::out_of_range>([&] { (void)ages.age(-1, 0); }), "cached row -1: expected 0 to 3");
-  EXPECT_TRUE(RowAges(0).complete());
-  EXPECT_EQ(RowAges(0).oldest(3), 0);
-  EXPECT_EQ(RowAges(0).mean(3), 0);
-}
-
-TEST(CacheBytes, ThePapersExample) {
-  // Qwen-Image, 1536 x 1536, batch 4, 12 tiles, bf16: four tensors of 18 MiB for each of 60 layers, 4320 MiB.
-  const std::int64_t elements = 9216LL * 3072 * 4 / 12;
-  const CacheBytes bytes = cache_bytes({60, 1, 9216 * 4 / 12, 3072, elements, elements, 2});
-  EXPECT_EQ(bytes.reference, std::uint64_t{60 * 18} << 20);
-  EXPECT_EQ(bytes.received, std::uint64_t{60 * 54} << 20);
-  EXPECT_EQ(bytes.total(), std::uint64_t{4320} << 20);
-  EXPECT_EQ(cache_bytes({60, 2, 9216 * 4 / 12, 3072, elements, elements, 2}).total(),
-            std::uint64_t{8640} << 20);
-}
-
-TEST(CacheBytes, Misuse) {
-  const auto error = [](auto change) {
-    CacheShape shape{1, 1, 1, 1, 1, 1, 4};
-    change(shape);
-    return error_of<std::invalid_argument>([&] { (void)cache_bytes(shape); });
-  };
-  EXPECT_EQ(error([](auto& s) { s.layers = -1; }), "layers = -1: expected at least 0");
-  EXPECT_EQ(error([](auto& s) { s.branches = 0; }), "branches = 0: expected at least 1");
-  EXPECT_EQ(error([](auto& s) { s.own_rows = -2; }), "own_rows = -2: expected at least 0");
-  EXPECT_EQ(error([](auto& s) { s.row_elements = -3; }), "row_elements = -3: expected at least 0");
-  EXPECT_EQ(error([](auto& s) { s.received_query_elements = -4; }),
-            "received_query_elements = -4: expected at least 0");
-  EXPECT_EQ(error([](auto& s) { s.received_key_elements = -5; }),
-            "received_key_elements = -5: expected at least 0");
-  const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
-  for (const CacheShape& shape : {CacheShape{2, 2, huge, huge, 1, 1, 4}, CacheShape{1, 1, 0, 0, 0, huge, 2},
-                                  CacheShape{1, 1, huge, 1, huge, 0, 2}}) {
-    EXPECT_EQ(error_of<std::length_error>([&] { (void)cache_bytes(shape); }),
-              "the V-Major caches need more than 2^64 bytes");
-  }
-}
-
-TEST(CacheBytes, Budget) {
-  EXPECT_NO_THROW(require_cache_budget({100, 300}, std::nullopt));
-  EXPECT_NO_THROW(require_cache_budget({100, 300}, 400));
-  EXPECT_EQ(error_of<std::length_error>([] {
-              require_cache_budget({100, 300}, 399);
-            }),
-            "the V-Major caches need 400 bytes on a rank, the budget is 399: expected more ranks, one "
-            "guidance branch per "
-            "group of ranks, a smaller image, or a budget of at least 400");
 }
 
 }  // namespace

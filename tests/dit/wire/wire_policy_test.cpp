@@ -36,14 +36,32 @@ std::string at(const WirePlan& plan, int step, int layer = 0, WireTensor tensor 
 }
 
 TEST(WireMode, TextAndBack) {
-  for (const char* text :
-       {"full", "bf16", "fp8", "int4", "residual int8", "residual int1", "rows 0.5 fp8",
-        "rows 0.25 residual int4", "rows 0.1 full", "late bf16", "late residual int4", "skip"}) {
+  for (const char* text : {"full", "bf16", "fp8", "int4", "residual int8", "residual int1", "rows 0.5 fp8",
+                           "rows 0.25 residual int4", "rows 0.1 full", "v-major 0.6 fp8", "v-major 0 full",
+                           "v-major 1 residual int4", "late bf16", "late residual int4", "skip"}) {
     EXPECT_EQ(to_string(parse_wire_mode(text)), text);
   }
-  for (const char* text : {"", "residual", "rows fp8", "rows 0 fp8", "rows 1 fp8", "rows nan fp8", "skip fp8",
-                           "residual rows 0.5 fp8", "fp8 residual", "int3", "rows 0.5", "late", "late skip",
-                           "rows 0.5 late fp8", "residual late fp8"}) {
+  for (const char* text : {"",
+                           "residual",
+                           "rows fp8",
+                           "rows 0 fp8",
+                           "rows 1 fp8",
+                           "rows nan fp8",
+                           "skip fp8",
+                           "residual rows 0.5 fp8",
+                           "fp8 residual",
+                           "int3",
+                           "rows 0.5",
+                           "late",
+                           "late skip",
+                           "rows 0.5 late fp8",
+                           "residual late fp8",
+                           "v-major fp8",
+                           "v-major 1.1 fp8",
+                           "v-major nan fp8",
+                           "v-major 0.5",
+                           "v-major 0.5 rows 0.5 fp8",
+                           "residual v-major 0.5 fp8"}) {
     EXPECT_THROW(static_cast<void>(parse_wire_mode(text)), std::invalid_argument) << text;
   }
 }
@@ -97,7 +115,7 @@ TEST(WirePlan, NothingIsLateWhereNobodyWouldUseIt) {
   EXPECT_EQ(at(plan, 1), "late bf16");
   EXPECT_EQ(at(plan, 48), "late bf16");
   EXPECT_EQ(at(plan, 49), "skip");
-  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 0));
+  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 0, WireEnd::sender));
   EXPECT_TRUE(plan.ages());
 }
 
@@ -114,10 +132,58 @@ TEST(WirePlan, WhatItRemembersAndTouches) {
   const WirePlan plan(policy({rule("fp8"), rule("residual int4", {}, {2, 3})}), shape());
   EXPECT_TRUE(plan.touches(WireTensor::query, kSlow, 0));
   EXPECT_FALSE(plan.touches(WireTensor::query, 0, 0));
-  EXPECT_FALSE(plan.remembers(WireTensor::query, kSlow, 0));
-  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 3));
+  EXPECT_FALSE(plan.remembers(WireTensor::query, kSlow, 0, WireEnd::sender));
+  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 3, WireEnd::receiver));
   EXPECT_FALSE(plan.ages());
   EXPECT_TRUE(WirePlan(policy({rule("rows 0.5 fp8")}), shape()).ages());
+}
+
+TEST(WirePlan, VMajorsRows) {
+  WireRule keys = rule("v-major 0.5 fp8", {4, -1}, {2, 3});
+  keys.tensors = {WireTensor::key};
+  WirePolicy some = policy({rule("bf16"), keys, rule("skip", {8, 8})});
+  const WirePlan plan(some, shape());
+  EXPECT_TRUE(plan.uses_v_major());
+  EXPECT_TRUE(plan.uses_v_major(3));
+  EXPECT_FALSE(plan.uses_v_major(0));
+  EXPECT_EQ(plan.v_major(2, 3, 0), std::nullopt);
+  EXPECT_EQ(plan.v_major(2, 4, 0), std::optional(0.5));
+  EXPECT_EQ(plan.v_major(2, 8, 0), std::nullopt);
+  EXPECT_TRUE(plan.brings_all_values(2, 3, 0));
+  EXPECT_FALSE(plan.brings_all_values(2, 8, 0));
+  EXPECT_DOUBLE_EQ(plan.active_fraction(4), 1 - 0.5 * 2 / 9);
+  EXPECT_TRUE(plan.ages());
+  const auto remembers = [](const WirePlan& of, WireTensor tensor, WireEnd end) {
+    return of.remembers(tensor, kSlow, 2, end);
+  };
+  WirePolicy rows = policy({rule("v-major 0.5 bf16")});
+  const WirePlan published(rows, shape());
+  EXPECT_EQ(at(published, 0), "bf16");
+  EXPECT_EQ(at(published, 1), "v-major 0.5 bf16");
+  EXPECT_EQ(at(published, 1, 0, WireTensor::output), "bf16");
+  EXPECT_TRUE(remembers(published, WireTensor::query, WireEnd::receiver));
+  EXPECT_FALSE(remembers(published, WireTensor::query, WireEnd::sender));
+  EXPECT_FALSE(remembers(published, WireTensor::output, WireEnd::receiver));
+  rows.guard = 0.1;  // it looks at what the receiver has
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::query, WireEnd::sender));
+  rows = policy({rule("v-major 0.5 residual int4")});
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::query, WireEnd::sender));
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::output, WireEnd::sender));
+}
+
+// The rows of a layer are the same of all tensors and on all levels.
+TEST(WirePlan, OneRatioOfVMajor) {
+  WireRule world = rule("v-major 0.6 bf16");
+  world.level = "world";
+  EXPECT_THROW(WirePlan(policy({rule("v-major 0.5 bf16"), world}), shape()), std::invalid_argument);
+  world.mode = parse_wire_mode("v-major 0.5 int4");
+  EXPECT_NO_THROW(WirePlan(policy({rule("v-major 0.5 bf16"), world}), shape()));
+  WireRule late = rule("v-major 0.5 bf16");
+  late.mode.late = true;
+  EXPECT_THROW(check(policy({late})), std::invalid_argument);
+  late = rule("v-major 0.5 bf16");
+  late.mode.stays = 1.5;
+  EXPECT_THROW(check(policy({late})), std::invalid_argument);
 }
 
 TEST(WirePlan, OffLevelsAreFull) {
@@ -127,8 +193,8 @@ TEST(WirePlan, OffLevelsAreFull) {
   EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 1), "full");
   EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 2), "residual int4");
   EXPECT_FALSE(plan.touches(WireTensor::key, 1, 0));
-  EXPECT_FALSE(plan.remembers(WireTensor::key, 1, 0));
-  EXPECT_TRUE(plan.remembers(WireTensor::key, 2, 0));
+  EXPECT_FALSE(plan.remembers(WireTensor::key, 1, 0, WireEnd::sender));
+  EXPECT_TRUE(plan.remembers(WireTensor::key, 2, 0, WireEnd::sender));
 }
 
 TEST(CodingGain, SharesOfModesAndBytes) {
