@@ -64,6 +64,26 @@ void uniform_calls(MPI_Comm comm) {
           "TAPA_Alltoall_c: count 4611686018427387904 of a type of 4 bytes exceeds the address space");
 }
 
+/// Right calls before do not make wrong ones right that differ in a buffer alone.
+void after_right_calls(MPI_Comm comm) {
+  std::vector<int> a(1000);
+  std::vector<int> b(1000);
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &copy);
+  TAPA_Comm_set(copy, "plan", "memory");
+  for (int call = 0; call < 3; ++call)
+    expect(TAPA_Alltoall(a.data(), 1, MPI_INT, b.data(), 1, MPI_INT, copy) == MPI_SUCCESS, "right call");
+  refused(TAPA_Alltoall(nullptr, 1, MPI_INT, b.data(), 1, MPI_INT, copy), MPI_ERR_BUFFER,
+          "TAPA_Alltoall: sendbuf is null, expected a buffer of sendcount = 1 elements");
+  refused(TAPA_Alltoall(a.data(), 1, MPI_INT, nullptr, 1, MPI_INT, copy), MPI_ERR_BUFFER,
+          "TAPA_Alltoall: recvbuf is null, expected a buffer of recvcount = 1 elements");
+  refused(TAPA_Alltoall(a.data(), 1, MPI_INT, a.data(), 1, MPI_INT, copy), MPI_ERR_BUFFER,
+          "TAPA_Alltoall: sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
+  refused(TAPA_Alltoall(a.data(), 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, copy), MPI_ERR_BUFFER,
+          "TAPA_Alltoall: recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
+  MPI_Comm_free(&copy);
+}
+
 void ragged_calls(MPI_Comm comm) {
   const auto n = static_cast<std::size_t>(size_of(comm));
   std::vector<int> a(1000);
@@ -172,6 +192,7 @@ int main(int argc, char** argv) {
   MPI_Comm_create_errhandler(remember, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   uniform_calls(MPI_COMM_WORLD);
+  after_right_calls(MPI_COMM_WORLD);
   ragged_calls(MPI_COMM_WORLD);
   state_calls(MPI_COMM_WORLD);
   fallback(MPI_COMM_WORLD);

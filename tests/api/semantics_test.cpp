@@ -1,6 +1,6 @@
 // What MPI's all-to-all allows beside plain calls: MPI_BOTTOM, structs, types of no size, negative lower
 // bounds, large counts, tiny communicators, duplicates, splits, intercommunicators, communicators that go
-// away.
+// away, handles that come again for something else.
 #include <mpi.h>
 
 #include <numeric>
@@ -154,6 +154,46 @@ void overlapping(MPI_Comm comm) {
   MPI_Type_free(&still);
 }
 
+/// 3 numbers, all or every other of a row.
+MPI_Datatype three(bool gaps) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_vector(3, 1, gaps ? 2 : 1, MPI_INT32_T, &type);
+  MPI_Datatype resized = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(type, 0, gaps ? 24 : 12, &resized);
+  MPI_Type_commit(&resized);
+  MPI_Type_free(&type);
+  return resized;
+}
+
+/// Calls that differ in their buffers alone, and such that only look alike: MPI gives the handle of a freed
+/// type or communicator to the next one.
+void same_handles(MPI_Comm comm) {
+  const int rank = rank_of(comm);
+  const int size = size_of(comm);
+  for (int cycle = 0; cycle < 6; ++cycle) {
+    const int step = 1 + cycle % 2;
+    MPI_Datatype type = three(step == 2);
+    for (int call = 0; call < 3; ++call) {
+      std::vector<std::int32_t> out(at(3 * size));
+      std::vector<std::int32_t> in(at(3 * size * step), kGuard);
+      for (int k = 0; k < 3 * size; ++k) out[at(k)] = value(rank, k / 3, k % 3 + call);
+      check_call(TAPA_Alltoall(out.data(), 3, MPI_INT32_T, in.data(), 1, type, comm), "same handle");
+      for (int k = 0; k < 3 * size * step; ++k) {
+        const int number = k / step;
+        const bool gap = k % step != 0;
+        expect(in[at(k)] == (gap ? kGuard : value(number / 3, rank, number % 3 + call)),
+               "same handle, other type: wrong data");
+      }
+    }
+    MPI_Type_free(&type);
+    MPI_Comm turned = MPI_COMM_NULL;  // with the ranks in their order and in the reverse one
+    MPI_Comm_split(comm, 0, cycle % 2 == 0 ? rank : -rank, &turned);
+    exchange(turned, "same handle, other communicator");
+    exchange(turned, "same call again");
+    MPI_Comm_free(&turned);
+  }
+}
+
 void large_count_forms(MPI_Comm comm) {
   const int rank = rank_of(comm);
   const int size = size_of(comm);
@@ -249,6 +289,7 @@ int main(int argc, char** argv) {
     nothing(world);
     backwards(world);
     overlapping(world);
+    same_handles(world);
     large_count_forms(world);
   }
   communicators(world);

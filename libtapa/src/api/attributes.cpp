@@ -1,12 +1,12 @@
 // How states hang on communicators, and how they end.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 
 #include "api/comm_state.hpp"
 #include "api/datatype.hpp"
 #include "api/error.hpp"
+#include "api/freed_handles.hpp"
 #include "api/progress.hpp"
 
 namespace tapa {
@@ -29,11 +29,8 @@ Registry& registry() {
 
 using Holder = std::shared_ptr<CommState>;
 
-// Counts states that went with their communicators: what threads remember of one is then forgotten.
-std::atomic<std::uint64_t> deletions{0};
-
 int delete_state(MPI_Comm, int, void* value, void*) {
-  deletions.fetch_add(1, std::memory_order_release);
+  freed_handles.fetch_add(1, std::memory_order_release);
   delete static_cast<Holder*>(value);  // operations in flight keep the state until they end
   return MPI_SUCCESS;
 }
@@ -74,14 +71,14 @@ std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
   struct Last {
     MPI_Comm comm = MPI_COMM_NULL;
-    std::uint64_t deletions = 0;
+    std::uint64_t freed = 0;
     std::weak_ptr<CommState> state;
   };
   thread_local Last last;
-  if (comm == last.comm && last.deletions == deletions.load(std::memory_order_acquire)) {
+  if (comm == last.comm && last.freed == freed_handles.load(std::memory_order_acquire)) {
     if (auto state = last.state.lock()) return state;
   }
-  const std::uint64_t before = deletions.load(std::memory_order_acquire);
+  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
   auto state = of_attribute(comm);
   last = {comm, before, state};
   return state;

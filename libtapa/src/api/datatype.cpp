@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "api/error.hpp"
+#include "api/freed_handles.hpp"
 
 namespace tapa {
 
@@ -211,11 +211,8 @@ TypeInfo decode(MPI_Datatype type) {
   return info;
 }
 
-// Counts derived types that were freed: what threads remember of one is then forgotten.
-std::atomic<std::uint64_t> deletions{0};
-
 int delete_info(MPI_Datatype, int, void* value, void*) {
-  deletions.fetch_add(1, std::memory_order_release);
+  freed_handles.fetch_add(1, std::memory_order_release);
   delete static_cast<TypeInfo*>(value);
   return MPI_SUCCESS;
 }
@@ -302,14 +299,14 @@ TypeInfo type_info(MPI_Datatype type) {
   struct Seen {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     bool named = false;
-    std::uint64_t deletions = 0;
+    std::uint64_t freed = 0;
     TypeInfo info;
   };
   thread_local std::array<Seen, 2> seen;
   thread_local std::size_t oldest = 0;
-  const std::uint64_t before = deletions.load(std::memory_order_acquire);
+  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
   for (const Seen& s : seen) {
-    if (s.type == type && (s.named || s.deletions == before)) return s.info;
+    if (s.type == type && (s.named || s.freed == before)) return s.info;
   }
   int n = 0;
   int combiner = 0;

@@ -91,6 +91,7 @@ void wait_until_ready(CommState& state) {
 
 int run_blocking(const Arguments& arguments) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
+    if (run_again(arguments)) return MPI_SUCCESS;
     require_comm(arguments.comm);
     if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
     auto state = CommState::of(arguments.comm);

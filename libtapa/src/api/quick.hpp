@@ -13,4 +13,8 @@ namespace tapa {
 /// arguments.
 [[nodiscard]] bool run_quick(const Arguments& arguments, CommState& state);
 
+/// The same for a call that differs from one of this thread's last ones in its buffers at most: nothing else
+/// of its arguments has to be looked at, nor need they be checked.
+[[nodiscard]] bool run_again(const Arguments& arguments);
+
 }  // namespace tapa
