@@ -22,7 +22,11 @@ void Trial::begin_lap() {
   for (std::size_t round = 0; round < kLaps[lap_].calls; ++round) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
     const std::size_t first = lap_ == 0 ? 0 : (state >> 33) % left_.size();
-    for (std::size_t i = 0; i < left_.size(); ++i) order_.push_back(left_[(first + i) % left_.size()]);
+    const bool with_doubtful = (round + 1) % std::max<std::size_t>(1, kLaps[lap_].calls / kDoubtful) == 0;
+    for (std::size_t i = 0; i < left_.size(); ++i) {
+      const std::size_t choice = left_[(first + i) % left_.size()];
+      if (with_doubtful || !in_doubt(choice)) order_.push_back(choice);
+    }
   }
   seconds_.assign(order_.size(), 0);
   bytes_.assign(order_.size(), 0);
@@ -35,13 +39,13 @@ void Trial::record(double seconds, std::uint64_t bytes) {
   ++calls_;
 }
 
-/// False: of some plan no call counts.
+/// False: of some plan that is not in doubt no call counts.
 bool Trial::take_times() {
   const auto counts = [&](std::size_t call) { return bytes_[call] >= smallest_ && bytes_[call] <= largest_; };
   std::vector<bool> timed(choices_.size());
   for (std::size_t call = 0; call < order_.size(); ++call)
     timed[order_[call]] = timed[order_[call]] || counts(call);
-  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i]; })) return false;
+  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || in_doubt(i); })) return false;
   for (std::size_t call = 0; call < order_.size(); ++call) {
     if (counts(call)) times_[order_[call]].push_back(seconds_[call]);
   }
@@ -65,8 +69,9 @@ void Trial::give_up_slow() {
   const double slack = std::min(lap.slack, kTie + lap.disturbance / std::max(best, 1e-9));
   if (slack <= 0) return;  // the last lap: medians decide
   std::vector<std::size_t> slow;
+  doubtful_.clear();
   for (const std::size_t i : left_) {
-    if (least(i) > (1 + slack) * best && least(i) > best + lap.margin) slow.push_back(i);
+    if (least(i) > (1 + slack) * best) (least(i) > best + lap.margin ? slow : doubtful_).push_back(i);
   }
   std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
   ranking_.insert(ranking_.begin(), slow.begin(), slow.end());
@@ -84,6 +89,10 @@ void Trial::finish() {
   if (!times_[left_.front()].empty()) sort_left();
   ranking_.insert(ranking_.begin(), left_.begin(), left_.end());
   complete_ = true;
+}
+
+bool Trial::in_doubt(std::size_t choice) const {
+  return std::ranges::find(doubtful_, choice) != doubtful_.end();
 }
 
 double Trial::least(std::size_t choice) const {

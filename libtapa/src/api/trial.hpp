@@ -15,25 +15,28 @@
 namespace tapa {
 
 /// Laps of calls. After each the ranks agree on its times, and the plans whose least time is over the best
-/// one's by more than `slack` and by more than `margin` are given up. What plans cost that lose is so
-/// bounded: one that takes f times as long as the best is called until its lap's slack is below f - 1, or
-/// until all calls that it took longer for come to a millisecond.
+/// one's by more than `slack` and by more than `margin` are given up; those that are only over the slack are
+/// in doubt, and called kDoubtful times in the next lap. What plans cost that lose is so bounded: one that
+/// takes f times as long as the best is called until its lap's slack is below f - 1, and then now and then
+/// until what its calls take longer is more than the margin.
 class Trial {
  public:
   struct Lap {
-    std::size_t calls;   ///< of each plan that is left
+    std::size_t calls;   ///< of each plan that is left and not in doubt
     double slack;        ///< share of the best plan's time
     double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
-    double margin;       ///< seconds: of short calls a few more cost nothing, and few of them tell little
+    double margin;       ///< seconds: few short calls tell little, as most of them may have been disturbed
   };
   /// Of long calls one tells as much as many. First calls make plans and connections.
-  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25, 1e-4},
+  static constexpr std::array<Lap, 7> kLaps{{{1, 100, 0.25, 0.25},
                                              {2, 1.0, 0.01, 1e-4},
                                              {2, 0.5, 0.01, 5e-5},
                                              {4, 0.2, 0.01, 2e-5},
                                              {8, 0.1, 0.01, 1e-5},
                                              {16, 0.05, 0.01, 5e-6},
                                              {32, 0.0, 0.01, 0}}};
+  /// Calls in a lap of a plan in doubt: two, as one may be disturbed.
+  static constexpr std::size_t kDoubtful = 2;
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.
@@ -78,11 +81,13 @@ class Trial {
   void give_up_slow();
   void sort_left();
   void finish();
+  [[nodiscard]] bool in_doubt(std::size_t choice) const;
 
   std::vector<Choice> choices_;
   std::uint64_t smallest_;
   std::uint64_t largest_;
-  std::vector<std::size_t> left_;  // in the race, ascending
+  std::vector<std::size_t> left_;      // in the race, ascending
+  std::vector<std::size_t> doubtful_;  // of these
   std::size_t lap_ = 0;
   std::size_t fruitless_ = 0;
   std::vector<std::size_t> order_;  // choices of the lap's calls
