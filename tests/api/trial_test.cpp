@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace tapa {
 namespace {
@@ -140,6 +141,22 @@ TEST(Trial, LongFirstCallsDoNotDecide) {
       return plan != fastest ? 2e-6 : call == 0 ? 4e-4 : 1e-6;
     });
     EXPECT_EQ(trial.ranking()[0], fastest);
+  }
+}
+
+// Ranks are done with some plans at different times: a call of 5 us behind such a plan's call takes 20.
+TEST(Trial, CallsBehindAnotherPlansDoNotDecide) {
+  for (std::size_t plans = 2; plans <= kNames.size(); ++plans) {
+    for (std::size_t fastest = 0; fastest < plans; ++fastest) {
+      Trial trial(choices(plans));
+      std::size_t before = fastest;
+      run(trial, plans, [&](std::size_t plan, std::size_t call) {
+        const bool held_up = std::exchange(before, plan) != fastest;
+        const double own = plan == fastest ? (call < 2 ? 6e-5 : 5e-6) : 1.6e-5;
+        return own + (plan == fastest && held_up ? 1.5e-5 : 0);
+      });
+      EXPECT_EQ(trial.ranking()[0], fastest) << plans;
+    }
   }
 }
 

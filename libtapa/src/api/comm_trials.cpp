@@ -118,9 +118,8 @@ std::vector<Tried> CommState::tried_near(const TrialKey& key, Offer offer) const
 CommState::RunningTrial& CommState::trial_of(const TrialKey& key, std::size_t bytes, Offer offer) {
   std::unique_ptr<RunningTrial>& trial = trials_[key];
   if (trial) return *trial;
-  // Blocks of different sizes have no other way than the board and MPI in a node: only the board tells their
-  // mean.
-  const std::size_t most = !key.uniform && one_choice_locked() ? 1 : kMostPlans;
+  // Inside a node there are the board and MPI: messages of ours would be MPI's too.
+  const std::size_t most = one_choice_locked() ? 1 : kMostPlans;
   std::vector<Candidate> ranked = ranked_locked(bytes, {false, offer.memory});
   if (!one_choice_locked()) ranked = corrected(std::move(ranked), tried_near(key, offer));
   std::vector<Choice> choices = plausible(ranked, most);

@@ -22,12 +22,14 @@ void Trial::begin_lap() {
   for (std::size_t round = 0; round < kLaps[lap_].calls; ++round) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
     const std::size_t first = lap_ == 0 ? 0 : (state >> 33) % left_.size();
-    const bool with_doubtful = (round + 1) % std::max<std::size_t>(1, kLaps[lap_].calls / kDoubtful) == 0;
     for (std::size_t i = 0; i < left_.size(); ++i) {
       const std::size_t choice = left_[(first + i) % left_.size()];
-      if (with_doubtful || !in_doubt(choice)) order_.push_back(choice);
+      if (!in_doubt(choice)) order_.push_back(choice);
     }
   }
+  // In a row: a call behind another plan's meets ranks that are still busy with that.
+  for (const std::size_t choice : doubtful_)
+    order_.insert(order_.end(), std::min(kDoubtful, kLaps[lap_].calls), choice);
   seconds_.assign(order_.size(), 0);
   bytes_.assign(order_.size(), 0);
   calls_ = 0;

@@ -35,7 +35,7 @@ class Trial {
                                              {8, 0.1, 0.01, 1e-5},
                                              {16, 0.05, 0.01, 5e-6},
                                              {32, 0.0, 0.01, 0}}};
-  /// Calls in a lap of a plan in doubt: two, as one may be disturbed.
+  /// Calls in a row at the end of a lap of a plan in doubt: two, as the first may be disturbed.
   static constexpr std::size_t kDoubtful = 2;
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
