@@ -14,11 +14,10 @@
 #include "job.hpp"
 #include "machine_rates.hpp"
 #include "plan_policy.hpp"
+#include "plan_rows.hpp"
 #include "profile.hpp"
 #include "quantity.hpp"
 #include "run_words.hpp"
-#include "schedule/explain.hpp"
-#include "step_mix.hpp"
 #include "text_table.hpp"
 
 namespace dit::tool {
@@ -41,111 +40,6 @@ struct Words {
   PolicyWords policy;
 };
 
-/// One line of the table.
-struct Row {
-  int ranks = 1;
-  int nodes = 1;
-  bool exact = true;
-  Schedule schedule = Schedule::flat;
-  Prediction step;        ///< mean of a sampling step
-  double node_bytes = 0;  ///< that the busiest node sends in a step
-  std::uint64_t cache_bytes = 0;
-};
-
-class Planner {
- public:
-  Planner(const Words& words, const ModelConfig& config, const GenerateOptions& options,
-          const MachineRates& rates, int ranks_per_node)
-      : words_(words), config_(config), options_(options), rates_(rates), ranks_per_node_(ranks_per_node) {
-    predict_.progress_cost = words.progress_cost;
-    mix_ = mix_of(*options.wire, static_cast<int>(config.network.layers), options.sampler.steps,
-                  options.dtype == at::kBFloat16 ? WireElement::bf16 : WireElement::fp32);
-  }
-
-  [[nodiscard]] Row row(int ranks, Schedule schedule, bool exact) const {
-    const GenerateOptions options = with(schedule, exact);
-    const RunShape run = shape_of(config_.network, options, ranks);
-    const UlyssesLayout layout = layout_of(run, options);  // refuses rank counts that the heads forbid
-    Row row{ranks, nodes(ranks), exact, schedule, {}, 0, 0};
-    const WireShares all = exact ? WireShares{} : mix_.full;
-    const StepGraph full = graph(run, options, all, false);
-    row.step = predict(full, make_order(schedule, full), predict_);
-    row.node_bytes = node_bytes(full, run, options, all);
-    if (exact) return row;
-    if (mix_.full_share < 1) {
-      const StepGraph selective = graph(run, options, mix_.selective, true);
-      row.step =
-          mixed(row.step, predict(selective, make_order(schedule, selective), predict_), mix_.full_share);
-      row.node_bytes = mix_.full_share * row.node_bytes +
-                       (1 - mix_.full_share) * node_bytes(selective, run, options, mix_.selective);
-    }
-    for (int rank = 0; rank < layout.ranks(); ++rank) {
-      row.cache_bytes = std::max(row.cache_bytes, cache_of(config_.network, run, options, rank).total());
-    }
-    return row;
-  }
-
-  /// Time line of the full step.
-  [[nodiscard]] std::string explained(const Row& row) const {
-    const GenerateOptions options = with(row.schedule, true);
-    const StepGraph full = graph(shape_of(config_.network, options, row.ranks), options, {}, false);
-    ExplainOptions how;
-    how.predict = predict_;
-    return explain(full, make_order(row.schedule, full), how);
-  }
-
-  [[nodiscard]] const StepMix& mix() const { return mix_; }
-  [[nodiscard]] int nodes(int ranks) const { return (ranks + ranks_per_node_ - 1) / ranks_per_node_; }
-
- private:
-  [[nodiscard]] GenerateOptions with(Schedule schedule, bool exact) const {
-    GenerateOptions options = options_;
-    options.schedule = schedule;
-    if (exact) options.wire.reset();
-    return options;
-  }
-
-  [[nodiscard]] ForwardShape shape(const RunShape& run, const GenerateOptions& options,
-                                   const WireShares& shares) const {
-    ForwardShape shape = forward_shape(config_.network, run, options, ranks_per_node_);
-    shape.scatter_share = shares.scatter;
-    shape.output_share = shares.output;
-    return shape;
-  }
-
-  [[nodiscard]] StepGraph graph(const RunShape& run, const GenerateOptions& options, const WireShares& shares,
-                                bool selective) const {
-    BlockGraphOptions block;
-    block.units = run.units;
-    block.layers = static_cast<int>(config_.network.layers);
-    block.groups = options.head_groups;
-    block.selective = selective;
-    StepGraph graph = transformer_graph(block);
-    estimate(graph, shape(run, options, shares), rates_);
-    return graph;
-  }
-
-  [[nodiscard]] double node_bytes(const StepGraph& graph, const RunShape& run, const GenerateOptions& options,
-                                  const WireShares& shares) const {
-    double bytes = 0;
-    for (const Step& step : graph.steps) {
-      if (!is_exchange(step.role)) continue;
-      bytes +=
-          exchange_volume(step.role, shape(run, options, shares), rates_.two_level, step.group, graph.groups)
-              .node_slow_bytes;
-    }
-    return bytes;
-  }
-
-  const Words& words_;
-  const ModelConfig& config_;
-  const GenerateOptions& options_;
-  const MachineRates& rates_;
-  int ranks_per_node_;
-  PredictOptions predict_;
-  StepMix mix_;
-};
-
 constexpr const char* exact_label = "exact";
 
 std::string policy_label(const Words& words) {
@@ -161,50 +55,27 @@ struct Machine {
   std::map<std::string, CodingVerdict> coding;  ///< presets on links between nodes, on the most ranks
 };
 
-std::vector<Row> predict_all(const Planner& planner, const std::vector<int>& counts) {
-  std::vector<Row> rows;
-  for (const int ranks : counts) {
-    for (const bool exact : {true, false}) {
-      if (!exact && planner.nodes(ranks) == 1) continue;  // nothing is slow
-      for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
-        if (ranks == 1 && schedule != Schedule::flat) continue;
-        rows.push_back(planner.row(ranks, schedule, exact));
-      }
-    }
-  }
-  return rows;
-}
-
-/// The fastest exact or other row; of one rank count when it is not 0.
-const Row* fastest(const std::vector<Row>& rows, bool exact, int ranks) {
-  const Row* best = nullptr;
-  for (const Row& row : rows) {
-    if (row.exact != exact || (ranks != 0 && row.ranks != ranks)) continue;
-    if (best == nullptr || row.step.seconds < best->step.seconds) best = &row;
-  }
-  return best;
-}
-
 std::string ms(double seconds) {
   return figure(seconds * 1e3);
 }
 
 /// Which schedule to use, and where more ranks stop to help.
-std::string advice(const std::vector<Row>& rows, const std::vector<int>& counts, const std::string& policy) {
+std::string advice(const std::vector<PlanRow>& rows, const std::vector<int>& counts,
+                   const std::string& policy) {
   const bool exact = policy == exact_label;
-  const Row* best = fastest(rows, exact, 0);
+  const PlanRow* best = fastest(rows, exact, 0);
   if (best == nullptr) return "";
   std::string text =
       policy + ": fastest on " + std::to_string(best->ranks) +
       (best->ranks == 1 ? " rank: " : std::string(" ranks with ") + to_string(best->schedule) + ": ") +
       ms(best->step.seconds) + " ms a step";
-  const Row* first = fastest(rows, true, counts.front());
+  const PlanRow* first = fastest(rows, true, counts.front());
   if (first != nullptr && first->ranks < best->ranks) {
     text += ", " + figure(first->step.seconds / best->step.seconds) + " times as fast as " +
             std::to_string(first->ranks) + (first->ranks == 1 ? " rank" : " ranks");
   }
   for (const int ranks : counts) {
-    const Row* other = fastest(rows, exact, ranks);
+    const PlanRow* other = fastest(rows, exact, ranks);
     if (ranks <= best->ranks || other == nullptr || other->step.seconds <= best->step.seconds) continue;
     text += "; " + std::to_string(ranks) + " ranks are slower: " + ms(other->step.seconds) + " ms";
     break;
@@ -217,8 +88,8 @@ std::string link_text(const LinkRates& link) {
          " us a message";
 }
 
-void print(const Words& words, const Machine& machine, const GenerateOptions& options, const Planner& planner,
-           const std::vector<Row>& rows, const std::vector<int>& counts) {
+void print(const Words& words, const Machine& machine, const GenerateOptions& options,
+           const PlanRows& planner, const std::vector<PlanRow>& rows, const std::vector<int>& counts) {
   const MachineRates& rates = machine.rates;
   std::cout << options.height << "x" << options.width << ", guidance " << figure(options.guidance) << ", "
             << at::toString(options.dtype) << "\na rank computes " << figure(rates.linear_flops / 1e9)
@@ -232,7 +103,7 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   TextTable table({"ranks", "nodes", "policy", "schedule", "step ms", "compute", "exposed", "NIC/step",
                    "cache/rank", ""});
   const std::string policy = policy_label(words);
-  for (const Row& row : rows) {
+  for (const PlanRow& row : rows) {
     const bool best = &row == fastest(rows, row.exact, row.ranks);
     table.add({std::to_string(row.ranks), std::to_string(row.nodes), row.exact ? exact_label : policy,
                to_string(row.schedule), ms(row.step.seconds), ms(row.step.compute_seconds),
@@ -253,14 +124,14 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   for (const auto& [name, verdict] : machine.coding) std::cout << verdict_text(name, verdict) << "\n";
   if (words.explain) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
-      const Row row{fastest(rows, true, 0)->ranks, 1, true, schedule, {}, 0, 0};
+      const PlanRow row{fastest(rows, true, 0)->ranks, 1, true, schedule, {}, 0, 0};
       std::cout << "\n" << to_string(schedule) << " on " << row.ranks << " ranks\n" << planner.explained(row);
     }
   }
   std::cout << std::flush;
 }
 
-nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& rows,
+nlohmann::ordered_json to_json(const Machine& machine, const std::vector<PlanRow>& rows,
                                const std::vector<int>& counts, const std::string& policy) {
   const auto link = [](const LinkRates& rates) {
     return nlohmann::ordered_json{{"bytes_per_second", rates.bytes_per_second},
@@ -276,7 +147,7 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
   for (const auto& [policy, verdict] : machine.coding)
     json["coding"][policy] = tool::to_json(std::vector{verdict})[0];
   json["rows"] = nlohmann::ordered_json::array();
-  for (const Row& row : rows) {
+  for (const PlanRow& row : rows) {
     json["rows"].push_back({{"ranks", row.ranks},
                             {"nodes", row.nodes},
                             {"policy", row.exact ? exact_label : policy},
@@ -288,7 +159,7 @@ nlohmann::ordered_json to_json(const Machine& machine, const std::vector<Row>& r
                             {"cache_bytes", row.cache_bytes}});
   }
   for (const bool exact : {true, false}) {
-    if (const Row* best = fastest(rows, exact, 0)) {
+    if (const PlanRow* best = fastest(rows, exact, 0)) {
       json[exact ? "best" : "best_policy"] = {{"ranks", best->ranks},
                                               {"schedule", to_string(best->schedule)},
                                               {"advice", advice(rows, counts, exact ? exact_label : policy)}};
@@ -377,8 +248,8 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
       verdict.gain.link_seconds = ranks_per_node / machine.rates.slow.bytes_per_second;
     }
     const ModelConfig& config = source.get().config;
-    const Planner planner(words, config, options, machine.rates, ranks_per_node);
-    const std::vector<Row> rows = predict_all(planner, counts);
+    const PlanRows planner(config, options, machine.rates, ranks_per_node, words.progress_cost);
+    const std::vector<PlanRow> rows = planner.rows(counts);
     if (words.json != "-") print(words, machine, options, planner, rows, counts);
     if (!words.json.empty()) write_json(words.json, to_json(machine, rows, counts, policy_label(words)));
   });
