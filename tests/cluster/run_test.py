@@ -107,12 +107,14 @@ class OnOneCluster(unittest.TestCase):
         short = "tc qdisc replace dev nic0 root tbf rate 10mbit burst 1600 limit 20000"  # and drops what waits beyond that
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "nic.json")
-            lossy = ["sh", "-c", f'PATH=$PATH:/usr/sbin:/sbin; {short}; exec "$0" 60000', TRAFFIC]
+            seen = "echo resent $(grep ^Tcp: /proc/net/snmp | tail -n 1 | cut -d ' ' -f 13)"  # by the node itself
+            lossy = ["sh", "-c", f'PATH=$PATH:/usr/sbin:/sbin; {short}; "$0" 60000 && {seen}', TRAFFIC]
             done = run("--nodes", "2", "--ranks", "1", "--nic-json", file, "--", *lossy, name=harness.NAME + "-lossy")
             with open(file) as opened:
                 nodes = json.load(opened)["nodes"]
         resent, late = (sum(node[key] for node in nodes) for key in ("retransmitted_segments", "retransmission_timeouts"))
         self.assertGreater(resent, 0)
+        self.assertGreaterEqual(resent, sum(map(int, re.findall(r"^resent (\d+)$", done.stdout, re.MULTILINE))))
         self.assertIn(f"cluster: {resent} TCP segments were sent again, {late} of them after 2 s or more", done.stderr)
 
     def test_rate_limits(self):
