@@ -109,7 +109,7 @@ class Overlap {
       OverlapRow row = average(communication[c], overall[c], parts[c]);
       row.bytes = bytes;
       row.valid = valid;
-      versus.contestants.push_back({pure[c].name, ours[c], summarize(overall[c].slowest), row.overlap});
+      versus.candidates.push_back({pure[c].name, ours[c], summarize(overall[c].slowest), row.overlap});
       if (!options_.versus_mpi) {
         session_.print(overlap_line(row, columns_));
       }

@@ -155,7 +155,7 @@ class Latency {
         row.floor = summarize(times[c].slowest).median;
         continue;
       }
-      row.contestants.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest), {}});
+      row.candidates.push_back({contenders[c].name, contenders[c].ours, summarize(times[c].slowest), {}});
     }
     session_.print(versus_line(row, columns_));
     rows_.push_back(std::move(row));

@@ -83,16 +83,15 @@ std::string overlap_line(const OverlapRow& row, const Columns& columns) {
   return line + (columns.validation ? verdict(row.valid) : "") + "\n";
 }
 
-const Contestant& VersusRow::ours() const {
-  const auto found =
-      std::find_if(contestants.begin(), contestants.end(), [](const auto& c) { return c.ours; });
-  assert(found != contestants.end());
+const Candidate& VersusRow::ours() const {
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.ours; });
+  assert(found != candidates.end());
   return *found;
 }
 
-const Contestant& VersusRow::best_of_mpi() const {
-  const Contestant* best = nullptr;
-  for (const Contestant& c : contestants) {
+const Candidate& VersusRow::best_of_mpi() const {
+  const Candidate* best = nullptr;
+  for (const Candidate& c : candidates) {
     if (!c.ours && (best == nullptr || c.time.median < best->time.median)) {
       best = &c;
     }
@@ -112,9 +111,9 @@ std::string versus_header(const Columns& columns) {
 }
 
 std::string versus_line(const VersusRow& row, const Columns& columns) {
-  const Contestant& tapa = row.ours();
-  const Contestant& mpi = row.best_of_mpi();
-  const auto times = [&](const Contestant& c) {
+  const Candidate& tapa = row.ours();
+  const Candidate& mpi = row.best_of_mpi();
+  const auto times = [&](const Candidate& c) {
     return fixed(c.time.median * 1e6, 14) + fixed(c.time.spread() * 100, 8, 1) +
            (columns.overlap ? fixed(c.overlap.value_or(0), 12, 1) : "");
   };
@@ -124,7 +123,7 @@ std::string versus_line(const VersusRow& row, const Columns& columns) {
   text += columns.nic_bound ? fixed(row.nic_bound.value_or(0) * 1e6, 16) : "";
   text += columns.validation ? padded(row.valid ? "Pass" : "Fail", 12) : "";
   text += "  " + padded(mpi.name, 16, true) + row.plan + "\n";
-  for (const Contestant& c : row.contestants) {
+  for (const Candidate& c : row.candidates) {
     if (c.ours && &c != &tapa) {
       text += padded("#   plan", size_width, true) + times(c) + "  " + c.name + "\n";
     }
@@ -146,8 +145,8 @@ std::string versus_json(const std::string& benchmark, const Machine& machine,
                     {"processors", machine.processors}};
   out["rows"] = json::array();
   for (const VersusRow& row : rows) {
-    const Contestant& tapa = row.ours();
-    const Contestant& mpi = row.best_of_mpi();
+    const Candidate& tapa = row.ours();
+    const Candidate& mpi = row.best_of_mpi();
     json entry = {{"bytes", row.bytes},
                   {"tapa_us", tapa.time.median * 1e6},
                   {"mpi_us", mpi.time.median * 1e6},
@@ -163,18 +162,18 @@ std::string versus_json(const std::string& benchmark, const Machine& machine,
     if (row.floor) {
       entry["floor_us"] = *row.floor * 1e6;
     }
-    for (const Contestant& c : row.contestants) {
-      json contestant = {{"name", c.name},
-                         {"library", c.ours ? "tapa" : "mpi"},
-                         {"median_us", c.time.median * 1e6},
-                         {"low_us", c.time.low * 1e6},
-                         {"high_us", c.time.high * 1e6},
-                         {"min_us", c.time.min * 1e6},
-                         {"iterations", c.time.count}};
+    for (const Candidate& c : row.candidates) {
+      json candidate = {{"name", c.name},
+                        {"library", c.ours ? "tapa" : "mpi"},
+                        {"median_us", c.time.median * 1e6},
+                        {"low_us", c.time.low * 1e6},
+                        {"high_us", c.time.high * 1e6},
+                        {"min_us", c.time.min * 1e6},
+                        {"iterations", c.time.count}};
       if (c.overlap) {
-        contestant["overlap_percent"] = *c.overlap;
+        candidate["overlap_percent"] = *c.overlap;
       }
-      entry["contestants"].push_back(std::move(contestant));
+      entry["candidates"].push_back(std::move(candidate));
     }
     out["rows"].push_back(std::move(entry));
   }

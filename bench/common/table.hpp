@@ -40,26 +40,26 @@ struct OverlapRow {
 };
 
 /// What one contender needed, seconds, each sample the slowest rank's.
-struct Contestant {
+struct Candidate {
   std::string name;  ///< "TAPA", a plan's text, or the name of MPI's algorithm
   bool ours = false;
   Summary time;
   std::optional<double> overlap;  ///< percent, of nonblocking calls
 };
 
-/// One line of --versus: the library's own choice (the first contestant that is ours) against the best of
+/// One line of --versus: the library's own choice (the first candidate that is ours) against the best of
 /// MPI's.
 struct VersusRow {
   std::size_t bytes = 0;
-  std::vector<Contestant> contestants;
+  std::vector<Candidate> candidates;
   std::string plan;                 ///< the library's choice for this size
   std::optional<double> nic_bound;  ///< seconds
   std::optional<double> floor;      ///< seconds of the bare copies inside a node, see floor.hpp
   bool valid = true;
 
-  [[nodiscard]] const Contestant& ours() const;
+  [[nodiscard]] const Candidate& ours() const;
   /// The fastest of MPI's by median.
-  [[nodiscard]] const Contestant& best_of_mpi() const;
+  [[nodiscard]] const Candidate& best_of_mpi() const;
   /// best_of_mpi over ours: above 1, ours is faster.
   [[nodiscard]] double ratio() const { return best_of_mpi().time.median / ours().time.median; }
 };
@@ -84,7 +84,7 @@ struct Machine {
 [[nodiscard]] std::string versus_line(const VersusRow& row, const Columns& columns);
 
 /// {"machine": {...}, "benchmark": ..., "rows": [{"bytes", "tapa_us", "mpi_us", "ratio", "plan",
-/// "tapa_spread", "mpi_spread", "mpi_algorithm", "nic_bound_us", "floor_us", "contestants": [...]}]}
+/// "tapa_spread", "mpi_spread", "mpi_algorithm", "nic_bound_us", "floor_us", "candidates": [...]}]}
 [[nodiscard]] std::string versus_json(const std::string& benchmark, const Machine& machine,
                                       const std::vector<VersusRow>& rows);
 

@@ -1,4 +1,4 @@
-// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. MPI_Isend is
+// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. PPMPI_Isend is
 // replaced, so that a message can be damaged or held back on its way.
 #include <fcntl.h>
 #include <mpi.h>
@@ -161,16 +161,16 @@ void announced_fallback(MPI_Comm comm) {
 
 }  // namespace
 
-extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
-                         MPI_Request* request) {
+extern "C" int PMPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                          MPI_Request* request) {
   if (damage && type == MPI_BYTE && count == damaged_bytes) {
     damage = false;
     static std::vector<char> copy;  // outlives the request
     copy.assign(static_cast<const char*>(data), static_cast<const char*>(data) + count);
     copy[static_cast<std::size_t>(count / 2)] ^= 1;
-    return PMPI_Isend(copy.data(), count, type, peer, tag, comm, request);
+    return MPI_Isend(copy.data(), count, type, peer, tag, comm, request);
   }
-  return PMPI_Isend(data, count, type, peer, tag, comm, request);
+  return MPI_Isend(data, count, type, peer, tag, comm, request);
 }
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // Thousands of calls, communicators that come and go: nothing may grow. Live communicators, requests and
-// datatypes are counted by replacing the MPI calls that make and free them.
+// datatypes are counted by replacing the PMPI calls that make and free them.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -32,8 +32,8 @@ void calls(MPI_Comm comm, int times) {
   std::vector<int> displs(n);
   for (std::size_t p = 0; p < n; ++p) displs[p] = static_cast<int>(16 * p);
   MPI_Datatype strided = MPI_DATATYPE_NULL;
-  PMPI_Type_vector(4, 1, 2, MPI_INT, &strided);
-  PMPI_Type_commit(&strided);
+  MPI_Type_vector(4, 1, 2, MPI_INT, &strided);
+  MPI_Type_commit(&strided);
   for (int i = 0; i < times; ++i) {
     const int k = 1 + i % 16;
     int code = TAPA_Alltoall(out.data(), k, MPI_INT, in.data(), k, MPI_INT, comm);
@@ -45,7 +45,7 @@ void calls(MPI_Comm comm, int times) {
     }
     expect(code == MPI_SUCCESS, "alltoallv or strided");
   }
-  PMPI_Type_free(&strided);
+  MPI_Type_free(&strided);
 }
 
 void no_growth_in_calls() {
@@ -62,15 +62,15 @@ void no_growth_in_calls() {
 void no_growth_in_communicators() {
   const auto cycle = [] {
     MPI_Comm copy = MPI_COMM_NULL;
-    PMPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     calls(copy, 2);
-    MPI_Comm_free(&copy);
+    PMPI_Comm_free(&copy);
   };
   const long before = communicators;
   for (int i = 0; i < 50; ++i) cycle();
   const long memory = resident_kib();
   for (int i = 0; i < 300; ++i) cycle();
-  // Each cycle frees the duplicate, which PMPI made uncounted, and the library's own.
+  // Each cycle frees the duplicate, which MPI_Comm_dup made uncounted, and the library's own.
   expect(communicators == before - 350,
          "communicators left: " + std::to_string(communicators - before + 350));
   expect(resident_kib() - memory < 1024,
@@ -80,39 +80,39 @@ void no_growth_in_communicators() {
 }  // namespace
 
 extern "C" {
-int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
   ++communicators;
-  return PMPI_Comm_idup(comm, copy, request);
+  return MPI_Comm_idup(comm, copy, request);
 }
-int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
   ++communicators;
-  return PMPI_Comm_dup(comm, copy);
+  return MPI_Comm_dup(comm, copy);
 }
-int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
+int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
   ++communicators;
-  return PMPI_Comm_split(comm, color, key, part);
+  return MPI_Comm_split(comm, color, key, part);
 }
-int MPI_Comm_free(MPI_Comm* comm) {
+int PMPI_Comm_free(MPI_Comm* comm) {
   --communicators;
-  return PMPI_Comm_free(comm);
+  return MPI_Comm_free(comm);
 }
-int MPI_Type_dup(MPI_Datatype type, MPI_Datatype* copy) {
+int PMPI_Type_dup(MPI_Datatype type, MPI_Datatype* copy) {
   ++datatypes;
-  return PMPI_Type_dup(type, copy);
+  return MPI_Type_dup(type, copy);
 }
-int MPI_Type_free(MPI_Datatype* type) {
+int PMPI_Type_free(MPI_Datatype* type) {
   --datatypes;
-  return PMPI_Type_free(type);
+  return MPI_Type_free(type);
 }
-int MPI_Type_create_keyval(MPI_Type_copy_attr_function* copy, MPI_Type_delete_attr_function* end, int* keyval,
-                           void* extra) {
+int PMPI_Type_create_keyval(MPI_Type_copy_attr_function* copy, MPI_Type_delete_attr_function* end,
+                            int* keyval, void* extra) {
   ++keyvals;
-  return PMPI_Type_create_keyval(copy, end, keyval, extra);
+  return MPI_Type_create_keyval(copy, end, keyval, extra);
 }
 }
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  PMPI_Init(&argc, &argv);
   no_growth_in_calls();
   no_growth_in_communicators();
   expect(keyvals <= 1, "one keyval for datatypes");

@@ -48,10 +48,10 @@ VersusRow a_row() {
   VersusRow row;
   row.bytes = 64;
   row.plan = "tapa:split=node";
-  row.contestants = {{"TAPA", true, summarize({2e-6, 2e-6, 2e-6}), {}},
-                     {"linear", true, summarize({3e-6}), {}},
-                     {"default", false, summarize({6e-6}), {}},
-                     {"pairwise", false, summarize({5e-6, 4e-6, 6e-6}), {}}};
+  row.candidates = {{"TAPA", true, summarize({2e-6, 2e-6, 2e-6}), {}},
+                    {"linear", true, summarize({3e-6}), {}},
+                    {"default", false, summarize({6e-6}), {}},
+                    {"pairwise", false, summarize({5e-6, 4e-6, 6e-6}), {}}};
   row.nic_bound = 1e-6;
   return row;
 }
@@ -84,7 +84,7 @@ TEST(Table, JsonHasWhatScriptsRead) {
   EXPECT_DOUBLE_EQ(row.at("nic_bound_us"), 1);
   EXPECT_EQ(row.at("plan"), "tapa:split=node");
   EXPECT_EQ(row.at("mpi_algorithm"), "pairwise");
-  EXPECT_EQ(row.at("contestants").size(), 4U);
+  EXPECT_EQ(row.at("candidates").size(), 4U);
   EXPECT_EQ(nlohmann::json::parse(versus_json("x", machine, {})).at("rows").size(), 0U);
 }
 

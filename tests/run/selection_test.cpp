@@ -11,7 +11,7 @@ namespace {
 
 using tapa::BlockRows;
 using tapa::RowRun;
-using tapa::Selection;
+using tapa::RowSelection;
 
 std::vector<int> indices_of(unsigned mask, int rows) {
   std::vector<int> indices;
@@ -125,12 +125,12 @@ TEST(SelectionBytes, CountOtherRanksOnly) {
                               tapa::travelling_rows(4, active, 1, 1)};
   std::vector<BlockRows> recv{tapa::travelling_rows(1, {}, 1, 1), tapa::travelling_rows(4, active, 0, 1),
                               tapa::travelling_rows(9, {}, 0, 1)};
-  const Selection selection(1, send, recv, {4, 4, 2, 4, 4, 2, 9, 9, 9});
+  const RowSelection selection(1, send, recv, {4, 4, 2, 4, 4, 2, 9, 9, 9});
   EXPECT_EQ(selection.ranks(), 3);
   EXPECT_EQ(selection.bytes_sent(3), (4U + 2U) * 3U);
   EXPECT_EQ(selection.bytes_received(5), 9U * 5U);
   EXPECT_EQ(selection.matrix(2), (std::vector<std::size_t>{8, 8, 4, 8, 8, 4, 18, 18, 18}));
-  EXPECT_TRUE(Selection(1, send, recv, {}).matrix(2).empty());
+  EXPECT_TRUE(RowSelection(1, send, recv, {}).matrix(2).empty());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "api/options.hpp"
+#include "comm/options.hpp"
 #include "info.hpp"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "explain/explain.hpp"
 #include "plan/choose.hpp"
-#include "plan/explain.hpp"
 #include "plan/planner.hpp"
 #include "report.hpp"
 #include "request.hpp"

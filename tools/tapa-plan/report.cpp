@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "plan/explain.hpp"
-#include "plan/explain_format.hpp"
+#include "explain/explain.hpp"
+#include "explain/explain_format.hpp"
 
 namespace tapa::plan_tool {
 

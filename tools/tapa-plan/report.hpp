@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "explain/verify.hpp"
 #include "plan/choose.hpp"
 #include "plan/plan.hpp"
-#include "plan/verify.hpp"
 
 namespace tapa::plan_tool {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "autotune/measure.hpp"
+#include "autotune/tuning_file.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"
-#include "tune/measure.hpp"
-#include "tune/tuning_file.hpp"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "api/error.hpp"
-#include "api/mpi_call.hpp"
-#include "api/progress.hpp"
-#include "api/quick.hpp"
+#include "comm/fast_path.hpp"
+#include "run/error.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
 
 namespace tapa {
 
@@ -35,21 +35,21 @@ int run_on_intercomm(const Arguments& arguments) {
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) throw Error(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+  if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
 }
 
 bool is_intercomm(MPI_Comm comm) {
   int inter = 0;
-  check_mpi(MPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+  check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
   return inter != 0;
 }
 
 int peers_of(MPI_Comm comm) {
   int size = 0;
   if (is_intercomm(comm)) {
-    check_mpi(MPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
+    check_mpi(PMPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
   } else {
-    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
   }
   return size;
 }
@@ -79,7 +79,7 @@ void run_to_end(std::unique_ptr<Operation> operation) {
   const int code = operation->code();
   const std::string message = operation->message();
   release_operation(std::move(operation));
-  if (code != MPI_SUCCESS) throw Error(code, message);
+  if (code != MPI_SUCCESS) throw CallError(code, message);
 }
 
 void wait_until_ready(CommState& state) {
@@ -96,7 +96,7 @@ int run_blocking(const Arguments& arguments) noexcept {
     if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
     auto state = CommState::of(arguments.comm);
     check_call(arguments, *state);
-    if (run_quick(arguments, *state)) return MPI_SUCCESS;
+    if (run_fast(arguments, *state)) return MPI_SUCCESS;
     auto operation = acquire_operation();
     operation->begin(std::move(state), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);

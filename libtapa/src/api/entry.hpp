@@ -7,16 +7,16 @@
 
 #include <memory>
 
-#include "api/arguments.hpp"
-#include "api/comm_state.hpp"
-#include "api/operation.hpp"
+#include "comm/comm_state.hpp"
+#include "comm/operation.hpp"
+#include "run/arguments.hpp"
 
 namespace tapa {
 
-/// Throws Error unless MPI is initialized, not finalized, and `comm` is not null.
+/// Throws CallError unless MPI is initialized, not finalized, and `comm` is not null.
 void require_comm(MPI_Comm comm);
 
-/// Whether `comm` is an intercommunicator, whose calls are MPI's. Throws Error.
+/// Whether `comm` is an intercommunicator, whose calls are MPI's. Throws CallError.
 [[nodiscard]] bool is_intercomm(MPI_Comm comm);
 
 /// Number of peers: the size of an intracommunicator, the remote size of an intercommunicator.
@@ -29,10 +29,10 @@ void check_call(const Arguments& arguments, CommState& state);
 [[nodiscard]] std::unique_ptr<Operation> acquire_operation();
 void release_operation(std::unique_ptr<Operation> operation);
 
-/// Runs an operation that was begun to its end and takes it back. Throws Error when it failed.
+/// Runs an operation that was begun to its end and takes it back. Throws CallError when it failed.
 void run_to_end(std::unique_ptr<Operation> operation);
 
-/// Waits for the setup of a state. Throws Error.
+/// Waits for the setup of a state. Throws CallError.
 void wait_until_ready(CommState& state);
 
 /// Carries out a blocking call and returns its MPI code.

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "api/entry.hpp"
-#include "api/error.hpp"
+#include "run/error.hpp"
 #include "tapa/tapa.h"
 #include "transport/arena.hpp"
 
@@ -12,11 +12,12 @@ extern "C" {
 
 int TAPA_Alloc(MPI_Aint size, void** buffer) {
   return guarded(MPI_COMM_NULL, "TAPA_Alloc", [&] {
-    if (size < 0) throw Error(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 0 or more bytes");
-    if (buffer == nullptr) throw Error(MPI_ERR_ARG, "buffer is null, expected the address of a pointer");
+    if (size < 0)
+      throw CallError(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 0 or more bytes");
+    if (buffer == nullptr) throw CallError(MPI_ERR_ARG, "buffer is null, expected the address of a pointer");
     *buffer = Arenas::of_process().allocate(static_cast<std::size_t>(size));
     if (*buffer == nullptr)
-      throw Error(MPI_ERR_NO_MEM, "no memory for size " + std::to_string(size) + " bytes");
+      throw CallError(MPI_ERR_NO_MEM, "no memory for size " + std::to_string(size) + " bytes");
     return MPI_SUCCESS;
   });
 }
@@ -24,7 +25,7 @@ int TAPA_Alloc(MPI_Aint size, void** buffer) {
 int TAPA_Free(void* buffer) {
   return guarded(MPI_COMM_NULL, "TAPA_Free", [&] {
     if (!Arenas::of_process().free(buffer))
-      throw Error(MPI_ERR_ARG, "buffer is not memory that TAPA_Alloc gave and that was not freed yet");
+      throw CallError(MPI_ERR_ARG, "buffer is not memory that TAPA_Alloc gave and that was not freed yet");
     return MPI_SUCCESS;
   });
 }

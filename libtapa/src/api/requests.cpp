@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
-#include "api/error.hpp"
-#include "api/log.hpp"
-#include "api/mpi_call.hpp"
-#include "api/progress.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
 
 namespace tapa {
 
@@ -56,7 +56,7 @@ class PersistentTask final : public OperationTask {
   bool advance() noexcept override {
     if (empty_) return true;
     if (!OperationTask::advance()) return false;
-    if (result() != MPI_SUCCESS && fatal_) MPI_Abort(MPI_COMM_WORLD, result());
+    if (result() != MPI_SUCCESS && fatal_) PMPI_Abort(MPI_COMM_WORLD, result());
     return true;
   }
 
@@ -74,7 +74,7 @@ class HandedTask final : public Task {
   void start() noexcept override {}
   bool advance() noexcept override {
     int complete = 0;
-    code_ = MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
     return complete != 0 || code_ != MPI_SUCCESS;
   }
   [[nodiscard]] int result() const noexcept override { return code_; }
@@ -90,9 +90,9 @@ int hand_over(const Arguments& arguments, MPI_Request* request) {
   check_arguments(arguments, peers);
   if (MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform) {
     if (Progress::instance().driver() == Driver::none) {
-      throw Error(MPI_ERR_UNSUPPORTED_OPERATION,
-                  "this MPI has no large counts and no way to complete the call, expected "
-                  "MPI_THREAD_MULTIPLE or MPI 4");
+      throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "this MPI has no large counts and no way to complete the call, expected "
+                      "MPI_THREAD_MULTIPLE or MPI 4");
     }
     check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments, peers), request),
               "MPI_Grequest_start");
@@ -100,7 +100,7 @@ int hand_over(const Arguments& arguments, MPI_Request* request) {
   }
   MpiCallStorage unused;
   const int code = call_mpi(arguments, peers, arguments.comm, request, unused);
-  if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
   return MPI_SUCCESS;
 }
 
@@ -117,9 +117,9 @@ void say_once_that_mpi_does_it() {
 
 bool errors_are_fatal(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (MPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
   const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  if (handler != MPI_ERRHANDLER_NULL) MPI_Errhandler_free(&handler);
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
   return fatal;
 }
 
@@ -135,7 +135,8 @@ std::unique_ptr<Operation> begin(const Arguments& arguments, Mode mode) {
 }  // namespace
 
 void require_request(const MPI_Request* request) {
-  if (request == nullptr) throw Error(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
+  if (request == nullptr)
+    throw CallError(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
 }
 
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
@@ -143,7 +144,8 @@ void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
   const int code = Progress::instance().submit(
       std::make_unique<OperationTask>(std::move(operation), std::move(keep)), request);
   if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
-    throw Error(code, "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+    throw CallError(code,
+                    "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
   }
   check_mpi(code, "MPI_Grequest_start");
 }
@@ -152,7 +154,7 @@ void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
                        MPI_Request* request) {
   complete(*operation);
   if (operation->code() != MPI_SUCCESS) {
-    const Error error(operation->code(), operation->message());
+    const CallError error(operation->code(), operation->message());
     release_operation(std::move(operation));
     throw error;
   }
@@ -160,7 +162,8 @@ void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
       std::make_unique<PersistentTask>(std::move(operation), std::move(keep), errors_are_fatal(comm)),
       request);
   if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
-    throw Error(code, "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+    throw CallError(code,
+                    "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
   }
   check_mpi(code, "MPI_Ssend_init");
 }
@@ -186,7 +189,7 @@ int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
     if (none || is_intercomm(arguments.comm)) {
       check_arguments(arguments, peers_of(arguments.comm));
       const int code = call_mpi_init(arguments, request);
-      if (code != MPI_SUCCESS) throw Error(code, mpi_error_text(code));
+      if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
       return MPI_SUCCESS;
     }
     prepare_operation(begin(arguments, Mode::persistent), nullptr, arguments.comm, request);

@@ -10,7 +10,7 @@
 
 namespace tapa {
 
-/// Throws Error unless `request` may take a new request.
+/// Throws CallError unless `request` may take a new request.
 void require_request(const MPI_Request* request);
 
 /// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where nothing would make
@@ -21,7 +21,7 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept;
 int run_init(const Arguments& arguments, MPI_Request* request) noexcept;
 
 /// The same for operations that were begun and filled by the caller. `keep` is held as long as the operation
-/// is in use. Throw Error.
+/// is in use. Throw CallError.
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
                       MPI_Request* request);
 void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,

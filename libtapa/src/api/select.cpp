@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "api/error.hpp"
 #include "api/requests.hpp"
-#include "api/selection_agreement.hpp"
+#include "comm/selection_agreement.hpp"
+#include "run/error.hpp"
 #include "run/selection.hpp"
 #include "tapa/tapa.h"
 
@@ -20,7 +20,7 @@ using namespace tapa;
 struct TAPA_Selection_s {
   std::shared_ptr<CommState> state;
   MPI_Comm comm = MPI_COMM_NULL;  ///< the caller's, for its error handler
-  std::shared_ptr<const Selection> rows;
+  std::shared_ptr<const RowSelection> rows;
   std::size_t serial = 0;  ///< alike on no two selections of this process
 
   std::mutex mutex;  ///< guards the counts of the last row size
@@ -45,7 +45,8 @@ struct SelectCall {
 
 void require_selection(TAPA_Selection selection) {
   if (selection == TAPA_SELECTION_NULL) {
-    throw Error(MPI_ERR_ARG, "selection is TAPA_SELECTION_NULL, expected one made by TAPA_Selection_create");
+    throw CallError(MPI_ERR_ARG,
+                    "selection is TAPA_SELECTION_NULL, expected one made by TAPA_Selection_create");
   }
 }
 
@@ -55,26 +56,28 @@ MPI_Comm comm_of(TAPA_Selection selection) {
 
 void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
                 std::size_t rowbytes, const std::function<const BlockRows&(int)>& block, int ranks) {
-  if (displs == nullptr) throw Error(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
+  if (displs == nullptr)
+    throw CallError(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
   if (buffer == MPI_IN_PLACE) {
-    throw Error(MPI_ERR_BUFFER, std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
+    throw CallError(MPI_ERR_BUFFER,
+                    std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
   }
   for (int peer = 0; peer < ranks; ++peer) {
     if (buffer == nullptr && block(peer).travelling > 0 && rowbytes > 0) {
-      throw Error(MPI_ERR_BUFFER, std::string(buffer_name) +
-                                      " is null, expected a buffer: the block for rank " +
-                                      std::to_string(peer) + " has " +
-                                      std::to_string(block(peer).travelling) + " rows that travel");
+      throw CallError(MPI_ERR_BUFFER, std::string(buffer_name) +
+                                          " is null, expected a buffer: the block for rank " +
+                                          std::to_string(peer) + " has " +
+                                          std::to_string(block(peer).travelling) + " rows that travel");
     }
     if (displs[peer] < 0) {
-      throw Error(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
-                                   std::to_string(displs[peer]) + ", expected 0 or more");
+      throw CallError(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
+                                       std::to_string(displs[peer]) + ", expected 0 or more");
     }
   }
 }
 
 void check_select(const SelectCall& call) {
-  const Selection& rows = *call.selection->rows;
+  const RowSelection& rows = *call.selection->rows;
   check_side(
       "sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes,
       [&](int d) -> const BlockRows& { return rows.send(d); }, rows.ranks());
@@ -146,7 +149,7 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
   return guarded(comm, "TAPA_Selection_create", [&] {
     require_comm(comm);
     if (is_intercomm(comm)) {
-      throw Error(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+      throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
     }
     auto made = std::make_unique<TAPA_Selection_s>();
     made->state = CommState::of(comm);
@@ -163,7 +166,7 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
 int TAPA_Selection_free(TAPA_Selection* selection) {
   return guarded(MPI_COMM_NULL, "TAPA_Selection_free", [&] {
     if (selection == nullptr)
-      throw Error(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+      throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
     require_selection(*selection);
     delete *selection;
     *selection = TAPA_SELECTION_NULL;

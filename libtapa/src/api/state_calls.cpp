@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "api/entry.hpp"
-#include "api/error.hpp"
 #include "plan/choice.hpp"
+#include "run/error.hpp"
 #include "tapa/tapa.h"
 
 using namespace tapa;
@@ -17,7 +17,7 @@ namespace {
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   require_comm(comm);
   if (is_intercomm(comm))
-    throw Error(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
   auto state = CommState::of(comm);
   wait_until_ready(*state);
   return state;
@@ -25,13 +25,13 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
 
 template <class T>
 void require(const T* pointer, const char* name) {
-  if (pointer == nullptr) throw Error(MPI_ERR_ARG, std::string(name) + " is null");
+  if (pointer == nullptr) throw CallError(MPI_ERR_ARG, std::string(name) + " is null");
 }
 
 /// Copies text into a caller's buffer of `size` bytes, cut to fit.
 void copy_text(const std::string& text, char* value, int size) {
   require(value, "value");
-  if (size < 1) throw Error(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 1 or more");
+  if (size < 1) throw CallError(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 1 or more");
   const std::size_t n = std::min(text.size(), static_cast<std::size_t>(size) - 1);
   std::memcpy(value, text.data(), n);
   value[n] = '\0';
@@ -55,7 +55,7 @@ int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value) {
     try {
       ready_state(comm)->set_option(key, value);
     } catch (const std::invalid_argument& e) {
-      throw Error(MPI_ERR_ARG, e.what());
+      throw CallError(MPI_ERR_ARG, e.what());
     }
     return MPI_SUCCESS;
   });
@@ -70,7 +70,7 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
       copy_text(text, value, size);
       if (length != nullptr) *length = static_cast<int>(text.size());
     } catch (const std::invalid_argument& e) {
-      throw Error(MPI_ERR_ARG, e.what());
+      throw CallError(MPI_ERR_ARG, e.what());
     }
     return MPI_SUCCESS;
   });
@@ -79,7 +79,7 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
 int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length) {
   return guarded(comm, "TAPA_Comm_plan", [&] {
     const auto state = ready_state(comm);
-    const Decision decision = state->decide(true, bytes, {true, state->has_board(false)});
+    const Decision decision = state->decide(true, bytes, {true, state->has_buffers(false)});
     copy_text(decision.text, plan, size);
     if (length != nullptr) *length = static_cast<int>(decision.text.size());
     return MPI_SUCCESS;
@@ -90,8 +90,8 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
   return guarded(comm, "TAPA_Comm_level", [&] {
     const auto state = ready_state(comm);
     if (peer < 0 || peer >= state->size()) {
-      throw Error(MPI_ERR_RANK,
-                  "peer is " + std::to_string(peer) + ", expected 0 to " + std::to_string(state->size() - 1));
+      throw CallError(MPI_ERR_RANK, "peer is " + std::to_string(peer) + ", expected 0 to " +
+                                        std::to_string(state->size() - 1));
     }
     const auto topology = state->topology();
     const int found = topology->level_of(state->rank(), peer);

@@ -130,7 +130,7 @@ bool covered(const std::vector<Measurement>& measurements, std::size_t bytes) {
          std::any_of(measurements.begin(), measurements.end(), larger);
 }
 
-bool goes_in_turns(const Choice& choice) {
+bool lock_step(const Choice& choice) {
   if (choice.algorithm == Algorithm::tapa || choice.algorithm == Algorithm::leaders)
     return choice.fast.algorithm == FlatAlgorithm::pairwise ||
            choice.slow.algorithm == FlatAlgorithm::pairwise;
@@ -147,7 +147,7 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
   windowed.flat.window = 8;
   if (topology.ranks > 16) {
     list.push_back(windowed);
-  } else if (offer.beside) {  // in place of turns: few at once spare the receivers as well
+  } else if (offer.overlapped) {  // in place of turns: few at once spare the receivers as well
     windowed.flat.window = std::max(2, topology.ranks / 2);
     list.push_back(windowed);
   }
@@ -174,7 +174,7 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
       list.push_back(all);
     }
   }
-  if (offer.beside) std::erase_if(list, goes_in_turns);
+  if (offer.overlapped) std::erase_if(list, lock_step);
   return list;
 }
 

@@ -29,11 +29,12 @@ struct Candidate {
 struct Offer {
   bool mpi = false;     ///< leave it to MPI
   bool memory = false;  ///< the ranks share memory; counts only where the topology is one node
-  bool beside = false;  ///< it runs beside computation: between two looks at it, steps in turn stand still
+  bool overlapped =
+      false;  ///< it runs overlapped computation: between two looks at it, steps in turn stand still
 };
 
 /// Whether a choice has as many steps in turn as there are members, each waiting for a peer's.
-[[nodiscard]] bool goes_in_turns(const Choice& choice);
+[[nodiscard]] bool lock_step(const Choice& choice);
 
 /// The plausible choices for this topology: flat ones, and hierarchical ones at every useful split.
 [[nodiscard]] std::vector<Choice> candidates(const Topology& topology, Offer offer);

@@ -63,19 +63,19 @@ BlockRows travelling_rows(std::size_t rows, std::span<const int> active, int lev
   return block;
 }
 
-Selection::Selection(int rank, std::vector<BlockRows> send, std::vector<BlockRows> recv,
-                     std::vector<unsigned> counts)
+RowSelection::RowSelection(int rank, std::vector<BlockRows> send, std::vector<BlockRows> recv,
+                           std::vector<unsigned> counts)
     : rank_(rank), send_(std::move(send)), recv_(std::move(recv)), counts_(std::move(counts)) {}
 
-std::size_t Selection::bytes_sent(std::size_t rowbytes) const {
+std::size_t RowSelection::bytes_sent(std::size_t rowbytes) const {
   return rows_with_others(send_, rank_) * rowbytes;
 }
 
-std::size_t Selection::bytes_received(std::size_t rowbytes) const {
+std::size_t RowSelection::bytes_received(std::size_t rowbytes) const {
   return rows_with_others(recv_, rank_) * rowbytes;
 }
 
-std::vector<std::size_t> Selection::matrix(std::size_t rowbytes) const {
+std::vector<std::size_t> RowSelection::matrix(std::size_t rowbytes) const {
   std::vector<std::size_t> bytes;
   bytes.reserve(counts_.size());
   for (const unsigned rows : counts_) bytes.push_back(rows * rowbytes);

@@ -38,11 +38,12 @@ void check_active(std::span<const int> active, std::size_t rows, std::size_t fir
                                         int boundary);
 
 /// What one rank knows of an agreed selection.
-class Selection {
+class RowSelection {
  public:
   /// `send[d]` and `recv[s]` are the blocks of this rank; `counts` holds the travelling rows of all pairs,
   /// row-major, or nothing when this rank does not know them.
-  Selection(int rank, std::vector<BlockRows> send, std::vector<BlockRows> recv, std::vector<unsigned> counts);
+  RowSelection(int rank, std::vector<BlockRows> send, std::vector<BlockRows> recv,
+               std::vector<unsigned> counts);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(send_.size()); }

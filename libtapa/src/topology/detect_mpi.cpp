@@ -16,19 +16,19 @@ void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  MPI_Error_string(code, text, &length);
+  PMPI_Error_string(code, text, &length);
   throw std::runtime_error(std::string(call) + ": " + text);
 }
 
 /// Rank 0's text on every rank.
 std::string broadcast(MPI_Comm comm, std::string text) {
   unsigned long long size = text.size();
-  check(MPI_Bcast(&size, 1, MPI_UNSIGNED_LONG_LONG, 0, comm), "MPI_Bcast");
+  check(PMPI_Bcast(&size, 1, MPI_UNSIGNED_LONG_LONG, 0, comm), "MPI_Bcast");
   if (size > static_cast<unsigned long long>(std::numeric_limits<int>::max())) {
     throw std::runtime_error("topology of " + std::to_string(size) + " bytes is too large to send");
   }
   text.resize(size);
-  check(MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm), "MPI_Bcast");
+  check(PMPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm), "MPI_Bcast");
   return text;
 }
 
@@ -53,10 +53,10 @@ Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int r
 
 std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) {
   int ranks = 0;
-  check(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  check(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(static_cast<std::size_t>(ranks));
-  check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  check(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
   std::vector<int> starts;
   long long total = 0;
   for (int l : lengths) {
@@ -66,8 +66,8 @@ std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) 
       throw std::runtime_error("machine records are too large to gather");
   }
   std::string all(static_cast<std::size_t>(total), '\0');
-  check(MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
-                       comm),
+  check(PMPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
+                        comm),
         "MPI_Allgatherv");
   std::vector<std::string> records;
   for (std::size_t r = 0; r < lengths.size(); ++r) {
@@ -79,14 +79,15 @@ std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) 
 void compare_with_mpi(MPI_Comm comm, Topology& topology) {
   MPI_Comm shared = MPI_COMM_NULL;
   int rank = 0;
-  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &shared), "MPI_Comm_split_type");
+  check(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &shared),
+        "MPI_Comm_split_type");
   int first = rank;
-  const int code = MPI_Bcast(&first, 1, MPI_INT, 0, shared);
-  MPI_Comm_free(&shared);
+  const int code = PMPI_Bcast(&first, 1, MPI_INT, 0, shared);
+  PMPI_Comm_free(&shared);
   check(code, "MPI_Bcast");
   std::vector<int> group(static_cast<std::size_t>(topology.ranks));
-  check(MPI_Allgather(&first, 1, MPI_INT, group.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  check(PMPI_Allgather(&first, 1, MPI_INT, group.data(), 1, MPI_INT, comm), "MPI_Allgather");
   const int groups = number_by_first_rank(group);
   bool same = groups == topology.nodes();
   for (int r = 0; same && r < topology.ranks; ++r)
@@ -102,8 +103,8 @@ void compare_with_mpi(MPI_Comm comm, Topology& topology) {
 Topology detect(MPI_Comm comm, const std::string& override_text) {
   int rank = 0;
   int ranks = 0;
-  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  check(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   if (!override_text.empty()) return detect_override(comm, override_text, rank, ranks);
   Topology topology = merge_records(gather_records(comm, local_record()));
   compare_with_mpi(comm, topology);

@@ -13,7 +13,7 @@ void check(int code, const char* call, int peer) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  MPI_Error_string(code, text, &length);
+  PMPI_Error_string(code, text, &length);
   const std::string with = peer >= 0 ? " with rank " + std::to_string(peer) : std::string();
   throw TransportError(std::string(call) + with + ": " + std::string(text, static_cast<std::size_t>(length)),
                        code);
@@ -51,14 +51,14 @@ void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
 void MpiTransport::post_send(int slot, int peer, int tag, Pieces pieces) {
   const Piece data = pieces.front();
   cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
-    check(MPI_Isend(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Isend", peer);
+    check(PMPI_Isend(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Isend", peer);
   });
 }
 
 void MpiTransport::post_recv(int slot, int peer, int tag, Pieces pieces) {
   const Piece data = pieces.front();
   cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
-    check(MPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Irecv", peer);
+    check(PMPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Irecv", peer);
   });
 }
 
@@ -66,8 +66,8 @@ void MpiTransport::poll(std::vector<int>& completed, bool block) {
   if (active_.empty()) return;
   const auto count = static_cast<int>(active_.size());
   int done = 0;
-  const int code = block ? MPI_Waitsome(count, active_.data(), &done, indices_.data(), statuses_.data())
-                         : MPI_Testsome(count, active_.data(), &done, indices_.data(), statuses_.data());
+  const int code = block ? PMPI_Waitsome(count, active_.data(), &done, indices_.data(), statuses_.data())
+                         : PMPI_Testsome(count, active_.data(), &done, indices_.data(), statuses_.data());
   if (code == MPI_ERR_IN_STATUS) {
     for (int i = 0; i < done; ++i) check(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, "message", -1);
   }

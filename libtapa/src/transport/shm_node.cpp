@@ -26,8 +26,8 @@ std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int rank
   std::unique_ptr<ShmNode> node(new ShmNode);
   node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
   node->capacity_ = capacity_for(members.size());
-  node->boards_at_ = ShmSegment::slot_offset(members.size(), node->capacity_);
-  node->own_map_ = Mapping(node->segment_->fd(), 0, node->boards_at_ + extra_bytes());
+  node->buffers_at_ = ShmSegment::slot_offset(members.size(), node->capacity_);
+  node->own_map_ = Mapping(node->segment_->fd(), 0, node->buffers_at_ + extra_bytes());
   if (!node->own_map_.ok()) {
     why = "cannot map the own segment";
     return nullptr;
@@ -46,29 +46,30 @@ std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int rank
     }
     node->link_of_[static_cast<std::size_t>(members[i])] = static_cast<int>(node->links_.size()) - 1;
   }
-  if (members.size() > 1 && members.size() <= Board::kMostMembers) node->make_boards(own);
+  if (members.size() > 1 && members.size() <= ShmBuffers::kMostMembers) node->make_buffers(own);
   return node;
 }
 
-/// Region `lane` of each member's segment makes board `lane`.
-void ShmNode::make_boards(std::size_t own_index) {
-  auto* const own = static_cast<std::byte*>(own_map_.address()) + boards_at_;
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+/// Region `lane` of each member's segment makes buffers `lane`.
+void ShmNode::make_buffers(std::size_t own_index) {
+  auto* const own = static_cast<std::byte*>(own_map_.address()) + buffers_at_;
+  for (std::size_t lane = 0; lane < kChannels; ++lane) {
     std::vector<std::byte*> regions;
     std::vector<Doorbell*> bells;
     for (const Link& link : links_) {
-      regions.push_back(static_cast<std::byte*>(link.boards_map.address()) + lane * Board::region_bytes());
+      regions.push_back(static_cast<std::byte*>(link.buffers_map.address()) +
+                        lane * ShmBuffers::region_bytes());
       bells.push_back(link.doorbell);
     }
     const auto at = static_cast<std::ptrdiff_t>(own_index);
-    regions.insert(regions.begin() + at, own + lane * Board::region_bytes());
+    regions.insert(regions.begin() + at, own + lane * ShmBuffers::region_bytes());
     bells.insert(bells.begin() + at, own_doorbell_);
-    boards_.push_back(std::make_unique<Board>(own_index, std::move(regions), std::move(bells)));
+    buffers_.push_back(std::make_unique<ShmBuffers>(own_index, std::move(regions), std::move(bells)));
   }
 }
 
 void ShmNode::expect_sleepers(bool sleepers) {
-  for (const auto& board : boards_) board->expect_sleepers(sleepers);
+  for (const auto& buffers : buffers_) buffers->expect_sleepers(sleepers);
 }
 
 void ShmNode::agreed(bool attach, std::size_t attach_from) {
@@ -76,10 +77,10 @@ void ShmNode::agreed(bool attach, std::size_t attach_from) {
   const std::size_t from = attach && attach_from > 0 ? attach_from : std::numeric_limits<std::size_t>::max();
   std::vector<pid_t> pids;
   for (const Link& link : links_) pids.push_back(link.pid);
-  for (const auto& board : boards_) {
+  for (const auto& buffers : buffers_) {
     auto with_own = pids;
-    with_own.insert(with_own.begin() + static_cast<std::ptrdiff_t>(board->self()), getpid());
-    board->let_stay(std::move(with_own), from);
+    with_own.insert(with_own.begin() + static_cast<std::ptrdiff_t>(buffers->self()), getpid());
+    buffers->let_stay(std::move(with_own), from);
   }
 }
 
@@ -92,9 +93,9 @@ bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_in
   link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
   link.out_map =
       Mapping(fd, ShmSegment::slot_offset(own_index, capacity_), ShmSegment::slot_bytes(capacity_));
-  link.boards_map = Mapping(fd, boards_at_, extra_bytes());
+  link.buffers_map = Mapping(fd, buffers_at_, extra_bytes());
   close(fd);
-  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.boards_map.ok()) return false;
+  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.buffers_map.ok()) return false;
   link.doorbell = static_cast<Doorbell*>(link.doorbell_map.address());
   link.out = ShmRing(link.out_map.address(), capacity_);
   auto* own = static_cast<std::byte*>(own_map_.address());

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/board.hpp"
 #include "transport/pieces.hpp"
+#include "transport/shm_buffers.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -27,34 +27,34 @@ class ShmNode {
                                           const std::vector<std::string>& tokens, std::string& why);
 
   /// All members have connected: the file that they opened is no longer needed. With `attach` all members can
-  /// read the memory of all others: blocks on boards of `attach_from` bytes and more are read there.
+  /// read the memory of all others: blocks on shared buffers of `attach_from` bytes and more are read there.
   void agreed(bool attach, std::size_t attach_from);
 
   /// Whether this rank can read the memory of all other members.
   [[nodiscard]] bool can_attach() const { return can_attach_; }
 
-  /// Boards of the members, in their order. Null when there is none: lanes end at kLanes, and nodes may have
-  /// too many members for boards.
-  [[nodiscard]] Board* board(std::size_t lane) const {
-    return lane < boards_.size() ? boards_[lane].get() : nullptr;
+  /// Buffers of the members, in their order. Null when there is none: lanes end at kChannels, and nodes may
+  /// have too many members for shared buffers.
+  [[nodiscard]] ShmBuffers* buffers(std::size_t lane) const {
+    return lane < buffers_.size() ? buffers_[lane].get() : nullptr;
   }
-  static constexpr std::size_t kLanes = 32;
+  static constexpr std::size_t kChannels = 32;
 
-  /// In which order boards look at the other members, see Board. Before the first exchange.
+  /// In which order shared buffers look at the other members, see ShmBuffers. Before the first exchange.
   void set_order(const std::vector<std::uint32_t>& others) {
-    for (const auto& board : boards_) board->set_order(others);
+    for (const auto& buffers : buffers_) buffers->set_order(others);
   }
 
-  /// Whether members may sleep while they wait at a board: then they are rung. Alike on all members.
+  /// Whether members may sleep while they wait at a buffers: then they are rung. Alike on all members.
   void expect_sleepers(bool sleepers);
 
-  /// See Board.
+  /// See ShmBuffers.
   void tell_together(bool together) {
-    for (const auto& board : boards_) board->tell_together(together);
+    for (const auto& buffers : buffers_) buffers->tell_together(together);
   }
 
   /// Bytes that a segment needs beside its rings.
-  static std::size_t extra_bytes() { return kLanes * Board::region_bytes(); }
+  static std::size_t extra_bytes() { return kChannels * ShmBuffers::region_bytes(); }
 
   /// Where completed slots of one user of the node go.
   using Completions = std::vector<int>;
@@ -124,7 +124,7 @@ class ShmNode {
   struct Link {
     int peer = -1;
     pid_t pid = 0;
-    Mapping doorbell_map, out_map, boards_map;
+    Mapping doorbell_map, out_map, buffers_map;
     Doorbell* doorbell = nullptr;  // the peer's
     ShmRing out;
     ShmRing in;
@@ -142,7 +142,7 @@ class ShmNode {
 
   ShmNode() = default;
   bool open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index);
-  void make_boards(std::size_t own_index);
+  void make_buffers(std::size_t own_index);
   bool progress_locked();
   void orphan_current(Link& link);
   bool push(Link& link);
@@ -154,9 +154,9 @@ class ShmNode {
   std::unique_ptr<ShmSegment> segment_;
   Mapping own_map_;
   std::size_t capacity_ = 0;
-  std::size_t boards_at_ = 0;  // where a segment's regions begin
+  std::size_t buffers_at_ = 0;  // where a segment's regions begin
   bool can_attach_ = true;
-  std::vector<std::unique_ptr<Board>> boards_;
+  std::vector<std::unique_ptr<ShmBuffers>> buffers_;
   std::mutex mutex_;  // of all below
   Doorbell* own_doorbell_ = nullptr;
   std::vector<int> link_of_;  // rank -> index in links_, or -1

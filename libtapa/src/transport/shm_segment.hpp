@@ -1,6 +1,6 @@
 /// @file
 /// A rank's shared memory: a doorbell, one incoming ring for each rank of the node and its regions of the
-/// boards. It is an
+/// shared buffers. It is an
 /// anonymous file (memfd) that peers open through /proc, so nothing is left behind whatever happens.
 #pragma once
 

@@ -1,0 +1,112 @@
+#include "autotune/autotuning.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tapa {
+
+Autotuning::Autotuning(std::vector<Choice> choices, std::uint64_t smallest, std::uint64_t largest)
+    : choices_(std::move(choices)), smallest_(smallest), largest_(largest), times_(choices_.size()) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) left_.push_back(i);
+  if (left_.size() == 1) {
+    finish();
+  } else {
+    begin_round();
+  }
+}
+
+// Each round begins with another plan, in no regular order: calls of a program often take turns too.
+void Autotuning::begin_round() {
+  order_.clear();
+  std::uint64_t state = round_ * kFruitless + fruitless_ + 1;
+  for (std::size_t round = 0; round < kRounds[round_].calls; ++round) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
+    const std::size_t first = round_ == 0 ? 0 : (state >> 33) % left_.size();
+    for (std::size_t i = 0; i < left_.size(); ++i) {
+      const std::size_t choice = left_[(first + i) % left_.size()];
+      if (!in_doubt(choice)) order_.push_back(choice);
+    }
+  }
+  // In a row: a call behind another plan's meets ranks that are still busy with that.
+  for (const std::size_t choice : doubtful_)
+    order_.insert(order_.end(), std::min(kDoubtful, kRounds[round_].calls), choice);
+  seconds_.assign(order_.size(), 0);
+  bytes_.assign(order_.size(), 0);
+  calls_ = 0;
+}
+
+void Autotuning::record(double seconds, std::uint64_t bytes) {
+  seconds_[calls_] = seconds;
+  bytes_[calls_] = bytes;
+  ++calls_;
+}
+
+/// False: of some plan that is not in doubt no call counts.
+bool Autotuning::take_times() {
+  const auto counts = [&](std::size_t call) { return bytes_[call] >= smallest_ && bytes_[call] <= largest_; };
+  std::vector<bool> timed(choices_.size());
+  for (std::size_t call = 0; call < order_.size(); ++call)
+    timed[order_[call]] = timed[order_[call]] || counts(call);
+  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || in_doubt(i); })) return false;
+  for (std::size_t call = 0; call < order_.size(); ++call) {
+    if (counts(call)) times_[order_[call]].push_back(seconds_[call]);
+  }
+  return true;
+}
+
+void Autotuning::end_round() {
+  if (!take_times()) {
+    if (++fruitless_ == kFruitless) return finish();
+    return begin_round();
+  }
+  give_up_slow();
+  if (++round_ == kRounds.size() || left_.size() == 1) return finish();
+  begin_round();
+}
+
+void Autotuning::give_up_slow() {
+  double best = least(left_.front());
+  for (const std::size_t i : left_) best = std::min(best, least(i));
+  const Round& round = kRounds[round_];
+  const double slack = std::min(round.slack, kTie + round.disturbance / std::max(best, 1e-9));
+  if (slack <= 0) return;  // the last round: medians decide
+  std::vector<std::size_t> slow;
+  doubtful_.clear();
+  for (const std::size_t i : left_) {
+    if (least(i) > (1 + slack) * best) (least(i) > best + round.margin ? slow : doubtful_).push_back(i);
+  }
+  std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
+  ranking_.insert(ranking_.begin(), slow.begin(), slow.end());
+  std::erase_if(left_, [&](std::size_t i) { return std::ranges::find(slow, i) != slow.end(); });
+}
+
+void Autotuning::sort_left() {
+  std::ranges::stable_sort(left_, {}, [&](std::size_t i) { return median(i); });
+  const auto first = std::ranges::find(left_, std::size_t{0});
+  if (first != left_.end() && median(left_.front()) >= (1 - kGain) * median(0))
+    std::rotate(left_.begin(), first, first + 1);
+}
+
+void Autotuning::finish() {
+  if (!times_[left_.front()].empty()) sort_left();
+  ranking_.insert(ranking_.begin(), left_.begin(), left_.end());
+  complete_ = true;
+}
+
+bool Autotuning::in_doubt(std::size_t choice) const {
+  return std::ranges::find(doubtful_, choice) != doubtful_.end();
+}
+
+double Autotuning::least(std::size_t choice) const {
+  return times_[choice].empty() ? 0 : *std::ranges::min_element(times_[choice]);
+}
+
+double Autotuning::median(std::size_t choice) const {
+  const std::vector<double>& times = times_[choice];
+  if (times.empty()) return 0;
+  std::vector<double> sorted(times.begin() + (times.size() > 1 ? 1 : 0), times.end());
+  std::ranges::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
+
+}  // namespace tapa

@@ -1,0 +1,103 @@
+/// @file
+/// A competition of plans for one size of blocks: the first calls try them in turn, and the slower ones are
+/// given up as soon as it is clear that they are. Pure: no MPI; the caller sees to it that all ranks go on
+/// with the same times.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/choose.hpp"
+
+namespace tapa {
+
+/// Rounds of calls. After each the ranks agree on its times, and the plans whose least time is over the best
+/// one's by more than `slack` and by more than `margin` are given up; those that are only over the slack are
+/// in doubt, and called kDoubtful times in the next round. What plans cost that lose is so bounded: one that
+/// takes f times as long as the best is called until its round's slack is below f - 1, and then now and then
+/// until what its calls take longer is more than the margin.
+class Autotuning {
+ public:
+  struct Round {
+    std::size_t calls;   ///< of each plan that is left and not in doubt
+    double slack;        ///< share of the best plan's time
+    double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
+    double margin;       ///< seconds: few short calls tell little, as most of them may have been disturbed
+  };
+  /// Of long calls one tells as much as many. First calls make plans and connections.
+  static constexpr std::array<Round, 7> kRounds{{{1, 100, 0.25, 0.25},
+                                                 {2, 1.0, 0.01, 1e-4},
+                                                 {2, 0.5, 0.01, 5e-5},
+                                                 {4, 0.2, 0.01, 2e-5},
+                                                 {8, 0.1, 0.01, 1e-5},
+                                                 {16, 0.05, 0.01, 5e-6},
+                                                 {32, 0.0, 0.01, 0}}};
+  /// Calls in a row at the end of a round of a plan in doubt: two, as the first may be disturbed.
+  static constexpr std::size_t kDoubtful = 2;
+  /// What is a tie however long calls are.
+  static constexpr double kTie = 0.05;
+  /// A plan must be this much faster than the first one to be preferred to it.
+  static constexpr double kGain = 0.04;
+  /// Rounds that may come to nothing before the first plan is taken as it is.
+  static constexpr std::size_t kFruitless = 3;
+
+  /// Precondition: at least one choice; the first is what would be taken without a autotuning. Calls with
+  /// blocks of other sizes than of `smallest` to `largest` bytes, all ranks' together, do not count.
+  explicit Autotuning(std::vector<Choice> choices, std::uint64_t smallest = 0,
+                      std::uint64_t largest = UINT64_MAX);
+
+  [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
+
+  /// Whether nothing is left to try.
+  [[nodiscard]] bool complete() const { return complete_; }
+  /// Whether all calls of a round were made: the ranks must agree on its times.
+  [[nodiscard]] bool round_over() const { return !complete_ && calls_ == seconds_.size(); }
+  /// The plan of the next call. Precondition: neither complete() nor round_over().
+  [[nodiscard]] const Choice& next() const { return choices_[order_[calls_]]; }
+  /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next().
+  void record(double seconds, std::uint64_t bytes);
+
+  /// This rank's times and bytes of the round, call by call; to be replaced by the slowest rank's times and
+  /// by the bytes of all ranks together.
+  [[nodiscard]] std::span<double> seconds() { return seconds_; }
+  [[nodiscard]] std::span<std::uint64_t> bytes() { return bytes_; }
+  /// Gives up what is clearly slower and begins the next round. Precondition: round_over().
+  void end_round();
+
+  /// Indices of all choices, the best first. Precondition: complete().
+  [[nodiscard]] const std::vector<std::size_t>& ranking() const { return ranking_; }
+  /// Median of a choice's times, without the first where there are more.
+  [[nodiscard]] double median(std::size_t choice) const;
+  /// Its shortest time, 0 when it was never called.
+  [[nodiscard]] double least(std::size_t choice) const;
+  /// Calls made of a choice in rounds that are over.
+  [[nodiscard]] std::size_t calls_of(std::size_t choice) const { return times_[choice].size(); }
+
+ private:
+  void begin_round();
+  [[nodiscard]] bool take_times();
+  void give_up_slow();
+  void sort_left();
+  void finish();
+  [[nodiscard]] bool in_doubt(std::size_t choice) const;
+
+  std::vector<Choice> choices_;
+  std::uint64_t smallest_;
+  std::uint64_t largest_;
+  std::vector<std::size_t> left_;      // in the race, ascending
+  std::vector<std::size_t> doubtful_;  // of these
+  std::size_t round_ = 0;
+  std::size_t fruitless_ = 0;
+  std::vector<std::size_t> order_;  // choices of the round's calls
+  std::vector<double> seconds_;
+  std::vector<std::uint64_t> bytes_;
+  std::size_t calls_ = 0;                   // made in this round
+  std::vector<std::vector<double>> times_;  // of each choice, agreed
+  std::vector<std::size_t> ranking_;        // while the race goes on: those given up, the last one first
+  bool complete_ = false;
+};
+
+}  // namespace tapa

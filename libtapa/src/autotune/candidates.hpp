@@ -1,0 +1,33 @@
+/// @file
+/// Which plans are worth a autotuning. Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "plan/choose.hpp"
+
+namespace tapa {
+
+/// A plan in a autotuning of another size that is over.
+struct Tried {
+  Choice choice;
+  double predicted = 0;  ///< seconds, by the model
+  double measured = 0;   ///< seconds; 0: it was not called
+};
+
+/// Candidates, cheapest first, when a autotuning of a size nearby has shown how far off the model is:
+/// predictions are multiplied by measured / predicted there, of the plan itself or else of the fastest with
+/// its algorithm, and are `measured` then; those of algorithms that did not take part by the smallest such
+/// factor, so that they are given the benefit of the doubt.
+[[nodiscard]] std::vector<Candidate> corrected(std::vector<Candidate> ranked, std::span<const Tried> tried);
+
+/// The plans that deserve a autotuning: of the candidates, cheapest first, the best of each algorithm, at
+/// most `most`, and none that is expected to take over so many times as long as the first: kHopeless times,
+/// or kSlower times where that is measured.
+[[nodiscard]] std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most);
+inline constexpr double kHopeless = 3;
+inline constexpr double kSlower = 1.5;
+
+}  // namespace tapa

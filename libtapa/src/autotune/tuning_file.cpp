@@ -1,0 +1,180 @@
+#include "autotune/tuning_file.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "topology/json_reader.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr const char* format_name = "tapa-tuning/1";
+constexpr std::size_t most_file_bytes = std::size_t{16} << 20;
+constexpr std::size_t most_levels = 64;
+constexpr std::size_t most_measurements = 100000;
+constexpr std::size_t longest_text = 4096;
+
+TunedLevel read_level(const JsonReader& value) {
+  value.only_keys({"name", "groups", "latency", "bandwidth", "shared_bandwidth", "message"});
+  TunedLevel level;
+  level.name = value.at("name").identifier();
+  level.groups = value.at("groups").integer(1, INT32_MAX);
+  level.latency = value.at("latency").positive("seconds");
+  level.bandwidth = value.at("bandwidth").positive("bytes per second");
+  level.shared_bandwidth = value.at("shared_bandwidth").positive("bytes per second");
+  level.message = value.at("message").positive("seconds");
+  return level;
+}
+
+std::vector<TunedLevel> read_levels(const JsonReader& list, int ranks) {
+  std::vector<TunedLevel> levels;
+  for (std::size_t i = 0, n = list.size(1, most_levels, "levels"); i < n; ++i) {
+    const JsonReader value = list.at(i);
+    levels.push_back(read_level(value));
+    const int finer = i == 0 ? ranks : levels[i - 1].groups;
+    if (levels[i].groups > finer) {
+      value.at("groups").fail("at most " + std::to_string(finer) + " groups, as levels go from fast to slow");
+    }
+    if (std::any_of(levels.begin(), levels.end() - 1,
+                    [&](const auto& l) { return l.name == levels[i].name; })) {
+      value.at("name").fail("a name that no other level has");
+    }
+    if (i + 1 == n && levels[i].groups != 1) {
+      value.at("groups").fail("1 group, as this is the last level");
+    }
+  }
+  return levels;
+}
+
+Measurement read_measurement(const JsonReader& value, const std::vector<TunedLevel>& levels) {
+  value.only_keys({"choice", "bytes", "seconds"});
+  Measurement m;
+  try {
+    m.choice = parse_choice(value.at("choice").text(longest_text));
+  } catch (const std::invalid_argument& error) {
+    value.at("choice").fail(std::string("a plan: ") + error.what());
+  }
+  for (const std::string& split : m.choice.splits) {
+    if (std::none_of(levels.begin(), levels.end(), [&](const TunedLevel& l) { return l.name == split; })) {
+      value.at("choice").fail("a plan that splits at a level of this file, not at '" + split + "'");
+    }
+  }
+  m.bytes = static_cast<std::size_t>(value.at("bytes").integer(0, INT32_MAX));
+  m.seconds = value.at("seconds").positive("seconds");
+  return m;
+}
+
+}  // namespace
+
+Tuning parse_tuning(const std::string& text, const std::string& path) {
+  const std::string origin = "tuning file " + path;
+  const nlohmann::json document = parse_json(text, origin, most_file_bytes);
+  const JsonReader root(document, origin);
+  if (const JsonReader format = root.at("format"); format.text() != format_name) {
+    format.fail(std::string("\"") + format_name + "\"");
+  }
+  root.only_keys({"format", "machine", "mpi", "date", "ranks", "levels", "copy", "nic_bandwidth",
+                  "cores_per_rank", "measurements"});
+  Tuning tuning;
+  tuning.machine = root.at("machine").text(longest_text, true);
+  tuning.mpi = root.at("mpi").text(longest_text, true);
+  tuning.date = root.at("date").text(longest_text, true);
+  tuning.ranks = root.at("ranks").integer(1, INT32_MAX);
+  tuning.levels = read_levels(root.at("levels"), tuning.ranks);
+  tuning.copy = root.at("copy").positive("bytes per second");
+  tuning.nic_bandwidth = root.positive_or_none("nic_bandwidth", "bytes per second").value_or(0);
+  tuning.cores_per_rank = root.at("cores_per_rank").positive("cores");
+  const JsonReader list = root.at("measurements");
+  for (std::size_t i = 0, n = list.size(0, most_measurements, "measurements"); i < n; ++i) {
+    tuning.measurements.push_back(read_measurement(list.at(i), tuning.levels));
+  }
+  return tuning;
+}
+
+Tuning read_tuning(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  // One byte more than is legal, so that parse_tuning sees that it is too long without reading all of it.
+  std::string text(most_file_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.fail() && !file.eof())) {
+    throw std::invalid_argument("tuning file " + path +
+                                ": cannot be read, expected a file that tapa-tune wrote");
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return parse_tuning(text, path);
+}
+
+std::string tuning_json(const Tuning& tuning) {
+  nlohmann::ordered_json out;
+  out["format"] = format_name;
+  out["machine"] = tuning.machine;
+  out["mpi"] = tuning.mpi;
+  out["date"] = tuning.date;
+  out["ranks"] = tuning.ranks;
+  out["cores_per_rank"] = tuning.cores_per_rank;
+  out["copy"] = tuning.copy;
+  if (tuning.nic_bandwidth > 0) {
+    out["nic_bandwidth"] = tuning.nic_bandwidth;
+  }
+  out["levels"] = nlohmann::ordered_json::array();
+  for (const TunedLevel& level : tuning.levels) {
+    out["levels"].push_back({{"name", level.name},
+                             {"groups", level.groups},
+                             {"latency", level.latency},
+                             {"bandwidth", level.bandwidth},
+                             {"shared_bandwidth", level.shared_bandwidth},
+                             {"message", level.message}});
+  }
+  out["measurements"] = nlohmann::ordered_json::array();
+  for (const Measurement& m : tuning.measurements) {
+    out["measurements"].push_back(
+        {{"choice", to_string(m.choice)}, {"bytes", m.bytes}, {"seconds", m.seconds}});
+  }
+  return out.dump(1) + "\n";
+}
+
+void write_tuning(const std::string& path, const Tuning& tuning) {
+  const std::string draft = path + ".part";
+  std::ofstream file(draft, std::ios::binary);
+  file << tuning_json(tuning);
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
+    std::remove(draft.c_str());
+    throw std::runtime_error("tuning file " + path + ": cannot be written");
+  }
+}
+
+Rates tuned_rates(const Tuning& tuning, const Topology& topology, const Rates& base) {
+  Rates rates = base;
+  for (std::size_t i = 0; i < topology.levels.size() && i < rates.levels.size(); ++i) {
+    for (const TunedLevel& level : tuning.levels) {
+      if (level.name == topology.levels[i].name) {
+        rates.levels[i] = {level.latency, level.bandwidth, level.message, rates.levels[i].links};
+      }
+    }
+  }
+  rates.copy = tuning.copy;
+  if (tuning.nic_bandwidth > 0) {
+    rates.nic_bandwidth = tuning.nic_bandwidth;
+  }
+  rates.cores_per_rank = tuning.cores_per_rank;
+  return rates;
+}
+
+bool same_shape(const Tuning& tuning, const Topology& topology) {
+  return tuning.ranks == topology.ranks &&
+         std::equal(
+             tuning.levels.begin(), tuning.levels.end(), topology.levels.begin(), topology.levels.end(),
+             [](const TunedLevel& a, const Level& b) { return a.name == b.name && a.groups == b.groups; });
+}
+
+std::vector<Measurement> tuned_measurements(const Tuning& tuning, const Topology& topology) {
+  return same_shape(tuning, topology) ? tuning.measurements : std::vector<Measurement>{};
+}
+
+}  // namespace tapa

@@ -1,0 +1,122 @@
+// How states hang on communicators, and how they end.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+#include "comm/comm_state.hpp"
+#include "run/datatype.hpp"
+#include "run/error.hpp"
+#include "run/freed_handles.hpp"
+#include "run/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Library state: the keyvals and the states that live. Never destroyed: MPI_Finalize may come after static
+/// objects end.
+struct Registry {
+  std::mutex mutex;
+  int keyval = MPI_KEYVAL_INVALID;      // communicator -> state
+  int end_keyval = MPI_KEYVAL_INVALID;  // on MPI_COMM_SELF: its deletion is the first thing MPI_Finalize does
+  std::vector<std::weak_ptr<CommState>> states;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+using Holder = std::shared_ptr<CommState>;
+
+int delete_state(MPI_Comm, int, void* value, void*) {
+  freed_handles.fetch_add(1, std::memory_order_release);
+  delete static_cast<Holder*>(value);  // operations in flight keep the state until they end
+  return MPI_SUCCESS;
+}
+
+/// Rank 0 of each communicator speaks; of the communicators of one rank only those of the job's rank 0 are
+/// interesting.
+void print_report() {
+  int world_rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  auto rows = report_rows();
+  if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
+  std::fputs(format_report(rows).c_str(), stderr);
+}
+
+int at_finalize(MPI_Comm, int, void*, void*) {
+  print_report();
+  for (const auto& state : CommState::all()) state->release();
+  free_type_keyval();
+  Registry& r = registry();
+  if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
+  if (r.end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.end_keyval);
+  return MPI_SUCCESS;
+}
+
+// Duplicates of a communicator make their own state, so nothing is copied.
+void make_keyvals(Registry& r) {
+  if (r.keyval != MPI_KEYVAL_INVALID) return;
+  check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
+            "MPI_Comm_create_keyval");
+  check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, r.end_keyval, nullptr), "MPI_Comm_set_attr");
+  check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &r.keyval, nullptr),
+            "MPI_Comm_create_keyval");
+}
+
+}  // namespace
+
+std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
+  // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
+  struct Last {
+    MPI_Comm comm = MPI_COMM_NULL;
+    std::uint64_t freed = 0;
+    std::weak_ptr<CommState> state;
+  };
+  thread_local Last last;
+  if (comm == last.comm && last.freed == freed_handles.load(std::memory_order_acquire)) {
+    if (auto state = last.state.lock()) return state;
+  }
+  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
+  auto state = of_attribute(comm);
+  last = {comm, before, state};
+  return state;
+}
+
+std::shared_ptr<CommState> CommState::of_attribute(MPI_Comm comm) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  make_keyvals(r);
+  void* value = nullptr;
+  int found = 0;
+  check_mpi(PMPI_Comm_get_attr(comm, r.keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
+  if (found != 0) return *static_cast<Holder*>(value);
+  const Progress::Pause pause;  // what tasks do may need the registry too
+  auto state = std::make_shared<CommState>(comm);
+  check_mpi(PMPI_Comm_set_attr(comm, r.keyval, new Holder(state)), "MPI_Comm_set_attr");
+  std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
+  r.states.push_back(state);
+  return state;
+}
+
+std::vector<std::shared_ptr<CommState>> CommState::all() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::vector<std::shared_ptr<CommState>> living;
+  for (const auto& weak : r.states) {
+    if (auto state = weak.lock()) living.push_back(std::move(state));
+  }
+  return living;
+}
+
+std::vector<ReportRow> report_rows() {
+  auto rows = kept_rows();
+  for (const auto& state : CommState::all()) {
+    const auto own = state->report();
+    rows.insert(rows.end(), own.begin(), own.end());
+  }
+  return rows;
+}
+
+}  // namespace tapa

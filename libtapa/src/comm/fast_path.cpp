@@ -1,0 +1,233 @@
+#include "comm/fast_path.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "run/error.hpp"
+#include "run/freed_handles.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Where the blocks of one side begin and how long they are.
+struct Dense {
+  MPI_Aint first = 0;     // from the side's buffer
+  std::size_t bytes = 0;  // of a block
+};
+
+/// The blocks of one side when they are dense and lie one after the other, else none.
+Dense dense_side(const Side& side) {
+  const TypeInfo info = type_info(side.type);
+  const auto bytes = static_cast<std::size_t>(side.count) * info.size;
+  if (bytes == 0 || !info.dense(side.count) || info.extent != static_cast<MPI_Aint>(info.size)) return {};
+  return {info.first, bytes};
+}
+
+// As an integer: MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
+std::byte* from_buffer(const void* buffer, MPI_Aint first) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(buffer) + first);
+}
+
+/// The blocks of a call when all have the same size.
+struct Uniform {
+  std::size_t bytes = 0;    // of a block
+  bool dense = false;       // those of each side lie one after the other:
+  MPI_Aint send_first = 0;  // from the buffer on that is sent from, the receive buffer when in place
+  MPI_Aint recv_first = 0;  // from the receive buffer on
+};
+
+Uniform uniform_blocks(const Arguments& arguments) {
+  const Dense recv = dense_side(arguments.recv);
+  const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
+  if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
+  return {static_cast<std::size_t>(arguments.recv.count) * type_info(arguments.recv.type).size};
+}
+
+/// What was found out about a call of this thread with dense blocks of one size. All of it holds for the next
+/// one with the same communicator, counts and types, and finding it out would take longer than a short
+/// exchange.
+struct Known {
+  CommState* state = nullptr;  // lives until a communicator is freed
+  MPI_Comm comm;
+  MPI_Count sendcount;
+  MPI_Count recvcount;
+  MPI_Datatype sendtype;
+  MPI_Datatype recvtype;
+  std::uint64_t freed;  // freed_handles then
+  bool in_place;
+  Uniform blocks;
+};
+/// Of the last few such calls: programs take turns with communicators too.
+struct KnownCalls {
+  std::array<Known, 4> calls;
+  std::size_t next = 0;  // to be overwritten
+};
+thread_local constinit KnownCalls known_calls{};
+
+/// Buffers are looked at as check_arguments() does, but that null ones are left to it.
+bool same_but_buffers(const Arguments& a, const Known& known) {
+  return a.comm == known.comm && a.send.count == known.sendcount && a.recv.count == known.recvcount &&
+         a.send.type == known.sendtype && a.recv.type == known.recvtype && a.send.buffer != a.recv.buffer &&
+         a.send.buffer != nullptr && a.recv.buffer != nullptr && a.in_place() == known.in_place &&
+         a.recv.buffer != MPI_IN_PLACE && known.freed == freed_handles.load(std::memory_order_acquire);
+}
+
+const Known* find_known(const Arguments& a) {
+  if (a.form != Form::uniform) return nullptr;
+  for (const Known& known : known_calls.calls) {
+    if (known.state != nullptr && same_but_buffers(a, known)) return &known;
+  }
+  return nullptr;
+}
+
+void remember(const Arguments& a, CommState& state, const Uniform& blocks) {
+  known_calls.calls[known_calls.next] = {&state,
+                                         a.comm,
+                                         a.send.count,
+                                         a.recv.count,
+                                         a.send.type,
+                                         a.recv.type,
+                                         freed_handles.load(std::memory_order_acquire),
+                                         a.in_place(),
+                                         blocks};
+  known_calls.next = (known_calls.next + 1) % known_calls.calls.size();
+}
+
+void finish(ShmExchange& exchange, Waiter waiter) {
+  constexpr int relay_every = 64;  // polls
+  const auto done = [&] { return exchange.advance(); };
+  for (int idle = 0; !done(); ++idle) {
+    waiter.pause(idle, true, done);
+    waiter.count_quiet_poll();
+    if (idle % relay_every == relay_every - 1) Progress::relay();
+  }
+}
+
+/// `dense`: the blocks of a call when they all have one size and are dense.
+void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* dense) {
+  int code = MPI_SUCCESS;
+  if (dense != nullptr && countable(dense->bytes) && !state.mpi_is_forced()) {
+    const void* const from =
+        arguments.in_place() ? MPI_IN_PLACE : from_buffer(arguments.send.buffer, dense->send_first);
+    code = call_mpi_bytes(from, from_buffer(arguments.recv.buffer, dense->recv_first), dense->bytes,
+                          arguments.comm);
+  } else {
+    MpiCallStorage storage;
+    code = call_mpi(arguments, state.size(), arguments.comm, nullptr, storage);
+  }
+  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
+}
+
+struct Release {
+  void operator()(ShmBuffers* buffers) const { buffers->release(); }
+};
+using ClaimedBuffers = std::unique_ptr<ShmBuffers, Release>;
+
+/// Tells the autotuning how long a call took, also when it failed.
+class Timed {
+ public:
+  Timed(CommState& state, const CommState::FastPath& way, std::uint64_t sent)
+      : state_(state), way_(way), sent_(sent), began_(way.tried ? PMPI_Wtime() : 0) {}
+  ~Timed() {
+    if (way_.tried) state_.record_probe(*way_.tried, PMPI_Wtime() - began_, sent_);
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  CommState& state_;
+  const CommState::FastPath& way_;
+  std::uint64_t sent_;
+  double began_;
+};
+
+/// Blocks of any sizes and types, over the buffers.
+void show_blocks(const Arguments& arguments, CommState& state, ShmBuffers& buffers) {
+  CommState::FastRun& fast = state.fast_run();
+  normalise(arguments, state.size(), fast.blocks);
+  fast.described.describe(fast.blocks, state.comm());
+  fast.run.begin(buffers, fast.described.send, fast.described.recv, &fast.described);
+  finish(fast.run, state.waiter());
+}
+
+std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
+  std::uint64_t bytes = 0;
+  for (int peer = 0; peer < ranks; ++peer)
+    bytes += static_cast<std::uint64_t>(arguments.send.count_of(peer)) *
+             type_info(arguments.send.type_of(peer)).size;
+  return bytes;
+}
+
+/// Tells what the next call of this kind goes by, also when this one failed.
+class Noted {
+ public:
+  Noted(CommState& state, bool mpi) : state_(state), mpi_(mpi) {}
+  ~Noted() { state_.note_blocks(mpi_ ? std::nullopt : std::optional(state_.fast_run().run.total_bytes())); }
+  Noted(const Noted&) = delete;
+  Noted& operator=(const Noted&) = delete;
+
+ private:
+  CommState& state_;
+  bool mpi_;
+};
+
+/// Blocks of different sizes. In place they may have to be copied first, which is left to operations.
+bool run_blocks(const Arguments& arguments, CommState& state) {
+  if (arguments.in_place()) return false;
+  const CommState::FastPath way = state.claim_fast_blocks(!arguments.large);
+  if (way.buffers == nullptr && !way.mpi) return false;
+  const Timed timed(state, way, way.tried ? bytes_sent(arguments, state.size()) : 0);
+  const Noted noted(state, way.mpi);
+  if (way.mpi) {
+    leave_to_mpi(arguments, state, nullptr);
+  } else {
+    const ClaimedBuffers buffers(way.buffers);
+    show_blocks(arguments, state, *buffers);
+  }
+  return true;
+}
+
+bool run_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks) {
+  const CommState::FastPath way = state.claim_fast(blocks.bytes, arguments.in_place(), blocks.dense);
+  if (way.buffers == nullptr && !way.mpi) return false;
+  const Timed timed(state, way, 0);
+  if (way.mpi) {
+    leave_to_mpi(arguments, state, &blocks);
+    return true;
+  }
+  const ClaimedBuffers buffers(way.buffers);
+  if (!blocks.dense) {
+    show_blocks(arguments, state, *buffers);
+    return true;
+  }
+  std::byte* const to = from_buffer(arguments.recv.buffer, blocks.recv_first);
+  const std::byte* const from =
+      arguments.in_place() ? to : from_buffer(arguments.send.buffer, blocks.send_first);
+  ShmExchange& exchange = state.fast_run().run;
+  exchange.begin(*buffers, from, to, blocks.bytes);
+  finish(exchange, state.waiter());
+  return true;
+}
+
+}  // namespace
+
+bool run_fast(const Arguments& arguments, CommState& state) {
+  if (!state.ready()) return false;
+  if (arguments.form != Form::uniform) return run_blocks(arguments, state);
+  const Uniform blocks = uniform_blocks(arguments);
+  if (blocks.bytes == 0) return false;  // there is no exchange
+  if (blocks.dense && find_known(arguments) == nullptr) remember(arguments, state, blocks);
+  return run_uniform(arguments, state, blocks);
+}
+
+bool run_again(const Arguments& arguments) {
+  const Known* const known = find_known(arguments);
+  return known != nullptr && run_uniform(arguments, *known->state, known->blocks);
+}
+
+}  // namespace tapa

@@ -1,0 +1,376 @@
+// The life of an operation up to the plan: setup, order, checks, counts.
+#include "comm/operation.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "plan/planner.hpp"
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Tags of an operation's window: the first ones are for its own small messages, the rest for the plan's
+// channels.
+constexpr int kCheckTag = 0;
+constexpr int kVerdictTag = 1;
+constexpr int kCountsTag = 2;
+
+/// The group of this rank at the slowest split of a choice.
+std::vector<int> group_members(const Topology& topology, const Choice& choice, int rank) {
+  const Level& level =
+      topology.levels.at(static_cast<std::size_t>(topology.find_level(choice.splits.back())));
+  std::vector<int> members;
+  for (int r = 0; r < topology.ranks; ++r) {
+    if (level.group[static_cast<std::size_t>(r)] == level.group[static_cast<std::size_t>(rank)])
+      members.push_back(r);
+  }
+  return members;
+}
+
+}  // namespace
+
+Operation::~Operation() {
+  end();
+}
+
+void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function) {
+  state_ = std::move(state);
+  mode_ = mode;
+  function_ = function;
+  stage_ = Stage::setup;
+  code_ = MPI_SUCCESS;
+  message_.clear();
+  has_arguments_ = false;
+  mpi_seconds_.reset();
+  tried_.reset();
+  mean_known_ = false;
+  mean_ = 0;
+  key_.clear();
+  tags_ = {};
+  started_ = PMPI_Wtime();
+  warned_ = 0;
+  state_->enqueue(this);
+  queued_ = true;
+}
+
+void Operation::end() {
+  if (queued_) state_->leave(this);
+  queued_ = false;
+  if (executor_) state_->give_executor(*entry_, std::move(executor_));
+  buffers_ = nullptr;
+  free_types();
+  known_.reset();
+  entry_.reset();
+  options_.reset();
+  state_.reset();
+  stage_ = Stage::idle;
+}
+
+void Operation::take_arguments(const Arguments& arguments) {
+  arguments_ = arguments;
+  has_arguments_ = true;
+  normalise(arguments, state_->size(), exchange_);
+  if (mode_ == Mode::blocking) return;
+  duplicate_types(exchange_.recv);
+  if (exchange_.in_place) {
+    exchange_.send = exchange_.recv;
+  } else {
+    duplicate_types(exchange_.send);
+  }
+}
+
+void Operation::duplicate_types(std::vector<Block>& blocks) {
+  MPI_Datatype last = MPI_DATATYPE_NULL;
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  for (Block& block : blocks) {
+    if (block.type == MPI_DATATYPE_NULL) continue;
+    if (block.type != last) {
+      last = block.type;
+      check_mpi(PMPI_Type_dup(last, &copy), "MPI_Type_dup");
+      types_.push_back(copy);
+    }
+    block.type = copy;
+  }
+}
+
+void Operation::free_types() {
+  for (MPI_Datatype& type : types_) PMPI_Type_free(&type);
+  types_.clear();
+}
+
+void Operation::know_counts(std::shared_ptr<const Counts> counts, std::size_t mean,
+                            std::vector<std::size_t> key) {
+  known_ = std::move(counts);
+  mean_ = mean;
+  key_ = std::move(key);
+}
+
+bool Operation::advance(bool block) noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  const auto at_rest = [&] {
+    return stage_ == Stage::finished || stage_ == Stage::idle ||
+           (stage_ == Stage::ready && mode_ == Mode::persistent);
+  };
+  try {
+    while (!at_rest() && step(block)) {
+    }
+    if (!at_rest()) watch();
+  } catch (const CallError& e) {
+    fail(e.code(), e.what());
+  } catch (const TransportError& e) {
+    fail(e.mpi_code() != 0 ? e.mpi_code() : MPI_ERR_OTHER, e.what());
+  } catch (const std::bad_alloc&) {
+    fail(MPI_ERR_NO_MEM, "out of memory");
+  } catch (const std::exception& e) {
+    fail(MPI_ERR_INTERN, e.what());
+  }
+  return at_rest();
+}
+
+void Operation::fail(int code, const std::string& message) {
+  code_ = code;
+  message_ = message;
+  if (queued_) state_->leave(this);
+  queued_ = false;
+  // Messages may still be in flight: their memory must stay, so what failed is given up, not freed.
+  if (stage_ == Stage::running) static_cast<void>(executor_.release());
+  tell_probe();
+  stage_ = Stage::finished;
+}
+
+bool Operation::step(bool block) {
+  switch (stage_) {
+    case Stage::setup:
+      return step_setup();
+    case Stage::turn:
+      return step_turn();
+    case Stage::check: {
+      if (!numbers_.test()) return false;
+      start_verdict();
+      return true;
+    }
+    case Stage::verdict:
+      return step_verdict();
+    case Stage::plan:
+      return step_plan();
+    case Stage::counts: {
+      if (!numbers_.test()) return false;
+      plan_from_counts();
+      return true;
+    }
+    case Stage::ready:
+    case Stage::launch:
+      return launch();
+    case Stage::running:
+      return step_running(block);
+    case Stage::sums: {
+      if (!sums_.test()) return false;
+      check_sums();
+      finish();
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool Operation::step_setup() {
+  if (!state_->ready()) return false;
+  options_ = state_->options();
+  stage_ = Stage::turn;
+  return true;
+}
+
+bool Operation::step_turn() {
+  if (state_->first_in_queue() != this) return false;
+  tags_ = state_->next_tags(mode_ == Mode::persistent);
+  if (options_->settings().check >= Check::counts) {
+    start_check();
+    stage_ = Stage::check;
+  } else {
+    stage_ = Stage::plan;
+  }
+  return true;
+}
+
+std::vector<int> Operation::others() const {
+  std::vector<int> ranks(static_cast<std::size_t>(state_->size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  ranks.erase(ranks.begin() + state_->rank());
+  return ranks;
+}
+
+// Everybody tells everybody how much it sends to them.
+void Operation::start_check() {
+  outgoing_.clear();
+  for (const int peer : others()) outgoing_.push_back(exchange_.send[static_cast<std::size_t>(peer)].bytes);
+  numbers_.start(state_->comm(), tags_.first + kCheckTag, others(), 1, outgoing_, false);
+}
+
+// Everybody tells everybody the first block whose two ends disagree, so that all ranks fail alike.
+void Operation::start_verdict() {
+  outgoing_.assign({0, 0, 0, 0});  // whether there is one, its sender, bytes sent, bytes expected
+  const auto compare = [&](int from, std::size_t sent) {
+    const std::size_t expected = exchange_.recv[static_cast<std::size_t>(from)].bytes;
+    if (outgoing_[0] == 0 && sent != expected)
+      outgoing_ = {1, static_cast<std::size_t>(from), sent, expected};
+  };
+  for (std::size_t i = 0; i < numbers_.members().size(); ++i)
+    compare(numbers_.members()[i], numbers_.from(i)[0]);
+  compare(state_->rank(), exchange_.send[static_cast<std::size_t>(state_->rank())].bytes);
+  numbers_.start(state_->comm(), tags_.first + kVerdictTag, others(), outgoing_.size(), outgoing_, true);
+  stage_ = Stage::verdict;
+}
+
+bool Operation::step_verdict() {
+  if (!numbers_.test()) return false;
+  const auto judge = [&](int receiver, std::span<const std::size_t> verdict) {
+    if (verdict[0] == 0) return;
+    throw CallError(MPI_ERR_TRUNCATE, "rank " + std::to_string(verdict[1]) + " sends " +
+                                          std::to_string(verdict[2]) + " bytes to rank " +
+                                          std::to_string(receiver) + ", which expects " +
+                                          std::to_string(verdict[3]));
+  };
+  // In order of ranks, so that all name the same block.
+  for (int rank = 0; rank < state_->size(); ++rank) {
+    if (rank == state_->rank()) {
+      judge(rank, outgoing_);
+    } else {
+      judge(rank, numbers_.from(static_cast<std::size_t>(rank < state_->rank() ? rank : rank - 1)));
+    }
+  }
+  stage_ = Stage::plan;
+  return true;
+}
+
+bool Operation::step_plan() {
+  // Large counts may be more than MPI can be given.
+  const bool countable = exchange_.uniform || !arguments_.large || state_->mpi_is_forced();
+  const Offer offer{has_arguments_ && mode_ != Mode::persistent && countable,
+                    state_->has_buffers(mode_ == Mode::persistent), mode_ != Mode::blocking};
+  if (exchange_.uniform) {
+    if (exchange_.uniform_bytes == 0) {
+      finish();
+      return true;
+    }
+    if (!choose_uniform(offer)) return false;
+  } else {
+    if (!choose(offer)) return false;
+    if (known_) {
+      entry_ = state_->plan_for(decision_, *known_, key_, mean_);
+    } else if (decision_.choice.algorithm == Algorithm::memory ||
+               decision_.choice.algorithm == Algorithm::mpi) {
+      // At a buffers blocks tell their sizes themselves; MPI has its own way.
+      entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {}, mean_);
+    } else {
+      start_counts();
+      return true;
+    }
+  }
+  stage_ = Stage::ready;
+  if (entry_->choice.algorithm == Algorithm::memory) buffers_ = &state_->buffers(mode_ == Mode::persistent);
+  if (mode_ == Mode::persistent) {
+    state_->leave(this);
+    queued_ = false;
+  }
+  return true;
+}
+
+/// The plan for blocks of one size; false: not yet.
+bool Operation::choose_uniform(Offer offer) {
+  const std::size_t bytes = exchange_.uniform_bytes;
+  std::optional<Decision> autotuning;
+  if (!try_plan(true, bytes, offer, autotuning)) return false;
+  if (autotuning) {
+    entry_ =
+        state_->plan_for(*autotuning, Counts::uniform(state_->size(), bytes), std::span(&bytes, 1), bytes);
+    return true;
+  }
+  entry_ = state_->uniform_plan(bytes, offer);
+  return true;
+}
+
+/// The choice for blocks of different sizes; false: not yet.
+bool Operation::choose(Offer offer) {
+  const Settings& settings = options_->settings();
+  if (!known_ && !mean_known_ && settings.enable && (!state_->one_choice() || settings.report)) {
+    std::size_t bytes = 0;
+    for (const Block& block : exchange_.send) bytes += block.bytes;
+    if (!state_->agreed_mean(bytes, mean_)) return false;
+    mean_known_ = true;
+  }
+  const std::size_t mean = state_->exchange_tells_mean() ? state_->shared_mean() : mean_;
+  std::optional<Decision> autotuning;
+  if (!try_plan(false, mean, offer, autotuning)) return false;
+  decision_ = autotuning ? *autotuning : state_->decide(false, mean, offer);
+  return true;
+}
+
+/// The plan to try, if any; false: the ranks are about to agree on what to try next.
+bool Operation::try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
+  if (mode_ != Mode::blocking) return true;
+  bool waits = false;
+  const auto call = state_->try_plan(uniform, bytes, offer, waits);
+  if (waits) return false;
+  if (!call) return true;
+  tried_ = call->key;
+  decision = call->decision;
+  started_ = PMPI_Wtime();  // neither setup nor agreeing is part of what is tried
+  return true;
+}
+
+// The ranks of a group tell each other their row and their column: what the choice needs to plan.
+void Operation::start_counts() {
+  std::vector<int> members;
+  switch (knowledge_needed(decision_.choice)) {
+    case Knowledge::own:
+      break;
+    case Knowledge::group:
+      members = group_members(*state_->topology(), decision_.choice, state_->rank());
+      break;
+    case Knowledge::all:
+      members = others();
+      break;
+  }
+  std::erase(members, state_->rank());
+  outgoing_.clear();
+  for (const Block& block : exchange_.send) outgoing_.push_back(block.bytes);
+  for (const Block& block : exchange_.recv) outgoing_.push_back(block.bytes);
+  numbers_.start(state_->comm(), tags_.first + kCountsTag, std::move(members), outgoing_.size(), outgoing_,
+                 true);
+  stage_ = Stage::counts;
+}
+
+void Operation::plan_from_counts() {
+  const auto ranks = static_cast<std::size_t>(state_->size());
+  const std::vector<int>& members = numbers_.members();
+  key_ = outgoing_;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto from = numbers_.from(i);
+    key_.insert(key_.end(), from.begin(), from.end());
+  }
+  // Planning happens only when the plan is not cached; the key alone decides that.
+  std::vector<int> known{state_->rank()};
+  known.insert(known.end(), members.begin(), members.end());
+  std::vector<std::size_t> rows;
+  std::vector<std::size_t> columns;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const auto numbers = std::span(key_).subspan(i * 2 * ranks, 2 * ranks);
+    rows.insert(rows.end(), numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(ranks));
+    columns.insert(columns.end(), numbers.begin() + static_cast<std::ptrdiff_t>(ranks), numbers.end());
+  }
+  entry_ = state_->plan_for(
+      decision_, Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)), key_,
+      mean_);
+  stage_ = Stage::ready;
+  if (mode_ == Mode::persistent) {
+    state_->leave(this);
+    queued_ = false;
+  }
+}
+
+}  // namespace tapa

@@ -1,0 +1,192 @@
+/// @file
+/// One all-to-all from its arguments to its end, as a state machine. Blocking calls run it to the end,
+/// nonblocking ones advance it now and then, persistent ones prepare it once and start it often.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/comm_state.hpp"
+#include "run/arguments.hpp"
+#include "run/mpi_call.hpp"
+#include "run/shm_exchange.hpp"
+#include "run/small_exchange.hpp"
+
+namespace tapa {
+
+enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
+
+/// Stages: setup -> turn -> [check -> verdict] -> plan -> [counts] -> ready -> running -> finished.
+/// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
+/// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
+/// called from several threads; the others only while no thread is in it.
+class Operation {
+ public:
+  Operation() = default;
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  /// Makes it the next operation of a communicator. Collective in the sense that all ranks do so in the same
+  /// order.
+  void begin(std::shared_ptr<CommState> state, Mode mode, const char* function);
+
+  /// Takes checked arguments. Datatypes of nonblocking and persistent operations are duplicated when they are
+  /// needed after the call; count, displacement and type arrays are not read after it unless MPI carries the
+  /// call out.
+  void take_arguments(const Arguments& arguments);
+
+  /// The description, for callers that make their own blocks instead of take_arguments.
+  [[nodiscard]] Exchange& exchange() { return exchange_; }
+
+  /// Counts of all blocks that all ranks know alike: the exchange of counts is skipped. `mean` is the size of
+  /// a mean block by which the plan is chosen; `key` holds numbers on which the plan depends.
+  void know_counts(std::shared_ptr<const Counts> counts, std::size_t mean, std::vector<std::size_t> key);
+
+  /// Advances as far as possible. Persistent operations stop when they are prepared. With `block` it may wait
+  /// for a message. Returns finished() or, for persistent ones before start(), ready(). Never throws: see
+  /// code().
+  bool advance(bool block) noexcept;
+
+  /// Persistent: begins a run. Precondition: ready() and no run unfinished.
+  void start();
+
+  [[nodiscard]] bool ready() const { return stage_ == Stage::ready; }
+  [[nodiscard]] bool finished() const { return stage_ == Stage::finished; }
+
+  /// MPI_SUCCESS, or what went wrong.
+  [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] const std::string& message() const { return message_; }
+  [[nodiscard]] const char* function() const { return function_; }
+  [[nodiscard]] const std::shared_ptr<CommState>& state() const { return state_; }
+
+  /// How a thread that has nothing else to do waits for it, and whether it may do so inside MPI.
+  [[nodiscard]] Wait wait_mode() const;
+  [[nodiscard]] bool may_block() const;
+
+  /// Forgets everything but memory, so that the object can serve another call. Precondition: finished or
+  /// ready.
+  void end();
+
+ private:
+  enum class Stage : std::uint8_t {
+    idle,
+    setup,
+    turn,
+    check,
+    verdict,
+    plan,
+    counts,
+    ready,
+    launch,
+    running,
+    sums,
+    finished
+  };
+
+  [[nodiscard]] bool step(bool block);
+  bool step_setup();
+  bool step_turn();
+  bool step_verdict();
+  bool step_plan();
+  bool choose_uniform(Offer offer);
+  bool choose(Offer offer);
+  bool step_counts();
+  bool launch();
+  void launch_mpi();
+  void launch_mpi_bytes();
+  void launch_plan();
+  bool launch_memory();
+  struct EqualBlocks {
+    const std::byte* send;
+    std::byte* recv;
+  };
+  [[nodiscard]] std::optional<EqualBlocks> equal_blocks() const;
+  void describe_blocks();
+  bool step_memory(bool block);
+  void sample_mpi();
+  [[nodiscard]] bool sample_is_due() const;
+  void report_run();
+  bool try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision);
+  void tell_probe();
+  void note_blocks();
+  /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
+  [[nodiscard]] std::size_t bytes_per_pair() const {
+    return exchange_.uniform ? exchange_.uniform_bytes : mean_;
+  }
+  bool step_running(bool block);
+  void finish();
+  void fail(int code, const std::string& message);
+
+  // Blocks that are not dense, at a buffers.
+
+  void start_check();
+  void start_verdict();
+  void start_counts();
+  void plan_from_counts();
+  void stage_blocks();
+  void start_sums();
+  void check_sums();
+  void watch();
+  void explain_run();
+  [[nodiscard]] double timeout() const;
+  [[nodiscard]] std::string waits_for() const;
+  [[nodiscard]] std::vector<int> others() const;
+  void duplicate_types(std::vector<Block>& blocks);
+  void free_types();
+
+  mutable std::mutex mutex_;  // held in advance()
+  std::shared_ptr<CommState> state_;
+  std::shared_ptr<const Options> options_;
+  Mode mode_ = Mode::blocking;
+  const char* function_ = "";
+  Stage stage_ = Stage::idle;
+  bool queued_ = false;
+  int code_ = MPI_SUCCESS;
+  std::string message_;
+
+  Arguments arguments_;
+  bool has_arguments_ = false;
+  Exchange exchange_;
+  std::vector<MPI_Datatype> types_;  // duplicates of the caller's
+  std::shared_ptr<const Counts> known_;
+  std::size_t mean_ = 0;
+  bool mean_known_ = false;  // whether this call has asked for it
+  std::vector<std::size_t> key_;
+  Decision decision_;
+
+  TagWindow tags_;
+  SmallExchange numbers_;
+  std::vector<std::size_t> outgoing_;
+  SmallExchange sums_;
+  std::shared_ptr<PlanEntry> entry_;
+  std::unique_ptr<Executor> executor_;
+  MPI_Request request_ = MPI_REQUEST_NULL;  // when MPI carries it out
+  MpiCallStorage mpi_storage_;
+
+  ShmBuffers* buffers_ = nullptr;  // when the choice is memory
+  ShmExchange shm_exchange_;       // its run
+  ShmBlocks shm_blocks_;
+  bool staged_ = false;  // whether recv_ says where blocks arrive
+
+  std::unique_ptr<std::byte[]> staging_;
+  std::size_t staging_size_ = 0;
+  std::vector<const std::byte*> send_;
+  std::vector<std::byte*> recv_;
+
+  std::optional<ProbeKey> tried_;      // the plan is being tried: its time counts
+  std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
+  double started_ = 0;                 // MPI_Wtime of the call or of the run
+  double warned_ = 0;                  // age at which the watchdog spoke last
+};
+
+/// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
+void complete(Operation& operation);
+
+}  // namespace tapa

@@ -1,0 +1,320 @@
+// The run of an operation: packing, the executor or MPI, unpacking, checksums, watchdog, explanation.
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "comm/operation.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr int kSumsTag = 3;
+constexpr int kPlanTags = 4;  // the plan's channels begin here
+constexpr std::size_t kAlign = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo).
+std::size_t checksum(const std::byte* data, std::size_t bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (std::size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3ULL;
+  return hash;
+}
+
+std::string microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
+}  // namespace
+
+void Operation::start() {
+  stage_ = Stage::launch;
+  code_ = MPI_SUCCESS;
+  message_.clear();
+  started_ = PMPI_Wtime();
+  warned_ = 0;
+}
+
+// Blocks that are not dense are packed once into staging, or will be unpacked from it.
+void Operation::stage_blocks() {
+  std::size_t total = 0;
+  for (const Block& b : exchange_.send) total += exchange_.in_place || !b.dense() ? aligned(b.bytes) : 0;
+  for (const Block& b : exchange_.recv) total += b.dense() ? 0 : aligned(b.bytes);
+  if (total > staging_size_) {
+    staging_ = std::make_unique_for_overwrite<std::byte[]>(total);
+    staging_size_ = total;
+  }
+  staged_ = true;
+  std::byte* next = staging_.get();
+  const auto take = [&](std::size_t bytes) { return std::exchange(next, next + aligned(bytes)); };
+  send_.clear();
+  recv_.clear();
+  for (const Block& b : exchange_.send) {
+    const bool direct = b.dense() && !exchange_.in_place;
+    send_.push_back(direct ? b.data : take(b.bytes));
+    if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), state_->comm());
+  }
+  for (const Block& b : exchange_.recv) recv_.push_back(b.dense() ? b.data : take(b.bytes));
+}
+
+/// False: not yet.
+bool Operation::launch() {
+  staged_ = false;
+  if (buffers_ != nullptr) {
+    if (!launch_memory()) return false;
+  } else if (entry_->plan == nullptr) {
+    launch_mpi();
+  } else {
+    launch_plan();
+  }
+  if (queued_) state_->leave(this);
+  queued_ = false;
+  return true;
+}
+
+void Operation::launch_plan() {
+  if (entry_->plan->channels > tags_.count - kPlanTags) {
+    throw CallError(MPI_ERR_INTERN, "plan " + entry_->text + " needs " +
+                                        std::to_string(entry_->plan->channels) + " tags, expected at most " +
+                                        std::to_string(tags_.count - kPlanTags));
+  }
+  if (sample_is_due()) sample_mpi();
+  stage_blocks();
+  if (options_->settings().check == Check::data) start_sums();
+  if (!executor_) executor_ = state_->take_executor(*entry_);
+  executor_->bind(send_, recv_);
+  executor_->start(tags_.first + kPlanTags);
+  stage_ = Stage::running;
+}
+
+void Operation::launch_mpi() {
+  const bool as_bytes = exchange_.uniform && countable(exchange_.uniform_bytes) && !state_->mpi_is_forced();
+  if (mode_ == Mode::blocking && as_bytes) return launch_mpi_bytes();
+  MpiCallStorage storage;
+  if (mode_ == Mode::blocking) {
+    const int code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
+    if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
+    finish();
+    return;
+  }
+  check_mpi(call_mpi(arguments_, state_->size(), state_->comm(), &request_, mpi_storage_),
+            "MPI's own all-to-all");
+  stage_ = Stage::running;
+}
+
+/// Equal blocks that MPI was found to be fastest with, packed where they are not dense.
+void Operation::launch_mpi_bytes() {
+  const std::size_t bytes = exchange_.uniform_bytes;
+  const std::size_t side = bytes * exchange_.recv.size();
+  std::vector<std::byte> packed_send, packed_recv;
+  std::byte* recv = in_row(exchange_.recv, bytes);
+  if (recv == nullptr) {
+    packed_recv.resize(side);
+    recv = packed_recv.data();
+  }
+  std::byte* send = exchange_.in_place ? recv : in_row(exchange_.send, bytes);
+  if (send == nullptr) {
+    packed_send.resize(side);
+    send = packed_send.data();
+  }
+  if (send == packed_send.data() || (exchange_.in_place && send == packed_recv.data())) {
+    for (std::size_t i = 0; i < exchange_.send.size(); ++i)
+      gather_block(exchange_.send[i], send + i * bytes, state_->comm());
+  }
+  const int code = call_mpi_bytes(exchange_.in_place ? MPI_IN_PLACE : send, recv, bytes, arguments_.comm);
+  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
+  for (std::size_t i = 0; !packed_recv.empty() && i < exchange_.recv.size(); ++i)
+    scatter_block(recv + i * bytes, exchange_.recv[i], state_->comm());
+  finish();
+}
+
+bool Operation::step_running(bool block) {
+  if (executor_ || buffers_ != nullptr) {
+    if (executor_ ? !executor_->progress(block) : !step_memory(block)) return false;
+    if (options_->settings().check == Check::data) {
+      stage_ = Stage::sums;
+    } else {
+      finish();
+    }
+    return true;
+  }
+  int complete = 0;
+  check_mpi(PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI's own all-to-all");
+  if (complete == 0) return false;
+  finish();
+  return true;
+}
+
+void Operation::start_sums() {
+  outgoing_.clear();
+  for (const int peer : others()) {
+    const auto at = static_cast<std::size_t>(peer);
+    outgoing_.push_back(checksum(send_[at], exchange_.send[at].bytes));
+  }
+  sums_.start(state_->comm(), tags_.first + kSumsTag, others(), 1, outgoing_, false);
+}
+
+void Operation::check_sums() {
+  for (std::size_t i = 0; i < sums_.members().size(); ++i) {
+    const int peer = sums_.members()[i];
+    const auto at = static_cast<std::size_t>(peer);
+    const std::size_t arrived = checksum(recv_[at], exchange_.recv[at].bytes);
+    const std::size_t sent = sums_.from(i)[0];
+    if (arrived == sent) continue;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "the %zu bytes from rank %d to rank %d have checksum %016zx, expected %016zx",
+                  exchange_.recv[at].bytes, peer, state_->rank(), arrived, sent);
+    throw CallError(MPI_ERR_OTHER, text);
+  }
+}
+
+void Operation::finish() {
+  if (staged_) {
+    for (std::size_t s = 0; s < exchange_.recv.size(); ++s) {
+      const Block& block = exchange_.recv[s];
+      if (!block.dense() && block.bytes > 0) scatter_block(recv_[s], block, state_->comm());
+    }
+  }
+  if (queued_) state_->leave(this);
+  queued_ = false;
+  stage_ = Stage::finished;
+  if (!entry_) return;
+  tell_probe();
+  const Settings& settings = options_->settings();
+  if (settings.explain) explain_run();
+  if (settings.report) report_run();
+}
+
+/// Tells the autotuning how long its call took, also when it failed: all ranks stay in step.
+void Operation::tell_probe() {
+  if (mode_ == Mode::blocking && !exchange_.uniform && entry_) note_blocks();
+  if (!tried_) return;
+  std::uint64_t sent = 0;
+  for (const Block& block : exchange_.send) sent += block.bytes;
+  state_->record_probe(*std::exchange(tried_, std::nullopt), PMPI_Wtime() - started_, sent);
+}
+
+/// Tells what the next call with blocks of different sizes goes by.
+void Operation::note_blocks() {
+  if (!state_->exchange_tells_mean()) return;
+  if (buffers_ != nullptr) state_->note_blocks(shm_exchange_.total_bytes());
+  if (entry_->choice.algorithm == Algorithm::mpi) state_->note_blocks(std::nullopt);
+}
+
+void Operation::explain_run() {
+  if (state_->rank() != 0 || entry_->explained.exchange(true)) return;
+  std::string line = std::string(function_) + ", " + std::to_string(state_->size()) + " ranks, " +
+                     std::to_string(entry_->bytes) + " B per pair: " + entry_->text + " (" + entry_->why +
+                     ")";
+  if (entry_->predicted > 0) line += ", predicted " + microseconds(entry_->predicted);
+  print_line(line + ", first run " + microseconds(PMPI_Wtime() - started_));
+}
+
+void Operation::watch() {
+  if (timeout() <= 0) return;
+  const double age = PMPI_Wtime() - started_;
+  if (age < (warned_ > 0 ? 2 * warned_ : timeout())) return;
+  warned_ = age;
+  char text[64];
+  std::snprintf(text, sizeof text, " unfinished after %.1f s: ", age);
+  print_line(function_ + (text + waits_for()));
+}
+
+double Operation::timeout() const {
+  if (options_) return options_->settings().timeout;
+  // Before the ranks agreed on options there are only this process's own.
+  static const double own = [] {
+    try {
+      return environment_options().settings().timeout;
+    } catch (const CallError&) {
+      return 0.0;
+    }
+  }();
+  return own;
+}
+
+std::string Operation::waits_for() const {
+  const auto list = [](const std::vector<int>& ranks) {
+    std::string text;
+    for (const int rank : ranks) text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
+    return text;
+  };
+  switch (stage_) {
+    case Stage::setup:
+      return "waits for the other ranks of the communicator to make their first call";
+    case Stage::turn:
+      return "waits for an earlier operation on the communicator to begin";
+    case Stage::check:
+    case Stage::verdict:
+    case Stage::counts:
+      return "waits for the counts of " + list(numbers_.missing(8));
+    case Stage::sums:
+      return "waits for the checksums of " + list(sums_.missing(8));
+    case Stage::plan:
+      return "waits for the agreed mean size";
+    default:
+      break;
+  }
+  if (buffers_ != nullptr) {
+    const auto missing = shm_exchange_.missing(8);
+    return "waits for the blocks of " + list({missing.begin(), missing.end()});
+  }
+  if (!executor_) return "waits for MPI";
+  std::string text = "waits for";
+  const auto topology = state_->topology();
+  for (const Waiting& w : executor_->waiting(8)) {
+    const auto level = static_cast<std::size_t>(topology->level_of(state_->rank(), w.peer));
+    const auto phase = static_cast<std::size_t>(w.phase);
+    text += (text.back() == 'r' ? " rank " : "; rank ") + std::to_string(w.peer) +
+            (w.is_send ? " to take " : " to send ") + std::to_string(w.bytes) + " bytes, level " +
+            topology->levels[level].name;
+    if (phase < entry_->phases.size()) text += ", phase \"" + entry_->phases[phase].name + "\"";
+  }
+  return text;
+}
+
+void complete(Operation& operation) {
+  using namespace std::chrono_literals;
+  while (!operation.advance(operation.may_block())) {
+    Progress::relay();
+    switch (operation.wait_mode()) {
+      case Wait::yield:
+        sched_yield();
+        break;
+      case Wait::sleep:
+        std::this_thread::sleep_for(20us);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+Wait Operation::wait_mode() const {
+  // Setup is long and rare: leave the core to those who still have to arrive.
+  if (!options_) return Wait::sleep;
+  const Wait wait = options_->settings().wait;
+  if (wait != Wait::automatic) return wait;
+  return state_->oversubscribed() ? Wait::yield : Wait::spin;
+}
+
+bool Operation::may_block() const {
+  return timeout() <= 0;
+}
+
+}  // namespace tapa

@@ -1,0 +1,79 @@
+// What the report counts: a run, and MPI's own all-to-all beside it.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "comm/operation.hpp"
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// More than this is not copied for a comparison.
+constexpr std::uint64_t kSampleLimit = std::uint64_t{1} << 30;
+static_assert(kSampleLimit <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+
+/// One side as MPI_Alltoallv wants it, in bytes.
+struct ByteSide {
+  explicit ByteSide(const std::vector<Block>& blocks) {
+    int at = 0;
+    for (const Block& block : blocks) {
+      counts.push_back(static_cast<int>(block.bytes));
+      displs.push_back(at);
+      at += counts.back();
+    }
+    data.resize(static_cast<std::size_t>(at) + 1);
+  }
+  std::vector<int> counts;
+  std::vector<int> displs;
+  std::vector<std::byte> data;
+};
+
+std::uint64_t total(const std::vector<Block>& blocks) {
+  std::uint64_t bytes = 0;
+  for (const Block& block : blocks) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+bool Operation::sample_is_due() const {
+  return mode_ == Mode::blocking && options_->settings().report &&
+         state_->sample_due(function_, *entry_, bytes_per_pair());
+}
+
+// The same bytes between the same ranks, as dense blocks of memory of its own: the call's result never
+// depends on it. The ranks begin together, with MPI's run and then with ours, so that waiting for a late rank
+// counts for neither.
+void Operation::sample_mpi() {
+  const MPI_Comm comm = state_->comm();
+  std::uint64_t most = std::max(total(exchange_.send), total(exchange_.recv));
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  if (most > kSampleLimit) return;
+  ByteSide send(exchange_.send);
+  ByteSide recv(exchange_.recv);
+  check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
+  const double begin = PMPI_Wtime();
+  if (exchange_.uniform) {
+    const auto bytes = static_cast<int>(exchange_.uniform_bytes);
+    check_mpi(PMPI_Alltoall(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes, MPI_BYTE, comm),
+              "MPI_Alltoall");
+  } else {
+    check_mpi(PMPI_Alltoallv(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
+                             recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE, comm),
+              "MPI_Alltoallv");
+  }
+  mpi_seconds_ = PMPI_Wtime() - begin;
+  check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
+  started_ = PMPI_Wtime();
+}
+
+void Operation::report_run() {
+  const double seconds = PMPI_Wtime() - started_;
+  std::optional<Sample> sample;
+  if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
+  state_->count_call(function_, *entry_, bytes_per_pair(), total(exchange_.send), seconds, sample);
+}
+
+}  // namespace tapa

@@ -1,0 +1,28 @@
+/// @file
+/// How the ranks of a communicator agree on a selection.
+#pragma once
+
+#include <memory>
+
+#include "comm/comm_state.hpp"
+#include "run/selection.hpp"
+
+namespace tapa {
+
+/// Arguments of TAPA_Selection_create.
+struct SelectionArguments {
+  const int* sendrows;
+  const int* recvrows;
+  const int* nactive;
+  const int* active;
+  bool one_list;
+  const char* boundary;
+  bool has_result;  ///< whether the caller gave a place for the result
+};
+
+/// Collective. Throws CallError on all ranks when an argument of one is wrong, or when two ranks disagree
+/// about the rows of a block or about the boundary; the message names the ranks and the values.
+[[nodiscard]] std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
+                                                                     const SelectionArguments& arguments);
+
+}  // namespace tapa

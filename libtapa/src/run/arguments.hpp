@@ -1,0 +1,150 @@
+/// @file
+/// The arguments of all forms of the all-to-all, and the one description that they are turned into.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "run/datatype.hpp"
+#include "run/selection.hpp"
+
+namespace tapa {
+
+enum class Form : std::uint8_t { uniform, v, w };
+
+/// One side (send or receive) as the caller gave it. Uniform: `count` and `type`. v and w: one pair of
+/// arrays, int or large; w: `types` too, and displacements in bytes.
+struct Side {
+  const void* buffer = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const int* counts = nullptr;
+  const int* displs = nullptr;
+  const MPI_Count* large_counts = nullptr;
+  const MPI_Aint* large_displs = nullptr;
+  const MPI_Datatype* types = nullptr;
+
+  [[nodiscard]] MPI_Count count_of(int peer) const {
+    return large_counts != nullptr ? large_counts[peer] : counts != nullptr ? MPI_Count{counts[peer]} : count;
+  }
+  [[nodiscard]] MPI_Aint displ_of(int peer) const {
+    return large_displs != nullptr ? large_displs[peer] : MPI_Aint{displs[peer]};
+  }
+  [[nodiscard]] MPI_Datatype type_of(int peer) const { return types != nullptr ? types[peer] : type; }
+};
+
+/// A call as it was made.
+struct Arguments {
+  const char* function = "";  ///< name of the entry point, for messages
+  Form form = Form::uniform;
+  bool large = false;  ///< the _c form
+  Side send;
+  Side recv;
+  MPI_Comm comm = MPI_COMM_NULL;
+
+  [[nodiscard]] bool in_place() const { return send.buffer == MPI_IN_PLACE; }
+};
+
+/// What this rank sends to, or receives from, one peer. Three layouts: dense bytes (type is MPI_DATATYPE_NULL
+/// and there are no runs), elements of a datatype, or some rows of a dense array of rows.
+struct Block {
+  std::byte* data = nullptr;  ///< dense: the first byte; datatype: the address MPI wants; rows: row 0
+  std::size_t bytes = 0;      ///< bytes of data
+  MPI_Count count = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  std::span<const RowRun> runs;  ///< the rows that belong to the block
+  std::size_t row_bytes = 0;
+
+  [[nodiscard]] bool dense() const { return type == MPI_DATATYPE_NULL && runs.empty(); }
+};
+
+/// A call, normalised: a block for each peer on both sides.
+struct Exchange {
+  std::vector<Block> send;  ///< one for each rank; in place: as `recv`
+  std::vector<Block> recv;
+  bool in_place = false;  ///< the data to send lies in the receive blocks
+  bool uniform = false;   ///< all blocks of all ranks have `uniform_bytes` bytes
+  std::size_t uniform_bytes = 0;
+};
+
+/// Checks what one rank can know is wrong; throws CallError whose message names argument, value and what was
+/// expected.
+void check_arguments(const Arguments& arguments, int ranks);
+
+/// Fills `exchange` from checked arguments; its vectors keep their memory between calls.
+void normalise(const Arguments& arguments, int ranks, Exchange& exchange);
+
+/// The first byte of blocks of `bytes` bytes that are all dense and lie one after the other; null when they
+/// do not.
+[[nodiscard]] std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes);
+
+/// Copies a block that is not dense into `to` or out of `from` (block.bytes bytes).
+void gather_block(const Block& block, std::byte* to, MPI_Comm comm);
+void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);
+
+/// Arguments of the C entry points, by form. Displ and Count are int, or MPI_Aint and MPI_Count.
+[[nodiscard]] inline Arguments uniform_arguments(const char* function, bool large, const void* sendbuf,
+                                                 MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                                 MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  Arguments a{function, Form::uniform, large, {}, {}, comm};
+  a.send.buffer = sendbuf;
+  a.send.count = sendcount;
+  a.send.type = sendtype;
+  a.recv.buffer = recvbuf;
+  a.recv.count = recvcount;
+  a.recv.type = recvtype;
+  return a;
+}
+
+[[nodiscard]] inline Side side_of(const void* buffer, const int* counts, const int* displs) {
+  Side s;
+  s.buffer = buffer;
+  s.counts = counts;
+  s.displs = displs;
+  return s;
+}
+[[nodiscard]] inline Side side_of(const void* buffer, const MPI_Count* counts, const MPI_Aint* displs) {
+  Side s;
+  s.buffer = buffer;
+  s.large_counts = counts;
+  s.large_displs = displs;
+  return s;
+}
+
+template <class Count, class Displ>
+[[nodiscard]] Arguments v_arguments(const char* function, const void* sendbuf, const Count* sendcounts,
+                                    const Displ* sdispls, MPI_Datatype sendtype, void* recvbuf,
+                                    const Count* recvcounts, const Displ* rdispls, MPI_Datatype recvtype,
+                                    MPI_Comm comm) {
+  Arguments a{function,
+              Form::v,
+              sizeof(Count) > sizeof(int),
+              side_of(sendbuf, sendcounts, sdispls),
+              side_of(recvbuf, recvcounts, rdispls),
+              comm};
+  a.send.type = sendtype;
+  a.recv.type = recvtype;
+  return a;
+}
+
+template <class Count, class Displ>
+[[nodiscard]] Arguments w_arguments(const char* function, const void* sendbuf, const Count* sendcounts,
+                                    const Displ* sdispls, const MPI_Datatype* sendtypes, void* recvbuf,
+                                    const Count* recvcounts, const Displ* rdispls,
+                                    const MPI_Datatype* recvtypes, MPI_Comm comm) {
+  Arguments a{function,
+              Form::w,
+              sizeof(Count) > sizeof(int),
+              side_of(sendbuf, sendcounts, sdispls),
+              side_of(recvbuf, recvcounts, rdispls),
+              comm};
+  a.send.types = sendtypes;
+  a.recv.types = recvtypes;
+  return a;
+}
+
+}  // namespace tapa

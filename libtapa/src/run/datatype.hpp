@@ -1,0 +1,43 @@
+/// @file
+/// What a datatype looks like in memory, and packing of those whose data is not one run of bytes.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+
+namespace tapa {
+
+/// The memory of one element of a datatype.
+struct TypeInfo {
+  std::size_t size = 0;  ///< bytes of data
+  MPI_Aint extent = 0;   ///< distance of consecutive elements; may be negative
+  MPI_Aint first = 0;    ///< offset of the lowest data byte (true lower bound); may be negative
+  bool one_run = false;  ///< data bytes lie in type map order without gaps from `first` on
+  std::size_t runs = 0;  ///< if not 0: the data are so many runs of equal length in type map order,
+  MPI_Aint stride = 0;   ///< each so many bytes behind the one before
+
+  /// Whether `count` elements in a row are one run of bytes in order.
+  [[nodiscard]] bool dense(MPI_Count count) const {
+    return one_run && (count <= 1 || extent == static_cast<MPI_Aint>(size));
+  }
+};
+
+/// Decodes a datatype; the result is kept with derived types, as an attribute. Throws CallError
+/// (MPI_ERR_TYPE) for MPI_DATATYPE_NULL and types whose size MPI does not know.
+[[nodiscard]] TypeInfo type_info(MPI_Datatype type);
+
+/// Copies the data of `count` elements at `from` to the dense bytes at `to` (count * info.size of them), with
+/// MPI_Pack. The bytes of packed data are those of the elements in type map order, as in every MPI for one
+/// kind of machine.
+void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& info, std::byte* to,
+          MPI_Comm comm);
+
+/// The reverse; gaps of the layout at `to` are not touched.
+void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type, const TypeInfo& info,
+            MPI_Comm comm);
+
+/// Frees the keyval that holds decoded types; called at finalize.
+void free_type_keyval();
+
+}  // namespace tapa

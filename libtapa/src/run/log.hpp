@@ -1,0 +1,22 @@
+/// @file
+/// The library's log: stderr, prefixed with the rank in MPI_COMM_WORLD, filtered by TAPA_LOG.
+#pragma once
+
+#include <string>
+
+#include "comm/options.hpp"
+
+namespace tapa {
+
+/// Sets what is written from now on. Process-wide.
+void set_log_level(LogLevel level);
+
+void log_error(const std::string& message);
+void log_warn(const std::string& message);
+void log_info(const std::string& message);
+void log_debug(const std::string& message);
+
+/// Writes a line whatever the level is: explanations and reports that were asked for.
+void print_line(const std::string& line);
+
+}  // namespace tapa

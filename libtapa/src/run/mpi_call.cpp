@@ -1,0 +1,154 @@
+#include "run/mpi_call.hpp"
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+#include <limits>
+#include <string>
+
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// PMPI_ names throughout: the preload library takes over the MPI_ ones and would call back.
+
+#if MPI_VERSION >= 4
+
+int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return request != nullptr
+                 ? PMPI_Ialltoall_c(s.buffer, s.count, s.type, into, r.count, r.type, comm, request)
+                 : PMPI_Alltoall_c(s.buffer, s.count, s.type, into, r.count, r.type, comm);
+    case Form::v:
+      return request != nullptr ? PMPI_Ialltoallv_c(s.buffer, s.large_counts, s.large_displs, s.type, into,
+                                                    r.large_counts, r.large_displs, r.type, comm, request)
+                                : PMPI_Alltoallv_c(s.buffer, s.large_counts, s.large_displs, s.type, into,
+                                                   r.large_counts, r.large_displs, r.type, comm);
+    default:
+      return request != nullptr ? PMPI_Ialltoallw_c(s.buffer, s.large_counts, s.large_displs, s.types, into,
+                                                    r.large_counts, r.large_displs, r.types, comm, request)
+                                : PMPI_Alltoallw_c(s.buffer, s.large_counts, s.large_displs, s.types, into,
+                                                   r.large_counts, r.large_displs, r.types, comm);
+  }
+}
+
+#endif
+
+int call_small(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  const auto sendcount = static_cast<int>(s.count);
+  const auto recvcount = static_cast<int>(r.count);
+  switch (a.form) {
+    case Form::uniform:
+      return request != nullptr
+                 ? PMPI_Ialltoall(s.buffer, sendcount, s.type, into, recvcount, r.type, comm, request)
+                 : PMPI_Alltoall(s.buffer, sendcount, s.type, into, recvcount, r.type, comm);
+    case Form::v:
+      return request != nullptr ? PMPI_Ialltoallv(s.buffer, s.counts, s.displs, s.type, into, r.counts,
+                                                  r.displs, r.type, comm, request)
+                                : PMPI_Alltoallv(s.buffer, s.counts, s.displs, s.type, into, r.counts,
+                                                 r.displs, r.type, comm);
+    default:
+      return request != nullptr ? PMPI_Ialltoallw(s.buffer, s.counts, s.displs, s.types, into, r.counts,
+                                                  r.displs, r.types, comm, request)
+                                : PMPI_Alltoallw(s.buffer, s.counts, s.displs, s.types, into, r.counts,
+                                                 r.displs, r.types, comm);
+  }
+}
+
+#if MPI_VERSION < 4
+
+int narrow(MPI_Count value, const char* what) {
+  if (value > std::numeric_limits<int>::max() || value < std::numeric_limits<int>::min()) {
+    throw CallError(MPI_ERR_COUNT, std::string(what) + " " + std::to_string(value) +
+                                       " cannot be handed to this MPI, which has no large counts");
+  }
+  return static_cast<int>(value);
+}
+
+/// Points a side's int arrays at narrowed copies of its large ones.
+Side narrow_side(const Side& side, int ranks, int* memory) {
+  Side out = side;
+  if (side.large_counts == nullptr) return out;  // in place: arrays are not significant
+  for (int i = 0; i < ranks; ++i) {
+    memory[i] = narrow(side.large_counts[i], "count");
+    memory[ranks + i] = narrow(side.large_displs[i], "displacement");
+  }
+  out.counts = memory;
+  out.displs = memory + ranks;
+  return out;
+}
+
+#endif
+
+}  // namespace
+
+int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request, MpiCallStorage& storage) {
+  if (!a.large) return call_small(a, comm, request);
+#if MPI_VERSION >= 4
+  (void)ranks;
+  (void)storage;
+  return call_large(a, comm, request);
+#else
+  Arguments small = a;
+  if (a.form == Form::uniform) {
+    narrow(a.send.count, "sendcount");
+    narrow(a.recv.count, "recvcount");
+  } else {
+    const auto n = static_cast<std::size_t>(ranks);
+    storage.numbers.resize(4 * n);
+    if (!a.in_place()) small.send = narrow_side(a.send, ranks, storage.numbers.data());
+    small.recv = narrow_side(a.recv, ranks, storage.numbers.data() + 2 * n);
+  }
+  return call_small(small, comm, request);
+#endif
+}
+
+int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm) {
+  const auto count = static_cast<int>(bytes);
+  return PMPI_Alltoall(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
+}
+
+#if MPI_VERSION >= 4
+#define TAPA_PERSISTENT(name) PMPI_##name
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define TAPA_PERSISTENT(name) PMPIX_##name
+#endif
+
+int call_mpi_init(const Arguments& a, MPI_Request* request) {
+#ifdef TAPA_PERSISTENT
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  if (a.large) throw CallError(MPI_ERR_COUNT, "large counts cannot be handed to MPI's persistent calls");
+  switch (a.form) {
+    case Form::uniform:
+      return TAPA_PERSISTENT(Alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
+                                            static_cast<int>(r.count), r.type, a.comm, MPI_INFO_NULL,
+                                            request);
+    case Form::v:
+      return TAPA_PERSISTENT(Alltoallv_init)(s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs,
+                                             r.type, a.comm, MPI_INFO_NULL, request);
+    default:
+      return TAPA_PERSISTENT(Alltoallw_init)(s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs,
+                                             r.types, a.comm, MPI_INFO_NULL, request);
+  }
+#else
+  static_cast<void>(a);
+  static_cast<void>(request);
+  throw CallError(
+      MPI_ERR_UNSUPPORTED_OPERATION,
+      "this MPI has no persistent all-to-all to leave the call to, expected MPI_THREAD_MULTIPLE or MPI 4");
+#endif
+}
+
+}  // namespace tapa

@@ -1,0 +1,458 @@
+#include "run/progress.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Open MPI's list of functions that opal_progress() calls (opal/runtime/opal_progress.h).
+using HookFunction = int (*)(int (*)());
+
+HookFunction open_mpi(const char* name) {
+#ifdef OPEN_MPI
+  return reinterpret_cast<HookFunction>(dlsym(RTLD_DEFAULT, name));  // NOLINT: that is how dlsym is used
+#else
+  static_cast<void>(name);
+  return nullptr;
+#endif
+}
+
+// Whether this thread is inside the engine: what it calls in MPI may call the hook again.
+thread_local bool inside_engine = false;
+
+bool threads_allowed() {
+  int level = MPI_THREAD_SINGLE;
+  return PMPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
+}  // namespace
+
+std::string_view to_string(Driver driver) {
+  switch (driver) {
+    case Driver::hook:
+      return "hook";
+    case Driver::thread:
+      return "thread";
+    case Driver::none:
+      return "none";
+  }
+  return "none";
+}
+
+/// What MPI keeps for a generalized request: it outlives the task, until the user has completed the request.
+struct Progress::Completion {
+  int code = MPI_SUCCESS;
+  std::string message;
+
+  static int query(void* state, MPI_Status* status) {
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    const auto& completion = *static_cast<Completion*>(state);
+    if (completion.code != MPI_SUCCESS) set_last_error(completion.message);
+    return completion.code;
+  }
+  static int release(void* state) {
+    delete static_cast<Completion*>(state);
+    return MPI_SUCCESS;
+  }
+  static int cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be cancelled
+};
+
+struct Progress::Job {
+  std::unique_ptr<Task> task;
+  Completion* completion;  // null where the request is a receive
+  MPI_Request request;
+  int tag;  // of that receive
+};
+
+struct Progress::Persistent {
+  std::unique_ptr<Task> task;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool active = false;
+  int failure = MPI_SUCCESS;
+  std::atomic<bool> freed{false};
+};
+
+/// Ownership of the engine by this thread.
+class Progress::Inside {
+ public:
+  explicit Inside(Progress& engine) : lock_(engine.mutex_) { inside_engine = true; }
+  Inside(Progress& engine, std::try_to_lock_t) {
+    if (inside_engine) return;
+    lock_ = std::unique_lock(engine.mutex_, std::try_to_lock);
+    if (lock_) inside_engine = true;
+  }
+  ~Inside() {
+    if (lock_) inside_engine = false;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  explicit operator bool() const { return lock_.owns_lock(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+std::atomic<bool> Progress::awake_{false};
+
+Progress::Pause::Pause() : before_(inside_engine) {
+  inside_engine = true;
+}
+
+Progress::Pause::~Pause() {
+  inside_engine = before_;
+}
+
+void Progress::relay() {
+  if (awake_.load(std::memory_order_relaxed)) instance().poll();
+}
+
+Progress& Progress::instance() {
+  static auto* engine = new Progress;  // never destroyed: MPI may end after static objects
+  return *engine;
+}
+
+Progress::Progress() {
+  pick_driver();
+  int keyval = MPI_KEYVAL_INVALID;
+  // The deletion of this attribute is the first thing that MPI_Finalize does.
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &keyval, nullptr) != MPI_SUCCESS) return;
+  PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, this);
+  PMPI_Comm_free_keyval(&keyval);
+}
+
+void Progress::pick_driver() {
+  const char* wish = std::getenv("TAPA_PROGRESS");
+  const std::string wanted = wish == nullptr ? "auto" : wish;
+  const bool hook_possible =
+      open_mpi("opal_progress_register") != nullptr && open_mpi("opal_progress_unregister") != nullptr;
+  const bool thread_possible = threads_allowed();
+  if (wanted == "none") return;
+  if (hook_possible && (wanted != "thread" || !thread_possible)) {
+    driver_ = Driver::hook;
+  } else if (thread_possible) {
+    driver_ = Driver::thread;
+  }
+}
+
+int Progress::on_finalize(MPI_Comm, int, void* value, void*) {
+  static_cast<Progress*>(value)->shut_down();
+  return MPI_SUCCESS;
+}
+
+// Called by MPI when it frees a persistent request, perhaps inside the engine: takes no lock.
+int Progress::on_type_freed(MPI_Datatype, int, void* value, void*) {
+  static_cast<Persistent*>(value)->freed = true;
+  ++instance().freed_;
+  return MPI_SUCCESS;
+}
+
+int Progress::hook() {
+  return instance().poll();
+}
+
+int Progress::poll() {
+  const Inside inside(*this, std::try_to_lock);
+  if (!inside) return 0;
+  const int events = advance_all();
+  rest();
+  return events;
+}
+
+// From now on the driver calls us.
+void Progress::wake() {
+  awake_ = true;
+  if (driver_ == Driver::hook && !hooked_) {
+    open_mpi("opal_progress_register")(&Progress::hook);
+    hooked_ = true;
+  } else if (driver_ == Driver::thread) {
+    if (!thread_.joinable()) thread_ = std::thread(&Progress::run_thread, this);
+    wake_.notify_one();
+  }
+}
+
+// Nothing to do: MPI need not call us any more. The thread sees that by itself.
+void Progress::rest() {
+  if (!jobs_.empty() || persistent_count_ != 0) return;
+  awake_ = false;
+  if (!hooked_) return;
+  open_mpi("opal_progress_unregister")(&Progress::hook);
+  hooked_ = false;
+}
+
+void Progress::run_thread() {
+  using namespace std::chrono_literals;
+  constexpr int kPatience = 100;  // polls without an event before the thread sleeps between polls
+  int idle = 0;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (jobs_.empty() && persistent_count_ == 0) {
+      wake_.wait(lock);
+      idle = 0;
+      continue;
+    }
+    idle = advance_all() > 0 ? 0 : idle + 1;
+    lock.unlock();
+    if (idle < kPatience) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(20us);
+    }
+    lock.lock();
+  }
+}
+
+void Progress::shut_down() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  const Inside inside(*this);
+  if (hooked_) open_mpi("opal_progress_unregister")(&Progress::hook);
+  hooked_ = false;
+  driver_ = Driver::none;
+  // Requests that the program did not free are unusable now. Their records stay, as MPI may still free the
+  // datatypes; what runs stays too, as MPI may still write into its memory.
+  for (auto& p : persistent_) {
+    if (p != nullptr && !p->active) p->task.reset();
+  }
+  if (self_ != MPI_COMM_NULL) PMPI_Comm_free(&self_);
+  if (ends_ != MPI_COMM_NULL) PMPI_Comm_free(&ends_);
+  if (type_keyval_ != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&type_keyval_);
+}
+
+int Progress::submit(std::unique_ptr<Task> task, MPI_Request* request) {
+  if (driver_ == Driver::none) return MPI_ERR_UNSUPPORTED_OPERATION;
+  const Inside inside(*this);
+  jobs_.reserve(jobs_.size() + 1);  // so that nothing can fail once the request exists
+  Job job{std::move(task), nullptr, MPI_REQUEST_NULL, 0};
+  const int code = driver_ == Driver::hook ? open_generalized(job) : open_receive(job);
+  if (code != MPI_SUCCESS) return code;
+  *request = job.request;
+  jobs_.push_back(std::move(job));
+  jobs_.back().task->start();
+  advance_all();
+  if (jobs_.empty()) {
+    rest();
+  } else {
+    wake();
+  }
+  return MPI_SUCCESS;
+}
+
+int Progress::advance_all() {
+  const int events = find_starts() + advance_jobs() + advance_persistent();
+  if (freed_ != 0) reclaim();
+  return events;
+}
+
+int Progress::open_generalized(Job& job) {
+  auto completion = std::make_unique<Completion>();
+  const int code = PMPI_Grequest_start(Completion::query, Completion::release, Completion::cancel,
+                                       completion.get(), &job.request);
+  if (code == MPI_SUCCESS) job.completion = completion.release();
+  return code;
+}
+
+// Generalized requests that another thread completes fail in MPI_Waitall of MPICH 4.0. An empty message from
+// this rank to itself does the same; a failure makes it one byte too long.
+int Progress::open_receive(Job& job) {
+  constexpr int kTags = 32768;  // any MPI has that many
+  if (const int code = make_self(); code != MPI_SUCCESS) return code;
+  job.tag = next_tag_;
+  next_tag_ = (next_tag_ + 1) % kTags;
+  return PMPI_Irecv(&sink_, 0, MPI_BYTE, 0, job.tag, ends_, &job.request);
+}
+
+void Progress::close(Job& job) {
+  const int code = job.task->result();
+  if (job.completion != nullptr) {
+    job.completion->code = code;
+    if (code != MPI_SUCCESS) job.completion->message = job.task->message();
+  }
+  job.task.reset();  // first, so that what the program does after its wait finds everything released
+  if (job.completion != nullptr) {
+    PMPI_Grequest_complete(job.request);
+  } else {
+    PMPI_Send(&byte_, code == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, job.tag, ends_);
+  }
+}
+
+int Progress::advance_jobs() {
+  int ended = 0;
+  for (std::size_t i = 0; i < jobs_.size();) {
+    Job& job = jobs_[i];
+    if (!job.task->advance()) {
+      ++i;
+      continue;
+    }
+    close(job);
+    if (&job != &jobs_.back()) job = std::move(jobs_.back());
+    jobs_.pop_back();
+    ++ended;
+  }
+  return ended;
+}
+
+// Duplicates of MPI_COMM_SELF with tags of their own; their making involves no other rank.
+int Progress::make_self() {
+  if (ends_ != MPI_COMM_NULL) return MPI_SUCCESS;
+  int code = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_freed, &type_keyval_, nullptr);
+  if (code == MPI_SUCCESS) code = PMPI_Comm_dup(MPI_COMM_SELF, &self_);
+  if (code == MPI_SUCCESS) code = PMPI_Comm_set_errhandler(self_, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = PMPI_Comm_dup(self_, &ends_);
+  return code;
+}
+
+std::size_t Progress::free_slot() {
+  const auto unused = std::find(persistent_.begin(), persistent_.end(), nullptr);
+  const auto slot = static_cast<std::size_t>(unused - persistent_.begin());
+  if (unused == persistent_.end()) persistent_.emplace_back();
+  return slot;
+}
+
+int Progress::prepare(std::unique_ptr<Task> task, MPI_Request* request) {
+  if (driver_ == Driver::none) return MPI_ERR_UNSUPPORTED_OPERATION;
+  const Inside inside(*this);
+  if (const int code = make_self(); code != MPI_SUCCESS) return code;
+  const std::size_t slot = free_slot();
+  auto p = std::make_unique<Persistent>();
+  p->task = std::move(task);
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  int code = PMPI_Type_dup(MPI_BYTE, &type);
+  if (code != MPI_SUCCESS) return code;
+  // One byte, not none: Open MPI's requests do not hold on to the type of an empty message.
+  code = PMPI_Ssend_init(&byte_, 1, type, 0, static_cast<int>(slot), self_, &p->request);
+  if (code == MPI_SUCCESS) {
+    code = PMPI_Type_set_attr(type, type_keyval_, p.get());
+    if (code != MPI_SUCCESS) PMPI_Request_free(&p->request);
+  }
+  PMPI_Type_free(&type);
+  if (code != MPI_SUCCESS) return code;
+  if (p->freed.exchange(false)) --freed_;  // this MPI deletes attributes early: only free() reclaims
+  *request = p->request;
+  persistent_[slot] = std::move(p);
+  ++persistent_count_;
+  wake();
+  return MPI_SUCCESS;
+}
+
+Progress::Persistent* Progress::find(MPI_Request request) {
+  for (const auto& p : persistent_) {
+    if (p != nullptr && p->request == request && !p->freed) return p.get();
+  }
+  return nullptr;
+}
+
+Progress::State Progress::state(MPI_Request request) {
+  if (request == MPI_REQUEST_NULL) return State::unknown;
+  const Inside inside(*this);
+  advance_all();
+  const Persistent* p = find(request);
+  if (p == nullptr) return State::unknown;
+  if (p->active) return State::active;
+  return p->failure != MPI_SUCCESS ? State::failed : State::idle;
+}
+
+int Progress::start(int count, MPI_Request requests[]) {
+  const int code = PMPI_Startall(count, requests);
+  poll();
+  return code;
+}
+
+int Progress::free(MPI_Request* request) {
+  const Inside inside(*this);
+  Persistent* p = find(*request);
+  const int code = PMPI_Request_free(request);
+  if (code != MPI_SUCCESS) return code;
+  if (p != nullptr && !p->freed.exchange(true)) ++freed_;
+  reclaim();
+  rest();
+  return MPI_SUCCESS;
+}
+
+// The slot of a start that waits for its run, or -1. Starts of active ones stay in the queue until their run
+// has ended: only where such a one is in front are the idle ones asked for one by one.
+int Progress::next_start() {
+  int flag = 0;
+  MPI_Status status;
+  if (PMPI_Iprobe(0, MPI_ANY_TAG, self_, &flag, &status) != MPI_SUCCESS || flag == 0) return -1;
+  const auto waits = [this](std::size_t slot) {
+    return persistent_[slot] != nullptr && !persistent_[slot]->active;
+  };
+  if (waits(static_cast<std::size_t>(status.MPI_TAG))) return status.MPI_TAG;
+  for (std::size_t slot = 0; slot < persistent_.size(); ++slot) {
+    const int tag = static_cast<int>(slot);
+    if (waits(slot) && PMPI_Iprobe(0, tag, self_, &flag, &status) == MPI_SUCCESS && flag != 0) return tag;
+  }
+  return -1;
+}
+
+int Progress::find_starts() {
+  int found = 0;
+  while (persistent_count_ > active_) {
+    const int slot = next_start();
+    if (slot < 0) break;
+    Persistent& p = *persistent_[static_cast<std::size_t>(slot)];
+    ++found;
+    p.active = true;
+    ++active_;
+    p.task->start();
+  }
+  return found;
+}
+
+int Progress::advance_persistent() {
+  if (active_ == 0) return 0;
+  int ended = 0;
+  for (std::size_t slot = 0; slot < persistent_.size(); ++slot) {
+    Persistent* p = persistent_[slot].get();
+    if (p == nullptr || !p->active || !p->task->advance()) continue;
+    p->failure = p->task->result();
+    p->active = false;
+    --active_;
+    ++ended;
+    // Completes the program's request. By tag: Open MPI's OFI never ends a synchronous send that a matched
+    // probe took.
+    MPI_Request receive = MPI_REQUEST_NULL;
+    if (PMPI_Irecv(&sink_, 1, MPI_BYTE, 0, static_cast<int>(slot), self_, &receive) == MPI_SUCCESS) {
+      PMPI_Request_free(&receive);
+    }
+  }
+  return ended;
+}
+
+void Progress::reclaim() {
+  for (auto& p : persistent_) {
+    if (p == nullptr || p->active || !p->freed) continue;
+    p.reset();
+    --persistent_count_;
+    --freed_;
+  }
+}
+
+std::size_t Progress::pending() {
+  const Inside inside(*this);
+  return jobs_.size();
+}
+
+std::size_t Progress::persistent() {
+  const Inside inside(*this);
+  return persistent_count_;
+}
+
+}  // namespace tapa

@@ -1,0 +1,493 @@
+#include "run/shm_exchange.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "run/shm_layout.hpp"
+#include "transport/transport.hpp"
+
+namespace tapa {
+
+using namespace shm_layout;
+
+namespace {
+
+/// Asks for a line that is read soon.
+void expect(const std::byte* line) {
+  __builtin_prefetch(line);
+}
+
+/// Of short blocks, calling a function to copy them takes longer than the copy.
+void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto ends = [&](auto part) {  // two parts that may overlap
+    std::memcpy(&part, from, sizeof part);
+    auto last = part;
+    std::memcpy(&last, from + bytes - sizeof part, sizeof part);
+    std::memcpy(to, &part, sizeof part);
+    std::memcpy(to + bytes - sizeof part, &last, sizeof part);
+  };
+  if (bytes > 64 || bytes < 8) {
+    std::memcpy(to, from, bytes);
+  } else if (bytes > 32) {
+    ends(std::array<std::byte, 32>{});
+  } else if (bytes > 16) {
+    ends(std::array<std::byte, 16>{});
+  } else {
+    ends(std::uint64_t{});
+  }
+}
+
+std::string sizes_differ(std::size_t member, std::size_t got, std::size_t expected) {
+  return "message from rank " + std::to_string(member) + " has " + std::to_string(got) + " bytes, expected " +
+         std::to_string(expected);
+}
+
+}  // namespace
+
+bool ShmExchange::fits(const ShmBuffers& buffers, std::size_t bytes) {
+  return !buffers.always_stays(bytes) && (buffers.members() - 1) * bytes <= kUniformRoom;
+}
+
+bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send) {
+  std::size_t total = table_bytes(buffers.members());
+  for (const ShmBlock& block : send) {
+    if (buffers.always_stays(block.bytes)) return false;
+    total += room_of(block.bytes);
+  }
+  return total <= ShmBuffers::kSlotBytes;
+}
+
+void ShmExchange::begin_common(ShmBuffers& buffers) {
+  buffers_ = &buffers;
+  got_.assign(buffers.members(), 0);
+  in_room_.clear();
+  total_ = 0;
+  stage_ = Stage::write;
+  own_rounds_ = 1;
+  at_ = 0;
+  readers_.clear();
+  refused_.clear();
+  given_.clear();
+  fetched_ = false;
+  failure_.clear();
+}
+
+void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
+  begin_common(buffers);
+  uniform_ = true;
+  packer_ = nullptr;
+  send_base_ = send;
+  recv_base_ = recv;
+  bytes_ = bytes;
+  const std::size_t others = buffers.members() - 1;
+  piece_ = std::max<std::size_t>(1, uniform_piece(std::max<std::size_t>(1, others), bytes));
+  own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
+  blocks_at_ = uniform_at(others * piece_);
+  own_direct_ = true;
+  overlap_ = send == recv;
+  apart_ = overlap_ ? std::nullopt : buffers.stays(send, bytes, buffers.members());
+  if (apart_) own_rounds_ = 1;
+}
+
+void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
+                        BlockPacker* packer, bool overlap) {
+  begin_common(buffers);
+  uniform_ = false;
+  overlap_ = overlap;
+  packer_ = packer;
+  send_ = send;
+  recv_ = recv;
+  sent_room_.assign(buffers.members(), nullptr);
+  const ShmBlock& from = send[buffers.self()];
+  const ShmBlock& to = recv[buffers.self()];
+  own_direct_ = from.bytes == to.bytes && (from.bytes == 0 || (from.data != nullptr && to.data != nullptr));
+  own_total_ = 0;
+  for (const ShmBlock& block : send) own_total_ += block.bytes;
+  total_ = own_total_;
+  plan_table();
+}
+
+/// Bytes of which each part of a block is a multiple when it travels in parts through the slot. 0: it must be
+/// packed as a whole before.
+std::size_t ShmExchange::grain(std::size_t member) const {
+  const ShmBlock& block = send_[member];
+  if (block.data != nullptr) return kLine;
+  const std::size_t grain = block.unit == 0 ? 0 : std::lcm(block.unit, kLine);
+  return grain * buffers_->members() <= ShmBuffers::kSlotBytes / 4 ? grain : 0;
+}
+
+/// The place of a block that stays with this rank. Of those that are packed, only such do as cannot be packed
+/// part by part: a part in the slot is read while it is in the cache.
+std::optional<BlockPlace> ShmExchange::stays(std::size_t member) const {
+  const ShmBlock& block = send_[member];
+  if (member == buffers_->self() || overlap_ || block.bytes == 0) return std::nullopt;
+  if (block.data != nullptr) return buffers_->stays(block.data, block.bytes);
+  if (!buffers_->always_stays(block.bytes) || grain(member) != 0) return std::nullopt;
+  return BlockPlace{0, BlockPlace::kPrivate};
+}
+
+/// How many rounds the blocks that go through the slot need.
+void ShmExchange::plan_table() {
+  const std::size_t members = buffers_->members();
+  const std::size_t room = ShmBuffers::kSlotBytes - table_bytes(members);
+  std::size_t rooms = 0;
+  std::size_t bytes = 0;
+  stays_.clear();
+  filled_ = 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    stays_.push_back(stays(m));
+    if (m == buffers_->self() && own_direct_) continue;
+    if (send_[m].bytes > 0) filled_ |= bit_of(m);
+    if (stays_[m]) continue;
+    rooms += room_of(send_[m].bytes);
+    bytes += send_[m].bytes;
+  }
+  if (rooms <= room) return;
+  std::size_t each = room;  // but for what rounding up may add
+  for (std::size_t m = 0; m < members; ++m) {
+    if (!stays_[m] && (m != buffers_->self() || !own_direct_)) each -= std::max(grain(m), kLine);
+  }
+  own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
+}
+
+/// The block for this rank itself, where it is in one piece on both sides; else it takes the way of all.
+void ShmExchange::copy_own() {
+  const std::size_t self = buffers_->self();
+  std::byte* const to = place(self);
+  const std::byte* const from = uniform_ ? send_base_ + self * bytes_ : send_[self].data;
+  if (to != from && expected(self) > 0) std::memcpy(to, from, expected(self));
+}
+
+void ShmExchange::write_round() {
+  BufferHeader* const flag = buffers_->slot(buffers_->self(), buffers_->round() + 1);
+  auto* const slot = reinterpret_cast<std::byte*>(flag);
+  flag->rounds = own_rounds_;
+  flag->form = !uniform_ ? BufferForm::table : apart_ ? BufferForm::apart : BufferForm::equal;
+  flag->bytes = uniform_ ? bytes_ : own_total_;
+  if (!uniform_) {
+    write_table(slot);
+  } else if (!apart_) {
+    write_uniform(slot);
+  } else {
+    flag->place = *apart_;
+    if (at_ > 0) return;
+    for (std::size_t m = 0; m < buffers_->members(); ++m) {
+      if (m != buffers_->self()) readers_.push_back(static_cast<std::uint32_t>(m));
+    }
+  }
+}
+
+void ShmExchange::write_uniform(std::byte* slot) {
+  if (at_ >= own_rounds_) return;  // others need more rounds
+  const std::size_t self = buffers_->self();
+  const std::size_t others = buffers_->members() - 1;
+  std::byte* const to = slot + blocks_at_;
+  if (piece_ == bytes_) {
+    std::memcpy(to, send_base_, self * bytes_);
+    std::memcpy(to + self * bytes_, send_base_ + (self + 1) * bytes_, (others - self) * bytes_);
+    return;
+  }
+  const std::size_t begin = std::min(bytes_, at_ * piece_);
+  const std::size_t count = std::min(piece_, bytes_ - begin);
+  for (std::size_t m = 0; m <= others; ++m) {
+    if (m == self) continue;
+    std::memcpy(to + place_of(m, self) * piece_, send_base_ + m * bytes_ + begin, count);
+  }
+}
+
+/// The block in one piece of memory; packed now unless it was.
+const std::byte* ShmExchange::sent(std::size_t member) {
+  if (send_[member].data != nullptr) return send_[member].data;
+  std::byte*& room = sent_room_[member];
+  if (room == nullptr) {
+    room = packer_->room(member, true);
+    gather(member, 0, send_[member].bytes, room);
+  }
+  return room;
+}
+
+void ShmExchange::write_table(std::byte* slot) {
+  reinterpret_cast<BufferHeader*>(slot)->filled = filled_;
+  std::size_t next = table_bytes(buffers_->members());
+  for (std::size_t m = 0; m < buffers_->members(); ++m) {
+    if ((filled_ & bit_of(m)) != 0) write_entry(m, slot, next);  // the others are not looked at
+  }
+}
+
+/// What a member finds in this round; its block, or the part of it, goes to `next`.
+void ShmExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& next) {
+  const std::size_t bytes = send_[m].bytes;
+  BlockEntry& entry = entry_of(slot, m);
+  entry.whole = bytes;
+  entry.bytes = 0;
+  entry.place = {};
+  if (m == buffers_->self() && own_direct_) return;
+  if (const auto& place = stays_[m]) {
+    if (at_ > 0) return;
+    entry.bytes = bytes;
+    entry.place = {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind};
+    readers_.push_back(static_cast<std::uint32_t>(m));
+    return;
+  }
+  std::size_t piece = bytes;
+  bool gathers = send_[m].data == nullptr;
+  if (own_rounds_ > 1) {
+    const std::size_t unit = grain(m);
+    piece = up((bytes + own_rounds_ - 1) / own_rounds_, std::max(unit, kLine));
+    gathers = gathers && unit != 0;
+  }
+  const std::size_t begin = std::min(bytes, at_ * piece);
+  entry.bytes = std::min(piece, bytes - begin);
+  if (entry.bytes == 0) return;
+  std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : slot + next;
+  entry.place.at = static_cast<std::uint64_t>(to - slot);
+  if (gathers) {
+    gather(m, begin, entry.bytes, to);
+  } else {
+    copy_block(to, sent(m) + begin, entry.bytes);
+  }
+  next += room_of(entry.bytes);
+}
+
+void ShmExchange::fail(std::string what) {
+  if (failure_.empty()) failure_ = std::move(what);
+}
+
+// A datatype that MPI refuses to pack must not keep the others waiting.
+void ShmExchange::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
+  try {
+    packer_->gather(member, begin, bytes, to);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
+  try {
+    packer_->scatter(member, begin, bytes, from);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+/// Puts the next part of a block where it belongs.
+void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+  if (whole != expected(member)) return fail(sizes_differ(member, whole, expected(member)));
+  if (bytes == 0) return;
+  if (std::byte* const to = place(member)) {
+    copy_block(to + got_[member], from, bytes);
+  } else {
+    unpack(member, from, bytes, whole);
+  }
+  got_[member] += bytes;
+}
+
+/// The same when the block is not in one piece there. What its sender divides otherwise than its datatype
+/// allows is put together first: parts of one block are of the same size but for the last.
+void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+  const std::size_t got = got_[member];
+  const std::size_t unit = recv_[member].unit;
+  const auto id = static_cast<std::uint32_t>(member);
+  const bool fits = bytes == whole || (unit != 0 && got % unit == 0 && bytes % unit == 0);
+  const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
+  if (fits && !in_room) return scatter(member, got, bytes, from);
+  if (got == 0) in_room_.push_back(id);
+  std::byte* const room = packer_->room(member, false);
+  std::memcpy(room + got, from, bytes);
+  if (got + bytes == whole) scatter(member, 0, whole, room);
+}
+
+/// A block that stays in its sender's memory.
+void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes) {
+  fetched_ = true;
+  if (const std::byte* const seen = buffers_->view(member, place, bytes)) {
+    deliver(member, seen, bytes, bytes);
+  } else if (!attach(member, place.at, bytes)) {
+    refused_.push_back(static_cast<std::uint32_t>(member));
+    buffers_->ask(member);
+    return;
+  }
+  if (!tells_together()) buffers_->tell_read(member);
+}
+
+/// False: the kernel refuses, although it did not when the buffers was made.
+bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
+  if (bytes != expected(member)) {
+    fail(sizes_differ(member, bytes, expected(member)));
+    return true;
+  }
+  std::byte* const direct = place(member);
+  std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
+  if (!buffers_->attach(member, address, {to, bytes})) return false;
+  got_[member] = bytes;
+  if (direct == nullptr) scatter(member, 0, bytes, to);
+  return true;
+}
+
+/// Takes what owners have given of blocks that the kernel did not show.
+void ShmExchange::take_given() {
+  std::erase_if(refused_, [this](std::uint32_t m) {
+    const std::byte* const piece = buffers_->given(m);
+    if (piece == nullptr) return false;
+    const std::size_t whole = expected(m);
+    deliver(m, piece, std::min(buffers_->piece_bytes(), whole - got_[m]), whole);
+    const bool complete = got_[m] == whole;
+    if (!complete) buffers_->ask(m);
+    if (complete && !tells_together()) buffers_->tell_read(m);
+    return complete;
+  });
+}
+
+/// Gives readers their blocks to whom the kernel did not show them. Looked for now and then, as it is rare.
+void ShmExchange::give_pieces() {
+  constexpr unsigned every = 32;
+  if (readers_.empty() || ++looks_ % every != 0) return;
+  for (const std::uint32_t m : readers_) {
+    std::byte* const to = buffers_->asked(m);
+    if (to == nullptr) continue;
+    buffers_->stop_attach();
+    const std::size_t whole = uniform_ ? bytes_ : send_[m].bytes;
+    const std::byte* const from = uniform_ ? send_base_ + m * bytes_ : sent(m);
+    given_.resize(buffers_->members());
+    const std::size_t bytes = std::min(buffers_->piece_bytes(), whole - given_[m]);
+    std::memcpy(to, from + given_[m], bytes);
+    given_[m] += bytes;
+    buffers_->give(m);
+  }
+}
+
+void ShmExchange::take(std::size_t member, const std::byte* slot) {
+  const auto* const flag = reinterpret_cast<const BufferHeader*>(slot);
+  const std::size_t self = buffers_->self();
+  if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
+  if (at_ == 0 && flag->form == BufferForm::table && member != self) total_ += flag->bytes;
+  if (flag->form == BufferForm::equal && uniform_ && flag->bytes == bytes_ && piece_ == bytes_) {
+    // As a rule: all of equal blocks in one round.
+    if (at_ == 0) copy_block(place(member), slot + blocks_at_ + place_of(self, member) * bytes_, bytes_);
+    return;
+  }
+  if (flag->form == BufferForm::apart) {
+    if (at_ == 0) fetch(member, {flag->place.at + self * flag->bytes, flag->place.kind}, flag->bytes);
+    return;
+  }
+  if (flag->form == BufferForm::equal) {
+    const std::size_t whole = flag->bytes;
+    const std::size_t others = buffers_->members() - 1;
+    const std::size_t piece = uniform_piece(others, whole);
+    const std::size_t begin = std::min(whole, at_ * piece);
+    const std::byte* const blocks = slot + uniform_at(others * piece);
+    deliver(member, blocks + place_of(self, member) * piece, std::min(piece, whole - begin), whole);
+    return;
+  }
+  if ((flag->filled & bit_of(self)) == 0) {
+    if (at_ == 0) deliver(member, nullptr, 0, 0);
+    return;
+  }
+  const BlockEntry& entry = entry_of(slot, self);
+  if (entry.place.kind != BlockPlace::kSlot) {
+    fetch(member, entry.place, entry.bytes);
+  } else {
+    deliver(member, slot + entry.place.at, entry.bytes, entry.whole);
+  }
+}
+
+/// Where a member that has raised its flag is looked at next.
+const std::byte* ShmExchange::first_line(std::size_t member) const {
+  const auto* const slot = reinterpret_cast<const std::byte*>(buffers_->slot(member, buffers_->round()));
+  const std::size_t self = buffers_->self();
+  return slot + (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(BlockEntry));
+}
+
+/// Asks for the blocks that do not lie in the tables.
+void ShmExchange::expect_blocks() const {
+  const std::uint64_t mine = bit_of(buffers_->self());
+  for (const std::uint32_t m : shown_) {
+    const BufferHeader* const flag = buffers_->slot(m, buffers_->round());
+    if (flag->form != BufferForm::table || (flag->filled & mine) == 0) continue;
+    const auto* const slot = reinterpret_cast<const std::byte*>(flag);
+    const BlockEntry& entry = entry_of(slot, buffers_->self());
+    if (entry.place.kind == BlockPlace::kSlot) expect(slot + entry.place.at);
+  }
+}
+
+/// Reads what has arrived; true when everybody's round was read. Lines of all that have arrived are asked for
+/// before the first of them is read, so that their ways overlap.
+bool ShmExchange::read_round() {
+  const std::uint64_t round = buffers_->round();
+  std::size_t kept = 0;
+  shown_.clear();
+  for (const std::uint32_t m : pending_) {
+    if (buffers_->slot(m, round)->round.load(std::memory_order_acquire) != round) {
+      pending_[kept++] = m;
+    } else {
+      shown_.push_back(m);
+      expect(first_line(m));
+    }
+  }
+  pending_.resize(kept);
+  if (!uniform_) expect_blocks();
+  for (const std::uint32_t m : shown_) take(m, reinterpret_cast<const std::byte*>(buffers_->slot(m, round)));
+  if (!refused_.empty()) take_given();
+  return kept == 0 && refused_.empty();
+}
+
+void ShmExchange::await_round() {
+  pending_ = buffers_->order();
+  if (!own_direct_) pending_.push_back(static_cast<std::uint32_t>(buffers_->self()));
+}
+
+/// Whether nobody reads from this rank's memory any more.
+bool ShmExchange::drained() {
+  std::erase_if(readers_, [this](std::uint32_t m) { return buffers_->was_read(m, first_); });
+  return readers_.empty();
+}
+
+/// In an exchange of equal blocks all have about the same to read.
+bool ShmExchange::tells_together() const {
+  return uniform_ && buffers_->tells_together();
+}
+
+bool ShmExchange::advance() {
+  while (stage_ != Stage::done) {
+    if (stage_ == Stage::write) {
+      write_round();
+      buffers_->publish();
+      if (at_ == 0) {
+        first_ = buffers_->round();
+        rounds_ = own_rounds_;
+        if (own_direct_) copy_own();
+      }
+      await_round();
+      stage_ = Stage::read;
+    } else if (stage_ == Stage::read) {
+      if (!read_round()) {
+        give_pieces();
+        return false;
+      }
+      if (at_ == 0 && fetched_ && tells_together()) buffers_->tell_all_read();
+      stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
+    } else {
+      if (!drained()) {
+        give_pieces();
+        return false;
+      }
+      buffers_->fetch_next(uniform_ ? buffers_->members() * bytes_ : 0);
+      stage_ = Stage::done;
+    }
+  }
+  if (!failure_.empty()) throw TransportError(std::exchange(failure_, {}));
+  return true;
+}
+
+std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {
+  const auto& list = stage_ == Stage::drain ? readers_ : pending_.empty() ? refused_ : pending_;
+  return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(limit, list.size()))};
+}
+
+}  // namespace tapa

@@ -1,0 +1,143 @@
+/// @file
+/// One all-to-all over a ShmBuffers, as a state machine that never blocks.
+///
+/// A block is copied into its sender's slot and out again by its receiver. Long blocks stay where they are
+/// when the kernel lets ranks read each other's memory, shorter ones too when they lie in memory that others
+/// can map: the slot tells their place and the receiver copies them straight from there. What does not fit
+/// into a slot takes several rounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/shm_buffers.hpp"
+
+namespace tapa {
+
+/// What one rank sends to, or receives from, one member. No data: the block is not in one piece and
+/// BlockPacker moves it.
+struct ShmBlock {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t unit =
+      0;  ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+};
+
+/// Copies blocks that are not in one piece.
+class BlockPacker {
+ public:
+  virtual ~BlockPacker() = default;
+  /// Copies `bytes` bytes of the block for `member`, as it is packed, from `begin` on, to `to`: all, or such
+  /// a part that both are multiples of its unit.
+  virtual void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) = 0;
+  /// Copies such a part of the block from `member` out of `from` to its place.
+  virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
+  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
+  virtual std::byte* room(std::size_t member, bool sent) = 0;
+};
+
+/// Reusable; its memory grows only.
+class ShmExchange {
+ public:
+  /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
+  /// fits(). Precondition of both forms: the buffers is claimed.
+  void begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes);
+  /// Blocks of any sizes, by member. The spans and `packer` (null: all blocks have data) are used until the
+  /// end. `overlap`: blocks that are received may overlap those that are sent, for which fits() must hold.
+  void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
+             BlockPacker* packer, bool overlap = false);
+
+  /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
+  /// is so long that it must stay with its sender.
+  [[nodiscard]] static bool fits(const ShmBuffers& buffers, std::size_t bytes);
+  [[nodiscard]] static bool fits(const ShmBuffers& buffers, std::span<const ShmBlock> send);
+
+  /// Does what can be done now; true when all blocks are there and the own ones are not needed any more.
+  /// Whoever claimed the buffers releases it then. Throws TransportError, then too, when a block could not be
+  /// received: the exchange itself is always carried to its end, as others depend on it.
+  bool advance();
+
+  /// After the end of an exchange of blocks of any sizes on all ranks: how many bytes all sent together.
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_; }
+
+  /// Members that have not shown this rank's blocks yet, at most `limit`; then those that still read.
+  [[nodiscard]] std::vector<std::size_t> missing(std::size_t limit) const;
+
+ private:
+  enum class Stage : std::uint8_t { write, read, drain, done };
+
+  void begin_common(ShmBuffers& buffers);
+  void plan_table();
+  void copy_own();
+  void write_round();
+  void write_uniform(std::byte* slot);
+  void write_table(std::byte* slot);
+  void write_entry(std::size_t member, std::byte* slot, std::size_t& next);
+  void await_round();
+  bool read_round();
+  [[nodiscard]] const std::byte* first_line(std::size_t member) const;
+  void expect_blocks() const;
+  bool drained();
+  [[nodiscard]] bool tells_together() const;
+  void take(std::size_t member, const std::byte* slot);
+  void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
+  void fetch(std::size_t member, BlockPlace place, std::size_t bytes);
+  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  void take_given();
+  void give_pieces();
+  [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
+  [[nodiscard]] std::size_t grain(std::size_t member) const;
+  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
+  void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
+  void fail(std::string what);
+  [[nodiscard]] const std::byte* sent(std::size_t member);
+  [[nodiscard]] std::size_t expected(std::size_t member) const {
+    return uniform_ ? bytes_ : recv_[member].bytes;
+  }
+  [[nodiscard]] std::byte* place(std::size_t member) const {
+    return uniform_ ? recv_base_ + member * bytes_ : recv_[member].data;
+  }
+
+  ShmBuffers* buffers_ = nullptr;
+  Stage stage_ = Stage::done;
+  bool uniform_ = false;
+  const std::byte* send_base_ = nullptr;  // uniform
+  std::byte* recv_base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::span<const ShmBlock> send_;  // else
+  std::span<const ShmBlock> recv_;
+  BlockPacker* packer_ = nullptr;
+
+  std::uint64_t own_total_ = 0;
+  std::uint64_t filled_ = 0;  // see BufferHeader
+  std::uint64_t total_ = 0;
+
+  bool overlap_ = false;
+  std::optional<BlockPlace> apart_;               // uniform: where all blocks stay
+  std::vector<std::optional<BlockPlace>> stays_;  // else: where blocks stay that do
+  std::size_t piece_ = 0;                         // uniform: bytes of a block that travel in one round
+  std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a slot
+  std::uint32_t own_rounds_ = 1;                  // that the own blocks need
+  std::uint32_t rounds_ = 1;                      // of the longest
+  std::uint32_t at_ = 0;                          // the current one, from 0
+  std::uint64_t first_ = 0;                       // number of the first one
+  bool own_direct_ = true;  // whether the block for this rank itself is copied without the buffers
+  std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
+  std::vector<std::uint32_t> shown_;    // of these, those that can be read now
+  std::vector<std::size_t> got_;        // bytes of each member that have arrived
+  std::vector<std::uint32_t> in_room_;  // members whose blocks are put together before they are unpacked
+  std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
+  std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
+  std::vector<std::uint32_t> refused_;  // members whose blocks the kernel did not show, asked for
+  std::vector<std::size_t> given_;      // bytes that readers were given who have asked; empty: nobody has
+  unsigned looks_ = 0;                  // for such readers
+  bool fetched_ = false;                // whether a block was read in another's memory
+  std::string failure_;
+};
+
+}  // namespace tapa

@@ -1,0 +1,77 @@
+/// @file
+/// How the slots of a buffers are laid out: the flag, the table where blocks have different sizes, the
+/// blocks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/shm_buffers.hpp"
+
+namespace tapa::shm_layout {
+
+constexpr std::size_t kLine = 64;
+// Equal blocks of this many bytes in all follow the flag at once, where `place` is not needed: with the flag
+// they fill one pair of lines.
+constexpr std::size_t kBesideFlagAt = offsetof(BufferHeader, place);
+constexpr std::size_t kBesideFlag = 2 * kLine - kBesideFlagAt;
+
+inline std::size_t up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// Blocks up to this size lie in their entry of the table: its reader fetches one line instead of two.
+constexpr std::size_t kInEntry = 32;
+
+/// Room of a block in a slot, beside the table: long ones begin on lines, short ones share them.
+inline std::size_t room_of(std::size_t bytes) {
+  return bytes <= kInEntry ? 0 : up(bytes, bytes < kLine ? 16 : kLine);
+}
+
+/// Bytes of the blocks of one rank that fit into a slot without a table.
+constexpr std::size_t kUniformRoom = ShmBuffers::kSlotBytes - kLine;
+
+inline std::size_t uniform_at(std::size_t total) {
+  return total <= kBesideFlag ? kBesideFlagAt : kLine;
+}
+
+/// Bytes of a uniform block that travel in one round.
+inline std::size_t uniform_piece(std::size_t others, std::size_t bytes) {
+  if (others * bytes <= kUniformRoom) return bytes;
+  return kUniformRoom / others / kLine * kLine;
+}
+
+/// A member's place among the others of `self`.
+inline std::size_t place_of(std::size_t member, std::size_t self) {
+  return member < self ? member : member - 1;
+}
+
+/// Where one member finds its block, or the part of it that travels in this round.
+struct BlockEntry {
+  std::uint64_t whole;  // bytes of the block
+  std::uint64_t bytes;  // of these here
+  BlockPlace place;
+  std::array<std::byte, kInEntry> block;  // when it is that short
+};
+static_assert(sizeof(BlockEntry) == kLine);
+
+/// Bytes of the flag and the table of a slot.
+constexpr std::size_t table_bytes(std::size_t members) {
+  return kLine + members * kLine;
+}
+
+/// Of BufferHeader::filled.
+inline std::uint64_t bit_of(std::size_t member) {
+  return std::uint64_t{1} << member % 64;
+}
+
+/// What the table of a slot has for a member.
+template <typename Slot>
+auto& entry_of(Slot* slot, std::size_t member) {
+  using Entry = std::conditional_t<std::is_const_v<Slot>, const BlockEntry, BlockEntry>;
+  return reinterpret_cast<Entry*>(slot + kLine)[member];
+}
+
+}  // namespace tapa::shm_layout

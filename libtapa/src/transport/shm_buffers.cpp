@@ -1,0 +1,164 @@
+#include "transport/shm_buffers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/arena.hpp"
+#include "transport/attach.hpp"
+#include "transport/shm_segment.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
+
+// Regions begin on pages, so flags at equal offsets would all fall into one set of the first-level cache.
+std::size_t stagger(std::size_t member) {
+  return member % (kPage / kLinePair) * kLinePair;
+}
+
+// Behind a line for each member come the pieces that were asked for, then the slots.
+constexpr std::size_t kPiecesAt = ShmBuffers::kMostMembers * 64;
+
+}  // namespace
+
+// Each slot has a page of room for staggering.
+std::size_t ShmBuffers::region_bytes() {
+  return kPiecesAt + kPiecesBytes + 2 * (kSlotBytes + kPage);
+}
+
+ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
+    : self_(self),
+      regions_(std::move(regions)),
+      bells_(std::move(bells)),
+      order_(near_first(self, std::vector<int>(regions_.size()))) {}
+
+std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
+  std::vector<std::uint32_t> others;
+  for (std::size_t i = 1; i < level.size(); ++i)
+    others.push_back(static_cast<std::uint32_t>((self + i) % level.size()));
+  std::ranges::stable_sort(others, {}, [&](std::uint32_t m) { return level[m]; });
+  // Those at one distance are the same for all ranks of a group: each begins with another one.
+  for (auto first = others.begin(); first != others.end();) {
+    const int distance = level[*first];
+    const auto last =
+        std::find_if(first, others.end(), [&](std::uint32_t m) { return level[m] != distance; });
+    if (first != others.begin()) {
+      std::sort(first, last);
+      const auto nearer = [&](std::uint32_t m) { return m < self; };
+      const auto place = std::count_if(others.begin(), first, nearer);  // in the own group
+      std::rotate(first, first + place % (last - first), last);
+    }
+    first = last;
+  }
+  return others;
+}
+
+void ShmBuffers::let_stay(std::vector<pid_t> pids, std::size_t from) {
+  pids_ = std::move(pids);
+  attach_from_.store(from, std::memory_order_relaxed);
+}
+
+std::optional<BlockPlace> ShmBuffers::stays(const std::byte* data, std::size_t bytes,
+                                            std::size_t blocks) const {
+  if (bytes < std::min(kMappedFrom, attach_from_.load(std::memory_order_relaxed)) || pids_.empty())
+    return std::nullopt;
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (bytes >= kMappedFrom) {
+    if (const ArenaKey key = Arenas::of_process().find(data, bytes * blocks); key != 0)
+      return BlockPlace{address, key};
+  }
+  if (always_stays(bytes)) return BlockPlace{address, BlockPlace::kPrivate};
+  return std::nullopt;
+}
+
+const std::byte* ShmBuffers::view(std::size_t member, BlockPlace place, std::size_t bytes) const {
+  if (place.kind == BlockPlace::kPrivate) return nullptr;
+  return ArenaViews::of_process().view(pids_[member], place.kind, place.at, bytes);
+}
+
+bool ShmBuffers::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const {
+  return read_process(pids_[member], address, to);
+}
+
+BufferHeader* ShmBuffers::slot(std::size_t member, std::uint64_t round) const {
+  std::byte* const slots = regions_[member] + kPiecesAt + kPiecesBytes + stagger(member);
+  return reinterpret_cast<BufferHeader*>(slots + (round & 1) * (kSlotBytes + kPage));
+}
+
+ShmBuffers::Line& ShmBuffers::line(std::size_t teller, std::size_t told) const {
+  static_assert(sizeof(Line) <= 64);
+  return *reinterpret_cast<Line*>(regions_[teller] + told * 64);
+}
+
+void ShmBuffers::tell_read(std::size_t owner) const {
+  line(self_, owner).read.store(round_, std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+}
+
+void ShmBuffers::tell_all_read() const {
+  line(self_, self_).read.store(round_, std::memory_order_release);
+  ring_others();
+}
+
+bool ShmBuffers::was_read(std::size_t reader, std::uint64_t round) const {
+  return line(reader, reader).read.load(std::memory_order_acquire) >= round ||
+         line(reader, self_).read.load(std::memory_order_acquire) >= round;
+}
+
+std::byte* ShmBuffers::piece(std::size_t owner, std::size_t reader) const {
+  return regions_[owner] + kPiecesAt + reader * piece_bytes();
+}
+
+void ShmBuffers::ask(std::size_t owner) const {
+  std::atomic<std::uint64_t>& asked = line(self_, owner).asked;
+  asked.store(asked.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+}
+
+const std::byte* ShmBuffers::given(std::size_t owner) const {
+  const bool there = line(owner, self_).given.load(std::memory_order_acquire) ==
+                     line(self_, owner).asked.load(std::memory_order_relaxed);
+  return there ? piece(owner, self_) : nullptr;
+}
+
+std::byte* ShmBuffers::asked(std::size_t reader) const {
+  const bool asked = line(reader, self_).asked.load(std::memory_order_acquire) >
+                     line(self_, reader).given.load(std::memory_order_relaxed);
+  return asked ? piece(self_, reader) : nullptr;
+}
+
+void ShmBuffers::give(std::size_t reader) const {
+  line(self_, reader)
+      .given.store(line(reader, self_).asked.load(std::memory_order_relaxed), std::memory_order_release);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
+}
+
+void ShmBuffers::publish() {
+  ++round_;
+  slot(self_, round_)->round.store(round_, std::memory_order_release);
+  ring_others();
+}
+
+void ShmBuffers::ring_others() const {
+  if (!sleepers_.load(std::memory_order_relaxed)) return;
+  for (std::size_t m = 0; m < bells_.size(); ++m) {
+    if (m != self_) bells_[m]->ring();
+  }
+}
+
+void ShmBuffers::fetch_next(std::size_t bytes) const {
+#if defined(__x86_64__)
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kMost = 8 * kLine;
+  const auto* const slot = reinterpret_cast<const std::byte*>(this->slot(self_, round_ + 1));
+  for (std::size_t at = 0; at <= bytes && at < kMost; at += kLine)
+    asm volatile("prefetchw %0" ::"m"(slot[at]));
+#else
+  static_cast<void>(bytes);
+#endif
+}
+
+}  // namespace tapa

@@ -1,0 +1,184 @@
+/// @file
+/// Memory in which the ranks of one node show each other their blocks. Each rank has a region that it alone
+/// writes and that all others map: two slots, used in turn, each a flag and the blocks of one round.
+///
+/// Rounds are numbered from 1 on and round e uses slot e mod 2. A rank
+///   1. writes its blocks of round e into its slot, then stores e into the slot's flag (release);
+///   2. loads each other's flag until it holds e (acquire), then reads its block from that slot;
+///   3. begins round e + 1 only when it has read all blocks of round e.
+///
+/// Why nothing is read too early: the flag is stored after the blocks (release) and loaded before them
+/// (acquire), so who sees e sees the blocks of e. A flag cannot skip e: see the next point.
+///
+/// Why nothing is overwritten too early: a rank writes round e + 2 into the slot of round e after it has seen
+/// the flags e + 1 of all others (3. for round e + 1). Each of these raised that flag after its reads of
+/// round e (3. for round e; the release store orders earlier loads before it), and the acquire load that saw
+/// it orders the later writes behind. So all reads of round e happen before these writes. That one flag says
+/// both "my blocks are here" and "I am done with yours" is why two slots suffice and no rank counts readers.
+///
+/// Blocks that stay in their owner's memory and are read there (see shm_exchange.hpp) are not covered by
+/// this: their owner must not return before they are read. Who has read one stores the round for its owner in
+/// a line of its own region (release), and the owner waits for it (acquire); who has read all of a round may
+/// store it once for all owners.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tapa {
+
+struct Doorbell;
+
+/// How blocks of a round are found.
+enum class BufferForm : std::uint32_t {
+  equal,  ///< in the slot, all of the same size
+  table,  ///< a table in the slot tells for each member
+  apart   ///< all of the same size, one after the other in their sender's memory
+};
+
+/// Where a block lies.
+struct BlockPlace {
+  static constexpr std::uint64_t kSlot = 0;     ///< in the slot
+  static constexpr std::uint64_t kPrivate = 1;  ///< in its sender's memory
+  std::uint64_t at = 0;                         ///< offset in the slot, or address in its sender's memory
+  std::uint64_t kind = kSlot;  ///< one of these, or the ArenaKey of an allocation that others can map
+};
+
+/// The beginning of a slot. Zero-initialised and never constructed. `round` is written last and read first.
+struct BufferHeader {
+  std::atomic<std::uint64_t> round;
+  std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
+  BufferForm form;
+  std::uint64_t bytes;   ///< of each whole block; with a table: of all that the owner sends
+  BlockPlace place;      ///< apart: of the block for member 0
+  std::uint64_t filled;  ///< table: bit m mod 64 is set when there is something for member m
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// One rank's view of the regions of all members of its node. One exchange at a time uses it.
+class ShmBuffers {
+ public:
+  /// Bytes of a slot: its flag, its table and its blocks. A slot of each rank and the user's buffers should
+  /// fit the second-level cache.
+  static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
+  /// Bytes of a region.
+  static std::size_t region_bytes();
+  /// Most members for which a slot has room for something of everybody's.
+  static constexpr std::size_t kMostMembers = 1024;
+
+  /// `regions[m]` is the region of member m, `bells[m]` its doorbell.
+  ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells);
+
+  /// Lets blocks stay in their senders' memory: those of `from` bytes and more in any memory, and those of
+  /// kMappedFrom bytes and more in allocations that others can map. `pids[m]` is the process of member m.
+  void let_stay(std::vector<pid_t> pids, std::size_t from);
+  /// Of shorter blocks, that all are read costs more than to copy them.
+  static constexpr std::size_t kMappedFrom = 1024;
+
+  /// The place of `bytes` bytes for each of `blocks` members from `data` on, when they stay there.
+  [[nodiscard]] std::optional<BlockPlace> stays(const std::byte* data, std::size_t bytes,
+                                                std::size_t blocks = 1) const;
+  /// Whether blocks of this size stay wherever they are.
+  [[nodiscard]] bool always_stays(std::size_t bytes) const {
+    return bytes >= attach_from_.load(std::memory_order_relaxed);
+  }
+
+  /// A member's memory at `place` as seen from here; null when it is not in an allocation that can be mapped.
+  [[nodiscard]] const std::byte* view(std::size_t member, BlockPlace place, std::size_t bytes) const;
+  /// Copies to `to` from the memory of a member; false when the kernel refuses.
+  [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const;
+
+  // When the kernel refuses all the same, the reader asks the owner for its block, piece by piece: by a
+  // number that it counts up, which the owner repeats when the piece is there.
+  /// Bytes of a piece.
+  [[nodiscard]] std::size_t piece_bytes() const { return kPiecesBytes / members() / 64 * 64; }
+  /// Reader: asks for the next piece. It has read the one before.
+  void ask(std::size_t owner) const;
+  /// Reader: the piece that it has asked for, or null when it is not there yet.
+  [[nodiscard]] const std::byte* given(std::size_t owner) const;
+  /// Owner: where the next piece for a reader belongs, if that has asked for one; give() tells that it is
+  /// there.
+  [[nodiscard]] std::byte* asked(std::size_t reader) const;
+  void give(std::size_t reader) const;
+  /// From now on only blocks in memory that others can map stay.
+  void stop_attach() {
+    attach_from_.store(std::numeric_limits<std::size_t>::max(), std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] std::size_t self() const { return self_; }
+  [[nodiscard]] std::size_t members() const { return regions_.size(); }
+
+  /// The slot of a member in a round.
+  [[nodiscard]] BufferHeader* slot(std::size_t member, std::uint64_t round) const;
+  /// Tells a member that its blocks of this round that stay with it were read here.
+  void tell_read(std::size_t owner) const;
+  /// The same to all members: everything of this round was read here.
+  void tell_all_read() const;
+  /// Whether readers of equal blocks tell their owners together. One store instead of many, but an owner then
+  /// waits for all that the reader has to read: no loss where every rank has a core.
+  void tell_together(bool together) { together_ = together; }
+  [[nodiscard]] bool tells_together() const { return together_; }
+  /// Whether `reader` has read the own blocks of a round that stay here.
+  [[nodiscard]] bool was_read(std::size_t reader, std::uint64_t round) const;
+
+  /// In which order the slots of the other members are looked at; by default from the next member on. Before
+  /// the first exchange.
+  void set_order(std::vector<std::uint32_t> others) { order_ = std::move(others); }
+  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
+
+  /// Whether members may sleep while they wait: then publish() rings.
+  void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
+
+  /// Raises the own flag of the next round, which is written.
+  void publish();
+  /// Asks for the first lines of the own slot of the next round, about `bytes` of it, so that the next call
+  /// need not wait until the others give them up. They do not read it any more.
+  void fetch_next(std::size_t bytes) const;
+  /// The last round that was published.
+  [[nodiscard]] std::uint64_t round() const { return round_; }
+
+  /// Makes the caller the one that uses the buffers, unless somebody does; release() ends that.
+  [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_acquire); }
+  void release() { claimed_.store(false, std::memory_order_release); }
+
+ private:
+  /// What a member tells another one, beside flags. Zero-initialised and never constructed.
+  struct Line {
+    std::atomic<std::uint64_t> read;   // last round in which the first has read the second's block; on the
+                                       // line of a member with itself: everybody's
+    std::atomic<std::uint64_t> asked;  // pieces that the first has asked the second for
+    std::atomic<std::uint64_t> given;  // pieces that the first has given the second
+  };
+  /// Only `teller` changes it.
+  [[nodiscard]] Line& line(std::size_t teller, std::size_t told) const;
+  /// The memory of pieces that `owner` gives to `reader`.
+  [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
+  static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
+  void ring_others() const;
+
+  std::size_t self_;
+  std::vector<std::byte*> regions_;
+  std::vector<Doorbell*> bells_;
+  std::vector<std::uint32_t> order_;
+  std::atomic<bool> sleepers_{false};
+  bool together_ = false;
+  std::vector<pid_t> pids_;
+  std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
+  std::uint64_t round_ = 0;
+  std::atomic<bool> claimed_{false};
+};
+
+/// The other members, those first whose caches and memory are near: level[m] is the level at which this rank
+/// reaches member m (0 is the nearest). The nearest ones from the next member on; of those farther off the
+/// k-th rank of a group begins with the k-th, so that its ranks do not read the same slots at once.
+[[nodiscard]] std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level);
+
+}  // namespace tapa

@@ -1,0 +1,93 @@
+#include "comm/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tapa {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ReportRow row(const std::string& communicator, int rank, int ranks, std::size_t size_class) {
+  ReportRow r;
+  r.communicator = communicator;
+  r.rank = rank;
+  r.ranks = ranks;
+  r.function = "TAPA_Alltoall";
+  r.size_class = size_class;
+  r.plan = "linear";
+  r.calls = 4;
+  r.bytes = 4096;
+  r.seconds = 0.004;
+  return r;
+}
+
+TEST(Report, CountsByFunctionSizeClassAndPlan) {
+  Report report;
+  report.count("TAPA_Alltoall", 1000, "linear", 8000, 0.25, std::nullopt);
+  report.count("TAPA_Alltoall", 513, "linear", 4104, 0.5, Sample{0.5, 1.0});
+  report.count("TAPA_Alltoall", 1024, "linear", 8192, 1, std::nullopt);
+  report.count("TAPA_Alltoall", 513, "bruck", 4104, 1, std::nullopt);
+  report.count("TAPA_Alltoallv", 513, "linear", 4104, 1, std::nullopt);
+  report.count("TAPA_Alltoallv", 0, "linear", 0, 1, std::nullopt);
+  const auto rows = report.rows("name", 2, 8);
+  ASSERT_EQ(rows.size(), 5U);
+  EXPECT_EQ(rows[0].communicator, "name");
+  EXPECT_EQ(rows[0].rank, 2);
+  EXPECT_EQ(rows[0].ranks, 8);
+  EXPECT_EQ(rows[0].size_class, 512U);
+  EXPECT_EQ(rows[0].calls, 2U);
+  EXPECT_EQ(rows[0].bytes, 12104U);
+  EXPECT_DOUBLE_EQ(rows[0].seconds, 0.75);
+  EXPECT_EQ(rows[0].samples, 1U);
+  EXPECT_DOUBLE_EQ(rows[0].sampled.mpi, 1.0);
+  EXPECT_EQ(rows[1].size_class, 1024U);
+  EXPECT_EQ(rows[2].plan, "bruck");
+  EXPECT_EQ(rows[4].size_class, 0U);
+}
+
+TEST(Report, SamplesEverMoreSeldom) {
+  Report report;
+  std::vector<int> sampled;
+  for (int call = 1; call <= 200; ++call) {
+    if (report.sample_due("TAPA_Alltoall", 100, "linear")) sampled.push_back(call);
+    EXPECT_FALSE(report.sample_due("TAPA_Alltoall", 100, "bruck"));
+    report.count("TAPA_Alltoall", 100, "linear", 400, 0.1, std::nullopt);
+  }
+  EXPECT_EQ(sampled, (std::vector<int>{4, 8, 16, 32, 64, 128}));
+}
+
+TEST(Report, TextNamesCommunicatorsOfWhichThisIsRankZero) {
+  auto sampled = row("fft rows", 0, 4, 512);
+  sampled.samples = 2;
+  sampled.sampled = {0.001, 0.003};
+  const std::string text = format_report({row("world", 0, 8, 64), row("other", 1, 8, 64), sampled});
+  EXPECT_THAT(text, HasSubstr("tapa report: world, 8 ranks"));
+  EXPECT_THAT(text, HasSubstr("tapa report: fft rows, 4 ranks"));
+  EXPECT_THAT(text, Not(HasSubstr("other")));
+  EXPECT_THAT(text, HasSubstr("500.0     1500.0   3.00  linear"));
+  EXPECT_THAT(text, HasSubstr("    1000.0          -          -      -  linear"));
+  EXPECT_LT(text.find("world, 8"), text.find("fft rows"));
+}
+
+TEST(Report, TextAddsUpCommunicatorsOfOneKindAndIsEmptyWithoutCalls) {
+  EXPECT_EQ(format_report({}), "");
+  EXPECT_EQ(format_report({row("w", 1, 2, 8)}), "");
+  const std::string text = format_report({row("", 0, 2, 8), row("", 0, 2, 16), row("", 0, 2, 8)});
+  EXPECT_EQ(text.find("tapa report"), text.rfind("tapa report"));
+  EXPECT_THAT(text, HasSubstr("TAPA_Alltoall                     8         8           8192"));
+}
+
+TEST(Report, KeepsTheRowsOfCommunicatorsThatEnded) {
+  keep_rows({row("gone", 0, 3, 32)});
+  for (int i = 0; i < 1000; ++i) keep_rows({row("again", 0, 3, 32), row("again", 1, 3, 32)});
+  const auto rows = kept_rows();
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].communicator, "gone");
+  EXPECT_EQ(rows[1].calls, 4000U);
+  EXPECT_EQ(rows[2].rank, 1);
+}
+
+}  // namespace
+}  // namespace tapa

@@ -1,0 +1,430 @@
+// All-to-alls over a buffers: ranks as threads of one process (for the thread sanitizer, which sees that they
+// share addresses), and as processes that read each other's memory.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "run/shm_exchange.hpp"
+#include "topology/topology.hpp"
+#include "transport/shm_segment.hpp"
+#include "transport/transport.hpp"
+
+namespace tapa {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+std::byte value(std::size_t src, std::size_t dst, std::size_t at, int call) {
+  return static_cast<std::byte>((src * 131 + dst * 31 + at * 7 + static_cast<std::size_t>(call) * 13) & 0xFF);
+}
+
+/// Memory for the regions and doorbells of some ranks.
+class Memory {
+ public:
+  explicit Memory(std::size_t members) : members_(members) {
+    bytes_ = members * (ShmBuffers::region_bytes() + sizeof(Doorbell) + 4096);
+    void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    base_ = static_cast<std::byte*>(p);
+  }
+  ~Memory() { munmap(base_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  Doorbell& bell(std::size_t member) {
+    return reinterpret_cast<Doorbell*>(base_ + members_ * ShmBuffers::region_bytes())[member];
+  }
+
+  std::unique_ptr<ShmBuffers> buffers(std::size_t self) {
+    std::vector<std::byte*> regions;
+    std::vector<Doorbell*> bells;
+    for (std::size_t m = 0; m < members_; ++m) {
+      regions.push_back(base_ + m * ShmBuffers::region_bytes());
+      bells.push_back(&bell(m));
+    }
+    return std::make_unique<ShmBuffers>(self, std::move(regions), std::move(bells));
+  }
+
+ private:
+  std::size_t members_;
+  std::size_t bytes_ = 0;
+  std::byte* base_ = nullptr;
+};
+
+/// Sizes of blocks by source, destination and call.
+using Sizes = std::function<std::size_t(std::size_t, std::size_t, int)>;
+
+void finish(ShmExchange& exchange) {
+  while (!exchange.advance()) std::this_thread::yield();
+}
+
+/// What parts of a packed block must be a multiple of, on either side; 0: it is not divided.
+std::size_t unit_of(std::size_t bytes, std::size_t member, bool sent) {
+  return member % 4 == 3 ? 0 : std::gcd(bytes, sent ? std::size_t{24} : std::size_t{20});
+}
+
+/// Blocks of one rank in a call, each in memory of its own; every third is not "in one piece".
+class Rank final : public BlockPacker {
+ public:
+  Rank(std::unique_ptr<ShmBuffers> buffers, Sizes sizes, bool packed)
+      : buffers_(std::move(buffers)), sizes_(std::move(sizes)), packed_(packed) {}
+
+  /// Number of wrong bytes.
+  std::size_t call(int number) {
+    const std::size_t members = buffers_->members();
+    const std::size_t self = buffers_->self();
+    out_.assign(members, {});
+    in_.assign(members, {});
+    rooms_.assign(2 * members, {});
+    std::vector<ShmBlock> send;
+    std::vector<ShmBlock> recv;
+    for (std::size_t m = 0; m < members; ++m) {
+      out_[m].resize(sizes_(self, m, number));
+      for (std::size_t i = 0; i < out_[m].size(); ++i) out_[m][i] = value(self, m, i, number);
+      in_[m].resize(sizes_(m, self, number));
+      const bool in_pieces = packed_ && (self + m) % 3 == 0;
+      send.push_back(
+          {in_pieces ? nullptr : out_[m].data(), out_[m].size(), unit_of(out_[m].size(), m, true)});
+      recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size(), unit_of(in_[m].size(), m, false)});
+    }
+    exchange_.begin(*buffers_, send, recv, this);
+    finish(exchange_);
+    std::size_t wrong = std::exchange(wrong_parts_, 0);
+    for (std::size_t m = 0; m < members; ++m) {
+      for (std::size_t i = 0; i < in_[m].size(); ++i)
+        wrong += in_[m][i] == value(m, self, i, number) ? 0U : 1U;
+    }
+    return wrong;
+  }
+
+  std::size_t uniform_call(int number, std::size_t bytes, bool in_place) {
+    const std::size_t members = buffers_->members();
+    const std::size_t self = buffers_->self();
+    Bytes send(members * bytes);
+    Bytes recv(members * bytes);
+    for (std::size_t m = 0; m < members; ++m)
+      for (std::size_t i = 0; i < bytes; ++i) send[m * bytes + i] = value(self, m, i, number);
+    if (in_place) recv = send;
+    exchange_.begin(*buffers_, in_place ? recv.data() : send.data(), recv.data(), bytes);
+    finish(exchange_);
+    std::ranges::fill(send, std::byte{0xEE});  // nobody may read it any more
+    std::size_t wrong = 0;
+    for (std::size_t m = 0; m < members; ++m)
+      for (std::size_t i = 0; i < bytes; ++i)
+        wrong += recv[m * bytes + i] == value(m, self, i, number) ? 0U : 1U;
+    return wrong;
+  }
+
+  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override {
+    count_wrong_part(out_[member].size(), unit_of(out_[member].size(), member, true), begin, bytes);
+    std::memcpy(to, out_[member].data() + begin, bytes);
+  }
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override {
+    count_wrong_part(in_[member].size(), unit_of(in_[member].size(), member, false), begin, bytes);
+    std::memcpy(in_[member].data() + begin, from, bytes);
+  }
+  std::byte* room(std::size_t member, bool sent) override {
+    Bytes& room = rooms_[sent ? member : out_.size() + member];
+    room.resize((sent ? out_ : in_)[member].size());
+    return room.data();
+  }
+
+  ShmBuffers& buffers() { return *buffers_; }
+
+ private:
+  void count_wrong_part(std::size_t whole, std::size_t unit, std::size_t begin, std::size_t bytes) {
+    if (bytes == whole ? begin != 0 : unit == 0 || begin % unit != 0 || bytes % unit != 0) ++wrong_parts_;
+  }
+
+  std::size_t wrong_parts_ = 0;  // that no datatype could be divided into
+  std::unique_ptr<ShmBuffers> buffers_;
+  Sizes sizes_;
+  bool packed_;
+  std::vector<Bytes> out_, in_, rooms_;
+  ShmExchange exchange_;
+};
+
+/// Runs `body` as every member, in threads; the sum of what it returns.
+std::size_t in_threads(std::size_t members, const Sizes& sizes, bool packed,
+                       const std::function<std::size_t(Rank&)>& body) {
+  Memory memory(members);
+  std::vector<std::size_t> wrong(members);
+  std::vector<std::thread> threads;
+  for (std::size_t self = 0; self < members; ++self) {
+    threads.emplace_back([&, self] {
+      Rank rank(memory.buffers(self), sizes, packed);
+      wrong[self] = body(rank);
+    });
+  }
+  std::size_t sum = 0;
+  for (std::size_t self = 0; self < members; ++self) {
+    threads[self].join();
+    sum += wrong[self];
+  }
+  return sum;
+}
+
+std::size_t no_sizes(std::size_t, std::size_t, int) {
+  return 0;
+}
+
+TEST(ShmBuffers, EqualBlocksOfAllSizes) {
+  for (const std::size_t members : {2U, 3U, 5U}) {
+    const auto wrong = in_threads(members, no_sizes, false, [](Rank& rank) {
+      std::size_t sum = 0;
+      int number = 0;
+      for (const std::size_t bytes :
+           {std::size_t{1}, std::size_t{8}, std::size_t{26}, std::size_t{52}, std::size_t{104},
+            std::size_t{105}, std::size_t{4096}, std::size_t{65520}, ShmBuffers::kSlotBytes - 64,
+            ShmBuffers::kSlotBytes, 2 * ShmBuffers::kSlotBytes + 17}) {
+        for (int repeat = 0; repeat < 5; ++repeat) sum += rank.uniform_call(number++, bytes, false);
+        if (ShmExchange::fits(rank.buffers(), bytes)) sum += rank.uniform_call(number++, bytes, true);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << members << " members";
+  }
+}
+
+TEST(ShmBuffers, ManyShortCalls) {
+  const auto wrong = in_threads(4, no_sizes, false, [](Rank& rank) {
+    std::size_t sum = 0;
+    for (int number = 0; number < 2000; ++number) sum += rank.uniform_call(number, 8, false);
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+// Blocks up to 32 bytes lie in the table; of members 64 apart one bit tells whether there are any.
+TEST(ShmBuffers, ShortBlocksOfManyMembers) {
+  const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
+    return (src * 7 + dst * 13 + static_cast<std::size_t>(call)) % 5 == 0 ? (src + dst) % 71 : 0;
+  };
+  const auto wrong = in_threads(67, sizes, true, [](Rank& rank) {
+    std::size_t sum = 0;
+    for (int number = 0; number < 6; ++number) sum += rank.call(number);
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+// Datatypes with gaps that a slot does not hold: they are packed part by part.
+TEST(ShmBuffers, LongPackedBlocksTravelInParts) {
+  const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
+    return 120 * (700 + (src * 3 + dst + static_cast<std::size_t>(call)) % 5 * 331);
+  };
+  for (const std::size_t from :
+       {std::size_t{0}, std::size_t{100}}) {  // blocks stay, if they cannot be divided
+    const auto wrong = in_threads(5, sizes, true, [&](Rank& rank) {
+      if (from > 0) rank.buffers().let_stay(std::vector<pid_t>(5, getpid()), from);
+      std::size_t sum = 0;
+      for (int number = 0; number < 12; ++number) sum += rank.call(number);
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << from;
+  }
+}
+
+// One rank sends half of all bytes, most blocks are empty, sizes change from call to call.
+std::size_t skewed(std::size_t src, std::size_t dst, int call) {
+  std::mt19937 random(static_cast<unsigned>(src * 1009 + dst * 31 + static_cast<std::size_t>(call)));
+  if (random() % 10 < 4) return 0;
+  return random() % 300 + (src == static_cast<std::size_t>(call) % 4 ? random() % 700'000 : 0);
+}
+
+TEST(ShmBuffers, SkewedAndSparseBlocks) {
+  for (const bool packed : {false, true}) {
+    const auto wrong = in_threads(4, skewed, packed, [](Rank& rank) {
+      std::size_t sum = 0;
+      for (int number = 0; number < 40; ++number) sum += rank.call(number);
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << (packed ? "packed" : "in one piece");
+  }
+}
+
+TEST(ShmBuffers, BlocksThatStayWithTheirSenders) {
+  for (const std::size_t together : {0U, 2U, 4U}) {  // members that tell all owners at once
+    const auto wrong = in_threads(4, skewed, true, [&](Rank& rank) {
+      rank.buffers().let_stay(std::vector<pid_t>(4, getpid()), 100);
+      rank.buffers().tell_together(rank.buffers().self() < together);
+      std::size_t sum = 0;
+      for (int number = 0; number < 40; ++number) {
+        sum += rank.call(number);
+        sum += rank.uniform_call(number, 5000, false);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << together << " members tell together";
+  }
+}
+
+// Members whose memory nobody may read, as no such process exists: owners give readers what they ask for.
+TEST(ShmBuffers, BlocksThatTheKernelDoesNotShow) {
+  constexpr pid_t nobody = 0x7ffffff0;
+  for (const std::size_t shown : {0U, 2U}) {
+    const auto wrong = in_threads(4, skewed, true, [&](Rank& rank) {
+      std::vector<pid_t> pids(4, nobody);
+      std::fill_n(pids.begin(), shown, getpid());
+      rank.buffers().tell_together(rank.buffers().self() % 2 == 0);
+      std::size_t sum = 0;
+      for (int number = 0; number < 20; ++number) {
+        rank.buffers().let_stay(pids, 100);  // again: who was asked for pieces lets no blocks stay
+        sum += rank.call(number);
+        rank.buffers().let_stay(pids, 100);
+        sum += rank.uniform_call(number, 50'000, false);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << shown << " members are shown";
+  }
+}
+
+TEST(ShmBuffers, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
+  Memory memory(2);
+  std::string failure;
+  const auto run = [&](std::size_t self) {
+    const auto buffers = memory.buffers(self);
+    Bytes send(100), recv(100);
+    const std::vector<ShmBlock> out{{send.data(), 50}, {send.data() + 50, 50}};
+    const std::vector<ShmBlock> in{{recv.data(), self == 0 ? 50U : 40U}, {recv.data() + 50, 50}};
+    ShmExchange exchange;
+    try {
+      exchange.begin(*buffers, out, in, nullptr);
+      finish(exchange);
+    } catch (const TransportError& e) {
+      failure = std::to_string(self) + ": " + e.what();
+    }
+    exchange.begin(*buffers, out, out, nullptr);  // what follows works
+    finish(exchange);
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
+  EXPECT_EQ(failure, "1: message from rank 0 has 50 bytes, expected 40");
+}
+
+std::vector<int> levels_from(const Topology& topology, int self) {
+  std::vector<int> level;
+  for (int peer = 0; peer < topology.ranks; ++peer) level.push_back(topology.level_of(self, peer));
+  return level;
+}
+
+TEST(ShmBuffers, NearRanksAreReadFirst) {
+  // A node's sockets and caches, as an override describes them: 2 sockets of 2 caches of 2 ranks.
+  const Topology topology = make_uniform_topology({1, 2, 2, 2});
+  const auto order = [&](int self) {
+    return near_first(static_cast<std::size_t>(self), levels_from(topology, self));
+  };
+  EXPECT_EQ(order(0), (std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(order(3), (std::vector<std::uint32_t>{2, 1, 0, 7, 4, 5, 6}));
+  EXPECT_EQ(order(6), (std::vector<std::uint32_t>{7, 4, 5, 2, 3, 0, 1}));
+  // Ranks of unlike places, round robin over two sockets.
+  EXPECT_EQ(near_first(1, std::vector<int>{1, 0, 1, 0, 1}), (std::vector<std::uint32_t>{3, 0, 2, 4}));
+  EXPECT_EQ(near_first(3, std::vector<int>{1, 0, 1, 0, 1}), (std::vector<std::uint32_t>{1, 2, 4, 0}));
+  EXPECT_TRUE(near_first(0, std::vector<int>{0}).empty());
+}
+
+// Each looks at all others, nearer ones never after farther ones, and no two of a socket at the same time at
+// the same slot of another.
+TEST(ShmBuffers, RanksOfASocketReadDifferentSlotsOfAnother) {
+  for (const std::vector<int>& shape :
+       {std::vector{1, 2, 2, 2}, {1, 2, 4, 3}, {1, 4, 1, 5}, {1, 3, 2, 1}, {1, 2, 16}}) {
+    const Topology topology = make_uniform_topology(shape);
+    std::map<std::array<int, 3>, std::vector<std::uint32_t>>
+        looked_at;  // by level, group, step at that level
+    for (int self = 0; self < topology.ranks; ++self) {
+      const std::vector<int> level = levels_from(topology, self);
+      const auto order = near_first(static_cast<std::size_t>(self), level);
+      auto sorted = order;
+      std::ranges::sort(sorted);
+      EXPECT_EQ(std::ranges::unique(sorted).begin(), sorted.end());
+      EXPECT_EQ(order.size() + 1, level.size());
+      EXPECT_TRUE(std::ranges::is_sorted(order, {}, [&](std::uint32_t m) { return level[m]; }));
+      std::map<int, int> step;
+      for (const std::uint32_t m : order) {
+        if (level[m] == 0) continue;
+        const auto nearer = static_cast<std::size_t>(level[m] - 1);
+        const int group = topology.levels[nearer].group[static_cast<std::size_t>(self)];
+        looked_at[{level[m], group, step[level[m]]++}].push_back(m);
+      }
+    }
+    for (auto& [where, slots] : looked_at) {
+      std::ranges::sort(slots);
+      EXPECT_EQ(std::ranges::unique(slots).begin(), slots.end()) << topology.name << " level " << where[0];
+    }
+  }
+}
+
+TEST(ShmBuffers, IsUsedByOneAtATime) {
+  Memory memory(2);
+  const auto buffers = memory.buffers(0);
+  EXPECT_TRUE(buffers->claim());
+  EXPECT_FALSE(buffers->claim());
+  buffers->release();
+  EXPECT_TRUE(buffers->claim());
+}
+
+// As real processes, whose memory the kernel may or may not show.
+TEST(ShmBuffers, ProcessesReadEachOther) {
+  Memory memory(2);
+  auto* const pids = static_cast<std::atomic<pid_t>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto run = [&](std::size_t self) {
+    Rank rank(memory.buffers(self), no_sizes, false);
+    pids[self] = getpid();
+    while (pids[1 - self] == 0) std::this_thread::yield();
+    rank.buffers().let_stay({pids[0], pids[1]}, 1000);
+    std::size_t wrong = 0;
+    for (int number = 0; number < 20; ++number) wrong += rank.uniform_call(number, 300'000, false);
+    return wrong;
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  const auto safely = [&](std::size_t self) -> int {
+    try {
+      return run(self) == 0 ? 0 : 1;
+    } catch (const TransportError&) {
+      return 2;  // the kernel refuses
+    }
+  };
+  if (child == 0) _exit(safely(1));
+  const int own = safely(0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (own == 2) GTEST_SKIP() << "cross-memory attach is refused here";
+  EXPECT_EQ(own, 0);
+  EXPECT_EQ(status, 0);
+  munmap(pids, 4096);
+}
+
+// Who sleeps until its blocks are read must be rung by the last reader, not only by flags.
+TEST(ShmBuffers, ReadersRingWhoWaitsForThem) {
+  Memory memory(2);
+  const auto owner = memory.buffers(0);
+  const auto reader = memory.buffers(1);
+  for (ShmBuffers* buffers : {owner.get(), reader.get()}) {
+    buffers->expect_sleepers(true);
+    buffers->publish();
+  }
+  memory.bell(0).sleeping = 1;
+  const std::uint32_t before = memory.bell(0).rings;
+  EXPECT_FALSE(owner->was_read(1, 1));
+  reader->tell_read(0);
+  EXPECT_TRUE(owner->was_read(1, 1));
+  EXPECT_EQ(memory.bell(0).rings, before + 1);
+}
+
+}  // namespace
+}  // namespace tapa
