@@ -1,4 +1,4 @@
-// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. PPMPI_Isend is
+// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. PMPI_Isend is
 // replaced, so that a message can be damaged or held back on its way.
 #include <fcntl.h>
 #include <mpi.h>
