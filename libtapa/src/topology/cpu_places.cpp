@@ -132,8 +132,8 @@ int numa_of(const std::vector<Place>& nodes, const Cpus& near) {
 
 /// NICs in the smallest place around the process that has any.
 std::vector<int> nearest(std::vector<const Place*> places, const std::vector<Cpus>& near) {
-  std::sort(places.begin(), places.end(),
-            [](const Place* a, const Place* b) { return a->cpus.size() < b->cpus.size(); });
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place* a, const Place* b) { return a->cpus.size() < b->cpus.size(); });
   std::vector<int> found;
   for (const Place* place : places) {
     for (std::size_t n = 0; n < near.size(); ++n) {
