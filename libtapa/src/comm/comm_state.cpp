@@ -232,7 +232,7 @@ bool CommState::one_choice_locked() const {
 
 bool CommState::has_buffers(bool persistent) const {
   const std::lock_guard lock(mutex_);
-  return shares_buffers_ && (!persistent || next_channel_ < ShmNode::kChannels);
+  return shares_buffers_ && (!persistent || agreement_.node->prepare_channel(next_channel_));
 }
 
 ShmBuffers& CommState::buffers(bool persistent) {

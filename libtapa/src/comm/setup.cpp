@@ -63,9 +63,9 @@ const std::string& own_record() {
 }
 
 /// This rank's shared memory.
-std::optional<ShmSegment> own_segment(int ranks) {
+std::optional<ShmSegment> own_segment() {
   std::string why;
-  auto segment = ShmSegment::create(ranks, ShmNode::extra_bytes(), why);
+  auto segment = ShmSegment::create(why);
   if (!segment) log_info("no shared memory: " + why);
   return segment;
 }
@@ -172,7 +172,7 @@ Setup::Setup(MPI_Comm user) {
   check_mpi(PMPI_Comm_idup(user, &result_.comm, &request_), "MPI_Comm_idup");
   // Local work while the others arrive.
   const std::string shared = rank_ == 0 ? shared_part(user) : std::string();
-  segment_ = own_segment(size_);
+  segment_ = own_segment();
   const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
   header_ = {shared.size(), token.size(), record.size(), host_number(), has_one_rail() ? 1U : 0U,
