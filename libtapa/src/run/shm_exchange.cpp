@@ -477,7 +477,12 @@ bool ShmExchange::advance() {
         give_pieces();
         return false;
       }
-      buffers_->fetch_next(uniform_ ? buffers_->members() * bytes_ : 0);
+      if (uniform_) {
+        buffers_->fetch_next(buffers_->members() * bytes_);
+      } else {
+        buffers_->fetch_next(0);
+        if (packer_ != nullptr) packer_->release_rooms();
+      }
       stage_ = Stage::done;
     }
   }

@@ -38,9 +38,11 @@ class BlockPacker {
   virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
   /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
   virtual std::byte* room(std::size_t member, bool sent) = 0;
+  /// The exchange has ended: no room is needed any more.
+  virtual void release_rooms() = 0;
 };
 
-/// Reusable; its memory grows only.
+/// Reusable; between exchanges it keeps some numbers for each member, at most 100 KiB.
 class ShmExchange {
  public:
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
