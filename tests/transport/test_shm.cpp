@@ -91,13 +91,13 @@ Mapped mapped() {
 /// One round over a channel of two ranks: each sees what the other has written.
 void expect_exchange(ShmBuffers& a, ShmBuffers& b) {
   for (ShmBuffers* own : {&a, &b}) {
-    own->slot(own->self(), own->round() + 1)->bytes = 100 + own->self();
+    own->buffer(own->self(), own->round() + 1)->bytes = 100 + own->self();
     own->publish();
   }
-  EXPECT_EQ(a.slot(1, a.round())->round, a.round());
-  EXPECT_EQ(a.slot(1, a.round())->bytes, 101U);
-  EXPECT_EQ(b.slot(0, b.round())->round, b.round());
-  EXPECT_EQ(b.slot(0, b.round())->bytes, 100U);
+  EXPECT_EQ(a.buffer(1, a.round())->sequence, a.round());
+  EXPECT_EQ(a.buffer(1, a.round())->bytes, 101U);
+  EXPECT_EQ(b.buffer(0, b.round())->sequence, b.round());
+  EXPECT_EQ(b.buffer(0, b.round())->bytes, 100U);
 }
 
 TEST(SegmentLayout, PartsDoNotOverlapWhateverThePages) {

@@ -295,10 +295,10 @@ std::size_t Setup::attach_from() const {
   // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
   // copy.
   if (result_.ranks_on_host > result_.cores_on_host) return 2 * wanted;
-  // Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a slot does not hold one for
+  // Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a buffer does not hold one for
   // each member.
   const std::size_t half = wanted / 2;
-  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kSlotBytes ? wanted : half;
+  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kBufferBytes ? wanted : half;
 }
 
 void Setup::judge_memory() {

@@ -132,7 +132,7 @@ ArenaViews::View ArenaViews::open(pid_t pid, ArenaKey key) {
   const std::size_t bytes = fstat(fd, &status) == 0 ? static_cast<std::size_t>(status.st_size) : 0;
   View view;
   std::string why;
-  if (bytes > header_bytes() && view.share.grow(1, 0, why)) view.map = Mapping(fd, 0, bytes, PROT_READ);
+  if (bytes > header_bytes() && view.share.grow(1, bytes, why)) view.map = Mapping(fd, 0, bytes, PROT_READ);
   close(fd);
   if (!view.map.ok()) return {};
   const Header& header = header_of(view.map);

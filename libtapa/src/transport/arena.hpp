@@ -66,7 +66,7 @@ class ArenaViews {
 
  private:
   struct View {
-    MapShare share;  // of mappings: how many bytes are registered is the program's decision
+    MapShare share;
     Mapping map;
   };
   [[nodiscard]] static View open(pid_t pid, ArenaKey key);
