@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <fstream>
@@ -333,9 +334,13 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   auto b = ShmSegment::create(why);
   ASSERT_TRUE(a && b) << why;
   const std::vector<std::string> tokens = {a->token(), b->token()};
+  auto* const connected = static_cast<std::atomic<int>*>(
+      mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto exchange = [&](int rank, ShmSegment segment) {
     auto node = ShmNode::connect(std::move(segment), rank, 2, {0, 1}, tokens, why);
+    for (++*connected; *connected < 2;) std::this_thread::yield();  // so they agree
     if (!node) return false;
+    node->agreed(false, 0);
     ShmNode::Completions done;
     auto mine = pattern(rank, 1'000'000);
     const auto expected = pattern(1 - rank, 1'000'000);
@@ -359,6 +364,7 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+  munmap(connected, page_bytes());
 }
 
 // Under vm.memfd_noexec=2 kernels refuse others.

@@ -26,7 +26,8 @@ class ShmNode {
   /// node, ascending, `rank` among them; tokens[i] is that of members[i]. When these are all `ranks` of the
   /// communicator, there are shared buffers as well. Null when a segment cannot be opened, or when all nodes
   /// of the process would hold more than its share of mappings; `why` says so. Then no rank may use shared
-  /// memory: agree on that, and call agreed() when all could. `page`: a multiple of the system's page size.
+  /// memory: agree on that, and call agreed() when all could, before anything is sent. `page`: a multiple of
+  /// the system's page size.
   static std::unique_ptr<ShmNode> connect(ShmSegment segment, int rank, int ranks,
                                           const std::vector<int>& members,
                                           const std::vector<std::string>& tokens, std::string& why,
