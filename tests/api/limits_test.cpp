@@ -4,6 +4,7 @@
 //   late        the same, but after the first calls
 //   other-user  every second rank runs as another user, who may not open the others' memory
 //   few-files   one rank can open hardly any files
+//   short-files every second rank may not make files as long as shared memory (ulimit -f)
 //   fork        ranks fork between calls, with buffers that others map
 //   die         one rank is killed in the middle: the job must end
 #include <linux/audit.h>
@@ -89,6 +90,12 @@ bool leave_few_files() {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+/// Of files that are longer the kernel says SIGXFSZ, which ends a process.
+bool leave_short_files() {
+  const rlimit limit{std::size_t{64} << 10, std::size_t{64} << 10};
+  return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
 void fork_now_and_then() {
   for (int round = 0; round < 10; ++round) {
     const pid_t child = fork();
@@ -134,6 +141,7 @@ int main(int argc, char** argv) {
   }
   if (mode == "other-user") require(geteuid() == 0 && (!odd || become_another_user()));
   if (mode == "few-files") require(rank != 1 || leave_few_files());
+  if (mode == "short-files") require(!odd || leave_short_files());
   if (mode == "fork") fork_now_and_then();
   if (mode == "die") die();
   exchanges(1);

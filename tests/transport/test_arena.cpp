@@ -1,13 +1,18 @@
 // Memory that other processes map: who finds what, and what a process sees of another's.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "transport/arena.hpp"
+#include "transport/memory_file.hpp"
 
 namespace tapa {
 namespace {
@@ -83,6 +88,63 @@ TEST(ArenaViews, SeeTheBytesOfAnotherProcessAndNothingElse) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   munmap(told, 4096);
+}
+
+/// The file of an allocation, as a peer may hold it.
+int open_file(ArenaKey key) {
+  return open(("/proc/self/fd/" + std::to_string(key & 0xffffffffU)).c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+std::size_t bytes_held(int fd) {
+  struct stat status {};
+  EXPECT_EQ(fstat(fd, &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+/// Mappings of allocations in this process, the owner's and views.
+int mapped() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:tapa-buffer") != line.npos;
+  return count;
+}
+
+TEST(ArenaViews, DoNotKeepFreedMemory) {
+  constexpr std::size_t bytes = std::size_t{3} << 20;
+  Arenas arenas;
+  ArenaViews views;
+  auto* const memory = static_cast<std::byte*>(arenas.allocate(bytes));
+  std::memset(memory, 1, bytes);
+  const ArenaKey key = arenas.find(memory, 1);
+  const int file = open_file(key);
+  ASSERT_GE(file, 0);
+  ASSERT_NE(views.view(getpid(), key, address(memory), bytes), nullptr);
+  EXPECT_GE(bytes_held(file), bytes);
+  EXPECT_EQ(mapped(), 2);
+  EXPECT_TRUE(arenas.free(memory));
+  EXPECT_EQ(mapped(), 1) << "the view";
+  EXPECT_LE(bytes_held(file), page_bytes()) << "its header";
+  close(file);
+}
+
+// Whoever goes on with some allocations unmaps all that were freed, also when he asks for no new one.
+TEST(ArenaViews, AreUnmappedSoonAfterTheirOwnerHasFreedThem) {
+  constexpr std::size_t count = 10;
+  Arenas arenas;
+  ArenaViews views;
+  std::vector<void*> memory;
+  std::vector<ArenaKey> keys;
+  const auto look = [&](std::size_t i) { return views.view(getpid(), keys[i], address(memory[i]), 1); };
+  for (std::size_t i = 0; i < count; ++i) {
+    memory.push_back(arenas.allocate(Arenas::kShortest));
+    keys.push_back(arenas.find(memory[i], 1));
+    ASSERT_NE(look(i), nullptr);
+  }
+  EXPECT_EQ(mapped(), 2 * static_cast<int>(count));
+  for (std::size_t i = 2; i < count; ++i) EXPECT_TRUE(arenas.free(memory[i]));
+  for (std::size_t i = 0; i < count + 2; ++i) ASSERT_NE(look(i % 2), nullptr);
+  EXPECT_EQ(mapped(), 4);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(arenas.free(memory[i]));
 }
 
 }  // namespace

@@ -1,13 +1,19 @@
 // Shared-memory messages: ranks of one node as objects of one process, and as two real processes that sleep.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
+#include <fstream>
 #include <numeric>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "transport/shm_node.hpp"
@@ -29,33 +35,168 @@ Pieces whole(std::vector<std::byte>& data) {
   return {&lists.emplace_back(data), 1};
 }
 
-/// `count` ranks of one node.
-std::vector<std::unique_ptr<ShmNode>> make_nodes(int count) {
-  std::string why;
+std::vector<int> first_ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Ranks of one node that have not agreed yet. What is missing at the end could not be connected, for `why`.
+std::vector<std::unique_ptr<ShmNode>> connect_nodes(int count, std::string& why, std::size_t page) {
   std::vector<ShmSegment> segments;
   std::vector<std::string> tokens;
   for (int r = 0; r < count; ++r) {
-    auto segment = ShmSegment::create(count, ShmNode::extra_bytes(), why);
+    auto segment = ShmSegment::create(why);
     EXPECT_TRUE(segment) << why;
     tokens.push_back(segment->token());
     segments.push_back(std::move(*segment));
   }
-  std::vector<int> members(static_cast<std::size_t>(count));
-  std::iota(members.begin(), members.end(), 0);
   std::vector<std::unique_ptr<ShmNode>> nodes;
   for (int r = 0; r < count; ++r) {
-    nodes.push_back(
-        ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count, members, tokens, why));
-    EXPECT_TRUE(nodes.back()) << why;
+    auto node = ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count,
+                                 first_ranks(count), tokens, why, page);
+    if (!node) break;
+    nodes.push_back(std::move(node));
   }
+  return nodes;
+}
+
+/// `count` ranks of one node.
+std::vector<std::unique_ptr<ShmNode>> make_nodes(int count, std::size_t page = page_bytes()) {
+  std::string why;
+  auto nodes = connect_nodes(count, why, page);
+  EXPECT_EQ(nodes.size(), static_cast<std::size_t>(count)) << why;
   for (auto& node : nodes) node->agreed(false, 0);
   return nodes;
 }
 
-TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
-  auto nodes = make_nodes(2);
+/// Address space of the shared memory of this process, and in how many mappings.
+struct Mapped {
+  int mappings = 0;
+  std::size_t bytes = 0;
+};
+
+Mapped mapped() {
+  std::ifstream maps("/proc/self/maps");
+  Mapped sum;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:tapa ") == line.npos) continue;
+    std::size_t end_at = 0;
+    const std::size_t begin = std::stoull(line, &end_at, 16);
+    sum.bytes += std::stoull(line.substr(end_at + 1), nullptr, 16) - begin;
+    ++sum.mappings;
+  }
+  return sum;
+}
+
+/// One round over a channel of two ranks: each sees what the other has written.
+void expect_exchange(ShmBuffers& a, ShmBuffers& b) {
+  for (ShmBuffers* own : {&a, &b}) {
+    own->buffer(own->self(), own->round() + 1)->bytes = 100 + own->self();
+    own->publish();
+  }
+  EXPECT_EQ(a.buffer(1, a.round())->sequence, a.round());
+  EXPECT_EQ(a.buffer(1, a.round())->bytes, 101U);
+  EXPECT_EQ(b.buffer(0, b.round())->sequence, b.round());
+  EXPECT_EQ(b.buffer(0, b.round())->bytes, 100U);
+}
+
+TEST(SegmentLayout, PartsDoNotOverlapWhateverThePages) {
+  for (const std::size_t page : {std::size_t{4096}, std::size_t{65536}}) {
+    for (const std::size_t members : {1U, 2U, 8U, 61U}) {
+      const SegmentLayout layout{members, 8192, ShmBuffers::region_bytes(), 32, page};
+      const std::size_t last = members - 1;
+      EXPECT_GE(layout.ring(0), sizeof(std::uint64_t)) << "the number";
+      EXPECT_GE(layout.ring(1), layout.ring(0) + ShmRing::bytes_for(8192));
+      EXPECT_GE(layout.doorbell(), layout.ring(last) + ShmRing::bytes_for(8192));
+      EXPECT_EQ(layout.doorbell() % alignof(Doorbell), 0U);
+      EXPECT_EQ(layout.ring(last) % alignof(RingHeader), 0U);
+      EXPECT_GE(layout.channel(0), layout.doorbell() + sizeof(Doorbell));
+      EXPECT_EQ(layout.channel(0) % page, 0U);
+      EXPECT_EQ(layout.channel(31) % page, 0U);
+      EXPECT_GE(layout.channel(1), layout.channel(0) + ShmBuffers::region_bytes());
+      EXPECT_EQ(layout.file_bytes(), layout.channel(32));
+      EXPECT_EQ(layout.view_begin(last) % page, 0U);
+      EXPECT_LE(layout.view_begin(last), layout.ring(last));
+      EXPECT_EQ(layout.view_end(), layout.channel(1));
+    }
+  }
+}
+
+TEST(ShmNode, HoldsOneMappingForEachMemberAndNothingForChannelsThatNobodyUses) {
+  const auto nodes = make_nodes(8);
+  const Mapped before = mapped();
+  EXPECT_LE(before.mappings, 8 * 8);
+  EXPECT_LE(before.bytes / 8, std::size_t{8} << 20);
+  for (const auto& node : nodes) ASSERT_TRUE(node->prepare_channel(3));
+  EXPECT_LE(mapped().mappings, 3 * 8 * 8);
+}
+
+TEST(ShmNode, ChannelsAreThereWhenTheyWerePrepared) {
+  for (const std::size_t page : {page_bytes(), std::size_t{65536}}) {
+    const auto nodes = make_nodes(2, page);
+    EXPECT_EQ(nodes[0]->buffers(1), nullptr);
+    for (std::size_t channel = 0; channel < ShmNode::kChannels; ++channel) {
+      for (const auto& node : nodes) ASSERT_TRUE(node->prepare_channel(channel));
+      expect_exchange(*nodes[0]->buffers(channel), *nodes[1]->buffers(channel));
+    }
+    EXPECT_EQ(nodes[0]->buffers(0)->round(), 1U) << "a channel of its own each";
+    for (std::size_t channel = 0; channel < ShmNode::kChannels; ++channel)
+      expect_exchange(*nodes[0]->buffers(channel), *nodes[1]->buffers(channel));
+    EXPECT_FALSE(nodes[0]->prepare_channel(ShmNode::kChannels));
+    EXPECT_EQ(nodes[0]->buffers(ShmNode::kChannels), nullptr);
+  }
+  EXPECT_EQ(mapped().mappings, 0);
+}
+
+TEST(ShmNode, ChannelsThatComeLaterAreToldWhatTheOthersWere) {
+  const auto nodes = make_nodes(3);
+  const std::vector<std::uint32_t> order{2, 1};
+  nodes[0]->set_order(order);
+  nodes[0]->tell_together(true);
+  ASSERT_TRUE(nodes[0]->prepare_channel(5));
+  EXPECT_EQ(nodes[0]->buffers(5)->order(), order);
+  EXPECT_TRUE(nodes[0]->buffers(5)->tells_together());
+}
+
+// What the whole process holds is limited, and the program gets the rest.
+TEST(ShmNode, AProcessHoldsSoManyMappingsAndNoMore) {
+  std::vector<std::vector<std::unique_ptr<ShmNode>>> pairs;
+  std::string why;
+  const std::size_t most = MapBudget::of_process().most_mappings();
+  while (why.empty() && pairs.size() <= most) {
+    pairs.push_back(connect_nodes(2, why, page_bytes()));
+    for (auto& node : pairs.back()) node->agreed(false, 0);
+  }
+  EXPECT_NE(why.find("mappings, " + std::to_string(most) + " are its share"), why.npos) << why;
+  EXPECT_LE(mapped().mappings, static_cast<int>(most));
+  EXPECT_GT(4 * pairs.size() + 4, most);
+  EXPECT_FALSE(pairs.front()[0]->prepare_channel(1)) << "what is there works, but does not grow";
+  expect_exchange(*pairs.front()[0]->buffers(0), *pairs.front()[1]->buffers(0));
+  pairs.resize(pairs.size() / 2);
+  EXPECT_TRUE(pairs.front()[0]->prepare_channel(1));
+  const auto again = make_nodes(2);
+  expect_exchange(*again[0]->buffers(0), *again[1]->buffers(0));
+}
+
+TEST(MapBudget, RefusesWhatIsNotLeft) {
+  MapBudget budget(10, 1000);
+  std::string why;
+  EXPECT_TRUE(budget.take(9, 1000, why));
+  EXPECT_FALSE(budget.take(2, 0, why));
+  EXPECT_EQ(
+      why,
+      "shared memory of this process would take 11 mappings, 10 are its share of what the system allows");
+  EXPECT_FALSE(budget.take(0, 1, why));
+  EXPECT_FALSE(budget.take(1, ~std::size_t{0}, why));
+  budget.give(9, 1000);
+  EXPECT_TRUE(budget.take(10, 1000, why));
+}
+
+void move_messages_of_all_sizes(std::size_t page) {
+  auto nodes = make_nodes(2, page);
   const std::vector<std::size_t> sizes = {
-      0, 1, 15, 16, 4096, ShmSegment::kMaxCapacity, ShmSegment::kMaxCapacity * 5 + 3, 7};
+      0, 1, 15, 16, 4096, ShmRing::kMaxCapacity, ShmRing::kMaxCapacity * 5 + 3, 7};
   std::vector<std::vector<std::byte>> sent, received;
   ShmNode::Completions sender, receiver;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -73,6 +214,10 @@ TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
   EXPECT_EQ(sender.size(), sizes.size());
   EXPECT_EQ(receiver.size(), sizes.size());
   EXPECT_EQ(received, sent);
+}
+
+TEST(ShmNode, MovesMessagesOfAllSizesInAnyTagOrder) {
+  for (const std::size_t page : {page_bytes(), std::size_t{65536}}) move_messages_of_all_sizes(page);
 }
 
 TEST(ShmNode, GathersAndScattersPieces) {
@@ -185,13 +330,17 @@ TEST(ShmNode, WakesASleeper) {
 
 TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   std::string why;
-  auto a = ShmSegment::create(2, ShmNode::extra_bytes(), why);
-  auto b = ShmSegment::create(2, ShmNode::extra_bytes(), why);
+  auto a = ShmSegment::create(why);
+  auto b = ShmSegment::create(why);
   ASSERT_TRUE(a && b) << why;
   const std::vector<std::string> tokens = {a->token(), b->token()};
+  auto* const connected = static_cast<std::atomic<int>*>(
+      mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto exchange = [&](int rank, ShmSegment segment) {
     auto node = ShmNode::connect(std::move(segment), rank, 2, {0, 1}, tokens, why);
+    for (++*connected; *connected < 2;) std::this_thread::yield();  // so they agree
     if (!node) return false;
+    node->agreed(false, 0);
     ShmNode::Completions done;
     auto mine = pattern(rank, 1'000'000);
     const auto expected = pattern(1 - rank, 1'000'000);
@@ -215,6 +364,44 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+  munmap(connected, page_bytes());
+}
+
+// Under vm.memfd_noexec=2 kernels refuse others.
+TEST(MemoryFile, NobodyCanExecuteIt) {
+  constexpr unsigned no_exec = 0x8;  // MFD_NOEXEC_SEAL, since Linux 6.3
+  const int known = memfd_create("known", no_exec);
+  if (known < 0) GTEST_SKIP() << "this kernel does not know such files";
+  close(known);
+  std::string why;
+  const int fd = open_memory_file("test", 1, why);
+  ASSERT_GE(fd, 0) << why;
+  struct stat status {};
+  EXPECT_EQ(fstat(fd, &status), 0);
+  EXPECT_EQ(status.st_mode & 0111U, 0U);
+  EXPECT_EQ(status.st_size, 1);
+  close(fd);
+}
+
+// The kernel would end the process with SIGXFSZ.
+TEST(ShmNode, StepsAsideWhereFilesMayNotBeLong) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::string why, later;
+    const bool short_is_there = ShmSegment::create(why).has_value();
+    rlimit limit{1 << 20, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto nodes = connect_nodes(2, why, page_bytes());
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const bool refused = nodes.empty() && !ShmSegment::create(later);
+    const auto told = [](const std::string& text) { return text.find("(ulimit -f)") != text.npos; };
+    _exit(short_is_there && refused && told(why) && told(later) ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ShmSegment, TokensOfNobodyAreRefused) {
@@ -228,7 +415,7 @@ TEST(ShmSegment, TokensOfNobodyAreRefused) {
   EXPECT_EQ(ShmSegment::open_token("999999999:3:1:0"), -1);
   // The right process and file, but another number: a rank of another host with the same pid.
   std::string why;
-  const auto segment = ShmSegment::create(1, 0, why);
+  const auto segment = ShmSegment::create(why);
   ASSERT_TRUE(segment) << why;
   std::string other = segment->token();
   other.insert(other.rfind(':'), "0");

@@ -1,5 +1,5 @@
-// All-to-alls over a buffers: ranks as threads of one process (for the thread sanitizer, which sees that they
-// share addresses), and as processes that read each other's memory.
+// All-to-alls over shared buffers: ranks as threads of one process (for the thread sanitizer, which sees that
+// they share addresses), and as processes that read each other's memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -101,6 +101,7 @@ class Rank final : public BlockPacker {
     exchange_.begin(*buffers_, send, recv, this);
     finish(exchange_);
     std::size_t wrong = std::exchange(wrong_parts_, 0);
+    wrong += std::exchange(releases_, 0) == 1 ? 0U : 1U;
     for (std::size_t m = 0; m < members; ++m) {
       for (std::size_t i = 0; i < in_[m].size(); ++i)
         wrong += in_[m][i] == value(m, self, i, number) ? 0U : 1U;
@@ -140,6 +141,8 @@ class Rank final : public BlockPacker {
     return room.data();
   }
 
+  void release_rooms() override { ++releases_; }
+
   ShmBuffers& buffers() { return *buffers_; }
 
  private:
@@ -147,6 +150,7 @@ class Rank final : public BlockPacker {
     if (bytes == whole ? begin != 0 : unit == 0 || begin % unit != 0 || bytes % unit != 0) ++wrong_parts_;
   }
 
+  std::size_t releases_ = 0;     // of rooms
   std::size_t wrong_parts_ = 0;  // that no datatype could be divided into
   std::unique_ptr<ShmBuffers> buffers_;
   Sizes sizes_;
@@ -186,8 +190,8 @@ TEST(ShmBuffers, EqualBlocksOfAllSizes) {
       int number = 0;
       for (const std::size_t bytes :
            {std::size_t{1}, std::size_t{8}, std::size_t{26}, std::size_t{52}, std::size_t{104},
-            std::size_t{105}, std::size_t{4096}, std::size_t{65520}, ShmBuffers::kSlotBytes - 64,
-            ShmBuffers::kSlotBytes, 2 * ShmBuffers::kSlotBytes + 17}) {
+            std::size_t{105}, std::size_t{4096}, std::size_t{65520}, ShmBuffers::kBufferBytes - 64,
+            ShmBuffers::kBufferBytes, 2 * ShmBuffers::kBufferBytes + 17}) {
         for (int repeat = 0; repeat < 5; ++repeat) sum += rank.uniform_call(number++, bytes, false);
         if (ShmExchange::fits(rank.buffers(), bytes)) sum += rank.uniform_call(number++, bytes, true);
       }
@@ -219,7 +223,7 @@ TEST(ShmBuffers, ShortBlocksOfManyMembers) {
   EXPECT_EQ(wrong, 0U);
 }
 
-// Datatypes with gaps that a slot does not hold: they are packed part by part.
+// Datatypes with gaps that a buffer does not hold: they are packed part by part.
 TEST(ShmBuffers, LongPackedBlocksTravelInParts) {
   const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
     return 120 * (700 + (src * 3 + dst + static_cast<std::size_t>(call)) % 5 * 331);
@@ -337,7 +341,7 @@ TEST(ShmBuffers, NearRanksAreReadFirst) {
 }
 
 // Each looks at all others, nearer ones never after farther ones, and no two of a socket at the same time at
-// the same slot of another.
+// the same buffer of another.
 TEST(ShmBuffers, RanksOfASocketReadDifferentSlotsOfAnother) {
   for (const std::vector<int>& shape :
        {std::vector{1, 2, 2, 2}, {1, 2, 4, 3}, {1, 4, 1, 5}, {1, 3, 2, 1}, {1, 2, 16}}) {
@@ -360,9 +364,10 @@ TEST(ShmBuffers, RanksOfASocketReadDifferentSlotsOfAnother) {
         looked_at[{level[m], group, step[level[m]]++}].push_back(m);
       }
     }
-    for (auto& [where, slots] : looked_at) {
-      std::ranges::sort(slots);
-      EXPECT_EQ(std::ranges::unique(slots).begin(), slots.end()) << topology.name << " level " << where[0];
+    for (auto& [where, buffers] : looked_at) {
+      std::ranges::sort(buffers);
+      EXPECT_EQ(std::ranges::unique(buffers).begin(), buffers.end())
+          << topology.name << " level " << where[0];
     }
   }
 }
@@ -409,7 +414,7 @@ TEST(ShmBuffers, ProcessesReadEachOther) {
   munmap(pids, 4096);
 }
 
-// Who sleeps until its blocks are read must be rung by the last reader, not only by flags.
+// Who sleeps until its blocks are read must be rung by the last reader, not only by those who publish.
 TEST(ShmBuffers, ReadersRingWhoWaitsForThem) {
   Memory memory(2);
   const auto owner = memory.buffers(0);

@@ -194,10 +194,12 @@ TAPA_API int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdis
  * @{ */
 /** Memory for send buffers, on a page of its own. Other ranks of the node can map it, so that an all-to-all
  * copies each block once, from there to where it is received, without a system call. Ordinary memory in all
- * other respects; after fork() parent and child share it. `*buffer` gets its address. Local. MPI_ERR_NO_MEM
- * when there is no memory. */
+ * other respects but fork(): it is not copied, parent and child share it. What a child writes there its
+ * parent sees, and sends; when the parent frees it, it reads as zeros in the child. `*buffer` gets its
+ * address. Local. MPI_ERR_NO_MEM when there is no memory. */
 TAPA_API int TAPA_Alloc(MPI_Aint size, void** buffer);
-/** Frees what TAPA_Alloc gave. No all-to-all may be using it. Local. */
+/** Frees what TAPA_Alloc gave; the memory goes back to the system at once. No all-to-all may be using it.
+ * Local. */
 TAPA_API int TAPA_Free(void* buffer);
 /** @} */
 

@@ -69,9 +69,9 @@ const std::string& own_record() {
 }
 
 /// This rank's shared memory.
-std::optional<ShmSegment> own_segment(int ranks) {
+std::optional<ShmSegment> own_segment() {
   std::string why;
-  auto segment = ShmSegment::create(ranks, ShmNode::extra_bytes(), why);
+  auto segment = ShmSegment::create(why);
   if (!segment) log_info("no shared memory: " + why);
   return segment;
 }
@@ -158,7 +158,7 @@ Setup::Setup(MPI_Comm user) : user_(user) {
   check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
   check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
   const std::string shared = rank_ == 0 ? pack_options(user) : std::string();
-  if (size_ > 1) segment_ = own_segment(size_);
+  if (size_ > 1) segment_ = own_segment();
   const std::string token = segment_ ? segment_->token() : std::string();
   const std::string& record = own_record();
   header_ = {kMagic,

@@ -21,8 +21,8 @@ class SharedChannels {
   /// Precondition: available().
   [[nodiscard]] ShmBuffers& common() const { return *node_->buffers(0); }
 
-  /// A bit for each channel that is free here.
-  [[nodiscard]] std::uint64_t free() const;
+  /// A bit for each channel that is free and mapped here; maps some.
+  [[nodiscard]] std::uint64_t free();
   /// Takes the lowest set bit of `free`, what all ranks have free, which is not 0.
   [[nodiscard]] std::size_t take(std::uint64_t free);
   void give_back(std::size_t channel) { used_ &= ~(std::uint64_t{1} << channel); }

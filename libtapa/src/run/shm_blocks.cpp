@@ -49,8 +49,17 @@ std::byte* ShmBlocks::room(std::size_t member, bool sent) {
   rooms_.resize(2 * ranks);
   std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
   const std::size_t bytes = (sent ? exchange_->send : exchange_->recv)[member].bytes;
-  if (memory.size() < bytes) memory.resize(bytes);
+  if (memory.size() < bytes) {
+    held_bytes_ += bytes - memory.size();
+    memory = std::vector<std::byte>(bytes);
+  }
   return memory.data();
+}
+
+void ShmBlocks::release_rooms() {
+  if (held_bytes_ <= kKeptBytes) return;
+  rooms_.clear();
+  held_bytes_ = 0;
 }
 
 }  // namespace tapa

@@ -1,6 +1,6 @@
 /// @file
-/// The blocks of a call as a buffers wants them. Those that are not in one piece are packed straight into
-/// shared memory and unpacked straight out of it.
+/// The blocks of a call as a shared-memory exchange wants them. Those that are not in one piece are packed
+/// straight into shared memory and unpacked straight out of it.
 #pragma once
 
 #include <mpi.h>
@@ -13,7 +13,7 @@
 
 namespace tapa {
 
-/// Reusable; its memory grows only.
+/// Reusable; of blocks that had to be packed as a whole it keeps at most kKeptBytes between exchanges.
 class ShmBlocks final : public BlockPacker {
  public:
   /// `exchange` is used until the all-to-all ends, and `comm` for packing.
@@ -25,11 +25,17 @@ class ShmBlocks final : public BlockPacker {
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
   std::byte* room(std::size_t member, bool sent) override;
+  void release_rooms() override;
+
+  static constexpr std::size_t kKeptBytes = std::size_t{4} << 20;
+  /// Bytes of packed blocks that are held now.
+  [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
 
  private:
   const Exchange* exchange_ = nullptr;
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<std::vector<std::byte>> rooms_;  // of blocks that are packed and travel in pieces
+  std::size_t held_bytes_ = 0;                 // of these
 };
 
 }  // namespace tapa

@@ -60,7 +60,7 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
     if (buffers.always_stays(block.bytes)) return false;
     total += room_of(block.bytes);
   }
-  return total <= ShmBuffers::kSlotBytes;
+  return total <= ShmBuffers::kBufferBytes;
 }
 
 void ShmExchange::begin_common(ShmBuffers& buffers) {
@@ -113,17 +113,17 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   plan_table();
 }
 
-/// Bytes of which each part of a block is a multiple when it travels in parts through the slot. 0: it must be
-/// packed as a whole before.
+/// Bytes of which each part of a block is a multiple when it travels in parts through the buffer. 0: it must
+/// be packed as a whole before.
 std::size_t ShmExchange::grain(std::size_t member) const {
   const ShmBlock& block = send_[member];
   if (block.data != nullptr) return kLine;
   const std::size_t grain = block.unit == 0 ? 0 : std::lcm(block.unit, kLine);
-  return grain * buffers_->members() <= ShmBuffers::kSlotBytes / 4 ? grain : 0;
+  return grain * buffers_->members() <= ShmBuffers::kBufferBytes / 4 ? grain : 0;
 }
 
 /// The place of a block that stays with this rank. Of those that are packed, only such do as cannot be packed
-/// part by part: a part in the slot is read while it is in the cache.
+/// part by part: a part in the buffer is read while it is in the cache.
 std::optional<BlockPlace> ShmExchange::stays(std::size_t member) const {
   const ShmBlock& block = send_[member];
   if (member == buffers_->self() || overlap_ || block.bytes == 0) return std::nullopt;
@@ -132,10 +132,10 @@ std::optional<BlockPlace> ShmExchange::stays(std::size_t member) const {
   return BlockPlace{0, BlockPlace::kPrivate};
 }
 
-/// How many rounds the blocks that go through the slot need.
+/// How many rounds the blocks that go through the buffer need.
 void ShmExchange::plan_table() {
   const std::size_t members = buffers_->members();
-  const std::size_t room = ShmBuffers::kSlotBytes - table_bytes(members);
+  const std::size_t room = ShmBuffers::kBufferBytes - table_bytes(members);
   std::size_t rooms = 0;
   std::size_t bytes = 0;
   stays_.clear();
@@ -165,17 +165,17 @@ void ShmExchange::copy_own() {
 }
 
 void ShmExchange::write_round() {
-  BufferHeader* const flag = buffers_->slot(buffers_->self(), buffers_->round() + 1);
-  auto* const slot = reinterpret_cast<std::byte*>(flag);
-  flag->rounds = own_rounds_;
-  flag->form = !uniform_ ? BufferForm::table : apart_ ? BufferForm::apart : BufferForm::equal;
-  flag->bytes = uniform_ ? bytes_ : own_total_;
+  BufferHeader* const header = buffers_->buffer(buffers_->self(), buffers_->round() + 1);
+  auto* const buffer = reinterpret_cast<std::byte*>(header);
+  header->rounds = own_rounds_;
+  header->form = !uniform_ ? BufferForm::table : apart_ ? BufferForm::apart : BufferForm::equal;
+  header->bytes = uniform_ ? bytes_ : own_total_;
   if (!uniform_) {
-    write_table(slot);
+    write_table(buffer);
   } else if (!apart_) {
-    write_uniform(slot);
+    write_uniform(buffer);
   } else {
-    flag->place = *apart_;
+    header->place = *apart_;
     if (at_ > 0) return;
     for (std::size_t m = 0; m < buffers_->members(); ++m) {
       if (m != buffers_->self()) readers_.push_back(static_cast<std::uint32_t>(m));
@@ -183,11 +183,11 @@ void ShmExchange::write_round() {
   }
 }
 
-void ShmExchange::write_uniform(std::byte* slot) {
+void ShmExchange::write_uniform(std::byte* buffer) {
   if (at_ >= own_rounds_) return;  // others need more rounds
   const std::size_t self = buffers_->self();
   const std::size_t others = buffers_->members() - 1;
-  std::byte* const to = slot + blocks_at_;
+  std::byte* const to = buffer + blocks_at_;
   if (piece_ == bytes_) {
     std::memcpy(to, send_base_, self * bytes_);
     std::memcpy(to + self * bytes_, send_base_ + (self + 1) * bytes_, (others - self) * bytes_);
@@ -212,18 +212,18 @@ const std::byte* ShmExchange::sent(std::size_t member) {
   return room;
 }
 
-void ShmExchange::write_table(std::byte* slot) {
-  reinterpret_cast<BufferHeader*>(slot)->filled = filled_;
+void ShmExchange::write_table(std::byte* buffer) {
+  reinterpret_cast<BufferHeader*>(buffer)->filled = filled_;
   std::size_t next = table_bytes(buffers_->members());
   for (std::size_t m = 0; m < buffers_->members(); ++m) {
-    if ((filled_ & bit_of(m)) != 0) write_entry(m, slot, next);  // the others are not looked at
+    if ((filled_ & bit_of(m)) != 0) write_entry(m, buffer, next);  // the others are not looked at
   }
 }
 
 /// What a member finds in this round; its block, or the part of it, goes to `next`.
-void ShmExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& next) {
+void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& next) {
   const std::size_t bytes = send_[m].bytes;
-  BlockEntry& entry = entry_of(slot, m);
+  BlockEntry& entry = entry_of(buffer, m);
   entry.whole = bytes;
   entry.bytes = 0;
   entry.place = {};
@@ -245,8 +245,8 @@ void ShmExchange::write_entry(std::size_t m, std::byte* slot, std::size_t& next)
   const std::size_t begin = std::min(bytes, at_ * piece);
   entry.bytes = std::min(piece, bytes - begin);
   if (entry.bytes == 0) return;
-  std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : slot + next;
-  entry.place.at = static_cast<std::uint64_t>(to - slot);
+  std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : buffer + next;
+  entry.place.at = static_cast<std::uint64_t>(to - buffer);
   if (gathers) {
     gather(m, begin, entry.bytes, to);
   } else {
@@ -316,7 +316,7 @@ void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes)
   if (!tells_together()) buffers_->tell_read(member);
 }
 
-/// False: the kernel refuses, although it did not when the buffers was made.
+/// False: the kernel refuses, although it did not when the members connected.
 bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
   if (bytes != expected(member)) {
     fail(sizes_differ(member, bytes, expected(member)));
@@ -362,57 +362,58 @@ void ShmExchange::give_pieces() {
   }
 }
 
-void ShmExchange::take(std::size_t member, const std::byte* slot) {
-  const auto* const flag = reinterpret_cast<const BufferHeader*>(slot);
+void ShmExchange::take(std::size_t member, const std::byte* buffer) {
+  const auto* const header = reinterpret_cast<const BufferHeader*>(buffer);
   const std::size_t self = buffers_->self();
-  if (at_ == 0) rounds_ = std::max(rounds_, flag->rounds);
-  if (at_ == 0 && flag->form == BufferForm::table && member != self) total_ += flag->bytes;
-  if (flag->form == BufferForm::equal && uniform_ && flag->bytes == bytes_ && piece_ == bytes_) {
+  if (at_ == 0) rounds_ = std::max(rounds_, header->rounds);
+  if (at_ == 0 && header->form == BufferForm::table && member != self) total_ += header->bytes;
+  if (header->form == BufferForm::equal && uniform_ && header->bytes == bytes_ && piece_ == bytes_) {
     // As a rule: all of equal blocks in one round.
-    if (at_ == 0) copy_block(place(member), slot + blocks_at_ + place_of(self, member) * bytes_, bytes_);
+    if (at_ == 0) copy_block(place(member), buffer + blocks_at_ + place_of(self, member) * bytes_, bytes_);
     return;
   }
-  if (flag->form == BufferForm::apart) {
-    if (at_ == 0) fetch(member, {flag->place.at + self * flag->bytes, flag->place.kind}, flag->bytes);
+  if (header->form == BufferForm::apart) {
+    if (at_ == 0) fetch(member, {header->place.at + self * header->bytes, header->place.kind}, header->bytes);
     return;
   }
-  if (flag->form == BufferForm::equal) {
-    const std::size_t whole = flag->bytes;
+  if (header->form == BufferForm::equal) {
+    const std::size_t whole = header->bytes;
     const std::size_t others = buffers_->members() - 1;
     const std::size_t piece = uniform_piece(others, whole);
     const std::size_t begin = std::min(whole, at_ * piece);
-    const std::byte* const blocks = slot + uniform_at(others * piece);
+    const std::byte* const blocks = buffer + uniform_at(others * piece);
     deliver(member, blocks + place_of(self, member) * piece, std::min(piece, whole - begin), whole);
     return;
   }
-  if ((flag->filled & bit_of(self)) == 0) {
+  if ((header->filled & bit_of(self)) == 0) {
     if (at_ == 0) deliver(member, nullptr, 0, 0);
     return;
   }
-  const BlockEntry& entry = entry_of(slot, self);
-  if (entry.place.kind != BlockPlace::kSlot) {
+  const BlockEntry& entry = entry_of(buffer, self);
+  if (entry.place.kind != BlockPlace::kBuffer) {
     fetch(member, entry.place, entry.bytes);
   } else {
-    deliver(member, slot + entry.place.at, entry.bytes, entry.whole);
+    deliver(member, buffer + entry.place.at, entry.bytes, entry.whole);
   }
 }
 
-/// Where a member that has raised its flag is looked at next.
+/// Where a member whose sequence number is there is looked at next.
 const std::byte* ShmExchange::first_line(std::size_t member) const {
-  const auto* const slot = reinterpret_cast<const std::byte*>(buffers_->slot(member, buffers_->round()));
+  const auto* const buffer = reinterpret_cast<const std::byte*>(buffers_->buffer(member, buffers_->round()));
   const std::size_t self = buffers_->self();
-  return slot + (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(BlockEntry));
+  return buffer +
+         (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(BlockEntry));
 }
 
 /// Asks for the blocks that do not lie in the tables.
 void ShmExchange::expect_blocks() const {
   const std::uint64_t mine = bit_of(buffers_->self());
   for (const std::uint32_t m : shown_) {
-    const BufferHeader* const flag = buffers_->slot(m, buffers_->round());
-    if (flag->form != BufferForm::table || (flag->filled & mine) == 0) continue;
-    const auto* const slot = reinterpret_cast<const std::byte*>(flag);
-    const BlockEntry& entry = entry_of(slot, buffers_->self());
-    if (entry.place.kind == BlockPlace::kSlot) expect(slot + entry.place.at);
+    const BufferHeader* const header = buffers_->buffer(m, buffers_->round());
+    if (header->form != BufferForm::table || (header->filled & mine) == 0) continue;
+    const auto* const buffer = reinterpret_cast<const std::byte*>(header);
+    const BlockEntry& entry = entry_of(buffer, buffers_->self());
+    if (entry.place.kind == BlockPlace::kBuffer) expect(buffer + entry.place.at);
   }
 }
 
@@ -423,7 +424,7 @@ bool ShmExchange::read_round() {
   std::size_t kept = 0;
   shown_.clear();
   for (const std::uint32_t m : pending_) {
-    if (buffers_->slot(m, round)->round.load(std::memory_order_acquire) != round) {
+    if (buffers_->buffer(m, round)->sequence.load(std::memory_order_acquire) != round) {
       pending_[kept++] = m;
     } else {
       shown_.push_back(m);
@@ -432,7 +433,8 @@ bool ShmExchange::read_round() {
   }
   pending_.resize(kept);
   if (!uniform_) expect_blocks();
-  for (const std::uint32_t m : shown_) take(m, reinterpret_cast<const std::byte*>(buffers_->slot(m, round)));
+  for (const std::uint32_t m : shown_)
+    take(m, reinterpret_cast<const std::byte*>(buffers_->buffer(m, round)));
   if (!refused_.empty()) take_given();
   return kept == 0 && refused_.empty();
 }
@@ -477,7 +479,12 @@ bool ShmExchange::advance() {
         give_pieces();
         return false;
       }
-      buffers_->fetch_next(uniform_ ? buffers_->members() * bytes_ : 0);
+      if (uniform_) {
+        buffers_->fetch_next(buffers_->members() * bytes_);
+      } else {
+        buffers_->fetch_next(0);
+        if (packer_ != nullptr) packer_->release_rooms();
+      }
       stage_ = Stage::done;
     }
   }

@@ -1,10 +1,11 @@
 /// @file
-/// One all-to-all over a ShmBuffers, as a state machine that never blocks.
+/// The shared-memory exchange: one all-to-all over the buffers of a node, as a state machine that never
+/// blocks.
 ///
-/// A block is copied into its sender's slot and out again by its receiver. Long blocks stay where they are
+/// A block is copied into its sender's buffer and out again by its receiver. Long blocks stay where they are
 /// when the kernel lets ranks read each other's memory, shorter ones too when they lie in memory that others
-/// can map: the slot tells their place and the receiver copies them straight from there. What does not fit
-/// into a slot takes several rounds.
+/// can map: the buffer tells their place and the receiver copies them straight from there. What does not fit
+/// into a buffer takes several rounds.
 #pragma once
 
 #include <cstddef>
@@ -38,13 +39,15 @@ class BlockPacker {
   virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
   /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
   virtual std::byte* room(std::size_t member, bool sent) = 0;
+  /// The exchange has ended: no room is needed any more.
+  virtual void release_rooms() = 0;
 };
 
-/// Reusable; its memory grows only.
+/// Reusable; between exchanges it keeps some numbers for each member, at most 100 KiB.
 class ShmExchange {
  public:
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
-  /// fits(). Precondition of both forms: the buffers is claimed.
+  /// fits(). Precondition of both forms: the buffers are claimed.
   void begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes);
   /// Blocks of any sizes, by member. The spans and `packer` (null: all blocks have data) are used until the
   /// end. `overlap`: blocks that are received may overlap those that are sent, for which fits() must hold.
@@ -57,8 +60,8 @@ class ShmExchange {
   [[nodiscard]] static bool fits(const ShmBuffers& buffers, std::span<const ShmBlock> send);
 
   /// Does what can be done now; true when all blocks are there and the own ones are not needed any more.
-  /// Whoever claimed the buffers releases it then. Throws TransportError, then too, when a block could not be
-  /// received: the exchange itself is always carried to its end, as others depend on it.
+  /// Whoever claimed the buffers releases them then. Throws TransportError, then too, when a block could not
+  /// be received: the exchange itself is always carried to its end, as others depend on it.
   bool advance();
 
   /// After the end of an exchange of blocks of any sizes on all ranks: how many bytes all sent together.
@@ -74,16 +77,16 @@ class ShmExchange {
   void plan_table();
   void copy_own();
   void write_round();
-  void write_uniform(std::byte* slot);
-  void write_table(std::byte* slot);
-  void write_entry(std::size_t member, std::byte* slot, std::size_t& next);
+  void write_uniform(std::byte* buffer);
+  void write_table(std::byte* buffer);
+  void write_entry(std::size_t member, std::byte* buffer, std::size_t& next);
   void await_round();
   bool read_round();
   [[nodiscard]] const std::byte* first_line(std::size_t member) const;
   void expect_blocks() const;
   bool drained();
   [[nodiscard]] bool tells_together() const;
-  void take(std::size_t member, const std::byte* slot);
+  void take(std::size_t member, const std::byte* buffer);
   void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fetch(std::size_t member, BlockPlace place, std::size_t bytes);
   [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::size_t bytes);
@@ -121,13 +124,13 @@ class ShmExchange {
   std::optional<BlockPlace> apart_;               // uniform: where all blocks stay
   std::vector<std::optional<BlockPlace>> stays_;  // else: where blocks stay that do
   std::size_t piece_ = 0;                         // uniform: bytes of a block that travel in one round
-  std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a slot
+  std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a buffer
   std::uint32_t own_rounds_ = 1;                  // that the own blocks need
   std::uint32_t rounds_ = 1;                      // of the longest
   std::uint32_t at_ = 0;                          // the current one, from 0
   std::uint64_t first_ = 0;                       // number of the first one
-  bool own_direct_ = true;  // whether the block for this rank itself is copied without the buffers
-  std::vector<std::uint32_t> pending_;  // members whose slots of this round were not read yet
+  bool own_direct_ = true;              // whether the block for this rank itself is copied past the buffers
+  std::vector<std::uint32_t> pending_;  // members whose buffers of this round were not read yet
   std::vector<std::uint32_t> shown_;    // of these, those that can be read now
   std::vector<std::size_t> got_;        // bytes of each member that have arrived
   std::vector<std::uint32_t> in_room_;  // members whose blocks are put together before they are unpacked

@@ -1,6 +1,6 @@
 /// @file
-/// How the slots of a buffers are laid out: the flag, the table where blocks have different sizes, the
-/// blocks.
+/// How a buffer of the shared-memory exchange is laid out: the header, the table where blocks have different
+/// sizes, the blocks.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 namespace tapa::shm_layout {
 
 constexpr std::size_t kLine = 64;
-// Equal blocks of this many bytes in all follow the flag at once, where `place` is not needed: with the flag
-// they fill one pair of lines.
-constexpr std::size_t kBesideFlagAt = offsetof(BufferHeader, place);
-constexpr std::size_t kBesideFlag = 2 * kLine - kBesideFlagAt;
+// Equal blocks of this many bytes in all follow the header at once, where `place` is not needed: with the
+// header they fill one pair of lines.
+constexpr std::size_t kBesideHeaderAt = offsetof(BufferHeader, place);
+constexpr std::size_t kBesideHeader = 2 * kLine - kBesideHeaderAt;
 
 inline std::size_t up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -25,16 +25,16 @@ inline std::size_t up(std::size_t bytes, std::size_t unit) {
 // Blocks up to this size lie in their entry of the table: its reader fetches one line instead of two.
 constexpr std::size_t kInEntry = 32;
 
-/// Room of a block in a slot, beside the table: long ones begin on lines, short ones share them.
+/// Room of a block in a buffer, beside the table: long ones begin on lines, short ones share them.
 inline std::size_t room_of(std::size_t bytes) {
   return bytes <= kInEntry ? 0 : up(bytes, bytes < kLine ? 16 : kLine);
 }
 
-/// Bytes of the blocks of one rank that fit into a slot without a table.
-constexpr std::size_t kUniformRoom = ShmBuffers::kSlotBytes - kLine;
+/// Bytes of the blocks of one rank that fit into a buffer without a table.
+constexpr std::size_t kUniformRoom = ShmBuffers::kBufferBytes - kLine;
 
 inline std::size_t uniform_at(std::size_t total) {
-  return total <= kBesideFlag ? kBesideFlagAt : kLine;
+  return total <= kBesideHeader ? kBesideHeaderAt : kLine;
 }
 
 /// Bytes of a uniform block that travel in one round.
@@ -57,7 +57,7 @@ struct BlockEntry {
 };
 static_assert(sizeof(BlockEntry) == kLine);
 
-/// Bytes of the flag and the table of a slot.
+/// Bytes of the header and the table of a buffer.
 constexpr std::size_t table_bytes(std::size_t members) {
   return kLine + members * kLine;
 }
@@ -67,11 +67,11 @@ inline std::uint64_t bit_of(std::size_t member) {
   return std::uint64_t{1} << member % 64;
 }
 
-/// What the table of a slot has for a member.
-template <typename Slot>
-auto& entry_of(Slot* slot, std::size_t member) {
-  using Entry = std::conditional_t<std::is_const_v<Slot>, const BlockEntry, BlockEntry>;
-  return reinterpret_cast<Entry*>(slot + kLine)[member];
+/// What the table of a buffer has for a member.
+template <typename Buffer>
+auto& entry_of(Buffer* buffer, std::size_t member) {
+  using Entry = std::conditional_t<std::is_const_v<Buffer>, const BlockEntry, BlockEntry>;
+  return reinterpret_cast<Entry*>(buffer + kLine)[member];
 }
 
 }  // namespace tapa::shm_layout

@@ -12,11 +12,11 @@
 #include <string>
 #include <utility>
 
+#include "transport/memory_file.hpp"
+
 namespace tapa {
 
 namespace {
-
-constexpr std::size_t kHeaderBytes = 4096;
 
 /// The first page of an allocation's file; others read it.
 struct Header {
@@ -25,6 +25,15 @@ struct Header {
   std::uint64_t bytes;
   std::atomic<std::uint32_t> freed;
 };
+
+/// The allocation begins behind the page of the header.
+std::size_t header_bytes() {
+  return page_bytes();
+}
+
+const Header& header_of(const Mapping& map) {
+  return *reinterpret_cast<const Header*>(map.address());
+}
 
 std::uintptr_t number(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory);
@@ -48,22 +57,22 @@ Arenas& Arenas::of_process() {
 /// An arena with a file, or an empty one.
 Arenas::Arena Arenas::open(std::size_t bytes) {
   if (bytes < kShortest || files_ >= kMost) return {};
+  std::string why;
   Arena arena;
-  arena.fd = memfd_create("tapa-buffer", MFD_CLOEXEC);
+  arena.fd = open_memory_file("tapa-buffer", header_bytes() + bytes, why);
   if (arena.fd < 0) return {};
-  if (ftruncate(arena.fd, static_cast<off_t>(kHeaderBytes + bytes)) == 0)
-    arena.map = Mapping(arena.fd, 0, kHeaderBytes + bytes);
+  arena.map = Mapping(arena.fd, 0, header_bytes() + bytes);
   if (!arena.map.ok()) {
     close(arena.fd);
     return {};
   }
-  auto* const base = static_cast<std::byte*>(arena.map.address());
-  madvise(base, kHeaderBytes + bytes, MADV_HUGEPAGE);  // where the system allows them for shared memory
+  std::byte* const base = arena.map.address();
+  madvise(base, arena.map.bytes(), MADV_HUGEPAGE);  // where the system allows them for shared memory
   arena.bytes = bytes;
   arena.key = key_of(arena.fd, next_++);
   auto* const header = reinterpret_cast<Header*>(base);
   header->key = arena.key;
-  header->first = number(base + kHeaderBytes);
+  header->first = number(base + header_bytes());
   header->bytes = bytes;
   return arena;
 }
@@ -73,11 +82,10 @@ void* Arenas::allocate(std::size_t bytes) {
   Arena arena = open(bytes);
   void* memory = nullptr;
   if (arena.map.ok()) {
-    memory = static_cast<std::byte*>(arena.map.address()) + kHeaderBytes;
+    memory = arena.map.address() + header_bytes();
     ++files_;
   } else {
-    memory = std::aligned_alloc(
-        kHeaderBytes, (std::max<std::size_t>(bytes, 1) + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes);
+    memory = std::aligned_alloc(page_bytes(), whole_units(std::max<std::size_t>(bytes, 1), page_bytes()));
   }
   if (memory != nullptr) arenas_.emplace(number(memory), std::move(arena));
   return memory;
@@ -89,7 +97,9 @@ bool Arenas::free(void* memory) {
   if (found == arenas_.end()) return false;
   const Arena& arena = found->second;
   if (arena.map.ok()) {
-    static_cast<Header*>(arena.map.address())->freed.store(1, std::memory_order_release);
+    reinterpret_cast<Header*>(arena.map.address())->freed.store(1, std::memory_order_release);
+    // Others may still map it, for as long as they live; they do not read it any more.
+    discard_file_bytes(arena.fd, header_bytes(), whole_units(arena.bytes, page_bytes()));
     close(arena.fd);
     --files_;
   } else {
@@ -114,40 +124,50 @@ ArenaViews& ArenaViews::of_process() {
   return *instance;
 }
 
-Mapping ArenaViews::open(pid_t pid, ArenaKey key) {
+ArenaViews::View ArenaViews::open(pid_t pid, ArenaKey key) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor_of(key));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return {};
   struct stat status {};
-  Mapping map;
-  if (fstat(fd, &status) == 0 && static_cast<std::size_t>(status.st_size) > kHeaderBytes)
-    map = Mapping(fd, 0, static_cast<std::size_t>(status.st_size), PROT_READ);
+  const std::size_t bytes = fstat(fd, &status) == 0 ? static_cast<std::size_t>(status.st_size) : 0;
+  View view;
+  std::string why;
+  if (bytes > header_bytes() && view.share.grow(1, bytes, why)) view.map = Mapping(fd, 0, bytes, PROT_READ);
   close(fd);
-  if (!map.ok()) return {};
-  const auto* const header = static_cast<const Header*>(map.address());
-  const bool right = header->key == key && header->bytes == map.bytes() - kHeaderBytes;
-  return right ? std::move(map) : Mapping();
+  if (!view.map.ok()) return {};
+  const Header& header = header_of(view.map);
+  const bool right = header.key == key && header.bytes == bytes - header_bytes();
+  return right ? std::move(view) : View();
+}
+
+bool ArenaViews::stale(const View& view) {
+  return header_of(view.map).freed.load(std::memory_order_acquire) != 0;
+}
+
+/// Looks at one view, another one each time.
+void ArenaViews::drop_if_stale() {
+  if (next_look_ == views_.end()) next_look_ = views_.begin();
+  if (next_look_ == views_.end()) return;
+  next_look_ = stale(next_look_->second) ? views_.erase(next_look_) : std::next(next_look_);
 }
 
 const std::byte* ArenaViews::view(pid_t pid, ArenaKey key, std::uint64_t address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  auto found = std::ranges::find_if(views_, [&](const View& v) { return v.pid == pid && v.key == key; });
+  drop_if_stale();
+  auto found = views_.find({pid, key});
   if (found == views_.end()) {
-    std::erase_if(views_, [](const View& v) {
-      return static_cast<const Header*>(v.map.address())->freed.load(std::memory_order_acquire) != 0;
-    });
-    Mapping map = open(pid, key);
-    if (!map.ok()) return nullptr;
-    views_.push_front({pid, key, std::move(map)});
-    found = views_.begin();
+    std::erase_if(views_, [](const auto& entry) { return stale(entry.second); });
+    next_look_ = views_.end();
+    View view = open(pid, key);
+    if (!view.map.ok()) return nullptr;
+    found = views_.emplace(std::pair(pid, key), std::move(view)).first;
   }
-  views_.splice(views_.begin(), views_, found);
-  const auto* const header = static_cast<const Header*>(found->map.address());
-  if (address < header->first || address - header->first > header->bytes ||
-      bytes > header->bytes - (address - header->first)) {
+  const Header& header = header_of(found->second.map);
+  if (address < header.first || address - header.first > header.bytes ||
+      bytes > header.bytes - (address - header.first)) {
     return nullptr;
   }
-  return static_cast<const std::byte*>(found->map.address()) + kHeaderBytes + (address - header->first);
+  return found->second.map.address() + header_bytes() + (address - header.first);
 }
 
 }  // namespace tapa

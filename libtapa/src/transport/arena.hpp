@@ -7,12 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 
-#include "transport/shm_segment.hpp"
+#include "transport/mapping.hpp"
 
 namespace tapa {
 
@@ -28,7 +28,8 @@ class Arenas {
   /// `bytes` bytes on a page of their own; null when there is no memory. Short ones, and those for which the
   /// kernel gives no file, are ordinary memory: everything works with them, through other ways.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// False when `memory` was not allocated here.
+  /// Gives the memory back to the system at once, also while others map it. False when `memory` was not
+  /// allocated here.
   [[nodiscard]] bool free(void* memory);
 
   /// The allocation that holds all of these bytes and can be mapped by others.
@@ -52,25 +53,29 @@ class Arenas {
   std::uint32_t next_ = 1;
 };
 
-/// Allocations of other processes as this one sees them; mapped when first used. Thread-safe.
+/// Allocations of other processes as this one sees them: mapped when first used, unmapped within so many
+/// calls of view() as there are views when their owner has freed them. Thread-safe.
 class ArenaViews {
  public:
   static ArenaViews& of_process();
 
   /// Where `bytes` bytes at `address` of process `pid` lie here, read-only, until the owner frees them; null
-  /// when they cannot be mapped or do not lie in that allocation.
+  /// when they cannot be mapped (the process's share of mappings is limited) or do not lie in that
+  /// allocation.
   [[nodiscard]] const std::byte* view(pid_t pid, ArenaKey key, std::uint64_t address, std::size_t bytes);
 
  private:
   struct View {
-    pid_t pid = 0;
-    ArenaKey key = 0;
+    MapShare share;
     Mapping map;
   };
-  [[nodiscard]] static Mapping open(pid_t pid, ArenaKey key);
+  [[nodiscard]] static View open(pid_t pid, ArenaKey key);
+  [[nodiscard]] static bool stale(const View& view);
+  void drop_if_stale();
 
   std::mutex mutex_;
-  std::list<View> views_;  // the last used one first
+  std::map<std::pair<pid_t, ArenaKey>, View> views_;
+  decltype(views_)::iterator next_look_ = views_.end();
 };
 
 }  // namespace tapa

@@ -11,22 +11,23 @@ namespace tapa {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSets = 4096;     // bytes after which addresses share a set of the first-level cache
 constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
 
-// Regions begin on pages, so flags at equal offsets would all fall into one set of the first-level cache.
+// Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the first-level
+// cache.
 std::size_t stagger(std::size_t member) {
-  return member % (kPage / kLinePair) * kLinePair;
+  return member % (kSets / kLinePair) * kLinePair;
 }
 
-// Behind a line for each member come the pieces that were asked for, then the slots.
+// Behind a line for each member come the pieces that were asked for, then the buffers.
 constexpr std::size_t kPiecesAt = ShmBuffers::kMostMembers * 64;
 
 }  // namespace
 
-// Each slot has a page of room for staggering.
+// Each buffer has room for staggering.
 std::size_t ShmBuffers::region_bytes() {
-  return kPiecesAt + kPiecesBytes + 2 * (kSlotBytes + kPage);
+  return kPiecesAt + kPiecesBytes + 2 * (kBufferBytes + kSets);
 }
 
 ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
@@ -83,9 +84,9 @@ bool ShmBuffers::attach(std::size_t member, std::uint64_t address, std::span<std
   return read_process(pids_[member], address, to);
 }
 
-BufferHeader* ShmBuffers::slot(std::size_t member, std::uint64_t round) const {
-  std::byte* const slots = regions_[member] + kPiecesAt + kPiecesBytes + stagger(member);
-  return reinterpret_cast<BufferHeader*>(slots + (round & 1) * (kSlotBytes + kPage));
+BufferHeader* ShmBuffers::buffer(std::size_t member, std::uint64_t round) const {
+  std::byte* const buffers = regions_[member] + kPiecesAt + kPiecesBytes + stagger(member);
+  return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
 }
 
 ShmBuffers::Line& ShmBuffers::line(std::size_t teller, std::size_t told) const {
@@ -138,7 +139,7 @@ void ShmBuffers::give(std::size_t reader) const {
 
 void ShmBuffers::publish() {
   ++round_;
-  slot(self_, round_)->round.store(round_, std::memory_order_release);
+  buffer(self_, round_)->sequence.store(round_, std::memory_order_release);
   ring_others();
 }
 
@@ -153,9 +154,9 @@ void ShmBuffers::fetch_next(std::size_t bytes) const {
 #if defined(__x86_64__)
   constexpr std::size_t kLine = 64;
   constexpr std::size_t kMost = 8 * kLine;
-  const auto* const slot = reinterpret_cast<const std::byte*>(this->slot(self_, round_ + 1));
+  const auto* const buffer = reinterpret_cast<const std::byte*>(this->buffer(self_, round_ + 1));
   for (std::size_t at = 0; at <= bytes && at < kMost; at += kLine)
-    asm volatile("prefetchw %0" ::"m"(slot[at]));
+    asm volatile("prefetchw %0" ::"m"(buffer[at]));
 #else
   static_cast<void>(bytes);
 #endif

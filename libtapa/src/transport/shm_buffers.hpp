@@ -1,20 +1,23 @@
 /// @file
 /// Memory in which the ranks of one node show each other their blocks. Each rank has a region that it alone
-/// writes and that all others map: two slots, used in turn, each a flag and the blocks of one round.
+/// writes and that all others map: two buffers, used in turn, each a sequence number and the blocks of one
+/// round.
 ///
-/// Rounds are numbered from 1 on and round e uses slot e mod 2. A rank
-///   1. writes its blocks of round e into its slot, then stores e into the slot's flag (release);
-///   2. loads each other's flag until it holds e (acquire), then reads its block from that slot;
+/// Rounds are numbered from 1 on and round e uses buffer e mod 2. A rank
+///   1. writes its blocks of round e into its buffer, then stores e as the buffer's sequence number
+///   (release);
+///   2. loads each other's sequence number until it is e (acquire), then reads its block from that buffer;
 ///   3. begins round e + 1 only when it has read all blocks of round e.
 ///
-/// Why nothing is read too early: the flag is stored after the blocks (release) and loaded before them
-/// (acquire), so who sees e sees the blocks of e. A flag cannot skip e: see the next point.
+/// Why nothing is read too early: the number is stored after the blocks (release) and loaded before them
+/// (acquire), so who sees e sees the blocks of e. A number cannot skip e: see the next point.
 ///
-/// Why nothing is overwritten too early: a rank writes round e + 2 into the slot of round e after it has seen
-/// the flags e + 1 of all others (3. for round e + 1). Each of these raised that flag after its reads of
-/// round e (3. for round e; the release store orders earlier loads before it), and the acquire load that saw
-/// it orders the later writes behind. So all reads of round e happen before these writes. That one flag says
-/// both "my blocks are here" and "I am done with yours" is why two slots suffice and no rank counts readers.
+/// Why nothing is overwritten too early: a rank writes round e + 2 into the buffer of round e after it has
+/// seen the numbers e + 1 of all others (3. for round e + 1). Each of these stored that number after its
+/// reads of round e (3. for round e; the release store orders earlier loads before it), and the acquire load
+/// that saw it orders the later writes behind. So all reads of round e happen before these writes. That one
+/// number says both "my blocks are here" and "I am done with yours" is why two buffers suffice and no rank
+/// counts readers.
 ///
 /// Blocks that stay in their owner's memory and are read there (see shm_exchange.hpp) are not covered by
 /// this: their owner must not return before they are read. Who has read one stores the round for its owner in
@@ -39,22 +42,23 @@ struct Doorbell;
 
 /// How blocks of a round are found.
 enum class BufferForm : std::uint32_t {
-  equal,  ///< in the slot, all of the same size
-  table,  ///< a table in the slot tells for each member
+  equal,  ///< in the buffer, all of the same size
+  table,  ///< a table in the buffer tells for each member
   apart   ///< all of the same size, one after the other in their sender's memory
 };
 
 /// Where a block lies.
 struct BlockPlace {
-  static constexpr std::uint64_t kSlot = 0;     ///< in the slot
+  static constexpr std::uint64_t kBuffer = 0;   ///< in the buffer
   static constexpr std::uint64_t kPrivate = 1;  ///< in its sender's memory
-  std::uint64_t at = 0;                         ///< offset in the slot, or address in its sender's memory
-  std::uint64_t kind = kSlot;  ///< one of these, or the ArenaKey of an allocation that others can map
+  std::uint64_t at = 0;                         ///< offset in the buffer, or address in its sender's memory
+  std::uint64_t kind = kBuffer;  ///< one of these, or the ArenaKey of an allocation that others can map
 };
 
-/// The beginning of a slot. Zero-initialised and never constructed. `round` is written last and read first.
+/// The beginning of a buffer. Zero-initialised and never constructed. `sequence` is written last and read
+/// first.
 struct BufferHeader {
-  std::atomic<std::uint64_t> round;
+  std::atomic<std::uint64_t> sequence;  ///< the round of what the buffer holds
   std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
   BufferForm form;
   std::uint64_t bytes;   ///< of each whole block; with a table: of all that the owner sends
@@ -63,15 +67,15 @@ struct BufferHeader {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// One rank's view of the regions of all members of its node. One exchange at a time uses it.
+/// One rank's view of the buffers of all members of its node. One exchange at a time uses them.
 class ShmBuffers {
  public:
-  /// Bytes of a slot: its flag, its table and its blocks. A slot of each rank and the user's buffers should
-  /// fit the second-level cache.
-  static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
+  /// Bytes of a buffer: its header, its table and its blocks. The two of a rank and what the user sends
+  /// should fit the second-level cache.
+  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
   /// Bytes of a region.
   static std::size_t region_bytes();
-  /// Most members for which a slot has room for something of everybody's.
+  /// Most members for which a buffer has room for something of everybody's.
   static constexpr std::size_t kMostMembers = 1024;
 
   /// `regions[m]` is the region of member m, `bells[m]` its doorbell.
@@ -116,8 +120,8 @@ class ShmBuffers {
   [[nodiscard]] std::size_t self() const { return self_; }
   [[nodiscard]] std::size_t members() const { return regions_.size(); }
 
-  /// The slot of a member in a round.
-  [[nodiscard]] BufferHeader* slot(std::size_t member, std::uint64_t round) const;
+  /// The buffer of a member in a round.
+  [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const;
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
   /// The same to all members: everything of this round was read here.
@@ -129,28 +133,28 @@ class ShmBuffers {
   /// Whether `reader` has read the own blocks of a round that stay here.
   [[nodiscard]] bool was_read(std::size_t reader, std::uint64_t round) const;
 
-  /// In which order the slots of the other members are looked at; by default from the next member on. Before
-  /// the first exchange.
+  /// In which order the buffers of the other members are looked at; by default from the next member on.
+  /// Before the first exchange.
   void set_order(std::vector<std::uint32_t> others) { order_ = std::move(others); }
   [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
 
   /// Whether members may sleep while they wait: then publish() rings.
   void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
 
-  /// Raises the own flag of the next round, which is written.
+  /// Stores the own sequence number of the next round, whose blocks are written.
   void publish();
-  /// Asks for the first lines of the own slot of the next round, about `bytes` of it, so that the next call
+  /// Asks for the first lines of the own buffer of the next round, about `bytes` of it, so that the next call
   /// need not wait until the others give them up. They do not read it any more.
   void fetch_next(std::size_t bytes) const;
   /// The last round that was published.
   [[nodiscard]] std::uint64_t round() const { return round_; }
 
-  /// Makes the caller the one that uses the buffers, unless somebody does; release() ends that.
+  /// Makes the caller the one that uses these buffers, unless somebody does; release() ends that.
   [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_acquire); }
   void release() { claimed_.store(false, std::memory_order_release); }
 
  private:
-  /// What a member tells another one, beside flags. Zero-initialised and never constructed.
+  /// What a member tells another one, beside sequence numbers. Zero-initialised and never constructed.
   struct Line {
     std::atomic<std::uint64_t> read;   // last round in which the first has read the second's block; on the
                                        // line of a member with itself: everybody's
@@ -178,7 +182,7 @@ class ShmBuffers {
 
 /// The other members, those first whose caches and memory are near: level[m] is the level at which this rank
 /// reaches member m (0 is the nearest). The nearest ones from the next member on; of those farther off the
-/// k-th rank of a group begins with the k-th, so that its ranks do not read the same slots at once.
+/// k-th rank of a group begins with the k-th, so that its ranks do not read the same buffers at once.
 [[nodiscard]] std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level);
 
 }  // namespace tapa

@@ -1,50 +1,50 @@
-/* The protocol of buffers.hpp as a model for SPIN: every order of steps of three ranks, five rounds.
+/* The protocol of shm_buffers.hpp as a model for SPIN: every order of steps of three ranks, five rounds.
  *
- * A rank's slot and its send buffer hold the number of the round that they were written for. Writing and
- * reading take two steps each, so that any overlap of the two is seen. What is stored between the stores of
- * two flags is seen by whoever sees the second one: release and acquire promise that, so the model's memory
- * may be one that all see alike.
+ * A rank's buffer and the memory that it sends from hold the number of the round that they were written for.
+ * Writing and reading take two steps each, so that any overlap of the two is seen. What is stored between the
+ * stores of two sequence numbers is seen by whoever sees the second one: release and acquire promise that, so
+ * the model's memory may be one that all see alike.
  *
- * With STAY blocks stay in the send buffer, and readers tell its owner (TOGETHER: all owners at once).
- * Deliberate mistakes, which must be found: ONE_SLOT, EARLY_FLAG (raised before the blocks are written),
- * NO_DRAIN (the owner returns before its buffer is read), HASTY (the next round begins before all blocks of
- * this one are read).
+ * With STAY blocks stay in the memory that they are sent from, and readers tell its owner (TOGETHER: all owners
+ * at once). Deliberate mistakes, which must be found: ONE_BUFFER, EARLY_NUMBER (stored before the blocks are
+ * written), NO_DRAIN (the owner returns before its memory is read), HASTY (the next round begins before all
+ * blocks of this one are read).
  */
 #define RANKS 3
 #define ROUNDS 5
 
-#ifdef ONE_SLOT
-#define SLOT(rank, round) (rank)
+#ifdef ONE_BUFFER
+#define BUFFER(rank, round) (rank)
 #else
-#define SLOT(rank, round) ((rank) * 2 + (round) % 2)
+#define BUFFER(rank, round) ((rank) * 2 + (round) % 2)
 #endif
 #define TOLD(reader, owner) ((reader) * RANKS + (owner))
 
-byte flag[2 * RANKS];
-byte slot[2 * RANKS];
-bool slot_changes[2 * RANKS];
-byte buffer[RANKS];
+byte number[2 * RANKS];
+byte buffer[2 * RANKS];
+bool buffer_changes[2 * RANKS];
+byte sent[RANKS];
 byte told[RANKS * RANKS];
 
-inline write_slot(me, round) {
-  slot_changes[SLOT(me, round)] = true;
+inline write_buffer(me, round) {
+  buffer_changes[BUFFER(me, round)] = true;
   d_step {
-    slot[SLOT(me, round)] = round;
-    slot_changes[SLOT(me, round)] = false
+    buffer[BUFFER(me, round)] = round;
+    buffer_changes[BUFFER(me, round)] = false
   }
 }
 
-/* The block of one member: in its slot, or in its send buffer. */
+/* The block of one member: in its buffer, or in what it sends. */
 inline read_block(me, from, round) {
-  assert(!slot_changes[SLOT(from, round)] && slot[SLOT(from, round)] == round);
+  assert(!buffer_changes[BUFFER(from, round)] && buffer[BUFFER(from, round)] == round);
 #ifdef STAY
-  assert(buffer[from] == round);
-  assert(buffer[from] == round); /* still, when the copy ends */
+  assert(sent[from] == round);
+  assert(sent[from] == round); /* still, when the copy ends */
 #ifndef TOGETHER
   told[TOLD(me, from)] = round;
 #endif
 #else
-  assert(!slot_changes[SLOT(from, round)] && slot[SLOT(from, round)] == round)
+  assert(!buffer_changes[BUFFER(from, round)] && buffer[BUFFER(from, round)] == round)
 #endif
 }
 
@@ -55,23 +55,23 @@ proctype Rank(byte me) {
   do
   :: round > ROUNDS -> break
   :: else ->
-    buffer[me] = round;
-#ifdef EARLY_FLAG
-    flag[SLOT(me, round)] = round;
-    write_slot(me, round);
+    sent[me] = round;
+#ifdef EARLY_NUMBER
+    number[BUFFER(me, round)] = round;
+    write_buffer(me, round);
 #else
-    write_slot(me, round);
-    flag[SLOT(me, round)] = round;
+    write_buffer(me, round);
+    number[BUFFER(me, round)] = round;
 #endif
     got = 1 << me;
-    do /* slots in any order, as their flags go up */
+    do /* buffers in any order, as their numbers come */
     :: got == (1 << RANKS) - 1 -> break
 #ifdef HASTY
     :: got != 1 << me -> break
 #endif
-    :: !(got & 1) && flag[SLOT(0, round)] == round -> from = 0; read_block(me, from, round); got = got | 1
-    :: !(got & 2) && flag[SLOT(1, round)] == round -> from = 1; read_block(me, from, round); got = got | 2
-    :: !(got & 4) && flag[SLOT(2, round)] == round -> from = 2; read_block(me, from, round); got = got | 4
+    :: !(got & 1) && number[BUFFER(0, round)] == round -> from = 0; read_block(me, from, round); got = got | 1
+    :: !(got & 2) && number[BUFFER(1, round)] == round -> from = 1; read_block(me, from, round); got = got | 2
+    :: !(got & 4) && number[BUFFER(2, round)] == round -> from = 2; read_block(me, from, round); got = got | 4
     od;
 #ifdef STAY
 #ifdef TOGETHER
@@ -85,7 +85,7 @@ proctype Rank(byte me) {
     od;
 #endif
 #endif
-    buffer[me] = 0; /* the caller may do with it what it likes */
+    sent[me] = 0; /* the caller may do with it what it likes */
     round++
   od
 }

@@ -14,93 +14,147 @@ namespace {
 
 /// Smaller rings where many ranks share a node: their number grows with the square.
 std::size_t capacity_for(std::size_t members) {
-  constexpr std::size_t most = ShmSegment::kMaxCapacity;
+  constexpr std::size_t most = ShmRing::kMaxCapacity;
   return members <= 16 ? most : members <= 32 ? most / 2 : most / 4;
+}
+
+SegmentLayout layout_for(std::size_t members, bool with_buffers, std::size_t page) {
+  const bool some = with_buffers && members > 1 && members <= ShmBuffers::kMostMembers;
+  return {members, capacity_for(members), ShmBuffers::region_bytes(), some ? ShmNode::kChannels : 0, page};
 }
 
 }  // namespace
 
 std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int ranks,
                                           const std::vector<int>& members,
-                                          const std::vector<std::string>& tokens, std::string& why) {
+                                          const std::vector<std::string>& tokens, std::string& why,
+                                          std::size_t page) {
   std::unique_ptr<ShmNode> node(new ShmNode);
   node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
-  node->capacity_ = capacity_for(members.size());
-  node->buffers_at_ = ShmSegment::slot_offset(members.size(), node->capacity_);
-  node->own_map_ = Mapping(node->segment_->fd(), 0, node->buffers_at_ + extra_bytes());
-  if (!node->own_map_.ok()) {
-    why = "cannot map the own segment";
-    return nullptr;
-  }
-  node->own_doorbell_ = static_cast<Doorbell*>(node->own_map_.address());
+  node->own_ = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+  node->layout_ = layout_for(members.size(), members.size() == static_cast<std::size_t>(ranks), page);
+  if (!node->segment_->resize(node->layout_.file_bytes(), why)) return nullptr;
+  if (!node->map_beginning(members, tokens, why)) return nullptr;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    node->bells_.push_back(reinterpret_cast<Doorbell*>(node->beginning_of(i, node->layout_.doorbell())));
+  node->own_doorbell_ = node->bells_[node->own_];
   node->link_of_.assign(static_cast<std::size_t>(ranks), -1);
   node->links_.reserve(members.size());
-  const auto own = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i] == rank) continue;
-    Link& link = node->links_.emplace_back();
-    link.peer = members[i];
-    if (!node->open_link(link, tokens[i], own, i)) {
-      why = "cannot open the segment of rank " + std::to_string(members[i]) + " (" + tokens[i] + ")";
-      return nullptr;
-    }
-    node->link_of_[static_cast<std::size_t>(members[i])] = static_cast<int>(node->links_.size()) - 1;
+    if (i != node->own_) node->open_link(members[i], i);
   }
-  if (members.size() > 1 && members.size() <= ShmBuffers::kMostMembers) node->make_buffers(own);
+  if (node->layout_.channels == 0) return node;
+  std::vector<std::byte*> regions;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    regions.push_back(node->beginning_of(i, node->layout_.channel(0)));
+  node->add_channels(std::move(regions), 1);
   return node;
 }
 
-/// Region `lane` of each member's segment makes buffers `lane`.
-void ShmNode::make_buffers(std::size_t own_index) {
-  auto* const own = static_cast<std::byte*>(own_map_.address()) + buffers_at_;
-  for (std::size_t lane = 0; lane < kChannels; ++lane) {
-    std::vector<std::byte*> regions;
-    std::vector<Doorbell*> bells;
-    for (const Link& link : links_) {
-      regions.push_back(static_cast<std::byte*>(link.buffers_map.address()) +
-                        lane * ShmBuffers::region_bytes());
-      bells.push_back(link.doorbell);
+/// Of each peer the ring for this rank, the doorbell and the first channel; of the own segment all rings.
+bool ShmNode::map_beginning(const std::vector<int>& members, const std::vector<std::string>& tokens,
+                            std::string& why) {
+  Part part;
+  const std::size_t end = layout_.view_end();
+  const std::size_t from_peer = end - layout_.view_begin(own_);
+  if (!part.share.grow(members.size(), end + (members.size() - 1) * from_peer, why)) return false;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (i == own_) {
+      part.maps.emplace_back(segment_->fd(), 0, end);
+      pids_.push_back(getpid());
+    } else {
+      const int fd = ShmSegment::open_token(tokens[i]);
+      part.maps.push_back(fd < 0 ? Mapping() : Mapping(fd, layout_.view_begin(own_), from_peer));
+      if (fd >= 0) close(fd);
+      pids_.push_back(ShmSegment::process(tokens[i]));
+      can_attach_ = can_attach_ && ShmSegment::readable(tokens[i]);
     }
-    const auto at = static_cast<std::ptrdiff_t>(own_index);
-    regions.insert(regions.begin() + at, own + lane * ShmBuffers::region_bytes());
-    bells.insert(bells.begin() + at, own_doorbell_);
-    buffers_.push_back(std::make_unique<ShmBuffers>(own_index, std::move(regions), std::move(bells)));
+    if (part.maps.back().ok()) continue;
+    why = "cannot open the segment of rank " + std::to_string(members[i]) + " (" + tokens[i] + ")";
+    return false;
+  }
+  parts_.push_back(std::move(part));
+  return true;
+}
+
+/// Where a byte of a member's segment lies, of those that are mapped from the beginning.
+std::byte* ShmNode::beginning_of(std::size_t member, std::size_t at) const {
+  const std::size_t first = member == own_ ? 0 : layout_.view_begin(own_);
+  return parts_.front().maps[member].address() + (at - first);
+}
+
+/// Ring i of a segment is the one that the i-th member writes.
+void ShmNode::open_link(int peer, std::size_t index) {
+  Link& link = links_.emplace_back();
+  link.peer = peer;
+  link_of_[static_cast<std::size_t>(peer)] = static_cast<int>(links_.size()) - 1;
+  link.doorbell = bells_[index];
+  link.out = ShmRing(beginning_of(index, layout_.ring(own_)), layout_.capacity);
+  link.in = ShmRing(beginning_of(own_, layout_.ring(index)), layout_.capacity);
+}
+
+/// The next `count` channels; `regions` are the members' of the first of them.
+void ShmNode::add_channels(std::vector<std::byte*> regions, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto buffers = std::make_unique<ShmBuffers>(own_, regions, bells_);
+    set_up(*buffers);
+    buffers_[channels_++] = std::move(buffers);
+    for (std::byte*& region : regions) region += layout_.channel_step();
   }
 }
 
+void ShmNode::set_up(ShmBuffers& buffers) const {
+  if (!order_.empty()) buffers.set_order(order_);
+  buffers.expect_sleepers(sleepers_);
+  buffers.tell_together(together_);
+  if (attach_from_ > 0) buffers.let_stay(pids_, attach_from_);
+}
+
+bool ShmNode::prepare_channel(std::size_t channel) {
+  if (channel >= layout_.channels) return false;
+  while (channels_ <= channel) {
+    if (!map_more()) return false;
+  }
+  return true;
+}
+
+/// As many channels as there are, so that their mappings stay few.
+bool ShmNode::map_more() {
+  const std::size_t bytes = channels_ * layout_.channel_step();
+  const std::size_t members = bells_.size();
+  Part part;
+  std::string why;
+  if (!part.share.grow(members, members * (page_bytes() + bytes), why)) return false;
+  std::vector<std::byte*> regions;
+  for (const Mapping& before : parts_.back().maps) {
+    part.maps.push_back(Mapping::behind(before, bytes));
+    if (!part.maps.back().ok()) return false;
+    regions.push_back(part.maps.back().address() + page_bytes());
+  }
+  parts_.push_back(std::move(part));
+  add_channels(std::move(regions), channels_);
+  return true;
+}
+
+void ShmNode::set_order(const std::vector<std::uint32_t>& others) {
+  order_ = others;
+  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->set_order(others);
+}
+
 void ShmNode::expect_sleepers(bool sleepers) {
-  for (const auto& buffers : buffers_) buffers->expect_sleepers(sleepers);
+  sleepers_ = sleepers;
+  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->expect_sleepers(sleepers);
+}
+
+void ShmNode::tell_together(bool together) {
+  together_ = together;
+  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->tell_together(together);
 }
 
 void ShmNode::agreed(bool attach, std::size_t attach_from) {
   segment_->close_file();
-  const std::size_t from = attach && attach_from > 0 ? attach_from : std::numeric_limits<std::size_t>::max();
-  std::vector<pid_t> pids;
-  for (const Link& link : links_) pids.push_back(link.pid);
-  for (const auto& buffers : buffers_) {
-    auto with_own = pids;
-    with_own.insert(with_own.begin() + static_cast<std::ptrdiff_t>(buffers->self()), getpid());
-    buffers->let_stay(std::move(with_own), from);
-  }
-}
-
-/// Slot i of a segment is the ring that the i-th member writes.
-bool ShmNode::open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index) {
-  const int fd = ShmSegment::open_token(token);
-  if (fd < 0) return false;
-  link.pid = ShmSegment::process(token);
-  can_attach_ = can_attach_ && ShmSegment::readable(token);
-  link.doorbell_map = Mapping(fd, 0, ShmSegment::kHeader);
-  link.out_map =
-      Mapping(fd, ShmSegment::slot_offset(own_index, capacity_), ShmSegment::slot_bytes(capacity_));
-  link.buffers_map = Mapping(fd, buffers_at_, extra_bytes());
-  close(fd);
-  if (!link.doorbell_map.ok() || !link.out_map.ok() || !link.buffers_map.ok()) return false;
-  link.doorbell = static_cast<Doorbell*>(link.doorbell_map.address());
-  link.out = ShmRing(link.out_map.address(), capacity_);
-  auto* own = static_cast<std::byte*>(own_map_.address());
-  link.in = ShmRing(own + ShmSegment::slot_offset(peer_index, capacity_), capacity_);
-  return true;
+  attach_from_ = attach && attach_from > 0 ? attach_from : std::numeric_limits<std::size_t>::max();
+  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->let_stay(pids_, attach_from_);
 }
 
 void ShmNode::send(int peer, int tag, Pieces data, int slot, Completions* done) {

@@ -2,6 +2,7 @@
 /// Messages between the ranks of one node through shared memory rings: matching, flow control, sleeping.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/mapping.hpp"
+#include "transport/memory_file.hpp"
 #include "transport/pieces.hpp"
 #include "transport/shm_buffers.hpp"
 #include "transport/shm_segment.hpp"
@@ -20,41 +23,46 @@ namespace tapa {
 class ShmNode {
  public:
   /// Opens the rings between `rank` and the other `members`: the ranks of the communicator that share the
-  /// node, ascending, `rank` among them; tokens[i] is that of members[i]. Null when one cannot be opened;
-  /// `why` names it. Then no rank may use shared memory: agree on that, and call agreed() when all could.
+  /// node, ascending, `rank` among them; tokens[i] is that of members[i]. When these are all `ranks` of the
+  /// communicator, there are shared buffers as well. Null when a segment cannot be opened, or when all nodes
+  /// of the process would hold more than its share of mappings; `why` says so. Then no rank may use shared
+  /// memory: agree on that, and call agreed() when all could, before anything is sent. `page`: a multiple of
+  /// the system's page size.
   static std::unique_ptr<ShmNode> connect(ShmSegment segment, int rank, int ranks,
                                           const std::vector<int>& members,
-                                          const std::vector<std::string>& tokens, std::string& why);
+                                          const std::vector<std::string>& tokens, std::string& why,
+                                          std::size_t page = page_bytes());
 
   /// All members have connected: the file that they opened is no longer needed. With `attach` all members can
-  /// read the memory of all others: blocks on shared buffers of `attach_from` bytes and more are read there.
+  /// read the memory of all others: blocks in shared buffers of `attach_from` bytes and more are read there.
   void agreed(bool attach, std::size_t attach_from);
 
   /// Whether this rank can read the memory of all other members.
   [[nodiscard]] bool can_attach() const { return can_attach_; }
 
-  /// Buffers of the members, in their order. Null when there is none: lanes end at kChannels, and nodes may
-  /// have too many members for shared buffers.
-  [[nodiscard]] ShmBuffers* buffers(std::size_t lane) const {
-    return lane < buffers_.size() ? buffers_[lane].get() : nullptr;
+  // Buffers are divided into channels, so that several exchanges can be under way at once. What follows is
+  // called by one thread at a time.
+
+  /// The buffers of a channel: of the first one from the beginning, of others when they were prepared. Null
+  /// when there are none: nodes may have too many members for shared buffers.
+  [[nodiscard]] ShmBuffers* buffers(std::size_t channel) const {
+    return channel < buffers_.size() ? buffers_[channel].get() : nullptr;
   }
   static constexpr std::size_t kChannels = 32;
 
-  /// In which order shared buffers look at the other members, see ShmBuffers. Before the first exchange.
-  void set_order(const std::vector<std::uint32_t>& others) {
-    for (const auto& buffers : buffers_) buffers->set_order(others);
-  }
+  /// After agreed(): maps what a channel needs, and perhaps some more. Local; it may fail on one member
+  /// alone, so agree on the result before any member uses the channel. A later call may succeed.
+  [[nodiscard]] bool prepare_channel(std::size_t channel);
 
-  /// Whether members may sleep while they wait at a buffers: then they are rung. Alike on all members.
+  /// In which order shared buffers look at the other members, see ShmBuffers. Before the first exchange.
+  void set_order(const std::vector<std::uint32_t>& others);
+
+  /// Whether members may sleep while they wait for each other's buffers: then they are rung. Alike on all
+  /// members.
   void expect_sleepers(bool sleepers);
 
   /// See ShmBuffers.
-  void tell_together(bool together) {
-    for (const auto& buffers : buffers_) buffers->tell_together(together);
-  }
-
-  /// Bytes that a segment needs beside its rings.
-  static std::size_t extra_bytes() { return kChannels * ShmBuffers::region_bytes(); }
+  void tell_together(bool together);
 
   /// Where completed slots of one user of the node go.
   using Completions = std::vector<int>;
@@ -123,8 +131,6 @@ class ShmNode {
   };
   struct Link {
     int peer = -1;
-    pid_t pid = 0;
-    Mapping doorbell_map, out_map, buffers_map;
     Doorbell* doorbell = nullptr;  // the peer's
     ShmRing out;
     ShmRing in;
@@ -141,8 +147,18 @@ class ShmNode {
   };
 
   ShmNode() = default;
-  bool open_link(Link& link, const std::string& token, std::size_t own_index, std::size_t peer_index);
-  void make_buffers(std::size_t own_index);
+  /// What was mapped together: of each member the same part of its segment.
+  struct Part {
+    MapShare share;
+    std::vector<Mapping> maps;
+  };
+  [[nodiscard]] bool map_beginning(const std::vector<int>& members, const std::vector<std::string>& tokens,
+                                   std::string& why);
+  [[nodiscard]] bool map_more();
+  [[nodiscard]] std::byte* beginning_of(std::size_t member, std::size_t at) const;
+  void open_link(int peer, std::size_t index);
+  void add_channels(std::vector<std::byte*> regions, std::size_t count);
+  void set_up(ShmBuffers& buffers) const;
   bool progress_locked();
   void orphan_current(Link& link);
   bool push(Link& link);
@@ -152,11 +168,19 @@ class ShmNode {
   void finish_stray(Link& link, Unexpected* stray);
 
   std::unique_ptr<ShmSegment> segment_;
-  Mapping own_map_;
-  std::size_t capacity_ = 0;
-  std::size_t buffers_at_ = 0;  // where a segment's regions begin
+  SegmentLayout layout_;
+  std::size_t own_ = 0;      // which member this rank is
+  std::vector<Part> parts_;  // the beginnings of all segments, then further channels
+  std::vector<pid_t> pids_;  // of the members
+  std::vector<Doorbell*> bells_;
   bool can_attach_ = true;
-  std::vector<std::unique_ptr<ShmBuffers>> buffers_;
+  std::array<std::unique_ptr<ShmBuffers>, kChannels> buffers_;
+  std::size_t channels_ = 0;  // that are prepared
+  // What all channels are told, also those that come later.
+  std::size_t attach_from_ = 0;
+  std::vector<std::uint32_t> order_;
+  bool sleepers_ = false;
+  bool together_ = false;
   std::mutex mutex_;  // of all below
   Doorbell* own_doorbell_ = nullptr;
   std::vector<int> link_of_;  // rank -> index in links_, or -1

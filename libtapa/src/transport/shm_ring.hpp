@@ -30,6 +30,7 @@ class ShmRing {
         data_(static_cast<std::byte*>(memory) + sizeof(RingHeader)),
         capacity_(capacity) {}
 
+  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 15;
   /// Memory for a ring of this capacity.
   static constexpr std::size_t bytes_for(std::size_t capacity) { return sizeof(RingHeader) + capacity; }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@
 namespace tapa {
 
 namespace {
-constexpr off_t kNumberAt = 1024;  // in the first page, behind the doorbell
+constexpr off_t kNumberAt = 0;  // in the file
 }
 
 void Doorbell::ring() {
@@ -36,50 +35,15 @@ void Doorbell::sleep(std::uint32_t seen, long microseconds) {
   syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
-Mapping::Mapping(int fd, std::size_t offset, std::size_t bytes, int protection) {
-  void* p = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
-  if (p == MAP_FAILED) return;
-  address_ = p;
-  bytes_ = bytes;
-}
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : address_(std::exchange(other.address_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (address_ != nullptr) munmap(address_, bytes_);
-}
-
-std::size_t ShmSegment::slot_bytes(std::size_t capacity) {
-  constexpr std::size_t page = 4096;
-  return (ShmRing::bytes_for(capacity) + page - 1) / page * page;
-}
-
-std::size_t ShmSegment::slot_offset(std::size_t index, std::size_t capacity) {
-  return kHeader + index * slot_bytes(capacity);
-}
-
-std::optional<ShmSegment> ShmSegment::create(int ranks, std::size_t extra, std::string& why) {
-  const auto failed = [&](const char* call) {
-    why = std::string(call) + ": " + std::strerror(errno);
-    return std::nullopt;
-  };
-  const int fd = memfd_create("tapa", MFD_CLOEXEC);
-  if (fd < 0) return failed("memfd_create");
+std::optional<ShmSegment> ShmSegment::create(std::string& why) {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) number = 0;
+  const int fd = open_memory_file("tapa", page_bytes(), why);
+  if (fd < 0) return std::nullopt;
   ShmSegment segment(fd, number);
-  const std::size_t bytes = slot_offset(static_cast<std::size_t>(ranks), kMaxCapacity) + extra;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return failed("ftruncate");
-  if (pwrite(fd, &number, sizeof number, kNumberAt) != static_cast<ssize_t>(sizeof number))
-    return failed("pwrite");
-  return segment;
+  if (pwrite(fd, &number, sizeof number, kNumberAt) == static_cast<ssize_t>(sizeof number)) return segment;
+  why = std::string("pwrite: ") + std::strerror(errno);
+  return std::nullopt;
 }
 
 ShmSegment::ShmSegment(ShmSegment&& other) noexcept

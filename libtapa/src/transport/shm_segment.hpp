@@ -1,10 +1,8 @@
 /// @file
-/// A rank's shared memory: a doorbell, one incoming ring for each rank of the node and its regions of the
-/// shared buffers. It is an
-/// anonymous file (memfd) that peers open through /proc, so nothing is left behind whatever happens.
+/// A rank's shared memory: an incoming ring for each rank of the node, a doorbell and its regions of the
+/// shared buffers. It is an anonymous file (memfd) that peers open through /proc.
 #pragma once
 
-#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -13,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "transport/mapping.hpp"
+#include "transport/memory_file.hpp"
 #include "transport/shm_ring.hpp"
 
 namespace tapa {
@@ -28,30 +28,42 @@ struct Doorbell {
   void sleep(std::uint32_t seen, long microseconds);
 };
 
-/// A mapping of a range of a segment. Movable; unmaps on destruction.
-class Mapping {
- public:
-  Mapping() = default;
-  /// Maps `bytes` of `fd` from `offset`; ok() tells whether it worked.
-  Mapping(int fd, std::size_t offset, std::size_t bytes, int protection = PROT_READ | PROT_WRITE);
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-  [[nodiscard]] bool ok() const { return address_ != nullptr; }
-  [[nodiscard]] void* address() const { return address_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+/// Where everything lies in a segment's file, in bytes:
+///     number | a ring from each member | doorbell | channel 0 | channel 1 | ...
+/// so that a peer needs one mapping: from its ring to the end of channel 0. Channels are whole pages.
+struct SegmentLayout {
+  std::size_t members = 1;        ///< ranks of the node
+  std::size_t capacity = 0;       ///< of a ring
+  std::size_t channel_bytes = 0;  ///< that one needs
+  std::size_t channels = 0;       ///< that the file has room for; may be none
+  std::size_t page = 0;           ///< of the system
 
- private:
-  void* address_ = nullptr;
-  std::size_t bytes_ = 0;
+  static constexpr std::size_t kUnit = 128;  ///< processors fetch lines in pairs
+  [[nodiscard]] std::size_t ring_bytes() const { return whole_units(ShmRing::bytes_for(capacity), kUnit); }
+  /// The ring that the i-th member writes.
+  [[nodiscard]] std::size_t ring(std::size_t i) const { return kUnit + i * ring_bytes(); }
+  [[nodiscard]] std::size_t doorbell() const { return ring(members); }
+  /// From one channel to the next.
+  [[nodiscard]] std::size_t channel_step() const { return whole_units(channel_bytes, page); }
+  [[nodiscard]] std::size_t channel(std::size_t n) const {
+    return whole_units(doorbell() + kUnit, page) + n * channel_step();
+  }
+  [[nodiscard]] std::size_t file_bytes() const { return channel(channels); }
+  /// Where the mapping of the i-th member begins, and where all of these and that of the owner, which is of
+  /// the whole beginning, end.
+  [[nodiscard]] std::size_t view_begin(std::size_t i) const { return ring(i) / page * page; }
+  [[nodiscard]] std::size_t view_end() const { return channel(channels > 0 ? 1 : 0); }
 };
 
 /// The own segment. Pages are only used once touched, so its size costs nothing.
 class ShmSegment {
  public:
-  /// Room for rings from `ranks` ranks of at most kMaxCapacity bytes and for `extra` bytes behind them. Empty
-  /// when the kernel refuses; `why` then says so.
-  static std::optional<ShmSegment> create(int ranks, std::size_t extra, std::string& why);
+  /// A file of one page, which others can find. Empty when the kernel refuses; `why` then says so.
+  static std::optional<ShmSegment> create(std::string& why);
+  /// Makes it `bytes` bytes long.
+  [[nodiscard]] bool resize(std::size_t bytes, std::string& why) const {
+    return set_file_bytes(fd_, bytes, why);
+  }
 
   ShmSegment(ShmSegment&& other) noexcept;
   ShmSegment& operator=(ShmSegment&& other) noexcept;
@@ -72,12 +84,6 @@ class ShmSegment {
   /// The process of a token, and whether the kernel lets us read its memory.
   static pid_t process(const std::string& token);
   static bool readable(const std::string& token);
-
-  static constexpr std::size_t kHeader = 4096;  ///< the page of the doorbell and the number
-  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 15;
-  /// Bytes of a slot for one ring, whole pages, and where slot `index` begins.
-  static std::size_t slot_bytes(std::size_t capacity);
-  static std::size_t slot_offset(std::size_t index, std::size_t capacity);
 
  private:
   ShmSegment(int fd, std::uint64_t number) : fd_(fd), number_(std::make_unique<std::uint64_t>(number)) {}
