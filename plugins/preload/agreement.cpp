@@ -75,7 +75,8 @@ MPI_Op minimum() {
 #define TAPA_PMPI(NAME) (reinterpret_cast<decltype(&P##NAME)>(next("P" #NAME)))
 
 std::string library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= 8192);
+  std::array<char, 8192> text{};  // MPICH's limit, also where this was built for Open MPI, whose is 256
   int length = 0;
   TAPA_PMPI(MPI_Get_library_version)(text.data(), &length);
   return text.data();

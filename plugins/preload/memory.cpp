@@ -59,6 +59,7 @@ struct Behind {
 
 int allocate_or_pass(const Behind<decltype(&MPI_Alloc_mem)>& behind, MPI_Aint size, MPI_Info info,
                      void* baseptr) {
+  if (verdict() == Verdict::foreign) end_foreign();
   void* const memory = behind.only || baseptr == nullptr ? nullptr : allocate(size);
   if (memory == nullptr) return behind.call(size, info, baseptr);
   *static_cast<void**>(baseptr) = memory;
