@@ -67,7 +67,7 @@ class Function<int(Parameters...)> {
   static void tell_open() {
     static std::atomic<bool> told{false};
     if (told.exchange(true)) return;
-    log_info("preload: nothing was agreed in MPI_Init (sessions?); all-to-all stays with MPI");
+    log_info("preload: without MPI_Init nothing is agreed: all-to-all goes to MPI");
   }
 
   const char* name_;
