@@ -1,4 +1,4 @@
-// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. PPMPI_Isend is
+// TAPA_CHECK, TAPA_TIMEOUT and TAPA_EXPLAIN: what they find and what they say. Four ranks. PMPI_Isend is
 // replaced, so that a message can be damaged or held back on its way.
 #include <fcntl.h>
 #include <mpi.h>
@@ -17,6 +17,7 @@ namespace {
 
 bool damage = false;  // damage the next message of this size
 int damaged_bytes = 0;
+bool held = false;  // hold messages of 100 bytes back
 
 /// Runs something and returns what it wrote to stderr.
 std::string stderr_of(const std::function<void()>& body) {
@@ -94,11 +95,12 @@ void damaged_data(MPI_Comm comm) {
   set(comm, "check", "args");
 }
 
-/// Rank 3 comes late: the others say so, with level and phase, again when the time has doubled.
-void late_rank(MPI_Comm comm) {
+/// Rank 3 comes late: the others name it and nobody else, whoever carries the call out, and again when the
+/// time has doubled.
+void late_rank(MPI_Comm comm, const char* plan) {
   std::vector<int> out(4, rank_of(comm));
   std::vector<int> in(4, -1);
-  set(comm, "plan", "linear");
+  set(comm, "plan", plan);
   set(comm, "timeout", "0.2");
   MPI_Barrier(comm);
   const std::string text = stderr_of([&] {
@@ -106,14 +108,31 @@ void late_rank(MPI_Comm comm) {
     TAPA_Alltoall(out.data(), 1, MPI_INT, in.data(), 1, MPI_INT, comm);
   });
   if (rank_of(comm) != 3) {
-    expect(text.find("TAPA_Alltoall unfinished after 0.2 s: waits for rank 3 to send 4 bytes, level ") !=
+    expect(text.find("TAPA_Alltoall unfinished after 0.2 s: waits for rank 3 to make the call\n") !=
                std::string::npos,
-           "watchdog: " + text);
-    expect(text.find("phase \"") != std::string::npos, "watchdog names the phase: " + text);
+           std::string(plan) + ", watchdog: " + text);
     const std::size_t first = text.find("unfinished after");
     expect(text.find("unfinished after", first + 1) != std::string::npos, "watchdog repeats itself: " + text);
   } else {
     expect(text.find("unfinished") == std::string::npos, "the late rank waits for nobody: " + text);
+  }
+  set(comm, "timeout", "0");
+}
+
+/// The messages of rank 0 come late, although it makes the call: the others say which, with level and phase.
+void late_message(MPI_Comm comm) {
+  std::vector<int> out(4 * 25, rank_of(comm));
+  std::vector<int> in(4 * 25, -1);
+  set(comm, "plan", "linear");
+  set(comm, "timeout", "0.2");
+  MPI_Barrier(comm);
+  held = rank_of(comm) == 0;
+  const std::string text =
+      stderr_of([&] { TAPA_Alltoall(out.data(), 25, MPI_INT32_T, in.data(), 25, MPI_INT32_T, comm); });
+  held = false;
+  if (rank_of(comm) != 0) {
+    expect(text.find("waits for rank 0 to send 100 bytes, level ") != std::string::npos, "watchdog: " + text);
+    expect(text.find("phase \"") != std::string::npos, "watchdog names the phase: " + text);
   }
   set(comm, "timeout", "0");
 }
@@ -163,6 +182,7 @@ void announced_fallback(MPI_Comm comm) {
 
 extern "C" int PMPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
                           MPI_Request* request) {
+  if (held && type == MPI_BYTE && count == 100) usleep(300000);
   if (damage && type == MPI_BYTE && count == damaged_bytes) {
     damage = false;
     static std::vector<char> copy;  // outlives the request
@@ -179,7 +199,8 @@ int main(int argc, char** argv) {
   expect(size_of(MPI_COMM_WORLD) == 4, "this test is for four ranks");
   mismatched_counts(MPI_COMM_WORLD);
   damaged_data(MPI_COMM_WORLD);
-  late_rank(MPI_COMM_WORLD);
+  for (const char* plan : {"linear", "mpi", "tapa:split=node", "auto"}) late_rank(MPI_COMM_WORLD, plan);
+  late_message(MPI_COMM_WORLD);
   explained(MPI_COMM_WORLD);
   announced_fallback(MPI_COMM_WORLD);
   return finish("checked_test");

@@ -84,6 +84,10 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
   ++communicators;
   return MPI_Comm_idup(comm, copy, request);
 }
+int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* made) {
+  ++communicators;
+  return MPI_Comm_create(comm, group, made);
+}
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
   ++communicators;
   return MPI_Comm_dup(comm, copy);

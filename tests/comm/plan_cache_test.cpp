@@ -59,5 +59,77 @@ TEST(PlanCache, SurvivesManyKeys) {
   EXPECT_EQ(kept, 100U);
 }
 
+std::shared_ptr<PlanEntry> planned(std::size_t steps) {
+  auto made = std::make_shared<PlanEntry>();
+  auto plan = std::make_shared<RankPlan>();
+  plan->ranks = 1;
+  plan->steps.resize(steps);
+  made->plan = plan;
+  return made;
+}
+
+TEST(PlanCache, WhatItHoldsIsBoundedInBytes) {
+  PlanCache cache;
+  cache.set_limit(100000);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    cache.insert("", Key{i}, planned(100));
+    EXPECT_LE(cache.held(), 100000U);
+  }
+  EXPECT_GT(cache.held(), 50000U);
+  EXPECT_NE(cache.find("", Key{999}), nullptr);
+}
+
+TEST(PlanCache, AnEntryOverTheLimitServesItsCallAndIsReplacedByTheNext) {
+  PlanCache cache;
+  cache.set_limit(1000);
+  cache.insert("", Key{1}, planned(1000));
+  EXPECT_NE(cache.find("", Key{1}), nullptr);
+  cache.insert("", Key{2}, planned(1000));
+  EXPECT_EQ(cache.find("", Key{1}), nullptr);
+}
+
+/// Moves nothing.
+class NoTransport final : public Transport {
+ public:
+  void reserve(int) override {}
+  [[nodiscard]] bool takes_pieces(int, std::size_t) const override { return false; }
+  void post_send(int, int, int, Pieces) override {}
+  void post_recv(int, int, int, Pieces) override {}
+  void poll(std::vector<int>&, bool) override {}
+};
+
+std::unique_ptr<Executor> executor(std::size_t scratch) {
+  auto plan = std::make_shared<RankPlan>();
+  plan->ranks = 1;
+  plan->scratch_bytes = scratch;
+  return std::make_unique<Executor>(plan, std::make_unique<NoTransport>());
+}
+
+TEST(PlanCache, ExecutorsCountWhileTheyAreIdle) {
+  PlanCache cache;
+  cache.set_limit(100000);
+  auto entry = planned(1);
+  cache.insert("", Key{1}, entry);
+  const std::size_t before = cache.held();
+  cache.keep(*entry, executor(50000));
+  EXPECT_GE(cache.held(), before + 50000);
+  EXPECT_NE(cache.take(*entry), nullptr);
+  EXPECT_EQ(cache.held(), before);
+  EXPECT_EQ(cache.take(*entry), nullptr);
+}
+
+TEST(PlanCache, ALargeExecutorIsNotKept) {
+  PlanCache cache;
+  cache.set_limit(100000);
+  auto entry = planned(1);
+  cache.insert("", Key{1}, entry);
+  cache.keep(*entry, executor(200000));
+  EXPECT_EQ(cache.take(*entry), nullptr);
+  cache.clear();
+  EXPECT_EQ(cache.held(), 0U);
+  cache.keep(*entry, executor(10));  // of an entry that is no longer there
+  EXPECT_EQ(cache.held(), 0U);
+}
+
 }  // namespace
 }  // namespace tapa

@@ -145,6 +145,65 @@ class Output(unittest.TestCase):
             self.assertIn(option, result.stdout)
 
 
+class SharedMemory(unittest.TestCase):
+    """Inside a node the library takes plan `memory`, which sends no messages: nothing may show any."""
+
+    def test_json_has_blocks_and_no_messages(self):
+        p = plan("--topology", "1x4", "--bytes", "1K", "--verify", "--steps")
+        self.assertEqual(p["choice"], "memory")
+        self.assertEqual((p["messages"], p["bytes"], p["scratch_bytes"]), (0, 0, 0))
+        self.assertEqual((p["levels"], p["nics"], p["phases"], p["steps"]), ([], [], [], [[]] * 4))
+        self.assertIsNone(p["defects"])
+        shared = p["shared_memory"]
+        self.assertEqual((shared["blocks"], shared["bytes"]), (12, 12 << 10))
+        self.assertEqual(shared["busiest"], {"blocks": 3, "bytes": 3 << 10})
+        self.assertGreater(p["seconds"], 0)
+        self.assertNotIn("shared_memory", plan("--topology", "1x4", "--plan", "linear"))
+
+    def test_levels_say_what_crosses_sockets(self):
+        levels = plan("--topology", "cpu-2socket", "--ranks", "56", "--bytes", "1K")["shared_memory"]["levels"]
+        self.assertEqual([(level["name"], level["blocks"]) for level in levels], [("socket", 2 * 28 * 27), ("world", 2 * 28 * 28)])
+
+    def test_text(self):
+        text = run("--topology", "1x4", "--bytes", "1K", "--verify", "--steps").stdout
+        self.assertIn("messages   none: ranks show their blocks in memory that all share", text)
+        self.assertIn("copies     12 blocks, 12 KiB; on the busiest rank 3 blocks, 3 KiB", text)
+        self.assertIn("not verified: there are no messages to replay", text)
+        self.assertIn("rank 3: no steps; shows 3 blocks, 3 KiB to others, copies 3 blocks, 3 KiB of theirs", text)
+        for word in ("linear", "verified: every", "send to", "phase"):
+            self.assertNotIn(word, text.split("plan  ", 1)[1])
+
+    def test_blocks_of_different_sizes(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("9 1K 7\n2 0 0\n3 0 5\n")
+            file.flush()
+            shared = plan("--topology", "1x3", "--plan", "memory", "--counts", file.name)["shared_memory"]
+        self.assertEqual((shared["blocks"], shared["bytes"]), (4, 1024 + 7 + 2 + 3))
+        self.assertEqual(shared["busiest"], {"blocks": 2, "bytes": 1024})
+
+    def test_picture(self):
+        svg = xml.etree.ElementTree.fromstring(run("--topology", "1x4", "--svg").stdout)
+        space = "{http://www.w3.org/2000/svg}"
+        words = [t.text for t in svg.iter(space + "text")]
+        self.assertTrue(any("No messages" in w for w in words), words)
+        self.assertIn("shared memory", words)
+        arrows = [a for a in svg.iter(space + "path") if a.find(space + "title") is not None]
+        self.assertEqual(len(arrows), 12)
+        self.assertTrue(all(a.get("stroke-dasharray") for a in arrows))
+
+    def test_comparison(self):
+        rows = plan("--topology", "1x4", "--compare")["compare"]
+        memory = next(row for row in rows if row["choice"] == "memory")
+        self.assertIsNone(memory["replayed_seconds"])
+        self.assertEqual((memory["messages"], memory["bytes"], memory["most_sends"]), (0, 0, 0))
+        self.assertRegex(run("--topology", "1x4", "--compare").stdout, r"\nmemory +[0-9.]+ [a-z]+ +- +0 +0 ")
+
+    def test_not_across_nodes(self):
+        result = run("--topology", "2x2", "--plan", "memory")
+        self.assertEqual(result.stderr, "tapa-plan: memory is shared by ranks of one node, the topology has 2\n")
+        self.assertEqual(result.returncode, 2)
+
+
 class BadInput(unittest.TestCase):
     TABLE = [
         ([], "--topology is required"),

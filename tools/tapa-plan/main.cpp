@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "explain/explain.hpp"
+#include "explain/explain_shared.hpp"
 #include "plan/choose.hpp"
 #include "plan/planner.hpp"
 #include "report.hpp"
@@ -121,26 +122,44 @@ class Program {
   std::string show(std::size_t bytes) {
     const std::vector<Candidate> best = ranked(bytes);
     const Choice choice = choice_.value_or(best.front().choice);
-    Shown shown{block_bytes(bytes),
-                choice_ ? "asked for; the library would take: " + why(best) : why(best),
-                make_plan(topology_, counts(bytes), choice),
-                {},
-                {}};
+    const std::string reason = choice_ ? "asked for; the library would take: " + why(best) : why(best);
+    if (choice.algorithm == Algorithm::memory) return show_shared(bytes, reason);
+    Shown shown{block_bytes(bytes), reason, make_plan(topology_, counts(bytes), choice), {}, {}};
     shown.cost = cost_of(shown.plan, topology_, rates_);
     if (options_.verify) {
       shown.defects = verify(shown.plan, counts(bytes));
       defect_found_ = defect_found_ || !shown.defects->empty();
     }
-    if (options_.svg && options_.svg_file.empty()) return explain_svg(shown.plan, topology_, shown.cost);
-    if (options_.svg) write_file(options_.svg_file, explain_svg(shown.plan, topology_, shown.cost));
-    if (options_.json) return json_of(shown, topology_, options_.steps);
-    std::vector<int> listed;
-    if (options_.rank) listed = {*options_.rank};
+    const auto picture = [&] { return explain_svg(shown.plan, topology_, shown.cost); };
+    if (options_.svg && options_.svg_file.empty()) return picture();
+    if (options_.svg) write_file(options_.svg_file, picture());
+    return options_.json ? json_of(shown, topology_, options_.steps) : text_of(shown, topology_, listed());
+  }
+
+  /// Plan `memory`: the other executor's, without steps or messages.
+  std::string show_shared(std::size_t bytes, const std::string& reason) {
+    const Counts blocks = counts(bytes);
+    const ShownShared shown{block_bytes(bytes), reason, blocks, priced(parse_choice("memory"), bytes),
+                            options_.verify};
+    const auto picture = [&] { return explain_shared_svg(blocks, topology_, shown.seconds); };
+    if (options_.svg && options_.svg_file.empty()) return picture();
+    if (options_.svg) write_file(options_.svg_file, picture());
+    return options_.json ? json_of(shown, topology_, options_.steps) : text_of(shown, topology_, listed());
+  }
+
+  [[nodiscard]] double priced(const Choice& choice, std::size_t bytes) const {
+    return predict(topology_, rates_, choice, bytes);
+  }
+
+  /// Ranks whose steps were asked for.
+  [[nodiscard]] std::vector<int> listed() const {
+    std::vector<int> ranks;
+    if (options_.rank) ranks = {*options_.rank};
     if (options_.steps) {
-      listed.resize(static_cast<std::size_t>(topology_.ranks));
-      std::iota(listed.begin(), listed.end(), 0);
+      ranks.resize(static_cast<std::size_t>(topology_.ranks));
+      std::iota(ranks.begin(), ranks.end(), 0);
     }
-    return text_of(shown, topology_, listed);
+    return ranks;
   }
 
   std::string compare(std::size_t bytes) {
@@ -148,26 +167,29 @@ class Program {
     const std::string reason = why(list);
     const auto same = [&](const Candidate& c) { return c.choice == *choice_; };
     if (choice_ && std::none_of(list.begin(), list.end(), same)) {
-      list.insert(list.begin(), {*choice_, predict(topology_, rates_, *choice_, bytes), false});
+      list.insert(list.begin(), {*choice_, priced(*choice_, bytes), false});
     }
     std::vector<Row> rows;
-    for (const Candidate& candidate : list) {
-      const Plan plan = make_plan(topology_, counts(bytes), candidate.choice);
-      Row row{candidate, cost_of(plan, topology_, rates_), 0};
-      for (const RankPlan& rank : plan.of_rank) {
-        const auto sends = std::count_if(rank.steps.begin(), rank.steps.end(),
-                                         [](const Step& s) { return s.kind == StepKind::send; });
-        row.sends = std::max(row.sends, static_cast<std::size_t>(sends));
-      }
-      if (options_.verify && !verify(plan, counts(bytes)).empty()) {
-        std::cerr << "tapa-plan: " << plan.choice << " has a defect, see tapa-plan --plan " << plan.choice
-                  << " --verify\n";
-        defect_found_ = true;
-      }
-      rows.push_back(std::move(row));
-    }
+    for (const Candidate& candidate : list) rows.push_back(row_of(candidate, bytes));
     if (options_.json) return compare_json(rows, topology_, reason, block_bytes(bytes));
     return compare_text(rows, topology_, reason);
+  }
+
+  Row row_of(const Candidate& candidate, std::size_t bytes) {
+    if (candidate.choice.algorithm == Algorithm::memory) return {candidate, {}, 0};
+    const Plan plan = make_plan(topology_, counts(bytes), candidate.choice);
+    Row row{candidate, cost_of(plan, topology_, rates_), 0};
+    for (const RankPlan& rank : plan.of_rank) {
+      const auto sends = std::count_if(rank.steps.begin(), rank.steps.end(),
+                                       [](const Step& s) { return s.kind == StepKind::send; });
+      row.sends = std::max(row.sends, static_cast<std::size_t>(sends));
+    }
+    if (options_.verify && !verify(plan, counts(bytes)).empty()) {
+      std::cerr << "tapa-plan: " << plan.choice << " has a defect, see tapa-plan --plan " << plan.choice
+                << " --verify\n";
+      defect_found_ = true;
+    }
+    return row;
   }
 
   static void write_file(const std::string& name, const std::string& text) {

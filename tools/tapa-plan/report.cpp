@@ -5,6 +5,7 @@
 
 #include "explain/explain.hpp"
 #include "explain/explain_format.hpp"
+#include "explain/explain_shared.hpp"
 
 namespace tapa::plan_tool {
 
@@ -39,12 +40,15 @@ Json block_json(std::optional<std::size_t> bytes) {
   return bytes ? Json(*bytes) : Json(nullptr);
 }
 
+std::string head_of(std::optional<std::size_t> block_bytes, const std::string& why) {
+  return "blocks     " + (block_bytes ? bytes_words(*block_bytes) + " a pair" : "from a file") +
+         "\nwhy        " + why + "\n";
+}
+
 }  // namespace
 
 std::string text_of(const Shown& shown, const Topology& topology, const std::vector<int>& ranks) {
-  std::string text = "blocks     " +
-                     (shown.block_bytes ? bytes_words(*shown.block_bytes) + " a pair" : "from a file") +
-                     "\nwhy        " + shown.why + "\n" + explain_text(shown.plan, topology, shown.cost);
+  std::string text = head_of(shown.block_bytes, shown.why) + explain_text(shown.plan, topology, shown.cost);
   if (shown.defects) {
     text += shown.defects->empty()
                 ? "\nverified: every block arrives once and in place, no race, no deadlock\n"
@@ -53,6 +57,15 @@ std::string text_of(const Shown& shown, const Topology& topology, const std::vec
       text += "  " + std::string(to_string(d.kind)) + ": " + d.what + "\n";
   }
   for (const int rank : ranks) text += "\n" + explain_rank(shown.plan, rank);
+  return text;
+}
+
+std::string text_of(const ShownShared& shown, const Topology& topology, const std::vector<int>& ranks) {
+  std::string text =
+      head_of(shown.block_bytes, shown.why) + explain_shared_text(shown.counts, topology, shown.seconds);
+  if (shown.verify) text += "\nnot verified: there are no messages to replay\n";
+  for (const int rank : ranks)
+    text += (rank == ranks.front() ? "\n" : "") + explain_shared_rank(shown.counts, rank);
   return text;
 }
 
@@ -68,15 +81,29 @@ std::string json_of(const Shown& shown, const Topology& topology, bool steps) {
   return json.dump(2);
 }
 
+std::string json_of(const ShownShared& shown, const Topology& topology, bool steps) {
+  Json json = Json::parse(explain_shared_json(shown.counts, topology, shown.seconds));
+  json["block_bytes"] = block_json(shown.block_bytes);
+  json["why"] = shown.why;
+  if (shown.verify) json["defects"] = nullptr;
+  if (steps) json["steps"] = std::vector<Json>(static_cast<std::size_t>(topology.ranks), Json::array());
+  return json.dump(2);
+}
+
 std::string compare_text(const std::vector<Row>& rows, const Topology& topology, const std::string& why) {
   Table table({"plan", "predicted", "replayed", "messages", "most a rank sends", "over NICs",
                "bytes over NICs", "busiest NIC"});
   for (const Row& row : rows) {
-    const Traffic nics = over_nics(row.cost, topology);
-    table.add({to_string(row.candidate.choice), seconds_words(row.candidate.seconds),
-               seconds_words(row.cost.seconds), std::to_string(all_levels(row.cost).messages),
-               std::to_string(row.sends), std::to_string(nics.messages), bytes_words(nics.bytes),
-               bytes_words(busiest_nic(row.cost))});
+    const std::string choice = to_string(row.candidate.choice);
+    const std::string seconds = seconds_words(row.candidate.seconds);
+    if (!row.cost) {
+      table.add({choice, seconds, "-", "0", "0", "0", "0 B", "0 B"});  // there are no steps to replay
+      continue;
+    }
+    const Traffic nics = over_nics(*row.cost, topology);
+    table.add({choice, seconds, seconds_words(row.cost->seconds),
+               std::to_string(all_levels(*row.cost).messages), std::to_string(row.sends),
+               std::to_string(nics.messages), bytes_words(nics.bytes), bytes_words(busiest_nic(*row.cost))});
   }
   return why + "\n\n" + table.text();
 }
@@ -86,17 +113,17 @@ std::string compare_json(const std::vector<Row>& rows, const Topology& topology,
   Json json = {{"schema", "tapa-plan/1"}, {"block_bytes", block_json(block_bytes)}, {"why", why}};
   json["compare"] = Json::array();
   for (const Row& row : rows) {
-    const Traffic all = all_levels(row.cost);
-    const Traffic nics = over_nics(row.cost, topology);
+    const Traffic all = row.cost ? all_levels(*row.cost) : Traffic{};
+    const Traffic nics = row.cost ? over_nics(*row.cost, topology) : Traffic{};
     json["compare"].push_back({{"choice", to_string(row.candidate.choice)},
                                {"seconds", row.candidate.seconds},
-                               {"replayed_seconds", row.cost.seconds},
+                               {"replayed_seconds", row.cost ? Json(row.cost->seconds) : Json(nullptr)},
                                {"messages", all.messages},
                                {"bytes", all.bytes},
                                {"most_sends", row.sends},
                                {"nic_messages", nics.messages},
                                {"nic_bytes", nics.bytes},
-                               {"busiest_nic_bytes", busiest_nic(row.cost)}});
+                               {"busiest_nic_bytes", row.cost ? busiest_nic(*row.cost) : 0}});
   }
   return json.dump(2);
 }

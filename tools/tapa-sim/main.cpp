@@ -192,6 +192,8 @@ class Program {
       const Choice choice = parse_choice(word);
       if (const std::string reason = why_not(topology_, choice); !reason.empty())
         throw std::invalid_argument("--plans " + word + ": " + reason);
+      if (choice.algorithm == Algorithm::memory)
+        throw std::invalid_argument("--plans memory: sends no messages, and only messages are simulated");
       add(choice);
     }
     return list;

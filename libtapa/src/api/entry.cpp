@@ -2,11 +2,11 @@
 
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/fast_path.hpp"
+#include "comm/guest.hpp"
 #include "run/error.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
@@ -82,19 +82,48 @@ void run_to_end(std::unique_ptr<Operation> operation) {
   if (code != MPI_SUCCESS) throw CallError(code, message);
 }
 
-void wait_until_ready(CommState& state) {
-  while (!state.ready()) {
-    Progress::relay();
-    std::this_thread::yield();
-  }
+std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
+  require_comm(comm);
+  if (is_intercomm(comm))
+    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+  auto state = CommState::of(comm);
+  state->set_up(comm);
+  return state;
 }
+
+std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now) {
+  auto state = CommState::find(comm);
+  if (!state) state = CommState::of(comm);
+  if (state->ready()) return state;
+  if (is_guest()) return state->welcome(comm, now) ? state : nullptr;
+  state->set_up(comm);
+  return state;
+}
+
+namespace {
+
+/// MPI's own, where the library has nothing set up or nothing to gain. MPI checks the arguments of a program
+/// that knows nothing of us.
+int run_by_mpi(const Arguments& arguments, int ranks) {
+  if (!is_guest()) check_arguments(arguments, ranks);
+  MpiCallStorage storage;
+  const double began = PMPI_Wtime();
+  const int code = call_mpi(arguments, ranks, arguments.comm, nullptr, storage);
+  if (auto state = CommState::find(arguments.comm)) state->count_newcomer(PMPI_Wtime() - began);
+  return code;
+}
+
+}  // namespace
 
 int run_blocking(const Arguments& arguments) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
     if (run_again(arguments)) return MPI_SUCCESS;
     require_comm(arguments.comm);
     if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
-    auto state = CommState::of(arguments.comm);
+    const int ranks = peers_of(arguments.comm);
+    if (ranks == 1) return run_by_mpi(arguments, ranks);
+    auto state = state_for_blocking(arguments.comm, false);
+    if (!state) return run_by_mpi(arguments, ranks);
     check_call(arguments, *state);
     if (run_fast(arguments, *state)) return MPI_SUCCESS;
     auto operation = acquire_operation();

@@ -32,8 +32,12 @@ void release_operation(std::unique_ptr<Operation> operation);
 /// Runs an operation that was begun to its end and takes it back. Throws CallError when it failed.
 void run_to_end(std::unique_ptr<Operation> operation);
 
-/// Waits for the setup of a state. Throws CallError.
-void wait_until_ready(CommState& state);
+/// The state of an intracommunicator, set up. Collective. Throws CallError.
+[[nodiscard]] std::shared_ptr<CommState> ready_state(MPI_Comm comm);
+
+/// The state for a call that may synchronise, when the library carries it out; null: MPI does. Collective.
+/// `now`: the call will be made often, so the set-up pays at once. Throws CallError.
+[[nodiscard]] std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now);
 
 /// Carries out a blocking call and returns its MPI code.
 int run_blocking(const Arguments& arguments) noexcept;

@@ -1,8 +1,10 @@
 #include "api/requests.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "comm/guest.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/mpi_call.hpp"
@@ -87,7 +89,7 @@ class HandedTask final : public Task {
 
 int hand_over(const Arguments& arguments, MPI_Request* request) {
   const int peers = peers_of(arguments.comm);
-  check_arguments(arguments, peers);
+  if (!is_guest()) check_arguments(arguments, peers);
   if (MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform) {
     if (Progress::instance().driver() == Driver::none) {
       throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
@@ -104,17 +106,6 @@ int hand_over(const Arguments& arguments, MPI_Request* request) {
   return MPI_SUCCESS;
 }
 
-void say_once_that_mpi_does_it() {
-  static const bool said = [] {
-    log_info(
-        "nothing would make nonblocking operations progress (TAPA_PROGRESS=none, or no MPI_THREAD_MULTIPLE "
-        "with an "
-        "MPI other than Open MPI): nonblocking and persistent calls are left to MPI");
-    return true;
-  }();
-  static_cast<void>(said);
-}
-
 bool errors_are_fatal(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
@@ -123,13 +114,24 @@ bool errors_are_fatal(MPI_Comm comm) {
   return fatal;
 }
 
-std::unique_ptr<Operation> begin(const Arguments& arguments, Mode mode) {
-  auto state = CommState::of(arguments.comm);
+std::unique_ptr<Operation> begin(const Arguments& arguments, std::shared_ptr<CommState> state, Mode mode) {
   check_call(arguments, *state);
   auto operation = acquire_operation();
   operation->begin(std::move(state), mode, arguments.function);
   operation->take_arguments(arguments);
   return operation;
+}
+
+/// Bytes of every block of the call, or nothing where they may differ.
+std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
+  if (arguments.form != Form::uniform || arguments.recv.type == MPI_DATATYPE_NULL) return std::nullopt;
+  return static_cast<std::size_t>(arguments.recv.count) * type_info(arguments.recv.type).size;
+}
+
+int init_by_mpi(const Arguments& arguments, MPI_Request* request) {
+  const int code = call_mpi_init(arguments, request);
+  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
+  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -150,9 +152,13 @@ void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
   check_mpi(code, "MPI_Grequest_start");
 }
 
-void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
+bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
                        MPI_Request* request) {
   complete(*operation);
+  if (operation->out_of_tags()) {
+    release_operation(std::move(operation));
+    return false;
+  }
   if (operation->code() != MPI_SUCCESS) {
     const CallError error(operation->code(), operation->message());
     release_operation(std::move(operation));
@@ -166,16 +172,21 @@ void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
                     "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
   }
   check_mpi(code, "MPI_Ssend_init");
+  return true;
 }
 
+// What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
+// before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
     require_comm(arguments.comm);
     require_request(request);
-    const bool none = Progress::instance().driver() == Driver::none;
-    if (none) say_once_that_mpi_does_it();
-    if (none || is_intercomm(arguments.comm)) return hand_over(arguments, request);
-    submit_operation(begin(arguments, Mode::nonblocking), nullptr, request);
+    if (is_intercomm(arguments.comm)) return hand_over(arguments, request);
+    auto state = CommState::find(arguments.comm);
+    if (!state || !state->ready() || state->size() == 1 ||
+        state->leaves_nonblocking(uniform_bytes(arguments)))
+      return hand_over(arguments, request);
+    submit_operation(begin(arguments, std::move(state), Mode::nonblocking), nullptr, request);
     return MPI_SUCCESS;
   });
 }
@@ -184,16 +195,12 @@ int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
   return guarded(arguments.comm, arguments.function, [&]() -> int {
     require_comm(arguments.comm);
     require_request(request);
-    const bool none = Progress::instance().driver() == Driver::none;
-    if (none) say_once_that_mpi_does_it();
-    if (none || is_intercomm(arguments.comm)) {
-      check_arguments(arguments, peers_of(arguments.comm));
-      const int code = call_mpi_init(arguments, request);
-      if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-      return MPI_SUCCESS;
-    }
-    prepare_operation(begin(arguments, Mode::persistent), nullptr, arguments.comm, request);
-    return MPI_SUCCESS;
+    if (is_intercomm(arguments.comm)) return init_by_mpi(arguments, request);
+    auto state = state_for_blocking(arguments.comm, true);
+    if (!state || !state->has_progress()) return init_by_mpi(arguments, request);
+    auto operation = begin(arguments, std::move(state), Mode::persistent);
+    if (prepare_operation(std::move(operation), nullptr, arguments.comm, request)) return MPI_SUCCESS;
+    return init_by_mpi(arguments, request);
   });
 }
 

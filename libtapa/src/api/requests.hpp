@@ -21,10 +21,11 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept;
 int run_init(const Arguments& arguments, MPI_Request* request) noexcept;
 
 /// The same for operations that were begun and filled by the caller. `keep` is held as long as the operation
-/// is in use. Throw CallError.
+/// is in use. Throw CallError. prepare_operation() returns false, on all ranks, when too many persistent
+/// requests of the communicator live.
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
                       MPI_Request* request);
-void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
-                       MPI_Request* request);
+[[nodiscard]] bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                                     MPI_Comm comm, MPI_Request* request);
 
 }  // namespace tapa

@@ -147,12 +147,8 @@ extern "C" {
 int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int nactive[], const int active[],
                           int one_list, const char* boundary, MPI_Comm comm, TAPA_Selection* selection) {
   return guarded(comm, "TAPA_Selection_create", [&] {
-    require_comm(comm);
-    if (is_intercomm(comm)) {
-      throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
-    }
     auto made = std::make_unique<TAPA_Selection_s>();
-    made->state = CommState::of(comm);
+    made->state = ready_state(comm);
     made->comm = comm;
     made->rows = agree_on_selection(
         made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
@@ -213,10 +209,11 @@ int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdispls[], vo
   return guarded(comm_of(selection), "TAPA_Alltoallv_select_init", [&] {
     require_selection(selection);
     require_request(request);
-    prepare_operation(
+    auto operation =
         begin({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-              Mode::persistent),
-        selection->rows, selection->comm, request);
+              Mode::persistent);
+    if (!prepare_operation(std::move(operation), selection->rows, selection->comm, request))
+      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
     return MPI_SUCCESS;
   });
 }

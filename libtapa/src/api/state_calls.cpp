@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "api/entry.hpp"
+#include "comm/guest.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
 #include "tapa/tapa.h"
@@ -12,16 +13,6 @@
 using namespace tapa;
 
 namespace {
-
-/// The state of an intracommunicator, set up.
-std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
-  require_comm(comm);
-  if (is_intercomm(comm))
-    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
-  auto state = CommState::of(comm);
-  wait_until_ready(*state);
-  return state;
-}
 
 template <class T>
 void require(const T* pointer, const char* name) {
@@ -35,6 +26,11 @@ void copy_text(const std::string& text, char* value, int size) {
   const std::size_t n = std::min(text.size(), static_cast<std::size_t>(size) - 1);
   std::memcpy(value, text.data(), n);
   value[n] = '\0';
+}
+
+std::string own_version() {
+  return std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
+         std::to_string(TAPA_VERSION_PATCH);
 }
 
 }  // namespace
@@ -79,7 +75,8 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
 int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length) {
   return guarded(comm, "TAPA_Comm_plan", [&] {
     const auto state = ready_state(comm);
-    const Decision decision = state->decide(true, bytes, {true, state->has_buffers(false)});
+    const auto parts = state->parts();
+    const Decision decision = parts->decide(true, bytes, {true, parts->channels.available(), false});
     copy_text(decision.text, plan, size);
     if (length != nullptr) *length = static_cast<int>(decision.text.size());
     return MPI_SUCCESS;
@@ -116,6 +113,12 @@ int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int
 
 const char* TAPA_Last_error(void) {
   return last_error();
+}
+
+int TAPA_Guest(const char* version) {
+  if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
+  become_guest();
+  return MPI_SUCCESS;
 }
 
 int TAPA_Get_version(int* major, int* minor, int* patch) {

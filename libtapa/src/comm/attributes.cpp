@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "comm/comm_state.hpp"
+#include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -48,6 +49,7 @@ void print_report() {
 int at_finalize(MPI_Comm, int, void*, void*) {
   print_report();
   for (const auto& state : CommState::all()) state->release();
+  free_retired();
   free_type_keyval();
   Registry& r = registry();
   if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
@@ -65,36 +67,45 @@ void make_keyvals(Registry& r) {
             "MPI_Comm_create_keyval");
 }
 
-}  // namespace
-
-std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
-  // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
-  struct Last {
-    MPI_Comm comm = MPI_COMM_NULL;
-    std::uint64_t freed = 0;
-    std::weak_ptr<CommState> state;
-  };
-  thread_local Last last;
-  if (comm == last.comm && last.freed == freed_handles.load(std::memory_order_acquire)) {
-    if (auto state = last.state.lock()) return state;
-  }
-  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
-  auto state = of_attribute(comm);
-  last = {comm, before, state};
-  return state;
-}
-
-std::shared_ptr<CommState> CommState::of_attribute(MPI_Comm comm) {
+/// Null when nothing hangs on it.
+Holder find_attribute(MPI_Comm comm) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  make_keyvals(r);
+  if (r.keyval == MPI_KEYVAL_INVALID) return nullptr;
   void* value = nullptr;
   int found = 0;
   check_mpi(PMPI_Comm_get_attr(comm, r.keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
-  if (found != 0) return *static_cast<Holder*>(value);
+  return found != 0 ? *static_cast<Holder*>(value) : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<CommState> CommState::find(MPI_Comm comm) {
+  // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
+  struct Last {
+    MPI_Comm comm;
+    std::uint64_t freed;
+    CommState* state;  // lives until a communicator is freed
+  };
+  thread_local constinit Last last{};
+  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
+  if (last.state != nullptr && comm == last.comm && last.freed == before)
+    return last.state->shared_from_this();
+  auto state = find_attribute(comm);
+  if (state) last = {comm, before, state.get()};
+  return state;
+}
+
+std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
+  if (auto state = find(comm)) return state;
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  make_keyvals(r);
   const Progress::Pause pause;  // what tasks do may need the registry too
   auto state = std::make_shared<CommState>(comm);
-  check_mpi(PMPI_Comm_set_attr(comm, r.keyval, new Holder(state)), "MPI_Comm_set_attr");
+  auto holder = std::make_unique<Holder>(state);
+  check_mpi(PMPI_Comm_set_attr(comm, r.keyval, holder.get()), "MPI_Comm_set_attr");
+  static_cast<void>(holder.release());
   std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
   r.states.push_back(state);
   return state;
@@ -113,7 +124,7 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
 std::vector<ReportRow> report_rows() {
   auto rows = kept_rows();
   for (const auto& state : CommState::all()) {
-    const auto own = state->report();
+    const auto own = state->report_rows();
     rows.insert(rows.end(), own.begin(), own.end());
   }
   return rows;

@@ -7,6 +7,7 @@
 
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
+#include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 
@@ -117,8 +118,8 @@ void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* d
     code = call_mpi_bytes(from, from_buffer(arguments.recv.buffer, dense->recv_first), dense->bytes,
                           arguments.comm);
   } else {
-    MpiCallStorage storage;
-    code = call_mpi(arguments, state.size(), arguments.comm, nullptr, storage);
+    code = call_mpi(arguments, state.size(), arguments.comm, state.mpi_is_forced(), state.comm(),
+                    state.fast_run().blocks);
   }
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
 }
@@ -167,7 +168,10 @@ std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
 class Noted {
  public:
   Noted(CommState& state, bool mpi) : state_(state), mpi_(mpi) {}
-  ~Noted() { state_.note_blocks(mpi_ ? std::nullopt : std::optional(state_.fast_run().run.total_bytes())); }
+  ~Noted() {
+    state_.parts()->mean.note(mpi_ ? std::nullopt : std::optional(state_.fast_run().run.total_bytes()),
+                              state_.size());
+  }
   Noted(const Noted&) = delete;
   Noted& operator=(const Noted&) = delete;
 

@@ -7,6 +7,7 @@
 
 #include "plan/planner.hpp"
 #include "run/error.hpp"
+#include "run/log.hpp"
 
 namespace tapa {
 
@@ -17,6 +18,7 @@ namespace {
 constexpr int kCheckTag = 0;
 constexpr int kVerdictTag = 1;
 constexpr int kCountsTag = 2;
+constexpr int kArrivalTag = 4;  // 3 is that of checksums
 
 /// The group of this rank at the slowest split of a choice.
 std::vector<int> group_members(const Topology& topology, const Choice& choice, int rank) {
@@ -40,7 +42,8 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   state_ = std::move(state);
   mode_ = mode;
   function_ = function;
-  stage_ = Stage::setup;
+  stage_ = Stage::turn;
+  options_ = state_->options();
   code_ = MPI_SUCCESS;
   message_.clear();
   has_arguments_ = false;
@@ -50,23 +53,43 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   mean_ = 0;
   key_.clear();
   tags_ = {};
+  channel_ = 0;
+  out_of_tags_ = false;
   started_ = PMPI_Wtime();
   warned_ = 0;
-  state_->enqueue(this);
+  state_->parts()->order.enqueue(this);
   queued_ = true;
 }
 
 void Operation::end() {
-  if (queued_) state_->leave(this);
-  queued_ = false;
+  leave_queue();
   if (executor_) state_->give_executor(*entry_, std::move(executor_));
+  if (state_) give_back_tags();
   buffers_ = nullptr;
   free_types();
+  trim();
   known_.reset();
   entry_.reset();
   options_.reset();
   state_.reset();
   stage_ = Stage::idle;
+}
+
+void Operation::leave_queue() {
+  if (std::exchange(queued_, false)) state_->parts()->order.leave(this);
+}
+
+void Operation::give_back_tags() {
+  const auto parts = state_->parts();
+  parts->order.give_back(std::exchange(tags_, {}));
+  if (channel_ != 0) parts->channels.give_back(std::exchange(channel_, 0));
+}
+
+/// What one large call needed is not kept for all that follow.
+void Operation::trim() {
+  if (!options_ || staging_size_ <= options_->settings().keep) return;
+  staging_.reset();
+  staging_size_ = 0;
 }
 
 void Operation::take_arguments(const Arguments& arguments) {
@@ -134,20 +157,26 @@ bool Operation::advance(bool block) noexcept {
 void Operation::fail(int code, const std::string& message) {
   code_ = code;
   message_ = message;
-  if (queued_) state_->leave(this);
-  queued_ = false;
+  leave_queue();
   // Messages may still be in flight: their memory must stay, so what failed is given up, not freed.
-  if (stage_ == Stage::running) static_cast<void>(executor_.release());
+  if (stage_ == Stage::running && executor_) {
+    static_cast<void>(executor_.release());
+    tags_ = {};
+  }
   tell_probe();
   stage_ = Stage::finished;
 }
 
 bool Operation::step(bool block) {
   switch (stage_) {
-    case Stage::setup:
-      return step_setup();
     case Stage::turn:
       return step_turn();
+    case Stage::tags:
+      return step_tags();
+    case Stage::arrivals:
+      if (!numbers_.test()) return false;
+      after_arrivals();
+      return true;
     case Stage::check: {
       if (!numbers_.test()) return false;
       start_verdict();
@@ -178,23 +207,80 @@ bool Operation::step(bool block) {
   }
 }
 
-bool Operation::step_setup() {
-  if (!state_->ready()) return false;
-  options_ = state_->options();
-  stage_ = Stage::turn;
+bool Operation::step_turn() {
+  {
+    const auto parts = state_->parts();
+    if (parts->order.first() != this) return false;
+    if (mode_ != Mode::persistent) {
+      const auto tags = parts->order.take_window();
+      if (!tags) return false;  // an earlier operation of the same tags is under way
+      tags_ = *tags;
+    }
+  }
+  if (mode_ == Mode::persistent) {
+    tag_blocks_ = 0;
+    ask_free();
+    stage_ = Stage::tags;
+  } else {
+    after_turn();
+  }
   return true;
 }
 
-bool Operation::step_turn() {
-  if (state_->first_in_queue() != this) return false;
-  tags_ = state_->next_tags(mode_ == Mode::persistent);
+/// Ranks free persistent requests when they like, so what is free must be agreed.
+void Operation::ask_free() {
+  {
+    const auto parts = state_->parts();
+    tag_block_ = (parts->order.start_block() + tag_blocks_) % parts->order.blocks();
+    free_ = {parts->order.free_windows(tag_block_), parts->channels.free()};
+  }
+  static_assert(sizeof free_ == 2 * sizeof(std::uint64_t));
+  check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, &free_, 2, MPI_UINT64_T, MPI_BAND, state_->comm(), &request_),
+            "MPI_Iallreduce");
+}
+
+bool Operation::step_tags() {
+  int complete = 0;
+  check_mpi(PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI_Iallreduce");
+  if (complete == 0) return false;
+  std::size_t blocks = 0;
+  {
+    const auto parts = state_->parts();
+    blocks = parts->order.blocks();
+    if (free_.windows != 0) {
+      tags_ = parts->order.take_persistent(tag_block_, free_.windows);
+      if (free_.channels != 0) channel_ = parts->channels.take(free_.channels);
+    }
+  }
+  if (free_.windows != 0) {
+    after_turn();
+  } else if (++tag_blocks_ < blocks) {
+    ask_free();
+  } else {
+    out_of_tags_ = true;
+    throw CallError(MPI_ERR_OTHER, "no message tags are left: " + std::to_string(CallOrder::kBlock * blocks) +
+                                       " persistent requests of this communicator live, expected fewer");
+  }
+  return true;
+}
+
+void Operation::after_turn() {
+  if (options_->settings().timeout > 0) {
+    outgoing_.assign(1, 1);
+    numbers_.start(state_->comm(), tags_.first + kArrivalTag, others(), 1, outgoing_, true);
+    stage_ = Stage::arrivals;
+  } else {
+    after_arrivals();
+  }
+}
+
+void Operation::after_arrivals() {
   if (options_->settings().check >= Check::counts) {
     start_check();
     stage_ = Stage::check;
   } else {
     stage_ = Stage::plan;
   }
-  return true;
 }
 
 std::vector<int> Operation::others() const {
@@ -247,79 +333,98 @@ bool Operation::step_verdict() {
   return true;
 }
 
-bool Operation::step_plan() {
-  // Large counts may be more than MPI can be given.
+/// What this call can use; alike on all ranks.
+Offer Operation::offer() const {
+  // Large counts may be more than MPI can be given. Where MPI is the choice for nonblocking calls they have
+  // not come here.
   const bool countable = exchange_.uniform || !arguments_.large || state_->mpi_is_forced();
-  const Offer offer{has_arguments_ && mode_ != Mode::persistent && countable,
-                    state_->has_buffers(mode_ == Mode::persistent), mode_ != Mode::blocking};
+  const bool memory = mode_ == Mode::persistent ? channel_ != 0 : state_->parts()->channels.available();
+  return {has_arguments_ && mode_ == Mode::blocking && countable, memory, mode_ != Mode::blocking};
+}
+
+bool Operation::step_plan() {
   if (exchange_.uniform) {
     if (exchange_.uniform_bytes == 0) {
       finish();
       return true;
     }
-    if (!choose_uniform(offer)) return false;
+    if (!choose_uniform(offer())) return false;
   } else {
-    if (!choose(offer)) return false;
+    if (!choose(offer())) return false;
     if (known_) {
-      entry_ = state_->plan_for(decision_, *known_, key_, mean_);
+      entry_ = state_->parts()->chooser.plan_for(decision_.text, decision_, *known_, key_, mean_);
     } else if (decision_.choice.algorithm == Algorithm::memory ||
                decision_.choice.algorithm == Algorithm::mpi) {
-      // At a buffers blocks tell their sizes themselves; MPI has its own way.
-      entry_ = state_->plan_for(decision_, Counts::uniform(state_->size(), mean_), {}, mean_);
+      // In shared buffers blocks tell their sizes themselves; MPI has its own way.
+      entry_ = state_->parts()->chooser.plan_for(decision_.text, decision_,
+                                                 Counts::uniform(state_->size(), mean_), {}, mean_);
     } else {
       start_counts();
       return true;
     }
   }
   stage_ = Stage::ready;
-  if (entry_->choice.algorithm == Algorithm::memory) buffers_ = &state_->buffers(mode_ == Mode::persistent);
-  if (mode_ == Mode::persistent) {
-    state_->leave(this);
-    queued_ = false;
-  }
+  if (entry_->choice.algorithm == Algorithm::memory) buffers_ = &state_->parts()->channels.buffers(channel_);
+  if (mode_ == Mode::persistent) leave_queue();
   return true;
 }
 
 /// The plan for blocks of one size; false: not yet.
 bool Operation::choose_uniform(Offer offer) {
   const std::size_t bytes = exchange_.uniform_bytes;
-  std::optional<Decision> autotuning;
-  if (!try_plan(true, bytes, offer, autotuning)) return false;
-  if (autotuning) {
-    entry_ =
-        state_->plan_for(*autotuning, Counts::uniform(state_->size(), bytes), std::span(&bytes, 1), bytes);
-    return true;
-  }
-  entry_ = state_->uniform_plan(bytes, offer);
+  std::optional<Decision> probe;
+  if (!next_probe(true, bytes, offer, probe)) return false;
+  const auto parts = state_->parts();
+  entry_ = probe ? parts->chooser.plan_for(probe->text, *probe, Counts::uniform(state_->size(), bytes),
+                                           std::span(&bytes, 1), bytes)
+                 : parts->uniform_plan(bytes, offer);
   return true;
 }
 
 /// The choice for blocks of different sizes; false: not yet.
 bool Operation::choose(Offer offer) {
   const Settings& settings = options_->settings();
-  if (!known_ && !mean_known_ && settings.enable && (!state_->one_choice() || settings.report)) {
+  const bool one_choice = state_->parts()->chooser.one_choice();
+  if (!known_ && !mean_known_ && settings.enable && (!one_choice || settings.report)) {
     std::size_t bytes = 0;
     for (const Block& block : exchange_.send) bytes += block.bytes;
-    if (!state_->agreed_mean(bytes, mean_)) return false;
+    MeanBlock& mean = state_->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
+    if (!mean.agree(state_->comm(), state_->size(), bytes, mean_)) return false;
     mean_known_ = true;
   }
-  const std::size_t mean = state_->exchange_tells_mean() ? state_->shared_mean() : mean_;
-  std::optional<Decision> autotuning;
-  if (!try_plan(false, mean, offer, autotuning)) return false;
-  decision_ = autotuning ? *autotuning : state_->decide(false, mean, offer);
+  const std::size_t mean = exchange_tells_mean() ? state_->parts()->mean.shared().value_or(0) : mean_;
+  std::optional<Decision> probe;
+  if (!next_probe(false, mean, offer, probe)) return false;
+  decision_ = probe ? *probe : state_->parts()->decide(false, mean, offer);
   return true;
 }
 
-/// The plan to try, if any; false: the ranks are about to agree on what to try next.
-bool Operation::try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
+/// Whether calls over shared buffers tell all ranks their mean block on the side.
+bool Operation::exchange_tells_mean() const {
+  const auto parts = state_->parts();
+  return parts->channels.available() && parts->chooser.one_choice() && !parts->chooser.forced();
+}
+
+/// The plan to probe, if any; false: the ranks are about to agree on what to probe next.
+bool Operation::next_probe(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
   if (mode_ != Mode::blocking) return true;
-  bool waits = false;
-  const auto call = state_->try_plan(uniform, bytes, offer, waits);
-  if (waits) return false;
-  if (!call) return true;
-  tried_ = call->key;
-  decision = call->decision;
-  started_ = PMPI_Wtime();  // neither setup nor agreeing is part of what is tried
+  Autotuner::Running* const running = state_->parts()->competition(uniform, bytes, offer);
+  if (running == nullptr) return true;
+  const bool over = running->autotuning.round_over();
+  if (over && !Autotuner::agree(*running, uniform, state_->comm())) return false;
+  const ProbeKey key = Autotuner::key_of(uniform, bytes, offer);
+  const auto parts = state_->parts();
+  if (over) running->autotuning.end_round();
+  if (running->autotuning.complete()) {
+    if (over && state_->rank() == 0 && running->autotuning.choices().size() > 1)
+      log_info(outcome(key, running->autotuning));
+    parts->chooser.cache().clear();
+    return true;
+  }
+  const Choice& choice = running->autotuning.next();
+  tried_ = key;
+  decision = Decision{choice, to_string(choice), "being probed", 0};
+  started_ = PMPI_Wtime();  // agreeing is no part of what is probed
   return true;
 }
 
@@ -363,13 +468,12 @@ void Operation::plan_from_counts() {
     rows.insert(rows.end(), numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(ranks));
     columns.insert(columns.end(), numbers.begin() + static_cast<std::ptrdiff_t>(ranks), numbers.end());
   }
-  entry_ = state_->plan_for(
-      decision_, Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)), key_,
-      mean_);
+  entry_ = state_->parts()->chooser.plan_for(
+      decision_.text, decision_,
+      Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)), key_, mean_);
   stage_ = Stage::ready;
   if (mode_ == Mode::persistent) {
-    state_->leave(this);
-    queued_ = false;
+    leave_queue();
   }
 }
 

@@ -22,7 +22,9 @@ namespace tapa {
 
 enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
-/// Stages: setup -> turn -> [check -> verdict] -> plan -> [counts] -> ready -> running -> finished.
+/// Stages: turn -> [tags -> claims] -> [arrivals] -> [check -> verdict] -> plan -> [counts] -> ready ->
+/// running
+/// -> finished.
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
 /// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
 /// called from several threads; the others only while no thread is in it.
@@ -63,6 +65,8 @@ class Operation {
   /// MPI_SUCCESS, or what went wrong.
   [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] const std::string& message() const { return message_; }
+  /// Whether it failed because too many persistent operations live; alike on all ranks.
+  [[nodiscard]] bool out_of_tags() const { return out_of_tags_; }
   [[nodiscard]] const char* function() const { return function_; }
   [[nodiscard]] const std::shared_ptr<CommState>& state() const { return state_; }
 
@@ -77,8 +81,9 @@ class Operation {
  private:
   enum class Stage : std::uint8_t {
     idle,
-    setup,
     turn,
+    tags,      // persistent: which tags and buffers are free everywhere
+    arrivals,  // whether everybody makes the call, so that the watchdog can name who does not
     check,
     verdict,
     plan,
@@ -91,8 +96,14 @@ class Operation {
   };
 
   [[nodiscard]] bool step(bool block);
-  bool step_setup();
   bool step_turn();
+  void ask_free();
+  bool step_tags();
+  void leave_queue();
+  void give_back_tags();
+  void trim();
+  void after_turn();
+  void after_arrivals();
   bool step_verdict();
   bool step_plan();
   bool choose_uniform(Offer offer);
@@ -100,7 +111,6 @@ class Operation {
   bool step_counts();
   bool launch();
   void launch_mpi();
-  void launch_mpi_bytes();
   void launch_plan();
   bool launch_memory();
   struct EqualBlocks {
@@ -113,7 +123,9 @@ class Operation {
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;
   void report_run();
-  bool try_plan(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision);
+  [[nodiscard]] Offer offer() const;
+  [[nodiscard]] bool exchange_tells_mean() const;
+  bool next_probe(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision);
   void tell_probe();
   void note_blocks();
   /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
@@ -123,8 +135,6 @@ class Operation {
   bool step_running(bool block);
   void finish();
   void fail(int code, const std::string& message);
-
-  // Blocks that are not dense, at a buffers.
 
   void start_check();
   void start_verdict();
@@ -162,13 +172,21 @@ class Operation {
   Decision decision_;
 
   TagWindow tags_;
+  struct Free {  // of a rank, then of all
+    std::uint64_t windows;
+    std::uint64_t channels;
+  };
+  Free free_{};
+  std::size_t tag_block_ = 0;   // of windows, that is being asked for
+  std::size_t tag_blocks_ = 0;  // asked for so far
+  bool out_of_tags_ = false;
+  std::size_t channel_ = 0;  // persistent: of the shared buffers; 0: none
   SmallExchange numbers_;
   std::vector<std::size_t> outgoing_;
   SmallExchange sums_;
   std::shared_ptr<PlanEntry> entry_;
   std::unique_ptr<Executor> executor_;
-  MPI_Request request_ = MPI_REQUEST_NULL;  // when MPI carries it out
-  MpiCallStorage mpi_storage_;
+  MPI_Request request_ = MPI_REQUEST_NULL;  // of what is agreed
 
   ShmBuffers* buffers_ = nullptr;  // when the choice is memory
   ShmExchange shm_exchange_;       // its run

@@ -1,4 +1,4 @@
-// The run of an operation: packing, the executor or MPI, unpacking, checksums, watchdog, explanation.
+// The run of an operation: packing, the executor or MPI, unpacking, checksums, explanation.
 #include <sched.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "comm/operation.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 
@@ -18,7 +19,7 @@ namespace tapa {
 namespace {
 
 constexpr int kSumsTag = 3;
-constexpr int kPlanTags = 4;  // the plan's channels begin here
+constexpr int kPlanTags = 5;  // the plan's channels begin here
 constexpr std::size_t kAlign = 64;
 
 std::size_t aligned(std::size_t bytes) {
@@ -81,8 +82,7 @@ bool Operation::launch() {
   } else {
     launch_plan();
   }
-  if (queued_) state_->leave(this);
-  queued_ = false;
+  leave_queue();
   return true;
 }
 
@@ -102,60 +102,24 @@ void Operation::launch_plan() {
 }
 
 void Operation::launch_mpi() {
-  const bool as_bytes = exchange_.uniform && countable(exchange_.uniform_bytes) && !state_->mpi_is_forced();
-  if (mode_ == Mode::blocking && as_bytes) return launch_mpi_bytes();
-  MpiCallStorage storage;
-  if (mode_ == Mode::blocking) {
-    const int code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
-    if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-    finish();
-    return;
+  int code = MPI_SUCCESS;
+  if (state_->mpi_is_forced() || !countable_in_bytes(exchange_)) {
+    MpiCallStorage storage;
+    code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
+  } else {
+    code = all_to_all_in_bytes(arguments_.form, exchange_, arguments_.comm, state_->comm());
   }
-  check_mpi(call_mpi(arguments_, state_->size(), state_->comm(), &request_, mpi_storage_),
-            "MPI's own all-to-all");
-  stage_ = Stage::running;
-}
-
-/// Equal blocks that MPI was found to be fastest with, packed where they are not dense.
-void Operation::launch_mpi_bytes() {
-  const std::size_t bytes = exchange_.uniform_bytes;
-  const std::size_t side = bytes * exchange_.recv.size();
-  std::vector<std::byte> packed_send, packed_recv;
-  std::byte* recv = in_row(exchange_.recv, bytes);
-  if (recv == nullptr) {
-    packed_recv.resize(side);
-    recv = packed_recv.data();
-  }
-  std::byte* send = exchange_.in_place ? recv : in_row(exchange_.send, bytes);
-  if (send == nullptr) {
-    packed_send.resize(side);
-    send = packed_send.data();
-  }
-  if (send == packed_send.data() || (exchange_.in_place && send == packed_recv.data())) {
-    for (std::size_t i = 0; i < exchange_.send.size(); ++i)
-      gather_block(exchange_.send[i], send + i * bytes, state_->comm());
-  }
-  const int code = call_mpi_bytes(exchange_.in_place ? MPI_IN_PLACE : send, recv, bytes, arguments_.comm);
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-  for (std::size_t i = 0; !packed_recv.empty() && i < exchange_.recv.size(); ++i)
-    scatter_block(recv + i * bytes, exchange_.recv[i], state_->comm());
   finish();
 }
 
 bool Operation::step_running(bool block) {
-  if (executor_ || buffers_ != nullptr) {
-    if (executor_ ? !executor_->progress(block) : !step_memory(block)) return false;
-    if (options_->settings().check == Check::data) {
-      stage_ = Stage::sums;
-    } else {
-      finish();
-    }
-    return true;
+  if (executor_ ? !executor_->progress(block) : !step_memory(block)) return false;
+  if (options_->settings().check == Check::data) {
+    stage_ = Stage::sums;
+  } else {
+    finish();
   }
-  int complete = 0;
-  check_mpi(PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI's own all-to-all");
-  if (complete == 0) return false;
-  finish();
   return true;
 }
 
@@ -190,8 +154,7 @@ void Operation::finish() {
       if (!block.dense() && block.bytes > 0) scatter_block(recv_[s], block, state_->comm());
     }
   }
-  if (queued_) state_->leave(this);
-  queued_ = false;
+  leave_queue();
   stage_ = Stage::finished;
   if (!entry_) return;
   tell_probe();
@@ -211,9 +174,9 @@ void Operation::tell_probe() {
 
 /// Tells what the next call with blocks of different sizes goes by.
 void Operation::note_blocks() {
-  if (!state_->exchange_tells_mean()) return;
-  if (buffers_ != nullptr) state_->note_blocks(shm_exchange_.total_bytes());
-  if (entry_->choice.algorithm == Algorithm::mpi) state_->note_blocks(std::nullopt);
+  if (!exchange_tells_mean()) return;
+  if (buffers_ != nullptr) state_->parts()->mean.note(shm_exchange_.total_bytes(), state_->size());
+  if (entry_->choice.algorithm == Algorithm::mpi) state_->parts()->mean.note(std::nullopt, state_->size());
 }
 
 void Operation::explain_run() {
@@ -223,69 +186,6 @@ void Operation::explain_run() {
                      ")";
   if (entry_->predicted > 0) line += ", predicted " + microseconds(entry_->predicted);
   print_line(line + ", first run " + microseconds(PMPI_Wtime() - started_));
-}
-
-void Operation::watch() {
-  if (timeout() <= 0) return;
-  const double age = PMPI_Wtime() - started_;
-  if (age < (warned_ > 0 ? 2 * warned_ : timeout())) return;
-  warned_ = age;
-  char text[64];
-  std::snprintf(text, sizeof text, " unfinished after %.1f s: ", age);
-  print_line(function_ + (text + waits_for()));
-}
-
-double Operation::timeout() const {
-  if (options_) return options_->settings().timeout;
-  // Before the ranks agreed on options there are only this process's own.
-  static const double own = [] {
-    try {
-      return environment_options().settings().timeout;
-    } catch (const CallError&) {
-      return 0.0;
-    }
-  }();
-  return own;
-}
-
-std::string Operation::waits_for() const {
-  const auto list = [](const std::vector<int>& ranks) {
-    std::string text;
-    for (const int rank : ranks) text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
-    return text;
-  };
-  switch (stage_) {
-    case Stage::setup:
-      return "waits for the other ranks of the communicator to make their first call";
-    case Stage::turn:
-      return "waits for an earlier operation on the communicator to begin";
-    case Stage::check:
-    case Stage::verdict:
-    case Stage::counts:
-      return "waits for the counts of " + list(numbers_.missing(8));
-    case Stage::sums:
-      return "waits for the checksums of " + list(sums_.missing(8));
-    case Stage::plan:
-      return "waits for the agreed mean size";
-    default:
-      break;
-  }
-  if (buffers_ != nullptr) {
-    const auto missing = shm_exchange_.missing(8);
-    return "waits for the blocks of " + list({missing.begin(), missing.end()});
-  }
-  if (!executor_) return "waits for MPI";
-  std::string text = "waits for";
-  const auto topology = state_->topology();
-  for (const Waiting& w : executor_->waiting(8)) {
-    const auto level = static_cast<std::size_t>(topology->level_of(state_->rank(), w.peer));
-    const auto phase = static_cast<std::size_t>(w.phase);
-    text += (text.back() == 'r' ? " rank " : "; rank ") + std::to_string(w.peer) +
-            (w.is_send ? " to take " : " to send ") + std::to_string(w.bytes) + " bytes, level " +
-            topology->levels[level].name;
-    if (phase < entry_->phases.size()) text += ", phase \"" + entry_->phases[phase].name + "\"";
-  }
-  return text;
 }
 
 void complete(Operation& operation) {
@@ -306,8 +206,6 @@ void complete(Operation& operation) {
 }
 
 Wait Operation::wait_mode() const {
-  // Setup is long and rare: leave the core to those who still have to arrive.
-  if (!options_) return Wait::sleep;
   const Wait wait = options_->settings().wait;
   if (wait != Wait::automatic) return wait;
   return state_->oversubscribed() ? Wait::yield : Wait::spin;

@@ -5,6 +5,7 @@
 
 #include "comm/operation.hpp"
 #include "run/error.hpp"
+#include "run/own_mpi.hpp"
 
 namespace tapa {
 
@@ -40,7 +41,7 @@ std::uint64_t total(const std::vector<Block>& blocks) {
 
 bool Operation::sample_is_due() const {
   return mode_ == Mode::blocking && options_->settings().report &&
-         state_->sample_due(function_, *entry_, bytes_per_pair());
+         state_->parts()->report.sample_due(function_, bytes_per_pair(), entry_->text);
 }
 
 // The same bytes between the same ranks, as dense blocks of memory of its own: the call's result never
@@ -57,11 +58,13 @@ void Operation::sample_mpi() {
   const double begin = PMPI_Wtime();
   if (exchange_.uniform) {
     const auto bytes = static_cast<int>(exchange_.uniform_bytes);
-    check_mpi(PMPI_Alltoall(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes, MPI_BYTE, comm),
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes,
+                                          MPI_BYTE, comm),
               "MPI_Alltoall");
   } else {
-    check_mpi(PMPI_Alltoallv(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
-                             recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE, comm),
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
+                                           recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE,
+                                           comm),
               "MPI_Alltoallv");
   }
   mpi_seconds_ = PMPI_Wtime() - begin;
@@ -73,7 +76,8 @@ void Operation::report_run() {
   const double seconds = PMPI_Wtime() - started_;
   std::optional<Sample> sample;
   if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
-  state_->count_call(function_, *entry_, bytes_per_pair(), total(exchange_.send), seconds, sample);
+  state_->parts()->report.count(function_, bytes_per_pair(), entry_->text, total(exchange_.send), seconds,
+                                sample);
 }
 
 }  // namespace tapa

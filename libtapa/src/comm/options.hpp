@@ -39,6 +39,7 @@ struct Settings {
   bool report = false;
   bool adapt = true;
   Wait wait = Wait::automatic;
+  std::size_t keep = 0;  ///< bytes
 };
 
 /// One row of the table.

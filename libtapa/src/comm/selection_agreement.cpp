@@ -311,7 +311,6 @@ void Talks::judge() {
 
 std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
                                                        const SelectionArguments& arguments) {
-  wait_until_ready(*state);
   Talks talks(state, arguments);
   talks.look_at_own();
   talks.tell_headers();

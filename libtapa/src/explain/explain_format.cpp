@@ -18,7 +18,7 @@ std::string scaled(double value, const char* unit) {
 }
 
 bool is_number(const std::string& cell) {
-  return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell[0])) != 0;
+  return cell == "-" || (!cell.empty() && std::isdigit(static_cast<unsigned char>(cell[0])) != 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "explain/explain.hpp"
 #include "explain/explain_format.hpp"
+#include "explain/explain_shared.hpp"
 
 namespace tapa {
 
@@ -109,7 +110,7 @@ class Circle {
   double step_ = 1;
 };
 
-/// All messages of a phase from one rank to another.
+/// All that one rank gives to another in a panel.
 struct Arrow {
   int from = 0, to = 0;
   Traffic traffic;
@@ -127,32 +128,41 @@ std::vector<Arrow> arrows_of(const Plan& plan, std::size_t phase) {
   return arrows;
 }
 
+/// One circle of ranks with its arrows.
+struct Panel {
+  std::string title;
+  std::string caption;
+  std::vector<Arrow> arrows;
+};
+
+/// What is drawn, in words and arrows.
+struct Drawing {
+  std::string title;
+  std::string line;                 // below the title
+  std::string unit;                 // what an arrow stands for: "messages"
+  bool dashed = false;              // arrows that are no messages
+  std::vector<std::string> legend;  // for each level, empty when nothing goes over it
+  std::vector<Panel> panels;
+};
+
+std::string amount(const Traffic& traffic, const std::string& unit) {
+  return std::to_string(traffic.messages) + " " + unit + ", " + bytes_words(traffic.bytes);
+}
+
 class Picture {
  public:
-  Picture(const Plan& plan, const Topology& topology, const Cost& cost)
-      : plan_(plan),
-        topology_(topology),
-        cost_(cost),
-        circle_(topology),
-        traffic_(phase_traffic(plan, topology)) {
-    for (std::size_t p = 0; p < traffic_.size(); ++p) {
-      if (traffic_[p].sent.messages > 0) shown_.push_back(p);
-      arrows_.push_back(arrows_of(plan, p));
-      for (const Arrow& a : arrows_.back()) most_bytes_ = std::max(most_bytes_, a.traffic.bytes);
+  Picture(const Drawing& drawing, const Topology& topology)
+      : drawing_(drawing), topology_(topology), circle_(topology) {
+    for (const Panel& panel : drawing.panels) {
+      for (const Arrow& a : panel.arrows) most_bytes_ = std::max(most_bytes_, a.traffic.bytes);
     }
-    for (std::size_t l = 0; l < topology.levels.size(); ++l) {
-      legend_.emplace_back();
-      if (cost.level_messages[l] == 0) continue;
-      legend_[l] = topology.levels[l].name + ": " + std::to_string(cost.level_messages[l]) + " messages, " +
-                   bytes_words(cost.level_bytes[l]);
-    }
-    columns_ = std::min<std::size_t>(std::max<std::size_t>(shown_.size(), 1), 3);
+    columns_ = std::min<std::size_t>(std::max<std::size_t>(drawing.panels.size(), 1), 3);
   }
 
   std::string text() const {
-    const std::size_t rows = (shown_.size() + columns_ - 1) / columns_;
+    const std::size_t rows = (drawing_.panels.size() + columns_ - 1) / columns_;
     double legend = 20;
-    for (const std::string& words : legend_) legend += words.empty() ? 0 : legend_width(words);
+    for (const std::string& words : drawing_.legend) legend += words.empty() ? 0 : legend_width(words);
     const double width = std::max({static_cast<double>(columns_) * kPanel, kLeastWidth, legend});
     const double height = kTop + static_cast<double>(rows) * (kHigh + kHead) + 10;
     std::string svg = format(
@@ -160,8 +170,8 @@ class Picture {
         "font-family='DejaVu Sans, Helvetica, Arial, sans-serif' font-size='13'>\n",
         width, height, width, height);
     svg += format("<rect width='%.0f' height='%.0f' fill='white'/>\n", width, height) + markers() + title();
-    for (std::size_t i = 0; i < shown_.size(); ++i) {
-      svg += panel(shown_[i], static_cast<double>(i % columns_) * kPanel,
+    for (std::size_t i = 0; i < drawing_.panels.size(); ++i) {
+      svg += panel(drawing_.panels[i], static_cast<double>(i % columns_) * kPanel,
                    kTop + static_cast<double>(i / columns_) * (kHigh + kHead));
     }
     return svg + "</svg>\n";
@@ -185,30 +195,23 @@ class Picture {
   }
 
   [[nodiscard]] std::string title() const {
-    std::string text = label(20, 30, "font-size='18' font-weight='bold'", plan_.choice);
-    text += label(20, 52, "fill='#444'",
-                  topology_.name + ", " + std::to_string(topology_.ranks) + " ranks, predicted " +
-                      seconds_words(cost_.seconds) + ". Strong: messages of rank 0; width: bytes.");
+    std::string text = label(20, 30, "font-size='18' font-weight='bold'", drawing_.title);
+    text += label(20, 52, "fill='#444'", drawing_.line);
     double x = 20;
-    for (std::size_t l = 0; l < legend_.size(); ++l) {
-      if (legend_[l].empty()) continue;
+    for (std::size_t l = 0; l < drawing_.legend.size(); ++l) {
+      if (drawing_.legend[l].empty()) continue;
       text += format("<rect x='%.1f' y='65' width='22' height='6' rx='3' fill='%s'/>\n", x, colour_of(l));
-      text += label(x + 28, 73, "", legend_[l]);
-      x += legend_width(legend_[l]);
+      text += label(x + 28, 73, "", drawing_.legend[l]);
+      x += legend_width(drawing_.legend[l]);
     }
     return text;
   }
 
-  [[nodiscard]] std::string panel(std::size_t phase, double x, double y) const {
-    const PhaseTraffic& t = traffic_[phase];
-    const std::vector<Arrow>& arrows = arrows_[phase];
+  [[nodiscard]] std::string panel(const Panel& panel, double x, double y) const {
+    const std::vector<Arrow>& arrows = panel.arrows;
     const bool crowded = arrows.size() > kMostArrows;
-    std::string caption = std::to_string(t.sent.messages) + " messages, " + bytes_words(t.sent.bytes) +
-                          "; one rank sends up to " + std::to_string(t.busiest.messages) + ", " +
-                          bytes_words(t.busiest.bytes);
-    std::string svg = label(x + 20, y + 24, "font-size='16' font-weight='bold'",
-                            std::to_string(phase + 1) + ". " + plan_.phases[phase].name);
-    svg += label(x + 20, y + 44, "fill='#444'", caption);
+    std::string svg = label(x + 20, y + 24, "font-size='16' font-weight='bold'", panel.title);
+    svg += label(x + 20, y + 44, "fill='#444'", panel.caption);
     if (crowded) svg += label(x + 20, y + 61, "fill='#a33'", "too many to draw: only those of rank 0");
     svg +=
         format("<g transform='translate(%.1f %.1f)' fill='none'>\n", x + kPanel / 2, y + kHead + kHigh / 2);
@@ -301,9 +304,10 @@ class Picture {
         "<path d='M%.1f %.1fQ%.1f %.1f %.1f %.1f' stroke='%s' stroke-width='%.2f' stroke-opacity='%.2f'",
         from.x, from.y, bend.x, bend.y, to.x, to.y, colour_of(level),
         style.least + style.range * std::sqrt(share), style.opacity);
+    if (drawing_.dashed) svg += " stroke-dasharray='5 4'";
     if (style.head) svg += format(" marker-end='url(#head%zu)'", level);
-    return svg + format("><title>%d to %d: %zu messages, %s</title></path>\n", a.from, a.to,
-                        a.traffic.messages, bytes_words(a.traffic.bytes).c_str());
+    return svg + format("><title>%d to %d: ", a.from, a.to) + amount(a.traffic, drawing_.unit) +
+           "</title></path>\n";
   }
 
   [[nodiscard]] std::string ranks() const {
@@ -322,22 +326,70 @@ class Picture {
     return svg;
   }
 
-  const Plan& plan_;
+  const Drawing& drawing_;
   const Topology& topology_;
-  const Cost& cost_;
   Circle circle_;
-  std::vector<PhaseTraffic> traffic_;
-  std::vector<std::string> legend_;         // for each level, empty when it has no messages
-  std::vector<std::vector<Arrow>> arrows_;  // for each phase
-  std::vector<std::size_t> shown_;          // phases with messages
   std::size_t columns_ = 1;
   std::size_t most_bytes_ = 0;
 };
 
+std::string machine_line(const Topology& topology, double seconds) {
+  return topology.name + ", " + std::to_string(topology.ranks) + " ranks, predicted " +
+         seconds_words(seconds);
+}
+
+std::vector<std::string> legend_of(const Topology& topology, const std::vector<Traffic>& levels,
+                                   const std::string& unit) {
+  std::vector<std::string> legend(levels.size());
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    if (levels[l].messages > 0) legend[l] = topology.levels[l].name + ": " + amount(levels[l], unit);
+  }
+  return legend;
+}
+
 }  // namespace
 
 std::string explain_svg(const Plan& plan, const Topology& topology, const Cost& cost) {
-  return Picture(plan, topology, cost).text();
+  Drawing drawing{
+      plan.choice, machine_line(topology, cost.seconds) + ". Strong: messages of rank 0; width: bytes.",
+      "messages",  false,
+      {},          {}};
+  std::vector<Traffic> levels;
+  for (std::size_t l = 0; l < topology.levels.size(); ++l)
+    levels.push_back({cost.level_messages[l], cost.level_bytes[l]});
+  drawing.legend = legend_of(topology, levels, drawing.unit);
+  const std::vector<PhaseTraffic> traffic = phase_traffic(plan, topology);
+  for (std::size_t p = 0; p < traffic.size(); ++p) {
+    if (traffic[p].sent.messages == 0) continue;
+    drawing.panels.push_back({std::to_string(p + 1) + ". " + plan.phases[p].name,
+                              amount(traffic[p].sent, drawing.unit) + "; one rank sends up to " +
+                                  std::to_string(traffic[p].busiest.messages) + ", " +
+                                  bytes_words(traffic[p].busiest.bytes),
+                              arrows_of(plan, p)});
+  }
+  return Picture(drawing, topology).text();
+}
+
+std::string explain_shared_svg(const Counts& counts, const Topology& topology, double seconds) {
+  const SharedTraffic traffic = shared_traffic(counts, topology);
+  Drawing drawing{"memory",
+                  machine_line(topology, seconds) + ". No messages; strong: blocks of rank 0; width: bytes.",
+                  "blocks",
+                  true,
+                  legend_of(topology, traffic.levels, "blocks"),
+                  {}};
+  Panel panel{"shared memory",
+              amount(traffic.read, drawing.unit) + "; one rank copies up to " +
+                  std::to_string(traffic.busiest.messages) + ", " + bytes_words(traffic.busiest.bytes),
+              {}};
+  for (int from = 0; from < topology.ranks; ++from) {
+    for (int to = 0; to < topology.ranks; ++to) {
+      if (from != to && counts.bytes(from, to) > 0)
+        panel.arrows.push_back({from, to, {1, counts.bytes(from, to)}});
+    }
+  }
+  if (!panel.arrows.empty()) drawing.panels.push_back(std::move(panel));
+  return Picture(drawing, topology).text();
 }
 
 }  // namespace tapa

@@ -1,9 +1,9 @@
 #include "plan/choose.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
+#include "plan/exact.hpp"
 #include "plan/planner.hpp"
 
 namespace tapa {
@@ -22,9 +22,7 @@ Choice make(Algorithm algorithm) {
 /// Radices of bruck for so many members: as many stages as bits, and three or two stages.
 std::vector<int> radices(int members) {
   if (members <= 4) return {};
-  const double n = members;
-  std::vector<int> list{2, static_cast<int>(std::ceil(std::cbrt(n) - 1e-9)),
-                        static_cast<int>(std::ceil(std::sqrt(n) - 1e-9))};
+  std::vector<int> list{2, root_above(members, 3), root_above(members, 2)};
   if (members > 8) list.push_back(4);
   if (members > 64) list.push_back(8);
   if (members > 96) list.push_back(16);
@@ -98,9 +96,9 @@ std::optional<double> interpolate(const std::vector<Measurement>& measurements, 
            static_cast<double>(std::max<std::size_t>(below->bytes, 1));
   }
   if (above->bytes == below->bytes) return below->seconds;
-  const auto log_of = [](std::size_t n) { return std::log(static_cast<double>(n) + 1); };
+  const auto log_of = [](std::size_t n) { return binary_logarithm(static_cast<double>(n) + 1); };
   const double t = (log_of(bytes) - log_of(below->bytes)) / (log_of(above->bytes) - log_of(below->bytes));
-  return std::exp((1 - t) * std::log(below->seconds) + t * std::log(above->seconds));
+  return power_of_two((1 - t) * binary_logarithm(below->seconds) + t * binary_logarithm(above->seconds));
 }
 
 /// Median of measured over predicted: brings predictions of unmeasured candidates onto the measured scale.

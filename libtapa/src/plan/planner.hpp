@@ -40,7 +40,8 @@ struct AlgorithmInfo {
 [[nodiscard]] std::string why_not(const Topology& topology, const Choice& choice);
 
 /// The plan of one rank. O(blocks it touches) time and memory.
-/// Throws std::invalid_argument with why_not's text, or when choice.algorithm is `mpi` (which has no plan).
+/// Throws std::invalid_argument with why_not's text, or when choice.algorithm is `mpi` or `memory` (which
+/// have no plan: nothing of ours runs, or no messages do).
 [[nodiscard]] RankPlan plan_rank(const Topology& topology, const Counts& counts, const Choice& choice,
                                  int rank);
 

@@ -45,8 +45,7 @@ void bruck_waypoints(int radix, int distance, const Visit& visit) {
 }
 
 bool is_flat(Algorithm a) {
-  return a == Algorithm::memory || a == Algorithm::linear || a == Algorithm::pairwise ||
-         a == Algorithm::bruck;
+  return a == Algorithm::linear || a == Algorithm::pairwise || a == Algorithm::bruck;
 }
 
 }  // namespace
@@ -61,6 +60,8 @@ int flat_stages(const Flat& flat, int members) {
 Routes::Routes(const Topology& topology, const Choice& choice) : ranks_(topology.ranks), choice_(choice) {
   if (const std::string reason = why_not(topology, choice); !reason.empty())
     throw std::invalid_argument(reason);
+  if (choice.algorithm == Algorithm::memory)
+    throw std::invalid_argument("memory has no plan of messages: ranks show their blocks in shared memory");
   for (int rank = 0; rank < ranks_; ++rank) node_.push_back(topology.node_of(rank));
   innermost_ = Partition::world(ranks_);
   // Choice lists levels fast to slow; routes recur from the slowest.
@@ -68,7 +69,6 @@ Routes::Routes(const Topology& topology, const Choice& choice) : ranks_(topology
     add_split(topology, topology.find_level(*name));
   }
   if (is_flat(choice_.algorithm)) {
-    // Through memory every block goes straight to its destination too.
     choice_.flat.algorithm = choice_.algorithm == Algorithm::pairwise ? FlatAlgorithm::pairwise
                              : choice_.algorithm == Algorithm::bruck  ? FlatAlgorithm::bruck
                                                                       : FlatAlgorithm::linear;

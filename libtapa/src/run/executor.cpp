@@ -51,6 +51,7 @@ void Executor::prepare() {
   in_flight_.assign(count, 0);
   resolved_.resize(count);
   memory_ = std::make_unique_for_overwrite<std::byte[]>(memory);
+  memory_bytes_ = memory + count * (sizeof(Resolved) + 40) + pieces * sizeof(Piece);
   ready_.reserve(count);
   completed_.reserve(count);
   send_.resize(static_cast<std::size_t>(plan_->ranks));

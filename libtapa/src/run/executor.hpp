@@ -54,6 +54,9 @@ class Executor {
 
   [[nodiscard]] const RankPlan& plan() const { return *plan_; }
 
+  /// What it allocated for scratch, staging and its own lists.
+  [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
+
  private:
   struct Resolved {       // a message's memory after bind()
     Pieces pieces;        // where it lies, in pieces_
@@ -83,6 +86,7 @@ class Executor {
   std::vector<std::size_t> pieces_at_;   // each message's first entry in pieces_
   std::vector<Piece> pieces_;
   std::unique_ptr<std::byte[]> memory_;  // scratch, then staging
+  std::size_t memory_bytes_ = 0;
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
   std::vector<int> completed_;

@@ -8,12 +8,11 @@
 #include <string>
 
 #include "run/error.hpp"
+#include "run/own_mpi.hpp"
 
 namespace tapa {
 
 namespace {
-
-// PMPI_ names throughout: the preload library takes over the MPI_ ones and would call back.
 
 #if MPI_VERSION >= 4
 
@@ -24,18 +23,21 @@ int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   switch (a.form) {
     case Form::uniform:
       return request != nullptr
-                 ? PMPI_Ialltoall_c(s.buffer, s.count, s.type, into, r.count, r.type, comm, request)
-                 : PMPI_Alltoall_c(s.buffer, s.count, s.type, into, r.count, r.type, comm);
+                 ? TAPA_OWN_MPI(PMPI_Ialltoall_c)(s.buffer, s.count, s.type, into, r.count, r.type, comm,
+                                                  request)
+                 : TAPA_OWN_MPI(PMPI_Alltoall_c)(s.buffer, s.count, s.type, into, r.count, r.type, comm);
     case Form::v:
-      return request != nullptr ? PMPI_Ialltoallv_c(s.buffer, s.large_counts, s.large_displs, s.type, into,
-                                                    r.large_counts, r.large_displs, r.type, comm, request)
-                                : PMPI_Alltoallv_c(s.buffer, s.large_counts, s.large_displs, s.type, into,
-                                                   r.large_counts, r.large_displs, r.type, comm);
+      return request != nullptr
+                 ? TAPA_OWN_MPI(PMPI_Ialltoallv_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
+                                                   r.large_counts, r.large_displs, r.type, comm, request)
+                 : TAPA_OWN_MPI(PMPI_Alltoallv_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
+                                                  r.large_counts, r.large_displs, r.type, comm);
     default:
-      return request != nullptr ? PMPI_Ialltoallw_c(s.buffer, s.large_counts, s.large_displs, s.types, into,
-                                                    r.large_counts, r.large_displs, r.types, comm, request)
-                                : PMPI_Alltoallw_c(s.buffer, s.large_counts, s.large_displs, s.types, into,
-                                                   r.large_counts, r.large_displs, r.types, comm);
+      return request != nullptr
+                 ? TAPA_OWN_MPI(PMPI_Ialltoallw_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
+                                                   r.large_counts, r.large_displs, r.types, comm, request)
+                 : TAPA_OWN_MPI(PMPI_Alltoallw_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
+                                                  r.large_counts, r.large_displs, r.types, comm);
   }
 }
 
@@ -50,18 +52,19 @@ int call_small(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   switch (a.form) {
     case Form::uniform:
       return request != nullptr
-                 ? PMPI_Ialltoall(s.buffer, sendcount, s.type, into, recvcount, r.type, comm, request)
-                 : PMPI_Alltoall(s.buffer, sendcount, s.type, into, recvcount, r.type, comm);
+                 ? TAPA_OWN_MPI(PMPI_Ialltoall)(s.buffer, sendcount, s.type, into, recvcount, r.type, comm,
+                                                request)
+                 : TAPA_OWN_MPI(PMPI_Alltoall)(s.buffer, sendcount, s.type, into, recvcount, r.type, comm);
     case Form::v:
-      return request != nullptr ? PMPI_Ialltoallv(s.buffer, s.counts, s.displs, s.type, into, r.counts,
-                                                  r.displs, r.type, comm, request)
-                                : PMPI_Alltoallv(s.buffer, s.counts, s.displs, s.type, into, r.counts,
-                                                 r.displs, r.type, comm);
+      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ialltoallv)(s.buffer, s.counts, s.displs, s.type, into,
+                                                                r.counts, r.displs, r.type, comm, request)
+                                : TAPA_OWN_MPI(PMPI_Alltoallv)(s.buffer, s.counts, s.displs, s.type, into,
+                                                               r.counts, r.displs, r.type, comm);
     default:
-      return request != nullptr ? PMPI_Ialltoallw(s.buffer, s.counts, s.displs, s.types, into, r.counts,
-                                                  r.displs, r.types, comm, request)
-                                : PMPI_Alltoallw(s.buffer, s.counts, s.displs, s.types, into, r.counts,
-                                                 r.displs, r.types, comm);
+      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ialltoallw)(s.buffer, s.counts, s.displs, s.types, into,
+                                                                r.counts, r.displs, r.types, comm, request)
+                                : TAPA_OWN_MPI(PMPI_Alltoallw)(s.buffer, s.counts, s.displs, s.types, into,
+                                                               r.counts, r.displs, r.types, comm);
   }
 }
 
@@ -115,13 +118,13 @@ int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request,
 
 int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm) {
   const auto count = static_cast<int>(bytes);
-  return PMPI_Alltoall(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
+  return TAPA_OWN_MPI(PMPI_Alltoall)(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
 }
 
 #if MPI_VERSION >= 4
-#define TAPA_PERSISTENT(name) PMPI_##name
+#define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPI_##name)
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-#define TAPA_PERSISTENT(name) PMPIX_##name
+#define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPIX_##name)
 #endif
 
 int call_mpi_init(const Arguments& a, MPI_Request* request) {

@@ -113,6 +113,10 @@ Progress::Pause::~Pause() {
   inside_engine = before_;
 }
 
+bool Progress::is_inside() {
+  return inside_engine;
+}
+
 void Progress::relay() {
   if (awake_.load(std::memory_order_relaxed)) instance().poll();
 }

@@ -104,6 +104,9 @@ class Progress {
     bool before_;
   };
 
+  /// Whether this thread is inside the engine, perhaps deep inside MPI.
+  [[nodiscard]] static bool is_inside();
+
   /// Nonblocking tasks that have not ended, and persistent requests that exist; for tests and reports.
   [[nodiscard]] std::size_t pending();
   [[nodiscard]] std::size_t persistent();

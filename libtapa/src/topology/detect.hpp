@@ -15,9 +15,11 @@
 
 namespace tapa {
 
-/// Describes the calling process. `thorough` asks libfabric also where /sys shows no RDMA device: that takes
-/// 0.1 s of CPU for each process and finds nothing but TCP. Never throws for what it finds: complaints become
-/// notes.
+/// Describes the calling process in a few milliseconds, from /sys and the scheduler. hwloc (10 ms and more of
+/// each process) and libfabric (0.3 s) are asked only for what /sys cannot say: which GPU a rank drives and
+/// what is near to it; a machine that is described in hwloc's own environment; fabrics whose speed /sys does
+/// not know. `thorough` asks them always, for their reports and the facts, which only people read; places
+/// and rails are the same either way. Never throws for what it finds: complaints become notes.
 [[nodiscard]] Record describe_process(bool thorough);
 
 /// to_json(describe_process(false)), found once in a process. At most 64 KiB. Thread-safe.

@@ -71,4 +71,12 @@ Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment
   return {};
 }
 
+bool names_gpu(const Environment& environment) {
+  for (const char* variable :
+       {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
+    if (!environment(variable).empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace tapa

@@ -28,4 +28,7 @@ using Environment = std::function<std::string(const char*)>;
 /// number. Else gpu.gpu is -1: a program on a node with GPUs may still be one for CPUs.
 [[nodiscard]] Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment);
 
+/// Whether one of these variables is set, so that chosen_gpu() may name a device.
+[[nodiscard]] bool names_gpu(const Environment& environment);
+
 }  // namespace tapa

@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -6,7 +5,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
 
 #include "topology/sysfs.hpp"
@@ -40,17 +38,6 @@ int number_in(const std::string& path) {
   return value;
 }
 
-/// The value that every CPU's file has, or -1 when they differ or one is unknown.
-int common_value(const std::string& sys, const std::vector<int>& cpus, const std::string& file) {
-  int common = -1;
-  for (int cpu : cpus) {
-    const int value = number_in(sys + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + file);
-    if (value < 0 || (common >= 0 && value != common)) return -1;
-    common = value;
-  }
-  return common;
-}
-
 }  // namespace
 
 void identify_host(const std::string& proc, Record& record) {
@@ -81,27 +68,6 @@ void add_host_facts(const std::string& proc, const std::string& sys, Record& rec
   const long page = ::sysconf(_SC_PAGESIZE);
   if (pages_total > 0 && page > 0)
     facts.memory = static_cast<double>(pages_total) * static_cast<double>(page);
-}
-
-void add_binding_from_sysfs(const std::string& sys, Record& record) {
-  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (online < 1 || ::sched_getaffinity(0, sizeof set, &set) != 0) return;
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  std::set<std::pair<int, int>> cores;
-  for (int cpu : cpus) {
-    const std::string folder = sys + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    cores.emplace(number_in(folder + "physical_package_id"), number_in(folder + "core_id"));
-  }
-  record.cores = static_cast<int>(online);
-  record.socket = common_value(sys, cpus, "topology/physical_package_id");
-  if (static_cast<long>(cpus.size()) >= online) return;
-  record.bound_cores = static_cast<int>(cores.size());
-  record.cpus = cpu_list(cpus);
 }
 
 std::string rack_from_slurm(const std::string& address, const std::string& pattern) {

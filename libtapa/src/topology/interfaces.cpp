@@ -1,9 +1,11 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "topology/sysfs.hpp"
@@ -95,15 +97,31 @@ std::optional<Interface> rdma_device(const fs::path& entry, const std::string& p
 }  // namespace
 
 std::string read_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
+  // Not a stream: hundreds of small files are read.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  char text[16384];
+  const ssize_t length = ::read(file, text, sizeof text);
+  ::close(file);
+  const std::string_view all(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  return std::string(all.substr(0, all.find('\n')));
 }
 
 bool has_rdma_device(const std::string& sys) {
   for (const char* kind : {"infiniband", "cxi", "cxi_user", "hfi1_user"}) {
     if (!entries(fs::path(sys) / "class" / kind).empty()) return true;
+  }
+  return false;
+}
+
+bool has_gpu(const std::string& sys) {
+  const fs::path devices = fs::path(sys) / "bus" / "pci" / "devices";
+  for (const std::string& name : entries(devices)) {
+    // "0x030000": base class, class, interface; displays, and accelerators as AMD calls them.
+    const std::string kind = read_line(devices / name / "class").substr(0, 4);
+    if (kind != "0x03" && kind != "0x12") continue;
+    const std::string vendor = read_line(devices / name / "vendor");
+    if (vendor == "0x10de" || vendor == "0x1002" || vendor == "0x8086") return true;
   }
   return false;
 }

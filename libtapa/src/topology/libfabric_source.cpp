@@ -1,6 +1,7 @@
 #include "topology/libfabric_source.hpp"
 
 #ifdef TAPA_HAVE_LIBFABRIC
+#include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
@@ -14,13 +15,42 @@ namespace tapa {
 
 #ifndef TAPA_HAVE_LIBFABRIC
 
-void add_libfabric(bool, std::vector<Interface>&, Record& record) {
-  record.sources.push_back({"libfabric", false, "not built in (libfabric-dev was missing)"});
+SourceReport add_libfabric(std::vector<Interface>&) {
+  return {"libfabric", false, "not built in (libfabric-dev was missing)"};
 }
 
 #else
 
 namespace {
+
+/// libfabric, loaded when it is asked and not before: loading it takes 0.2 s of each process (its providers
+/// look for their devices), and most machines have nothing that only it knows. Stays loaded, as providers
+/// may leave threads and exit handlers behind.
+class Library {
+ public:
+  Library() : handle_(::dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) return;
+    find("fi_getinfo", getinfo);
+    find("fi_freeinfo", freeinfo);
+    find("fi_strerror", strerror);
+  }
+
+  [[nodiscard]] bool complete() const {
+    return getinfo != nullptr && freeinfo != nullptr && strerror != nullptr;
+  }
+
+  decltype(&::fi_getinfo) getinfo = nullptr;
+  decltype(&::fi_freeinfo) freeinfo = nullptr;
+  decltype(&::fi_strerror) strerror = nullptr;
+
+ private:
+  template <class Function>
+  void find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(::dlsym(handle_, name));
+  }
+
+  void* handle_;
+};
 
 /// "tcp;ofi_rxm" -> "tcp": the layers above do not matter here.
 std::string core_provider(const fi_info& info) {
@@ -61,18 +91,13 @@ void take_nic(const fi_info& info, std::vector<Interface>& interfaces) {
 
 }  // namespace
 
-void add_libfabric(bool ask, std::vector<Interface>& interfaces, Record& record) {
-  if (!ask) {
-    record.sources.push_back({"libfabric", false, "not asked: /sys shows no RDMA device"});
-    return;
-  }
+SourceReport add_libfabric(std::vector<Interface>& interfaces) {
+  const Library library;
+  if (!library.complete()) return {"libfabric", false, "libfabric.so.1 cannot be loaded"};
   fi_info* raw = nullptr;
-  const int code = fi_getinfo(FI_VERSION(1, 14), nullptr, nullptr, 0, nullptr, &raw);
-  const std::unique_ptr<fi_info, void (*)(fi_info*)> list(raw, fi_freeinfo);
-  if (code != 0) {
-    record.sources.push_back({"libfabric", false, std::string("fi_getinfo: ") + fi_strerror(-code)});
-    return;
-  }
+  const int code = library.getinfo(FI_VERSION(1, 14), nullptr, nullptr, 0, nullptr, &raw);
+  const std::unique_ptr<fi_info, decltype(library.freeinfo)> list(raw, library.freeinfo);
+  if (code != 0) return {"libfabric", false, std::string("fi_getinfo: ") + library.strerror(-code)};
   std::set<std::string> providers;
   std::set<std::string> domains;
   std::set<std::string> with_nic;
@@ -86,9 +111,9 @@ void add_libfabric(bool ask, std::vector<Interface>& interfaces, Record& record)
   }
   std::string names;
   for (const std::string& p : providers) names += (names.empty() ? "" : ", ") + p;
-  record.sources.push_back({"libfabric", !with_nic.empty(),
-                            "providers " + names + "; " + std::to_string(domains.size()) + " domains, " +
-                                std::to_string(with_nic.size()) + " with NIC attributes"});
+  return {"libfabric", !with_nic.empty(),
+          "providers " + names + "; " + std::to_string(domains.size()) + " domains, " +
+              std::to_string(with_nic.size()) + " with NIC attributes"};
 }
 
 #endif

@@ -9,8 +9,8 @@
 
 namespace tapa {
 
-/// Fills in provider, speed and PCI address of interfaces, adds those that only libfabric knows, and adds the
-/// report "libfabric" to the record. With `ask` false, only reports that it was not asked.
-void add_libfabric(bool ask, std::vector<Interface>& interfaces, Record& record);
+/// Fills in provider, speed and PCI address of interfaces, and adds those that only libfabric knows. Takes
+/// 0.3 s of CPU for each process.
+[[nodiscard]] SourceReport add_libfabric(std::vector<Interface>& interfaces);
 
 }  // namespace tapa

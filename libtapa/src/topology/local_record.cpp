@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 
 #include "topology/detect.hpp"
@@ -9,33 +10,102 @@ namespace tapa {
 
 namespace {
 
+constexpr const char* kSys = "/sys";
+constexpr const char* kProc = "/proc";
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : value;
 }
 
+/// Whether /sys leaves something open that libfabric may know: a fabric that it does not list, or its speed.
+bool needs_libfabric(const std::vector<Interface>& interfaces) {
+  if (!has_rdma_device(kSys)) return false;
+  const auto is_fabric = [](const Interface& i) { return i.kind > Interface::Kind::ethernet; };
+  return std::none_of(interfaces.begin(), interfaces.end(), is_fabric) ||
+         std::any_of(interfaces.begin(), interfaces.end(),
+                     [&](const Interface& i) { return is_fabric(i) && !i.nic.bandwidth; });
+}
+
+/// Whether hwloc knows more than /sys: the device of a rank, or another machine that stands in for this one.
+bool needs_hwloc() {
+  for (const char* name : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH"}) {
+    if (!variable(name).empty()) return true;
+  }
+  return names_gpu(variable) && has_gpu(kSys);
+}
+
+SourceReport ask_libfabric(bool thorough, std::vector<Interface>& interfaces) {
+  if (needs_libfabric(interfaces)) return add_libfabric(interfaces);
+  if (!thorough) return {"libfabric", false, "not asked: /sys says all about the NICs"};
+  std::vector<Interface> others = interfaces;
+  SourceReport report = add_libfabric(others);
+  report.detail += "; not needed: /sys says all about the NICs";
+  return report;
+}
+
+/// What hwloc sees in another way than /sys, for people: "l3 4".
+std::string differences(const Record& sys, const Record& hwloc) {
+  std::string text;
+  const auto compare = [&](const char* what, const auto& a, const auto& b, const std::string& shown) {
+    if (!(a == b)) text += std::string(text.empty() ? "" : ", ") + what + " " + shown;
+  };
+  compare("cores", sys.cores, hwloc.cores, std::to_string(hwloc.cores));
+  compare("allowed CPUs", sys.allowed, hwloc.allowed, hwloc.allowed);
+  compare("bound CPUs", sys.cpus, hwloc.cpus, hwloc.cpus);
+  compare("l3", sys.l3, hwloc.l3, std::to_string(hwloc.l3));
+  compare("NUMA node", sys.numa, hwloc.numa, std::to_string(hwloc.numa));
+  compare("socket", sys.socket, hwloc.socket, std::to_string(hwloc.socket));
+  compare("near NICs", sys.near, hwloc.near, std::to_string(hwloc.near.size()));
+  return text;
+}
+
+/// What hwloc says besides of what /sys said: facts, and where it sees the process in another place.
+void compare_with_hwloc(std::vector<Nic> nics, Record& record) {
+  Record seen;
+  seen.nics = std::move(nics);
+  const bool asked = add_hwloc(variable, seen);
+  SourceReport report = seen.sources.back();
+  if (const std::string other = differences(record, seen); asked && !other.empty())
+    report.detail += "; sees otherwise than /sys, which is kept: " + other;
+  record.facts = seen.facts;
+  record.sources.push_back(std::move(report));
+}
+
+/// Cores, binding and what is near.
+void find_places(bool thorough, Record& record) {
+  const std::vector<Nic> nics = record.nics;
+  if (needs_hwloc() && add_hwloc(variable, record)) return;
+  const bool known = add_places(kSys, allowed_cpus(kProc, kSys), scheduled_cpus(), record);
+  if (!record.sources.empty()) return;  // hwloc said why it failed
+  if (!known)
+    add_hwloc(variable, record);  // a kernel that hides its processors
+  else if (thorough)
+    compare_with_hwloc(nics, record);
+  else
+    record.sources.push_back({"hwloc", false, "not asked: /sys says all about the cores"});
+}
+
 }  // namespace
 
 Record describe_process(bool thorough) {
-  const std::string sys = "/sys";
-  const std::string proc = "/proc";
   Record record;
-  identify_host(proc, record);
-  add_host_facts(proc, sys, record);
+  identify_host(kProc, record);
   record.rack = rack_from_slurm(variable("SLURM_TOPOLOGY_ADDR"), variable("SLURM_TOPOLOGY_ADDR_PATTERN"));
-  std::vector<Interface> interfaces = list_interfaces(sys);
-  Record fabric;  // its report comes after hwloc's
-  add_libfabric(thorough || has_rdma_device(sys), interfaces, fabric);
+  std::vector<Interface> interfaces = list_interfaces(kSys);
+  SourceReport fabric = ask_libfabric(thorough, interfaces);
   record.nics = choose_rails(interfaces, variable("TAPA_NICS"), record.notes);
-  if (!add_hwloc(variable, record)) add_binding_from_sysfs(sys, record);
-  record.sources.insert(record.sources.end(), fabric.sources.begin(), fabric.sources.end());
+  find_places(thorough, record);
+  record.sources.push_back(std::move(fabric));
+  if (thorough) add_host_facts(kProc, kSys, record);
   if (const std::string rate = variable("TAPA_NIC_RATE"); !rate.empty()) {
     apply_rates(rate, record.nics, record.notes);
   }
   std::string names;
   for (const Nic& nic : record.nics) names += (names.empty() ? "" : ", ") + nic.name;
-  record.sources.push_back({"sysfs", !record.nics.empty(),
-                            "interfaces up: " + std::to_string(interfaces.size()) +
+  record.sources.push_back({"sysfs", true,
+                            "cores " + std::to_string(record.cores) +
+                                ", interfaces up: " + std::to_string(interfaces.size()) +
                                 ", rails: " + (names.empty() ? "none" : names)});
   return record;
 }

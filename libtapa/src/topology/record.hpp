@@ -20,7 +20,7 @@ struct Gpu {
   int tile = -1;     ///< number of the tile on its GPU, -1 for a whole GPU
 };
 
-/// Things that slow a machine down; tapa-info turns them into hints.
+/// Things that slow a machine down; tapa-info turns them into hints. Left out of the library's own records.
 struct HostFacts {
   std::string cpu;  ///< model name
   int sockets = 0;  ///< 0 when unknown, as all counts here

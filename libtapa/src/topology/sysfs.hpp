@@ -31,6 +31,9 @@ struct Interface {
 /// Whether /sys shows a device that libfabric or verbs would drive.
 [[nodiscard]] bool has_rdma_device(const std::string& sys);
 
+/// Whether /sys shows a GPU or an accelerator of a vendor that gpu.hpp knows, on the PCI bus.
+[[nodiscard]] bool has_gpu(const std::string& sys);
+
 /// The rails among `interfaces`: of the most likely kind, and not much slower than the fastest one (a
 /// quarter). `wanted` (TAPA_NICS: names separated by ',') takes exactly those; a name that is not there
 /// becomes a note.
@@ -48,11 +51,20 @@ void apply_rates(const std::string& text, std::vector<Nic>& nics, std::vector<st
 /// Fills in host, kernel and node of the record.
 void identify_host(const std::string& proc, Record& record);
 
-/// Fills in the facts that need no library.
+/// Fills in the facts that need no library. Takes milliseconds on large machines (/proc/cpuinfo).
 void add_host_facts(const std::string& proc, const std::string& sys, Record& record);
 
-/// Fills in cores, binding and socket without hwloc, from the scheduler and /sys.
-void add_binding_from_sysfs(const std::string& sys, Record& record);
+/// CPUs of the machine that this process may be moved to: online, and left by its control group. Ascending;
+/// empty when /sys does not say.
+[[nodiscard]] std::vector<int> allowed_cpus(const std::string& proc, const std::string& sys);
+
+/// CPUs that the scheduler may run this process on now, ascending.
+[[nodiscard]] std::vector<int> scheduled_cpus();
+
+/// Fills in cores, binding, L3, NUMA node, socket and the NICs near the cores, as hwloc would, in a few dozen
+/// small reads. False, with nothing filled in, when `allowed` is empty.
+bool add_places(const std::string& sys, const std::vector<int>& allowed, const std::vector<int>& scheduled,
+                Record& record);
 
 /// Leaf switch of the node from SLURM_TOPOLOGY_ADDR ("spine.leaf.node") and its pattern
 /// ("switch.switch.node").
@@ -60,5 +72,8 @@ void add_binding_from_sysfs(const std::string& sys, Record& record);
 
 /// CPUs as a list of ranges, "0-3,8".
 [[nodiscard]] std::string cpu_list(const std::vector<int>& ascending);
+
+/// Inverse of cpu_list. Empty when the text is no such list, or names a CPU above 65535.
+[[nodiscard]] std::vector<int> parse_cpu_list(const std::string& text);
 
 }  // namespace tapa

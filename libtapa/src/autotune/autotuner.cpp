@@ -1,0 +1,172 @@
+#include "autotune/autotuner.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "run/error.hpp"
+#include "run/mpi_call.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Beside MPI's own. More would make the first calls slow for the sake of plans that are seldom the best.
+constexpr std::size_t kMostPlans = 4;
+
+// Sizes that are farther apart tell little of each other: what takes the time is another thing.
+constexpr double kNearby = 16;
+
+std::string in_microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
+Choice only_mpi() {
+  Choice choice;
+  choice.algorithm = Algorithm::mpi;
+  return choice;
+}
+
+bool allowed(const Choice& choice, Offer offer) {
+  // MPI's nonblocking all-to-all is another one than that which was probed.
+  if (choice.algorithm == Algorithm::mpi) return offer.mpi && !offer.overlapped;
+  if (choice.algorithm == Algorithm::memory) return offer.memory;
+  return !offer.overlapped || !lock_step(choice);
+}
+
+}  // namespace
+
+std::string outcome(const ProbeKey& key, const Autotuning& autotuning) {
+  std::string text = (key.uniform ? "equal blocks of " : "blocks of a mean of ") +
+                     std::to_string(key.size_class) + " bytes and more were tuned:";
+  for (const std::size_t i : autotuning.ranking()) {
+    text += (text.back() == ':' ? " " : ", ") + to_string(autotuning.choices()[i]) + " " +
+            in_microseconds(autotuning.median(i)) + " in " + std::to_string(autotuning.calls_of(i)) +
+            " calls";
+  }
+  return text;
+}
+
+ProbeKey Autotuner::key_of(bool uniform, std::size_t bytes, Offer offer) {
+  return {uniform, offer.mpi && countable(bytes), size_class_of(bytes)};
+}
+
+const Autotuner::Running* Autotuner::ended(const ProbeKey& key) const {
+  const auto found = runs_.find(key);
+  return found != runs_.end() && found->second->autotuning.complete() ? found->second.get() : nullptr;
+}
+
+bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const {
+  if (ranks_ < 2 || !source_.tunes(bytes)) return false;
+  if (!key.uniform && !mean_known) return false;                            // nothing to go by yet
+  if (ended({key.uniform, true, key.size_class}) != nullptr) return false;  // with MPI or without
+  return key.mpi || ended(key) == nullptr;
+}
+
+std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
+  const Running* found = ended({uniform, true, size_class_of(bytes)});
+  if (found == nullptr) found = ended({uniform, false, size_class_of(bytes)});
+  if (found == nullptr) return std::nullopt;
+  const Autotuning& autotuning = found->autotuning;
+  for (const std::size_t i : autotuning.ranking()) {
+    const Choice& choice = autotuning.choices()[i];
+    if (!allowed(choice, offer) || (not_mpi && choice.algorithm == Algorithm::mpi)) continue;
+    const double median = autotuning.median(i);
+    return Decision{choice, to_string(choice),
+                    "the fastest of " + std::to_string(autotuning.choices().size()) +
+                        " plans that were probed, " + in_microseconds(median),
+                    median};
+  }
+  return std::nullopt;
+}
+
+/// What the competition of the nearest size, at most kNearby times larger or smaller, has found.
+std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const {
+  const auto ratio = [&](std::size_t size_class) {
+    const double larger = static_cast<double>(std::max(size_class, key.size_class)) + 1;
+    return larger / (static_cast<double>(std::min(size_class, key.size_class)) + 1);
+  };
+  const std::pair<const ProbeKey, std::unique_ptr<Running>>* nearest = nullptr;
+  for (const auto& entry : runs_) {
+    if (entry.first.uniform != key.uniform || !entry.second || !entry.second->autotuning.complete()) continue;
+    const double far = ratio(entry.first.size_class);
+    if (far <= kNearby && (nearest == nullptr || far < ratio(nearest->first.size_class))) nearest = &entry;
+  }
+  if (nearest == nullptr) return {};
+  const Autotuning& autotuning = nearest->second->autotuning;
+  const std::vector<Candidate> then = source_.ranked(nearest->first.size_class, {false, offer.memory, false});
+  std::vector<Tried> tried;
+  for (std::size_t i = 0; i < autotuning.choices().size(); ++i) {
+    const auto found =
+        std::ranges::find(then, autotuning.choices()[i], &Candidate::choice);  // MPI is none of them
+    if (found != then.end()) tried.push_back({found->choice, found->seconds, autotuning.least(i)});
+  }
+  return tried;
+}
+
+std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const {
+  // Inside a node there are shared memory and MPI: messages of ours would be MPI's too.
+  const std::size_t most = source_.one_choice() ? 1 : kMostPlans;
+  std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
+  if (!source_.one_choice()) ranked = corrected(std::move(ranked), tried_near(key, offer));
+  std::vector<Choice> choices = plausible(ranked, most);
+  // Second, so that a few calls suffice to see whether MPI is faster.
+  if (key.mpi) choices.insert(choices.begin() + 1, only_mpi());
+  return choices;
+}
+
+Autotuner::Running& Autotuner::running(const ProbeKey& key, std::size_t bytes, Offer offer) {
+  const auto found = runs_.find(key);
+  if (found != runs_.end()) return *found->second;
+  std::vector<Choice> choices = choices_for(key, bytes, offer);
+  std::unique_ptr<Running> made;
+  if (key.uniform) {
+    made.reset(new Running{Autotuning(std::move(choices))});
+  } else {
+    const auto blocks = static_cast<std::uint64_t>(ranks_) * static_cast<std::uint64_t>(ranks_);
+    const std::uint64_t smallest = key.size_class * blocks;
+    const std::uint64_t largest = (std::max<std::uint64_t>(2 * key.size_class, 1)) * blocks - 1;
+    made.reset(new Running{Autotuning(std::move(choices), smallest, largest)});
+  }
+  return *(runs_[key] = std::move(made));
+}
+
+bool Autotuner::agree(Running& running, bool uniform, MPI_Comm comm) {
+  const auto seconds = running.autotuning.seconds();
+  const auto bytes = running.autotuning.bytes();
+  if (!running.agreeing) {
+    check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, seconds.data(), static_cast<int>(seconds.size()), MPI_DOUBLE,
+                              MPI_MAX, comm, &running.requests[0]),
+              "MPI_Iallreduce");
+    if (!uniform)
+      check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, bytes.data(), static_cast<int>(bytes.size()), MPI_UINT64_T,
+                                MPI_SUM, comm, &running.requests[1]),
+                "MPI_Iallreduce");
+    running.agreeing = true;
+  }
+  int complete = 0;
+  check_mpi(PMPI_Testall(2, running.requests.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Iallreduce");
+  if (complete == 0) return false;
+  running.agreeing = false;
+  return true;
+}
+
+void Autotuner::record(const ProbeKey& key, double seconds, std::uint64_t sent) {
+  const auto found = runs_.find(key);
+  if (found == runs_.end()) return;  // an option was set meanwhile
+  Autotuning& autotuning = found->second->autotuning;
+  if (!autotuning.complete() && !autotuning.round_over()) autotuning.record(seconds, sent);
+}
+
+void Autotuner::reset() {
+  for (const auto& [key, running] : runs_) {
+    for (MPI_Request& request : running->requests) {
+      if (request != MPI_REQUEST_NULL) PMPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+  }
+  runs_.clear();
+}
+
+}  // namespace tapa

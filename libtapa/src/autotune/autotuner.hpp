@@ -1,0 +1,119 @@
+/// @file
+/// TAPA_ADAPT: the plans that compete on one communicator. The first blocking calls of each class of sizes
+/// probe the candidates in turn; then the fastest is kept.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotune/autotuning.hpp"
+#include "autotune/candidates.hpp"
+#include "plan/choose.hpp"
+
+namespace tapa {
+
+/// A choice with its reason, agreed between the ranks because it depends on agreed things only.
+struct Decision {
+  Choice choice;
+  std::string text;
+  std::string why;
+  double predicted = 0;  ///< seconds, 0 = unknown
+};
+
+/// What a call goes by when plans are probed: calls of the same key compete with each other.
+struct ProbeKey {
+  bool uniform = false;
+  bool mpi = false;  ///< whether MPI may carry it out
+  std::size_t size_class = 0;
+  auto operator<=>(const ProbeKey&) const = default;
+};
+
+/// The plan of a call that is a probe.
+struct Probe {
+  ProbeKey key;
+  Decision decision;
+};
+
+/// Bytes of a block, rounded down to a power of two: sizes that are tuned together.
+[[nodiscard]] constexpr std::size_t size_class_of(std::size_t bytes) {
+  return std::bit_floor(bytes);
+}
+
+/// What the candidates are, and whether there is anything to tune. Alike on all ranks.
+class CandidateSource {
+ public:
+  CandidateSource() = default;
+  CandidateSource(const CandidateSource&) = delete;
+  CandidateSource& operator=(const CandidateSource&) = delete;
+  virtual ~CandidateSource() = default;
+
+  /// Cheapest first, as the model and measurements have them.
+  [[nodiscard]] virtual std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const = 0;
+  /// Whether plans of this size are probed at all.
+  [[nodiscard]] virtual bool tunes(std::size_t bytes) const = 0;
+  /// Whether the choice is the same for all sizes: the ranks share memory.
+  [[nodiscard]] virtual bool one_choice() const = 0;
+};
+
+/// Not thread-safe but for agree(). Keeps a reference to the source.
+class Autotuner {
+ public:
+  Autotuner(const CandidateSource& source, int ranks) : source_(source), ranks_(ranks) {}
+  ~Autotuner() { reset(); }
+  Autotuner(const Autotuner&) = delete;
+  Autotuner& operator=(const Autotuner&) = delete;
+
+  [[nodiscard]] static ProbeKey key_of(bool uniform, std::size_t bytes, Offer offer);
+
+  /// Whether a size is still to be decided. `mean_known`: for blocks of different sizes, whether their mean
+  /// is known.
+  [[nodiscard]] bool undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const;
+
+  /// The fastest plan that suits the offer, once the size is decided. `not_mpi`: MPI is passed over.
+  [[nodiscard]] std::optional<Decision> decided(bool uniform, std::size_t bytes, Offer offer,
+                                                bool not_mpi) const;
+
+  /// A competition, and how the ranks agree on its times.
+  struct Running {
+    Autotuning autotuning;
+    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // slowest times; sums of bytes
+    bool agreeing = false;
+  };
+  /// The competition of an undecided key, made when there is none.
+  [[nodiscard]] Running& running(const ProbeKey& key, std::size_t bytes, Offer offer);
+
+  /// Whether all ranks know the slowest rank's times of a round that is over; to be called until it is so, by
+  /// the operation whose turn it is, in the same order of calls on all ranks. Throws CallError.
+  [[nodiscard]] static bool agree(Running& running, bool uniform, MPI_Comm comm);
+
+  /// A probe has taken so long, and this rank has sent so many bytes. To be called once for each, also when
+  /// it failed, so that all ranks stay in step.
+  void record(const ProbeKey& key, double seconds, std::uint64_t sent);
+
+  /// Forgets everything; waits for what is being agreed.
+  void reset();
+
+ private:
+  [[nodiscard]] const Running* ended(const ProbeKey& key) const;
+  [[nodiscard]] std::vector<Tried> tried_near(const ProbeKey& key, Offer offer) const;
+  [[nodiscard]] std::vector<Choice> choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const;
+
+  const CandidateSource& source_;
+  int ranks_;
+  std::map<ProbeKey, std::unique_ptr<Running>> runs_;
+};
+
+/// What a competition has found, for the log: the best first.
+[[nodiscard]] std::string outcome(const ProbeKey& key, const Autotuning& autotuning);
+
+}  // namespace tapa

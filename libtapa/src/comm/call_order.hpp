@@ -1,0 +1,67 @@
+/// @file
+/// In which order the calls on a communicator begin, and which message tags each of them has. Pure: no MPI.
+/// All ranks see the same sequence of collective calls, so what follows from that sequence alone is alike on
+/// all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace tapa {
+
+/// Message tags of one operation: tags first .. first + count - 1 of the private communicator.
+struct TagWindow {
+  int first = 0;
+  int count = 0;
+};
+
+/// Half of the tags are dealt out to blocking and nonblocking operations, in turn. The other half is for
+/// persistent ones, which keep theirs as long as they live: which of these is free must be agreed between the
+/// ranks, as they free requests when they like. Not thread-safe.
+class CallOrder {
+ public:
+  /// `tag_limit`: the largest tag, MPI_TAG_UB; at least 32767.
+  explicit CallOrder(int tag_limit = 32767);
+
+  /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
+  /// collectives on the private communicator, so that all ranks start them in the same order.
+  void enqueue(const void* operation) { queue_.push_back(operation); }
+  void leave(const void* operation) { std::erase(queue_, operation); }
+  [[nodiscard]] const void* first() const { return queue_.empty() ? nullptr : queue_.front(); }
+  [[nodiscard]] bool idle() const { return queue_.empty(); }
+
+  /// Tags for the next operation that is not persistent; nothing as long as the operation that had them
+  /// before has not ended here.
+  [[nodiscard]] std::optional<TagWindow> take_window();
+  /// A call that sends no messages here may send some elsewhere: it counts.
+  void pass_window() { ++next_; }
+  /// Ends the use of tags; an empty window is passed over.
+  void give_back(TagWindow window);
+
+  /// The window of a persistent operation is one that is free on all ranks: they look at blocks of 64 windows
+  /// from start_block() on, one after the other, and take the first whose bit is set in all their
+  /// free_windows().
+  static constexpr std::size_t kBlock = 64;
+  [[nodiscard]] std::size_t blocks() const { return (half_ + kBlock - 1) / kBlock; }
+  [[nodiscard]] std::size_t start_block() const { return block_; }
+  [[nodiscard]] std::uint64_t free_windows(std::size_t block) const;
+  /// Takes the lowest set bit of `free`, what all ranks have free in that block. Precondition: free != 0.
+  [[nodiscard]] TagWindow take_persistent(std::size_t block, std::uint64_t free);
+
+ private:
+  [[nodiscard]] TagWindow window(std::size_t index) const {
+    return {static_cast<int>(index) * count_, count_};
+  }
+
+  int count_;         // tags of a window
+  std::size_t half_;  // windows of each half
+  std::vector<bool> used_;
+  std::uint64_t next_ = 0;
+  std::size_t block_ = 0;  // in which the last persistent operation found its window
+  std::deque<const void*> queue_;
+};
+
+}  // namespace tapa

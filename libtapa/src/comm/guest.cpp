@@ -1,0 +1,117 @@
+#include "comm/guest.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+
+#include "comm/comm_state.hpp"
+#include "run/log.hpp"
+#include "run/progress.hpp"
+
+namespace tapa {
+
+namespace {
+
+std::atomic<bool> guest{false};
+
+constexpr double kFirstSetup = 10e-3;  // detects the machine
+constexpr double kLeastSetup = 1e-3;
+std::atomic<double> last_setup{kFirstSetup};
+
+// What rank 0 tells the ranks of a new communicator. The magic number shows that all mean the same.
+enum class Verdict : std::uint64_t { wait = 0x746170610200, set_up, never };
+
+/// Whether an option asks for the library from the first call on: to be looked at, or a plan by name.
+bool eager(const Options& options) {
+  const Settings& s = options.settings();
+  return s.plan || s.report || s.explain || s.timeout > 0 || s.check >= Check::counts || !s.tuning.empty();
+}
+
+void warn_once(const std::string& message) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) log_warn(message + "; all-to-all stays with MPI");
+}
+
+/// Rank 0's.
+Verdict judge(const Newcomer& newcomer, bool now) {
+  try {
+    const Options options = environment_options();
+    if (!options.settings().enable) return Verdict::never;
+    return now || eager(options) || newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait;
+  } catch (const CallError& e) {
+    warn_once(e.what());
+    return Verdict::never;
+  }
+}
+
+/// Rank 0 tells all. Nonblocking, so that it can be told whom this rank waits for.
+Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const double began = PMPI_Wtime();
+  double next = own_timeout();
+  if (next <= 0) {
+    check_mpi(PMPI_Bcast(&verdict, sizeof verdict, MPI_BYTE, 0, user), "MPI_Bcast");
+    return verdict;
+  }
+  check_mpi(PMPI_Ibcast(&verdict, sizeof verdict, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
+  for (int complete = 0; complete == 0;) {
+    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Ibcast");
+    const double age = PMPI_Wtime() - began;
+    if (complete != 0 || age < next) continue;
+    next = 2 * age;
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  "first all-to-all of a communicator unfinished after %.1f s: waits for rank 0", age);
+    print_line(text);
+  }
+  return verdict;
+}
+
+}  // namespace
+
+void become_guest() {
+  guest = true;
+}
+
+bool is_guest() {
+  return guest.load(std::memory_order_relaxed);
+}
+
+double setup_seconds() {
+  return last_setup.load(std::memory_order_relaxed);
+}
+
+void note_setup_seconds(double seconds) {
+  last_setup = std::max(seconds, kLeastSetup);
+}
+
+bool CommState::welcome(MPI_Comm user, bool now) noexcept {
+  if (ready()) return true;
+  if (given_up_ || !(now || newcomer_.asks())) return false;
+  try {
+    const Verdict verdict = hear_verdict(user, rank_ == 0 ? judge(newcomer_, now) : Verdict::wait);
+    switch (verdict) {
+      case Verdict::wait:
+        newcomer_.wait_on();
+        return false;
+      case Verdict::set_up:
+        set_up(user);
+        return true;
+      case Verdict::never:
+        given_up_ = true;
+        return false;
+    }
+    throw CallError(MPI_ERR_OTHER, "rank 0 of a communicator speaks another version of libtapa");
+  } catch (const SetupError& e) {  // all ranks know
+    given_up_ = true;
+    if (rank_ == 0) warn_once(e.what());
+    return false;
+  } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
+    log_error(std::string("the ranks of a communicator could not agree: ") + e.what());
+    PMPI_Abort(user, 1);
+    return false;
+  }
+}
+
+}  // namespace tapa

@@ -1,0 +1,53 @@
+/// @file
+/// The size that choices for alltoallv and alltoallw go by, as their blocks differ from rank to rank.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace tapa {
+
+/// The mean block of an earlier call, summed over all ranks. Two ways to learn it: calls over shared buffers
+/// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
+class MeanBlock {
+ public:
+  MeanBlock() = default;
+  ~MeanBlock() { finish(); }
+  MeanBlock(const MeanBlock&) = delete;
+  MeanBlock& operator=(const MeanBlock&) = delete;
+
+  /// Called in turn by each such call with the bytes that it sends; false until the number is there. `size`:
+  /// of `comm`. Throws CallError. No lock may be held, as MPI is called.
+  [[nodiscard]] bool agree(MPI_Comm comm, int size, std::size_t own_bytes, std::size_t& mean);
+
+  /// A call over shared buffers has ended in which all ranks together sent so many bytes; nothing: the call
+  /// was left to MPI.
+  void note(std::optional<std::uint64_t> bytes, int size);
+  [[nodiscard]] const std::optional<std::size_t>& shared() const { return shared_; }
+  /// Whether it is time for a call over shared buffers: those that MPI carries out tell nobody their mean.
+  [[nodiscard]] bool due() const { return by_mpi_ + 1 >= kTellEvery; }
+  void forget() {
+    shared_.reset();
+    by_mpi_ = 0;
+  }
+
+  /// Waits for what is under way.
+  void finish();
+
+ private:
+  static constexpr unsigned kTellEvery = 16;
+
+  std::optional<std::size_t> shared_;
+  unsigned by_mpi_ = 0;      // calls left to MPI since it was learnt
+  std::uint64_t calls_ = 0;  // of agree() that ended
+  bool pending_ = false;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  std::uint64_t own_ = 0;
+  std::uint64_t total_ = 0;
+  std::size_t mean_ = 0;
+};
+
+}  // namespace tapa

@@ -1,0 +1,115 @@
+#include "comm/plan_chooser.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/planner.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
+
+namespace tapa {
+
+namespace {
+
+Choice only(Algorithm algorithm) {
+  Choice choice;
+  choice.algorithm = algorithm;
+  return choice;
+}
+
+}  // namespace
+
+void PlanChooser::set(std::shared_ptr<const Options> options, MachineView machine) {
+  options_ = std::move(options);
+  machine_ = std::move(machine);
+  cache_.clear();
+  cache_.set_limit(options_->settings().keep);
+}
+
+std::vector<Candidate> PlanChooser::ranked(std::size_t bytes, Offer offer) const {
+  // MPI is a candidate only where it was measured: its time cannot be predicted.
+  const bool mpi_measured = std::ranges::any_of(
+      machine_.measurements, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });
+  offer.mpi = offer.mpi && mpi_measured;
+  auto ranked = rank_candidates(*machine_.topology, machine_.rates, machine_.measurements, bytes, offer);
+  // Where ranks share memory it comes first for all sizes, whatever the model says: short ways rely on that.
+  if (one_choice())
+    std::ranges::stable_partition(ranked,
+                                  [](const Candidate& c) { return c.choice.algorithm == Algorithm::memory; });
+  return ranked;
+}
+
+bool PlanChooser::tunes(std::size_t bytes) const {
+  const Settings& settings = options_->settings();
+  return settings.adapt && settings.enable && !settings.plan && !covered(machine_.measurements, bytes);
+}
+
+bool PlanChooser::forced() const {
+  const Settings& settings = options_->settings();
+  return !settings.enable || settings.plan.has_value();
+}
+
+bool PlanChooser::one_choice() const {
+  return forced() ||
+         (machine_.shares_buffers && machine_.topology->nodes() == 1 && machine_.measurements.empty());
+}
+
+bool PlanChooser::mpi_is_forced() const {
+  const Settings& settings = options_->settings();
+  if (!settings.enable) return true;
+  if (!settings.plan) return false;
+  const Choice& plan = *settings.plan;
+  if (plan.algorithm == Algorithm::mpi) return true;
+  if (settings.fallback == Fallback::error) return false;  // it is refused
+  return !why_not(*machine_.topology, plan).empty() ||
+         (plan.algorithm == Algorithm::memory && !machine_.shares_buffers);
+}
+
+Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
+  const Settings& settings = options_->settings();
+  if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
+  if (settings.plan) return decide_forced(*settings.plan, offer);
+  const auto candidates = ranked(bytes, offer);
+  if (candidates.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
+  return {candidates[0].choice, to_string(candidates[0].choice), why(candidates), candidates[0].seconds};
+}
+
+Decision PlanChooser::decide_forced(const Choice& choice, Offer offer) {
+  const Settings& settings = options_->settings();
+  if (choice.algorithm != Algorithm::mpi) {
+    std::string reason = why_not(*machine_.topology, choice);
+    if (reason.empty() && choice.algorithm == Algorithm::memory && !offer.memory)
+      reason = "the ranks share no memory for it";
+    if (reason.empty()) return {choice, to_string(choice), "forced", 0};
+    const std::string message = "plan " + to_string(choice) + " cannot be carried out: " + reason;
+    if (settings.fallback == Fallback::error) throw CallError(MPI_ERR_ARG, message);
+    if (settings.fallback == Fallback::print && !warned_fallback_ && rank_ == 0) {
+      log_warn(message + "; " + (offer.mpi ? "MPI" : "linear") + " is used instead");
+    }
+    warned_fallback_ = true;
+  }
+  // Without MPI's own persistent collectives, linear is what MPI would do.
+  const Choice instead = only(offer.mpi ? Algorithm::mpi : Algorithm::linear);
+  return {instead, to_string(instead), choice.algorithm == Algorithm::mpi ? "forced" : "fallback", 0};
+}
+
+std::shared_ptr<PlanEntry> PlanChooser::plan_for(std::string_view name, const Decision& decision,
+                                                 const Counts& counts, std::span<const std::size_t> key,
+                                                 std::size_t mean) {
+  if (auto entry = cache_.find(name, key)) return entry;
+  auto entry = std::make_shared<PlanEntry>();
+  entry->choice = decision.choice;
+  entry->text = decision.text;
+  entry->why = decision.why;
+  entry->predicted = decision.predicted;
+  entry->bytes = mean;
+  if (decision.choice.algorithm != Algorithm::mpi && decision.choice.algorithm != Algorithm::memory) {
+    entry->plan =
+        std::make_shared<const RankPlan>(plan_rank(*machine_.topology, counts, decision.choice, rank_));
+    entry->phases = phases_of(*machine_.topology, decision.choice);
+  }
+  cache_.insert(name, key, entry);
+  return entry;
+}
+
+}  // namespace tapa

@@ -1,0 +1,73 @@
+/// @file
+/// Which plan calls on a communicator take, and the plans that were made. Everything here follows from what
+/// the ranks have agreed on, so all of them decide alike without talking.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "autotune/autotuner.hpp"
+#include "comm/options.hpp"
+#include "comm/plan_cache.hpp"
+#include "plan/choose.hpp"
+#include "plan/counts.hpp"
+#include "topology/topology.hpp"
+
+namespace tapa {
+
+/// What the ranks of a communicator know of their machine.
+struct MachineView {
+  std::shared_ptr<const Topology> topology;
+  Rates rates;
+  std::vector<Measurement> measurements;  ///< of the tuning file
+  bool shares_buffers = false;            ///< all ranks are on one node and share memory
+};
+
+/// Not thread-safe.
+class PlanChooser final : public CandidateSource {
+ public:
+  PlanChooser(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+  /// What plans depend on is new: what was decided before is forgotten.
+  void set(std::shared_ptr<const Options> options, MachineView machine);
+
+  [[nodiscard]] const std::shared_ptr<const Options>& options() const { return options_; }
+  [[nodiscard]] const MachineView& machine() const { return machine_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+  [[nodiscard]] std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const override;
+  [[nodiscard]] bool tunes(std::size_t bytes) const override;
+  [[nodiscard]] bool one_choice() const override;
+
+  /// Whether MPI is asked for by name, or another plan is that cannot be carried out here: then MPI gets
+  /// every call, exactly as it was made.
+  [[nodiscard]] bool mpi_is_forced() const;
+  /// Whether some plan is asked for by name.
+  [[nodiscard]] bool forced() const;
+
+  /// The choice for blocks of `bytes` (on average, where they differ) when autotuning has found none, among
+  /// what `offer` allows. Throws CallError when a forced plan cannot be carried out and TAPA_FALLBACK=error.
+  [[nodiscard]] Decision decide(std::size_t bytes, Offer offer);
+
+  /// The plan of a decision for `counts`, of which `key` holds all numbers that it depends on; a mean block
+  /// has `mean` bytes. Made when it is not in the cache under `name`.
+  [[nodiscard]] std::shared_ptr<PlanEntry> plan_for(std::string_view name, const Decision& decision,
+                                                    const Counts& counts, std::span<const std::size_t> key,
+                                                    std::size_t mean);
+  [[nodiscard]] PlanCache& cache() { return cache_; }
+
+ private:
+  [[nodiscard]] Decision decide_forced(const Choice& choice, Offer offer);
+
+  int rank_;
+  int ranks_;
+  std::shared_ptr<const Options> options_;
+  MachineView machine_;
+  bool warned_fallback_ = false;
+  PlanCache cache_;
+};
+
+}  // namespace tapa

@@ -1,0 +1,97 @@
+#include "comm/shared_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "comm/setup.hpp"
+#include "topology/override.hpp"
+#include "topology/topology_file.hpp"
+
+namespace tapa {
+
+namespace {
+
+// First byte of what rank 0 shares: whether options or the reason why there are none follow.
+constexpr char kGood = '+';
+constexpr char kBad = '-';
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw CallError(MPI_ERR_ARG, "option \"tuning\" is \"" + path + "\", expected a file that can be read");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The topology that option "topology" asks for. The option describes the whole job, so that a program's
+/// sub-communicators get their part of it; where processes of other jobs are among them it describes these
+/// ranks.
+Topology topology_asked_for(const std::string& text, MPI_Comm comm) {
+  int size = 0;
+  int world_size = 0;
+  PMPI_Comm_size(comm, &size);
+  PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> in_world(ranks.size());
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), world, in_world.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  check_mpi(code, "MPI_Group_translate_ranks");
+  if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end()) return override_topology(text, size);
+  return override_topology(text, world_size).subset(in_world);
+}
+
+/// One part of several in a string: its length, a colon, its bytes.
+std::string framed(const std::string& part) {
+  return std::to_string(part.size()) + ":" + part;
+}
+
+std::string take_framed(std::string_view& from) {
+  const std::size_t colon = from.find(':');
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(from.data(), from.data() + std::min(colon, from.size()), length);
+  if (colon == std::string_view::npos || error != std::errc() || length > from.size() - colon - 1) {
+    throw SetupError(MPI_ERR_INTERN, "what rank 0 shares is cut short");
+  }
+  const std::string part(from.substr(colon + 1, length));
+  from.remove_prefix(colon + 1 + length);
+  return part;
+}
+
+}  // namespace
+
+std::string pack_options(MPI_Comm comm) {
+  try {
+    const Options options = environment_options();
+    const std::string& topology = options.settings().topology;
+    const std::string& path = options.settings().tuning;
+    return kGood + framed(options.serialize()) + framed(path.empty() ? std::string() : read_file(path)) +
+           framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm)));
+  } catch (const std::exception& e) {
+    return kBad + std::string(e.what());
+  }
+}
+
+SharedOptions unpack_options(const std::string& packed) {
+  if (packed.empty() || packed[0] != kGood) {
+    throw SetupError(MPI_ERR_ARG, packed.empty() ? std::string("rank 0 sent no options") : packed.substr(1));
+  }
+  std::string_view rest = std::string_view(packed).substr(1);
+  SharedOptions shared;
+  shared.options = Options::deserialize(take_framed(rest));
+  shared.tuning = take_framed(rest);
+  shared.topology = take_framed(rest);
+  return shared;
+}
+
+}  // namespace tapa

@@ -1,0 +1,123 @@
+#include "run/mpi_bytes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "run/mpi_call.hpp"
+#include "run/own_mpi.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Where the blocks of a side that are all dense begin and end, in all.
+struct Span {
+  bool dense = true;
+  std::byte* first = nullptr;
+  std::byte* last = nullptr;
+  std::size_t bytes = 0;  // of the blocks
+};
+
+Span span_of(const std::vector<Block>& blocks) {
+  Span span;
+  for (const Block& block : blocks) {
+    span.bytes += block.bytes;
+    if (block.bytes == 0) continue;
+    span.dense = span.dense && block.dense();
+    std::byte* const end = block.data + (block.dense() ? block.bytes : 0);
+    if (span.first == nullptr || std::less<>{}(block.data, span.first)) span.first = block.data;
+    if (span.last == nullptr || std::less<>{}(span.last, end)) span.last = end;
+  }
+  return span;
+}
+
+/// What MPI must be able to count: displacements of blocks where they lie, or the whole of a packed copy.
+std::size_t reach(const Span& span) {
+  return span.dense ? static_cast<std::size_t>(span.last - span.first) : span.bytes;
+}
+
+/// One side as MPI takes it, in bytes: where it lies when all blocks are dense, else a packed copy. `in_row`:
+/// equal blocks must lie one after the other.
+class ByteSide {
+ public:
+  ByteSide(const std::vector<Block>& blocks, bool in_row) : blocks_(blocks) {
+    const Span span = span_of(blocks);
+    const bool direct = span.dense && (!in_row || tapa::in_row(blocks, blocks[0].bytes) != nullptr);
+    if (!direct) packed_ = std::make_unique_for_overwrite<std::byte[]>(span.bytes);
+    base_ = direct ? span.first : packed_.get();
+    int at = 0;
+    for (const Block& block : blocks) {
+      counts_.push_back(static_cast<int>(block.bytes));
+      displs_.push_back(!direct || block.bytes == 0 ? at : static_cast<int>(block.data - base_));
+      if (!direct) at += counts_.back();
+    }
+  }
+  void gather(MPI_Comm comm) {
+    for (std::size_t i = 0; packed_ && i < blocks_.size(); ++i) {
+      if (blocks_[i].bytes > 0) gather_block(blocks_[i], base_ + displs_[i], comm);
+    }
+  }
+  void scatter(MPI_Comm comm) const {
+    for (std::size_t i = 0; packed_ && i < blocks_.size(); ++i) {
+      if (blocks_[i].bytes > 0) scatter_block(base_ + displs_[i], blocks_[i], comm);
+    }
+  }
+
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] const int* counts() const { return counts_.data(); }
+  [[nodiscard]] const int* displs() const { return displs_.data(); }
+
+ private:
+  const std::vector<Block>& blocks_;
+  std::unique_ptr<std::byte[]> packed_;
+  std::byte* base_ = nullptr;
+  std::vector<int> counts_;
+  std::vector<int> displs_;
+};
+
+}  // namespace
+
+bool countable_in_bytes(const Exchange& exchange) {
+  return countable(reach(span_of(exchange.recv))) &&
+         (exchange.in_place || countable(reach(span_of(exchange.send))));
+}
+
+// Which of MPI's functions is called depends on the form alone: it must be the same on all ranks.
+int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm, MPI_Comm pack_comm) {
+  const bool uniform = form == Form::uniform;
+  ByteSide recv(exchange.recv, uniform);
+  std::optional<ByteSide> other;
+  if (!exchange.in_place) other.emplace(exchange.send, uniform);
+  ByteSide& send = other ? *other : recv;
+  send.gather(pack_comm);
+  const void* const from = exchange.in_place ? MPI_IN_PLACE : send.base();
+  int code = MPI_SUCCESS;
+  if (uniform) {
+    code = call_mpi_bytes(from, recv.base(), exchange.uniform_bytes, comm);
+  } else if (form == Form::v) {
+    code = TAPA_OWN_MPI(PMPI_Alltoallv)(from, send.counts(), send.displs(), MPI_BYTE, recv.base(),
+                                        recv.counts(), recv.displs(), MPI_BYTE, comm);
+  } else {
+    const std::vector<MPI_Datatype> bytes(exchange.recv.size(), MPI_BYTE);
+    code = TAPA_OWN_MPI(PMPI_Alltoallw)(from, send.counts(), send.displs(), bytes.data(), recv.base(),
+                                        recv.counts(), recv.displs(), bytes.data(), comm);
+  }
+  if (code == MPI_SUCCESS) recv.scatter(pack_comm);
+  return code;
+}
+
+int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, MPI_Comm pack_comm,
+             Exchange& scratch) {
+  if (!as_made) {
+    normalise(arguments, ranks, scratch);
+    if (countable_in_bytes(scratch)) return all_to_all_in_bytes(arguments.form, scratch, comm, pack_comm);
+  }
+  MpiCallStorage storage;
+  return call_mpi(arguments, ranks, comm, nullptr, storage);
+}
+
+}  // namespace tapa
