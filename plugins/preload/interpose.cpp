@@ -1,8 +1,7 @@
 /// @file
-/// The MPI functions that this library takes over, each under its MPI_ and its PMPI_ name: Open MPI's Fortran
+/// The all-to-alls that this library takes over, each under its MPI_ and its PMPI_ name: Open MPI's Fortran
 /// entry points (mpif.h, mpi, mpi_f08) call the PMPI_ ones, MPICH's the MPI_ ones, after they have turned
-/// Fortran's handles and constants into C's. So C, all Fortran interfaces and tools stacked above are caught
-/// in one place.
+/// Fortran's handles and constants into C's; tools call the PMPI_ ones.
 #include <mpi.h>
 #ifdef TAPA_HAVE_MPI_EXT
 #include <mpi-ext.h>
@@ -10,70 +9,71 @@
 
 #include <atomic>
 
+#include "agreement.hpp"
 #include "library.hpp"
-#include "rails.hpp"
+#include "next.hpp"
+#include "options.hpp"
 #include "tapa/tapa.h"
 
 namespace tapa::preload {
 
 namespace {
 
-/// Whether this thread is inside libtapa, whose own MPI calls must reach MPI.
-thread_local bool inside = false;
-
-class Inside {
- public:
-  Inside() { inside = true; }
-  ~Inside() { inside = false; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-};
-
-/// A function by its two addresses, looked up when first needed. Constant-initialized: calls may come from
-/// other libraries' constructors.
+/// A function under one of its names. What it does is found out when it is first called, and for good as soon
+/// as that cannot change any more. Constant-initialized: calls may come from other libraries' constructors.
 template <typename Signature>
 class Function;
 
 template <typename... Parameters>
 class Function<int(Parameters...)> {
  public:
-  constexpr Function(const char* mpi_name, const char* tapa_name)
-      : mpi_name_(mpi_name), tapa_name_(tapa_name) {}
+  constexpr Function(const char* name, const char* tapa_name) : name_(name), tapa_name_(tapa_name) {}
 
   int operator()(Parameters... arguments) {
-    if (inside) return mpi()(arguments...);
-    const Address ours = tapa();
-    if (ours == nullptr) return mpi()(arguments...);
-    const Inside guard;
-    return ours(arguments...);
+    const Address target = target_.load(std::memory_order_acquire);
+    return (target != nullptr ? target : find())(arguments...);
   }
 
  private:
   using Address = int (*)(Parameters...);
 
-  Address mpi() {
-    Address address = mpi_.load(std::memory_order_acquire);
-    if (address == nullptr) {
-      address = reinterpret_cast<Address>(mpi_function(mpi_name_));
-      mpi_.store(address, std::memory_order_release);
+  Address find() {
+    Address behind = behind_.load(std::memory_order_acquire);
+    if (behind == nullptr) {
+      behind = reinterpret_cast<Address>(next(name_));
+      if (passes(name_, reinterpret_cast<const void*>(behind))) return keep(behind);
+      behind_.store(behind, std::memory_order_release);
     }
-    return address;
+    switch (verdict()) {
+      case Verdict::open:
+        tell_open();
+        return behind;
+      case Verdict::libtapa: {
+        const auto ours = reinterpret_cast<Address>(tapa_function(tapa_name_));
+        return keep(ours != nullptr ? ours : behind);
+      }
+      case Verdict::foreign:
+        end_foreign();
+      default:
+        return keep(behind);
+    }
   }
 
-  Address tapa() {
-    if (!looked_.load(std::memory_order_acquire)) {
-      const Inside guard;  // what loading runs is not a program's call
-      tapa_.store(reinterpret_cast<Address>(tapa_function(tapa_name_)), std::memory_order_relaxed);
-      looked_.store(true, std::memory_order_release);
-    }
-    return tapa_.load(std::memory_order_relaxed);
+  Address keep(Address target) {
+    target_.store(target, std::memory_order_release);
+    return target;
   }
 
-  const char* mpi_name_;
+  static void tell_open() {
+    static std::atomic<bool> told{false};
+    if (told.exchange(true)) return;
+    log_info("preload: without MPI_Init nothing is agreed: all-to-all goes to MPI");
+  }
+
+  const char* name_;
   const char* tapa_name_;
-  std::atomic<Address> mpi_{nullptr};
-  std::atomic<Address> tapa_{nullptr};
-  std::atomic<bool> looked_{false};
+  std::atomic<Address> behind_{nullptr};  ///< what stands behind the drop-in, when that is the MPI library
+  std::atomic<Address> target_{nullptr};  ///< where calls go, once that is settled
 };
 
 }  // namespace
@@ -82,14 +82,15 @@ class Function<int(Parameters...)> {
 
 #define TAPA_EXPORT __attribute__((visibility("default")))
 
-// PREFIX is MPI or MPIX; the function is exported under its own and its profiling name.
-#define TAPA_TAKE_OVER(PREFIX, NAME, PARAMETERS, ARGUMENTS)                                         \
-  TAPA_EXPORT int PREFIX##_##NAME PARAMETERS {                                                      \
-    static constinit tapa::preload::Function<decltype(TAPA_##NAME)> function{"P" #PREFIX "_" #NAME, \
-                                                                             "TAPA_" #NAME};        \
-    return function ARGUMENTS;                                                                      \
-  }                                                                                                 \
-  TAPA_EXPORT decltype(PREFIX##_##NAME) P##PREFIX##_##NAME __attribute__((alias(#PREFIX "_" #NAME)));
+#define TAPA_TAKE_OVER_NAME(NAME, TAPA_NAME, PARAMETERS, ARGUMENTS)                            \
+  TAPA_EXPORT int NAME PARAMETERS {                                                            \
+    static constinit tapa::preload::Function<decltype(TAPA_NAME)> function{#NAME, #TAPA_NAME}; \
+    return function ARGUMENTS;                                                                 \
+  }
+// PREFIX is MPI or MPIX.
+#define TAPA_TAKE_OVER(PREFIX, NAME, PARAMETERS, ARGUMENTS)                \
+  TAPA_TAKE_OVER_NAME(PREFIX##_##NAME, TAPA_##NAME, PARAMETERS, ARGUMENTS) \
+  TAPA_TAKE_OVER_NAME(P##PREFIX##_##NAME, TAPA_##NAME, PARAMETERS, ARGUMENTS)
 
 #define TAPA_UNIFORM(COUNT)                                                                    \
   const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, \
@@ -142,19 +143,5 @@ TAPA_TAKE_OVER_PERSISTENT(MPI, , int, int)
 #if defined(TAPA_HAVE_MPI_PERSISTENT) && defined(TAPA_HAVE_MPI_LARGE_COUNT)
 TAPA_TAKE_OVER_PERSISTENT(MPI, _c, MPI_Count, MPI_Aint)
 #endif
-
-// Rails are chosen before MPI opens its NICs.
-TAPA_EXPORT int MPI_Init(int* argc, char*** argv) {
-  tapa::preload::pin_to_rail();
-  return reinterpret_cast<decltype(&MPI_Init)>(tapa::preload::mpi_function("PMPI_Init"))(argc, argv);
-}
-TAPA_EXPORT decltype(MPI_Init) PMPI_Init __attribute__((alias("MPI_Init")));
-
-TAPA_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  tapa::preload::pin_to_rail();
-  return reinterpret_cast<decltype(&MPI_Init_thread)>(tapa::preload::mpi_function("PMPI_Init_thread"))(
-      argc, argv, required, provided);
-}
-TAPA_EXPORT decltype(MPI_Init_thread) PMPI_Init_thread __attribute__((alias("MPI_Init_thread")));
 
 }  // extern "C"

@@ -4,14 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace tapa::preload {
 namespace {
 
 using ::testing::HasSubstr;
 
+constexpr std::uint32_t kMask16 = 0xffff0000;
+constexpr std::uint32_t kMask24 = 0xffffff00;
+
+const Nic kEth0{"eth0", 0x0a620001, kMask24};  // 10.98.0.1
+const Nic kNic0{"nic0", 0x0a630001, kMask16};  // 10.99.0.1
+const Nic kNic1{"nic1", 0x0a630101, kMask16};  // 10.99.1.1
+const Nic kNic2{"nic2", 0x0a630201, kMask16};  // 10.99.2.1
+
 RailSituation two_nics(int local_rank) {
-  return {std::nullopt, "nic0,nic1", local_rank, {"eth0", "nic0", "nic1"}};
+  return {std::nullopt, "nic0,nic1", local_rank, {kEth0, kNic0, kNic1}};
+}
+
+/// The same two in networks of their own.
+RailSituation two_networks(int local_rank) {
+  auto situation = two_nics(local_rank);
+  for (auto& nic : situation.up) nic.netmask = kMask24;
+  return situation;
 }
 
 TEST(Rails, GivesTheListedNicsInTurn) {
@@ -37,11 +53,11 @@ TEST(Rails, OffChangesNothing) {
 
 TEST(Rails, AnotherValueIsComplainedAboutAndChangesNothing) {
   auto situation = two_nics(1);
-  situation.option = "on";
+  situation.option = "yes";
   const auto decision = decide_rail(situation);
   EXPECT_EQ(decision.include, std::nullopt);
   EXPECT_TRUE(decision.wrong_option);
-  EXPECT_EQ(decision.why, "TAPA_RAILS=on: expected auto or off");
+  EXPECT_EQ(decision.why, "TAPA_RAILS=yes: expected auto, on or off");
 }
 
 TEST(Rails, OneNicIsLeftAsItIs) {
@@ -59,20 +75,58 @@ TEST(Rails, WithoutAListNothingIsGuessed) {
     EXPECT_EQ(decision.include, std::nullopt);
     EXPECT_THAT(decision.why, HasSubstr("eth0,nic0,nic1"));
   }
-  situation.up = {"eth0"};
+  situation.up = {kEth0};
   EXPECT_THAT(decide_rail(situation).why, HasSubstr("one NIC"));
 }
 
 TEST(Rails, PassesOverNicsThatAreNotUp) {
-  RailSituation situation{std::nullopt, "nic0,nic1,nic2", 1, {"nic0", "nic2"}};
+  RailSituation situation{std::nullopt, "nic0,nic1,nic2", 1, {kNic0, kNic2}};
   EXPECT_EQ(decide_rail(situation).include, "nic2");
-  situation.up = {"nic2"};
+  situation.up = {kNic2};
   EXPECT_EQ(decide_rail(situation).include, std::nullopt);
 }
 
 TEST(Rails, NetworksAreEntriesToo) {
-  const RailSituation situation{std::nullopt, " 10.99.0.0/24 , 10.99.1.0/24", 3, {"nic0", "nic1"}};
+  RailSituation situation{std::nullopt, " 10.99.0.0/24 , 10.99.1.0/24", 3, {kNic0, kNic1}};
   EXPECT_EQ(decide_rail(situation).include, "10.99.1.0/24");
+  for (const char* one_up :
+       {"10.99.0.0/24,10.97.0.0/24", "10.99.0.0/24,10.99.1.0/33", "10.99.0.0/24,10.99.1/24",
+        "10.99.0.0/24,10.99.1.0/", "10.99.0.0/24,/24", "10.99.0.0/24,10.99.1.1"}) {
+    situation.include = one_up;
+    EXPECT_EQ(decide_rail(situation).include, std::nullopt) << one_up;
+  }
+}
+
+TEST(Rails, NicsInNetworksOfTheirOwnAreNotPinned) {
+  for (const char* list : {"nic0,nic1", "10.99.0.0/24,10.99.1.0/24"}) {
+    auto situation = two_networks(1);
+    situation.include = list;
+    const auto decision = decide_rail(situation);
+    EXPECT_EQ(decision.include, std::nullopt);
+    EXPECT_FALSE(decision.wrong_option);
+    EXPECT_THAT(decision.why, HasSubstr("networks of their own (nic0 10.99.0.0/24,nic1 10.99.1.0/24)"));
+  }
+}
+
+TEST(Rails, OneEntryMayBringAnotherNetwork) {
+  auto situation = two_nics(1);
+  situation.include = "nic0,nic1,eth0";
+  EXPECT_EQ(decide_rail(situation).include, std::nullopt);
+  situation.include = "nic0,nic1";
+  situation.up.push_back({"nic1", 0xc0a80001, kMask16});  // a second address
+  EXPECT_EQ(decide_rail(situation).include, std::nullopt);
+}
+
+TEST(Rails, AddressesOfOnePrefixWithMasksThatDifferAreNotOneNetwork) {
+  auto situation = two_nics(1);
+  situation.up[2].netmask = kMask24;
+  EXPECT_EQ(decide_rail(situation).include, std::nullopt);
+}
+
+TEST(Rails, OnPinsWhateverTheNetworks) {
+  auto situation = two_networks(1);
+  situation.option = "on";
+  EXPECT_EQ(decide_rail(situation).include, "nic1");
 }
 
 TEST(Rails, OnlyUnderMpirun) {
@@ -82,16 +136,24 @@ TEST(Rails, OnlyUnderMpirun) {
 }
 
 TEST(Rails, ActsOnTheEnvironmentOfTheProcess) {
-  setenv("OMPI_MCA_btl_tcp_if_include", "10.99.0.0/24,10.99.1.0/24", 1);
+  const auto include = [] { return std::string(std::getenv("OMPI_MCA_btl_tcp_if_include")); };
+  const std::string nothing = "10.254.0.0/24,10.254.1.0/24";  // no NIC of this machine, most likely
+  setenv("OMPI_MCA_btl_tcp_if_include", nothing.c_str(), 1);
   setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
-  unsetenv("TAPA_RAILS");
+  setenv("TAPA_RAILS", "on", 1);
   pin_to_rail();
-  EXPECT_STREQ(std::getenv("OMPI_MCA_btl_tcp_if_include"), "10.99.1.0/24");
+  EXPECT_EQ(include(), nothing);
+  const std::string everything = "0.0.0.0/0,0.0.0.0/1,128.0.0.0/1";
+  setenv("OMPI_MCA_btl_tcp_if_include", everything.c_str(), 1);
+  pin_to_rail();
+  // The first and one of the halves have NICs, where this machine has any.
+  if (include() == everything) GTEST_SKIP() << "no NIC here";
+  EXPECT_THAT(include(), ::testing::AnyOf("0.0.0.0/1", "128.0.0.0/1"));
   for (const char* rank : {"", "-1", "x", "99999999999999999999"}) {
-    setenv("OMPI_MCA_btl_tcp_if_include", "10.99.0.0/24,10.99.1.0/24", 1);
+    setenv("OMPI_MCA_btl_tcp_if_include", everything.c_str(), 1);
     setenv("OMPI_COMM_WORLD_LOCAL_RANK", rank, 1);
     pin_to_rail();
-    EXPECT_STREQ(std::getenv("OMPI_MCA_btl_tcp_if_include"), "10.99.0.0/24,10.99.1.0/24") << rank;
+    EXPECT_EQ(include(), everything) << rank;
   }
 }
 

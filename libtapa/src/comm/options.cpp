@@ -110,11 +110,17 @@ constexpr Row rows[] = {
     {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
       "which NICs carry the data between nodes, when detection takes the wrong ones"},
      [](Settings& s, std::string_view v) { s.nics = v; }},
-    {{"rails", "TAPA_RAILS", "auto|off", "auto",
-      "drop-in: whether each rank keeps to one NIC of Open MPI's list"},
+    {{"rails", "TAPA_RAILS", "auto|on|off", "auto",
+      "drop-in: whether each rank keeps to one NIC of Open MPI's list; auto: when they are in one network"},
      [](Settings&, std::string_view v) {
-       one_of(v, {"auto", "off"});
+       one_of(v, {"auto", "on", "off"});
      }},
+    {{"alloc-mem", "TAPA_ALLOC_MEM", "off|on", "off",
+      "drop-in: whether MPI_Alloc_mem gives memory that the node's ranks can map; a forked child shares it"},
+     [](Settings&, std::string_view v) { parse_bool(v); }},
+    {{"agree-timeout", "TAPA_AGREE_TIMEOUT", "seconds, 0 = for ever", "30",
+      "drop-in: how long MPI_Init waits for ranks that may not have it, before it ends the job"},
+     [](Settings&, std::string_view v) { parse_number(v, "a number of seconds"); }},
     {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
       "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
      [](Settings&, std::string_view v) {

@@ -320,7 +320,7 @@ std::size_t Setup::attach_from() const {
   // Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a buffer does not hold one for
   // each member.
   const std::size_t half = wanted / 2;
-  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kSlotBytes ? wanted : half;
+  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kBufferBytes ? wanted : half;
 }
 
 }  // namespace

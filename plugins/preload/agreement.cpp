@@ -1,0 +1,284 @@
+#include "agreement.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "library.hpp"
+#include "next.hpp"
+#include "options.hpp"
+#include "series.hpp"
+
+namespace tapa::preload {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+#ifdef OPEN_MPI
+constexpr MpiSeries kBuilt{Family::open_mpi, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION};
+#else
+constexpr MpiSeries kBuilt{Family::mpich, MPICH_NUMVERSION / 10000000, MPICH_NUMVERSION / 100000 % 100};
+#endif
+
+constexpr long long kMagic = 0x7461706144726f70;  // "tapaDrop"
+constexpr long long kVersion = TAPA_VERSION_NUMBER;
+constexpr int kTag = 32761;    // below the least MPI_TAG_UB
+constexpr double kGrace = 2;   // seconds for the ranks that have the drop-in to say so
+constexpr int kMostNamed = 8;  // ranks in a message
+
+std::atomic<Verdict> agreed{Verdict::open};
+
+/// Why a rank cannot use libtapa.
+enum Obstacle : int { no_libtapa, refused_mpi, lacking_mpi, kObstacles };
+
+// MPI's constants: Open MPI's are addresses of objects in a library that this one is not linked with.
+#ifdef OPEN_MPI
+template <class Handle>
+Handle constant(const char* name) {
+  return static_cast<Handle>(object_of_mpi(name));
+}
+MPI_Comm world() {
+  return constant<MPI_Comm>("ompi_mpi_comm_world");
+}
+MPI_Datatype long_long() {
+  return constant<MPI_Datatype>("ompi_mpi_long_long_int");
+}
+MPI_Op minimum() {
+  return constant<MPI_Op>("ompi_mpi_op_min");
+}
+#else
+MPI_Comm world() {
+  return MPI_COMM_WORLD;
+}
+MPI_Datatype long_long() {
+  return MPI_LONG_LONG_INT;
+}
+MPI_Op minimum() {
+  return MPI_MIN;
+}
+#endif
+
+#define TAPA_PMPI(NAME) (reinterpret_cast<decltype(&P##NAME)>(next("P" #NAME)))
+
+std::string library_version() {
+  static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= 8192);
+  std::array<char, 8192> text{};  // MPICH's limit, also where this was built for Open MPI, whose is 256
+  int length = 0;
+  TAPA_PMPI(MPI_Get_library_version)(text.data(), &length);
+  return text.data();
+}
+
+/// Functions that libtapa was linked with, and that not every MPI of a compatible series has.
+const char* lacking_function() {
+  static constexpr std::array<const char*, 3> names{
+      "PMPI_Ialltoallw",
+#ifdef TAPA_HAVE_MPI_LARGE_COUNT
+      "PMPI_Alltoall_c",
+#endif
+#ifdef TAPA_HAVE_MPIX_PERSISTENT
+      "PMPIX_Alltoall_init",
+#endif
+  };
+  for (const char* const name : names) {
+    if (name != nullptr && find_next(name) == nullptr) return name;
+  }
+  return nullptr;
+}
+
+/// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
+struct Ballot {
+  std::array<long long, 5> words{};
+  Ballot() = default;
+  Ballot(int rank, int obstacle)
+      : words{kMagic, -kMagic, kVersion, -kVersion,
+              obstacle == kObstacles ? std::numeric_limits<long long>::max()
+                                     : static_cast<long long>(rank) * kObstacles + obstacle} {}
+  [[nodiscard]] bool same_everywhere() const {
+    return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
+  }
+  [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
+  [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
+  [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
+};
+
+/// Lets MPI move until `done` or for `limit` seconds. The others are usually there already, so polls come
+/// first.
+template <class Done>
+bool wait(Done done, double limit) {
+  const auto begin = Clock::now();
+  for (int poll = 0; !done(); ++poll) {
+    if (Seconds(Clock::now() - begin).count() > limit) return false;
+    if (poll < 1000) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return true;
+}
+
+bool completed(MPI_Request& request) {
+  int flag = 0;
+  TAPA_PMPI(MPI_Test)(&request, &flag, MPI_STATUS_IGNORE);
+  return flag != 0;
+}
+
+std::string list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const auto named = std::min(ranks.size(), static_cast<std::size_t>(kMostNamed));
+  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > named) text += " and " + std::to_string(ranks.size() - named) + " more";
+  return text + " of MPI_COMM_WORLD";
+}
+
+[[noreturn]] void end_without(const std::vector<int>& ranks) {
+  end_job(
+      "%s %s not have the drop-in, others do: LD_PRELOAD was not passed on (mpirun -x LD_PRELOAD), or "
+      "TAPA_ENABLE=0 is set there only",
+      list(ranks).c_str(), ranks.size() == 1 ? "does" : "do");
+}
+
+/// Rank 0 asks who is there and ends the job with their names; every other rank tells, and waits for that.
+/// Point to point, as a collective call is never completed where ranks are missing.
+[[noreturn]] void name_and_end(int rank, int size) {
+  if (rank != 0) {
+    std::array<long long, 2> mine{kMagic, kVersion};
+    MPI_Request request{};
+    TAPA_PMPI(MPI_Isend)(mine.data(), 2, long_long(), 0, kTag, world(), &request);
+    wait([&] { return completed(request); }, kGrace);
+    // Rank 0 ends the job, or is itself without the drop-in; then the others speak up one after the other.
+    std::this_thread::sleep_for(Seconds(2 * kGrace + 0.5 * std::min(rank, 60)));
+    end_without({0});
+  }
+  std::vector<std::array<long long, 2>> theirs(static_cast<std::size_t>(size));
+  std::vector<MPI_Request> requests(theirs.size());
+  theirs[0] = {kMagic, kVersion};
+  for (int r = 1; r < size; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    TAPA_PMPI(MPI_Irecv)(theirs[i].data(), 2, long_long(), r, kTag, world(), &requests[i]);
+  }
+  std::vector<bool> came(theirs.size(), false);
+  came[0] = true;
+  wait(
+      [&] {
+        bool all = true;
+        for (std::size_t i = 1; i < came.size(); ++i) {
+          came[i] = came[i] || completed(requests[i]);
+          all = all && came[i];
+        }
+        return all;
+      },
+      kGrace);
+  std::vector<int> missing;
+  std::vector<int> others;
+  for (std::size_t i = 0; i < came.size(); ++i) {
+    if (!came[i] || theirs[i][0] != kMagic) {
+      missing.push_back(static_cast<int>(i));
+    } else if (theirs[i][1] != kVersion) {
+      others.push_back(static_cast<int>(i));
+    }
+  }
+  if (!missing.empty()) end_without(missing);
+  if (!others.empty())
+    end_job("%s: another version of the drop-in than rank 0's, %s", list(others).c_str(), TAPA_VERSION);
+  end_job("the ranks did not answer each other for %g s in MPI_Init (TAPA_AGREE_TIMEOUT)", agree_timeout());
+}
+
+Ballot reduce(const Ballot& mine, int rank, int size) {
+  Ballot all;
+  MPI_Request request{};
+  TAPA_PMPI(MPI_Iallreduce)
+  (mine.words.data(), all.words.data(), static_cast<int>(mine.words.size()), long_long(), minimum(), world(),
+   &request);
+  const double limit = agree_timeout();
+  const bool ended =
+      wait([&] { return completed(request); }, limit > 0 ? limit : std::numeric_limits<double>::infinity());
+  if (!ended || !all.same_everywhere()) name_and_end(rank, size);
+  return all;
+}
+
+/// Rank 0 tells why, as far as it knows of another rank.
+void tell(const Ballot& all, const Judgement& judgement) {
+  const int rank = all.first_rank_that_cannot();
+  std::string why;
+  switch (all.obstacle()) {
+    case no_libtapa:
+      why = std::string("cannot read the ") + TAPA_LIBRARY_NAME + " beside its drop-in (on rank 0 " +
+            libtapa_file() + ")";
+      break;
+    case refused_mpi:
+      why = judgement.fit == Fit::refused ? judgement.why : "runs an MPI that the drop-in was not built for";
+      break;
+    default: {
+      const char* const name = lacking_function();
+      why = std::string("runs an MPI that has no ") +
+            (name != nullptr ? name : "PMPI_ function of the build's");
+    }
+  }
+  say("rank %d of MPI_COMM_WORLD: %s; all-to-all stays with MPI on all ranks", rank, why.c_str());
+}
+
+int own_obstacle(const Judgement& judgement) {
+  if (judgement.fit == Fit::refused) return refused_mpi;
+  if (lacking_function() != nullptr) return lacking_mpi;
+  return libtapa_is_there() ? kObstacles : no_libtapa;
+}
+
+}  // namespace
+
+Verdict verdict() {
+  return agreed.load(std::memory_order_acquire);
+}
+
+void agree() {
+  static std::atomic<bool> begun{false};
+  if (begun.exchange(true)) return;
+  const auto judgement = judge_mpi(kBuilt, library_version());
+  if (judgement.fit == Fit::foreign) {
+    agreed.store(Verdict::foreign, std::memory_order_release);
+    return;
+  }
+  int rank = 0;
+  int size = 1;
+  TAPA_PMPI(MPI_Comm_rank)(world(), &rank);
+  TAPA_PMPI(MPI_Comm_size)(world(), &size);
+  const Ballot mine(rank, own_obstacle(judgement));
+  const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
+  if (rank == 0 && !all.all_can()) tell(all, judgement);
+  if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
+  agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
+}
+
+void end_foreign() {
+  say("preload: %s", judge_mpi(kBuilt, library_version()).why.c_str());
+  say("preload: wrong library in LD_PRELOAD: %s; use the one that was built for the program's MPI",
+      TAPA_PRELOAD_NAME);
+  std::abort();
+}
+
+void end_job(const char* format, ...) {
+  std::array<char, 1024> text{};
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  say("%s", text.data());
+  TAPA_PMPI(MPI_Abort)(world(), 1);
+  std::abort();
+}
+
+}  // namespace tapa::preload

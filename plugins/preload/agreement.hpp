@@ -1,0 +1,31 @@
+/// @file
+/// Whether libtapa carries out all-to-alls is one choice of all ranks of a job, made where all of them are:
+/// in MPI_Init.
+#pragma once
+
+namespace tapa::preload {
+
+enum class Verdict {
+  open,     ///< MPI_Init has not been called, or MPI is used by sessions alone: calls go to MPI
+  libtapa,  ///< all ranks have agreed on libtapa
+  mpi,      ///< all ranks have agreed that they go to MPI, or that there is nothing to agree on
+  foreign,  ///< the MPI is not one of those that this drop-in can pass calls on to
+};
+
+/// What was agreed.
+[[nodiscard]] Verdict verdict();
+
+/// To be called by every rank when MPI's own initialization has returned: one small reduction over
+/// MPI_COMM_WORLD, by its PMPI_ names. When some ranks have no drop-in, or one of another version, the job is
+/// ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds. When libtapa's file is missing
+/// somewhere, or the MPI is of a series that is refused, all-to-all stays with MPI on all ranks; rank 0 says
+/// so. Further calls do nothing.
+void agree();
+
+/// Ends a program whose MPI is `foreign`, with a message.
+[[noreturn]] void end_foreign();
+
+/// Ends the job with a message.
+[[noreturn]] void end_job(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+}  // namespace tapa::preload

@@ -1,0 +1,75 @@
+#include "options.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace tapa::preload {
+
+namespace {
+
+constexpr double kAgreeTimeout = 30;
+
+std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+/// The words of libtapa's own table.
+bool yes_or_no(std::string_view text, bool standard) {
+  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
+  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
+  return standard;
+}
+
+double seconds(const char* name, double standard) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return standard;
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  return *end == '\0' && std::isfinite(value) && value >= 0 ? value : standard;
+}
+
+/// One write, so that lines of several ranks do not mix.
+void write_line(const char* format, va_list arguments) {
+  std::array<char, 1024> text{};
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  std::fprintf(stderr, "tapa: %s\n", text.data());
+}
+
+}  // namespace
+
+bool enabled() {
+  static const bool value = yes_or_no(variable("TAPA_ENABLE"), true);
+  return value;
+}
+
+bool shares_alloc_mem() {
+  static const bool value = yes_or_no(variable("TAPA_ALLOC_MEM"), false);
+  return value;
+}
+
+double agree_timeout() {
+  return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout);
+}
+
+void say(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(format, arguments);
+  va_end(arguments);
+}
+
+void log_info(const char* format, ...) {
+  const auto level = variable("TAPA_LOG");
+  if (level != "info" && level != "debug") return;
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(format, arguments);
+  va_end(arguments);
+}
+
+}  // namespace tapa::preload

@@ -1,0 +1,80 @@
+#include "series.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tapa::preload {
+
+namespace {
+
+const char* name_of(Family family) {
+  switch (family) {
+    case Family::open_mpi:
+      return "Open MPI";
+    case Family::mpich:
+      return "MPICH";
+    default:
+      return "another MPI";
+  }
+}
+
+/// The number at the beginning of `text`, which loses it; 0 when there is none.
+int take_number(std::string_view& text) {
+  int value = 0;
+  while (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0 && value < 100000) {
+    value = 10 * value + (text.front() - '0');
+    text.remove_prefix(1);
+  }
+  return value;
+}
+
+/// The first MAJOR.MINOR in `text`.
+MpiSeries numbered(Family family, std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  MpiSeries series{family, take_number(text), 0};
+  if (!text.empty() && text.front() == '.') {
+    text.remove_prefix(1);
+    series.minor = take_number(text);
+  }
+  return series;
+}
+
+std::string written(const MpiSeries& series) {
+  return std::string(name_of(series.family)) + " " + std::to_string(series.major) + "." +
+         std::to_string(series.minor);
+}
+
+bool shares_interface(const MpiSeries& built, const MpiSeries& running) {
+  if (running.family == Family::relative || running.major == built.major) return true;
+  const int oldest = built.family == Family::open_mpi ? 4 : 3;
+  return built.major == oldest && running.major == oldest + 1;
+}
+
+}  // namespace
+
+MpiSeries parse_library_version(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  const auto begins = [&](std::string_view word) { return text.substr(0, word.size()) == word; };
+  if (begins("Open MPI")) return numbered(Family::open_mpi, text);
+  if (begins("MPICH")) return numbered(Family::mpich, text);
+  for (const auto* word : {"Intel(R) MPI", "MVAPICH", "CRAY MPICH"}) {
+    if (begins(word)) return {Family::relative, 0, 0};
+  }
+  return {};
+}
+
+Judgement judge_mpi(const MpiSeries& built, std::string_view running) {
+  const auto found = parse_library_version(running);
+  const std::string runs(running.substr(0, running.find_first_of("\n,")));
+  const bool open_mpi = found.family == Family::open_mpi;
+  if (found.family == Family::unknown || open_mpi != (built.family == Family::open_mpi)) {
+    return {Fit::foreign,
+            std::string("built for ") + name_of(built.family) + ", but this program runs " + runs};
+  }
+  if (found == built) return {Fit::same, ""};
+  const std::string what = "built for " + written(built) + ", this program runs " + runs;
+  if (shares_interface(built, found)) return {Fit::compatible, what + ", whose binary interface is the same"};
+  return {Fit::refused, what + ", whose binary interface may differ"};
+}
+
+}  // namespace tapa::preload
