@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <string>
 
 #include "autotune/tuning_file.hpp"
 
 int main(int argc, char** argv) {
   try {
-    const tapa::Tuning tuning = tapa::read_tuning(argv[1]);
+    std::ifstream file(argv[1], std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const tapa::Tuning tuning = tapa::parse_tuning(text, argv[1]);
     if (tuning.ranks != std::atoi(argv[2])) {
       throw std::runtime_error("it is for another number of ranks");
     }

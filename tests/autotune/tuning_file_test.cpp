@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace tapa {
@@ -132,29 +133,21 @@ TEST(TuningFile, TextThatIsNotJson) {
 TEST(TuningFile, FilesOnDisk) {
   const std::string path = ::testing::TempDir() + "tuning_file_test.json";
   write_tuning(path, a_tuning());
-  EXPECT_EQ(read_tuning(path).ranks, 4);
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(parse_tuning(text, path).ranks, 4);
   EXPECT_FALSE(std::ifstream(path + ".part")) << "the draft must not stay";
   std::remove(path.c_str());
-  try {
-    (void)read_tuning(path);
-    ADD_FAILURE() << "a missing file was read";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_EQ(error.what(), "tuning file " + path + ": cannot be read, expected a file that tapa-tune wrote");
-  }
-  EXPECT_THROW((void)read_tuning(::testing::TempDir()), std::invalid_argument);
   EXPECT_THROW(write_tuning("/nonexistent/folder/file.json", a_tuning()), std::runtime_error);
 }
 
 TEST(TuningFile, AFileThatIsTooLongIsNotParsed) {
-  const std::string path = ::testing::TempDir() + "tuning_file_long.json";
-  std::ofstream(path) << std::string((std::size_t{16} << 20) + 5, ' ');
   try {
-    (void)read_tuning(path);
+    (void)parse_tuning(std::string((std::size_t{16} << 20) + 5, ' '), "F");
     ADD_FAILURE() << "read";
   } catch (const std::invalid_argument& error) {
     EXPECT_THAT(error.what(), HasSubstr("expected at most 16777216"));
   }
-  std::remove(path.c_str());
 }
 
 TEST(TuningFile, FiguresReachTheCostModelByLevelName) {

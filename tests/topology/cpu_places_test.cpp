@@ -157,6 +157,8 @@ class Tree {
   Shape shape_;
 };
 
+#ifdef TAPA_HAVE_HWLOC
+
 void expect_same(const Record& sys, const Record& hwloc) {
   EXPECT_EQ(sys.cores, hwloc.cores);
   EXPECT_EQ(sys.allowed, hwloc.allowed);
@@ -187,8 +189,6 @@ class Binding {
  private:
   cpu_set_t before_{};
 };
-
-#ifdef TAPA_HAVE_HWLOC
 
 std::string no_variable(const char*) {
   return {};

@@ -181,7 +181,7 @@ void shape_hints(const Topology& topology, const std::vector<Record>& records, H
     }
     if (source.name == "hwloc" && !source.used) {
       hints.push_back({"no-hwloc", "hwloc gave nothing: " + source.detail,
-                       "sockets, caches and GPUs stay unknown: install libhwloc-dev and build again"});
+                       "which GPU a rank drives stays unknown: install libhwloc-dev and build again"});
     }
     if (source.name == "environment") {
       hints.push_back({"environment", source.detail, "correct the variable"});

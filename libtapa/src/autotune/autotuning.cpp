@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/median.hpp"
+
 namespace tapa {
 
 Autotuning::Autotuning(std::vector<Choice> choices, std::uint64_t smallest, std::uint64_t largest)
@@ -104,9 +106,7 @@ double Autotuning::least(std::size_t choice) const {
 double Autotuning::median(std::size_t choice) const {
   const std::vector<double>& times = times_[choice];
   if (times.empty()) return 0;
-  std::vector<double> sorted(times.begin() + (times.size() > 1 ? 1 : 0), times.end());
-  std::ranges::sort(sorted);
-  return sorted[sorted.size() / 2];
+  return tapa::median({times.begin() + (times.size() > 1 ? 1 : 0), times.end()});
 }
 
 }  // namespace tapa

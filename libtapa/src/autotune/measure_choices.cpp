@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "autotune/measure.hpp"
+#include "plan/median.hpp"
 #include "plan/planner.hpp"
 #include "tapa/tapa.h"
 
@@ -68,11 +69,6 @@ struct Autotuning {
   std::vector<double> seconds;
 
   [[nodiscard]] double best() const { return *std::min_element(seconds.begin(), seconds.end()); }
-  [[nodiscard]] double median() const {
-    std::vector<double> sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
 };
 
 class Choices {
@@ -115,7 +111,7 @@ class Choices {
     }
     std::vector<Measurement> result;
     for (const Autotuning& autotuning : autotunings) {
-      result.push_back({autotuning.runner->choice(), bytes, std::max(autotuning.median(), 1e-9)});
+      result.push_back({autotuning.runner->choice(), bytes, std::max(median(autotuning.seconds), 1e-9)});
     }
     return result;
   }

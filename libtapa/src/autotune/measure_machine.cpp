@@ -8,9 +8,11 @@
 #include <ctime>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "autotune/measure.hpp"
 #include "autotune/pairs.hpp"
+#include "plan/median.hpp"
 
 namespace tapa {
 
@@ -28,10 +30,8 @@ void check(int code, const char* call) {
   }
 }
 
-double median(std::vector<double> samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return std::max(*middle, least_time);
+double typical(std::vector<double> samples) {
+  return std::max(median(std::move(samples)), least_time);
 }
 
 // A barrier in which waiting costs no CPU.
@@ -66,7 +66,7 @@ class Pair {
       }
       samples.push_back((PMPI_Wtime() - start) / 2);
     }
-    return median(samples);
+    return typical(samples);
   }
 
   // Seconds per message of a burst of small ones, posted, sent and completed.
@@ -87,7 +87,7 @@ class Pair {
       first_ ? receive(&last, 1) : send(&last, 1);  // sent is not received
       samples.push_back((PMPI_Wtime() - start) / static_cast<double>(burst));
     }
-    return median(samples);
+    return typical(samples);
   }
 
   // Bytes per second from the first to the second rank, with messages that take about 50 ms together.
@@ -103,7 +103,7 @@ class Pair {
     for (const double end = PMPI_Wtime() + 0.5; keep_going(samples.size(), 3, 20, end);) {
       samples.push_back(transfer(bytes));
     }
-    return static_cast<double>(bytes) / median(samples);
+    return static_cast<double>(bytes) / typical(samples);
   }
 
  private:
@@ -238,7 +238,7 @@ class Machine {
         }
         samples.push_back(PMPI_Wtime() - start);
       }
-      rate = static_cast<double>(total) / median(samples);
+      rate = static_cast<double>(total) / typical(samples);
     }
     sleepy_barrier(comm_);
     check(PMPI_Bcast(&rate, 1, MPI_DOUBLE, 0, comm_), "MPI_Bcast");

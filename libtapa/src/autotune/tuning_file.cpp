@@ -96,19 +96,6 @@ Tuning parse_tuning(const std::string& text, const std::string& path) {
   return tuning;
 }
 
-Tuning read_tuning(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  // One byte more than is legal, so that parse_tuning sees that it is too long without reading all of it.
-  std::string text(most_file_bytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) {
-    throw std::invalid_argument("tuning file " + path +
-                                ": cannot be read, expected a file that tapa-tune wrote");
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return parse_tuning(text, path);
-}
-
 std::string tuning_json(const Tuning& tuning) {
   nlohmann::ordered_json out;
   out["format"] = format_name;

@@ -34,10 +34,8 @@ struct Tuning {
   std::vector<Measurement> measurements;
 };
 
-/// Reads and checks a file. Throws std::invalid_argument: "tuning file PATH: $.PLACE: VALUE, expected ...".
-[[nodiscard]] Tuning read_tuning(const std::string& path);
-
-/// Checks a file's text; `path` is for messages. Throws as read_tuning does.
+/// Checks a file's text; `path` is for messages. Throws std::invalid_argument: "tuning file PATH: $.PLACE:
+/// VALUE, expected ...".
 [[nodiscard]] Tuning parse_tuning(const std::string& text, const std::string& path);
 
 /// The file's text.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "plan/exact.hpp"
+#include "plan/median.hpp"
 #include "plan/planner.hpp"
 
 namespace tapa {
@@ -107,10 +109,7 @@ double correction(const std::vector<Candidate>& list, const std::vector<double>&
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].measured && predicted[i] > 0) ratios.push_back(list[i].seconds / predicted[i]);
   }
-  if (ratios.empty()) return 1;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  return *middle;
+  return ratios.empty() ? 1 : median(std::move(ratios));
 }
 
 std::string microseconds(double seconds) {

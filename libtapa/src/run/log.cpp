@@ -60,9 +60,6 @@ void log_warn(const std::string& message) {
 void log_info(const std::string& message) {
   logger().info(message);
 }
-void log_debug(const std::string& message) {
-  logger().debug(message);
-}
 
 void print_line(const std::string& line) {
   const std::string text = "[" + rank_prefix() + "] " + line + "\n";
