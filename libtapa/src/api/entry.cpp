@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "api/check_arguments.hpp"
+#include "api/forward.hpp"
 #include "comm/fast_path.hpp"
 #include "run/error.hpp"
-#include "run/mpi_call.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -26,16 +28,20 @@ Pool& pool() {
   return *instance;
 }
 
-int run_on_intercomm(const Arguments& arguments) {
-  check_arguments(arguments, peers_of(arguments.comm));
-  MpiCallStorage storage;
-  return call_mpi(arguments, peers_of(arguments.comm), arguments.comm, nullptr, storage);
-}
-
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+}
+
+void require_own_comm(MPI_Comm comm) {
+  require_comm(comm);
+  if (!world_began()) {
+    throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                    "comm is of a session in a program that did not call MPI_Init, expected one that did");
+  }
+  if (is_intercomm(comm))
+    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
 }
 
 bool is_intercomm(MPI_Comm comm) {
@@ -55,7 +61,8 @@ int peers_of(MPI_Comm comm) {
 }
 
 void check_call(const Arguments& arguments, CommState& state) {
-  if (state.checks_arguments()) check_arguments(arguments, state.size());
+  const Check check = state.check();
+  if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
 }
 
 std::unique_ptr<Operation> acquire_operation() {
@@ -77,9 +84,9 @@ void release_operation(std::unique_ptr<Operation> operation) {
 void run_to_end(std::unique_ptr<Operation> operation) {
   complete(*operation);
   const int code = operation->code();
-  const std::string message = operation->message();
+  const CallError error(code, operation->message(), operation->seen());
   release_operation(std::move(operation));
-  if (code != MPI_SUCCESS) throw CallError(code, message);
+  if (code != MPI_SUCCESS) throw error;
 }
 
 void wait_until_ready(CommState& state) {
@@ -89,20 +96,21 @@ void wait_until_ready(CommState& state) {
   }
 }
 
-int run_blocking(const Arguments& arguments) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
-    if (run_again(arguments)) return MPI_SUCCESS;
+int run_blocking(const Arguments& arguments) {
+  const auto ours = [&] {
+    if (run_again(arguments)) return true;
     require_comm(arguments.comm);
-    if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
+    if (is_mpis_own(arguments.comm)) return false;
     auto state = CommState::of(arguments.comm);
     check_call(arguments, *state);
-    if (run_fast(arguments, *state)) return MPI_SUCCESS;
+    if (run_fast(arguments, *state)) return true;
     auto operation = acquire_operation();
     operation->begin(std::move(state), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);
     run_to_end(std::move(operation));
-    return MPI_SUCCESS;
-  });
+    return true;
+  };
+  return run_or_forward(arguments, ours, [&] { return forward_blocking(arguments); });
 }
 
 }  // namespace tapa

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "api/forward.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
-#include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
@@ -13,7 +13,7 @@ namespace tapa {
 namespace {
 
 /// A nonblocking operation. Its failure is logged, as the thread that runs into it may not be the one that
-/// waits.
+/// waits; what all ranks run into rank 0 says.
 class OperationTask : public Task {
  public:
   OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep)
@@ -25,7 +25,8 @@ class OperationTask : public Task {
   void start() noexcept override {}
   bool advance() noexcept override {
     if (!operation_->advance(false)) return false;
-    if (result() != MPI_SUCCESS) log_error(message());
+    const bool told = operation_->seen() == CallError::Seen::everywhere && operation_->state()->rank() != 0;
+    if (result() != MPI_SUCCESS && !told) log_error(message());
     return true;
   }
   [[nodiscard]] int result() const noexcept override { return operation_->code(); }
@@ -65,45 +66,6 @@ class PersistentTask final : public OperationTask {
   bool fatal_;
 };
 
-/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
-class HandedTask final : public Task {
- public:
-  HandedTask(const Arguments& arguments, int peers) {
-    check_mpi(call_mpi(arguments, peers, arguments.comm, &request_, storage_), "MPI's own all-to-all");
-  }
-  void start() noexcept override {}
-  bool advance() noexcept override {
-    int complete = 0;
-    code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
-    return complete != 0 || code_ != MPI_SUCCESS;
-  }
-  [[nodiscard]] int result() const noexcept override { return code_; }
-
- private:
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  MpiCallStorage storage_;
-  int code_ = MPI_SUCCESS;
-};
-
-int hand_over(const Arguments& arguments, MPI_Request* request) {
-  const int peers = peers_of(arguments.comm);
-  check_arguments(arguments, peers);
-  if (MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform) {
-    if (Progress::instance().driver() == Driver::none) {
-      throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                      "this MPI has no large counts and no way to complete the call, expected "
-                      "MPI_THREAD_MULTIPLE or MPI 4");
-    }
-    check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments, peers), request),
-              "MPI_Grequest_start");
-    return MPI_SUCCESS;
-  }
-  MpiCallStorage unused;
-  const int code = call_mpi(arguments, peers, arguments.comm, request, unused);
-  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-  return MPI_SUCCESS;
-}
-
 void say_once_that_mpi_does_it() {
   static const bool said = [] {
     log_info(
@@ -115,12 +77,12 @@ void say_once_that_mpi_does_it() {
   static_cast<void>(said);
 }
 
-bool errors_are_fatal(MPI_Comm comm) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
-  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
-  return fatal;
+/// Whether a call that ends later is MPI's. Throws CallError.
+bool is_left_to_mpi(MPI_Comm comm) {
+  if (is_mpis_own(comm)) return true;
+  const bool none = Progress::instance().driver() == Driver::none;
+  if (none) say_once_that_mpi_does_it();
+  return none;
 }
 
 std::unique_ptr<Operation> begin(const Arguments& arguments, Mode mode) {
@@ -154,7 +116,7 @@ void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
                        MPI_Request* request) {
   complete(*operation);
   if (operation->code() != MPI_SUCCESS) {
-    const CallError error(operation->code(), operation->message());
+    const CallError error(operation->code(), operation->message(), operation->seen());
     release_operation(std::move(operation));
     throw error;
   }
@@ -168,33 +130,26 @@ void prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
   check_mpi(code, "MPI_Ssend_init");
 }
 
-int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
+int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
+  const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
-    const bool none = Progress::instance().driver() == Driver::none;
-    if (none) say_once_that_mpi_does_it();
-    if (none || is_intercomm(arguments.comm)) return hand_over(arguments, request);
+    if (is_left_to_mpi(arguments.comm)) return false;
     submit_operation(begin(arguments, Mode::nonblocking), nullptr, request);
-    return MPI_SUCCESS;
-  });
+    return true;
+  };
+  return run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, request); });
 }
 
-int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
+int run_init(const Arguments& arguments, MPI_Request* request) {
+  const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
-    const bool none = Progress::instance().driver() == Driver::none;
-    if (none) say_once_that_mpi_does_it();
-    if (none || is_intercomm(arguments.comm)) {
-      check_arguments(arguments, peers_of(arguments.comm));
-      const int code = call_mpi_init(arguments, request);
-      if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-      return MPI_SUCCESS;
-    }
+    if (is_left_to_mpi(arguments.comm)) return false;
     prepare_operation(begin(arguments, Mode::persistent), nullptr, arguments.comm, request);
-    return MPI_SUCCESS;
-  });
+    return true;
+  };
+  return run_or_forward(arguments, ours, [&] { return forward_init(arguments, request); });
 }
 
 }  // namespace tapa

@@ -122,7 +122,7 @@ void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operatio
 
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
-  if (selection.state->checks_arguments()) check_select(call);
+  if (selection.state->check() != Check::off) check_select(call);
   auto operation = acquire_operation();
   operation->begin(selection.state, mode, call.function);
   Exchange& exchange = operation->exchange();
@@ -147,10 +147,7 @@ extern "C" {
 int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int nactive[], const int active[],
                           int one_list, const char* boundary, MPI_Comm comm, TAPA_Selection* selection) {
   return guarded(comm, "TAPA_Selection_create", [&] {
-    require_comm(comm);
-    if (is_intercomm(comm)) {
-      throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
-    }
+    require_own_comm(comm);
     auto made = std::make_unique<TAPA_Selection_s>();
     made->state = CommState::of(comm);
     made->comm = comm;

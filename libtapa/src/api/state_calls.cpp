@@ -15,9 +15,7 @@ namespace {
 
 /// The state of an intracommunicator, set up.
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
-  require_comm(comm);
-  if (is_intercomm(comm))
-    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+  require_own_comm(comm);
   auto state = CommState::of(comm);
   wait_until_ready(*state);
   return state;

@@ -70,17 +70,17 @@ void make_keyvals(Registry& r) {
 std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
   struct Last {
-    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm comm{};
     std::uint64_t freed = 0;
-    std::weak_ptr<CommState> state;
+    CommState* state = nullptr;  // lives until a communicator is freed
   };
-  thread_local Last last;
-  if (comm == last.comm && last.freed == freed_handles.load(std::memory_order_acquire)) {
-    if (auto state = last.state.lock()) return state;
-  }
+  thread_local constinit Last last;  // needs no destructor: threads make calls while they end
+  if (last.state != nullptr && comm == last.comm &&
+      last.freed == freed_handles.load(std::memory_order_acquire))
+    return last.state->shared_from_this();
   const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
   auto state = of_attribute(comm);
-  last = {comm, before, state};
+  last = {comm, before, state.get()};
   return state;
 }
 

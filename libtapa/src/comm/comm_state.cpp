@@ -125,7 +125,7 @@ void CommState::note_options() {
   always_memory_ = fast_ && shares_buffers_ && one_choice_locked() &&
                    (s.plan ? s.plan->algorithm == Algorithm::memory && why_not(*topology_, *s.plan).empty()
                            : decide_locked(false, 0, {true, true}).choice.algorithm == Algorithm::memory);
-  checks_arguments_ = s.check != Check::off;
+  check_ = s.check;
   wait_policy_ = policy_of(s.wait, oversubscribed_);
   if (agreement_.node) {
     // Rank 0's wish, but each node's own number of cores.

@@ -68,7 +68,7 @@ struct TagWindow {
 };
 
 /// State of one intracommunicator. Methods may be called from several threads; none waits for another rank.
-class CommState {
+class CommState : public std::enable_shared_from_this<CommState> {
  public:
   /// The state of `comm`; begins its setup when there is none, which is collective. Throws CallError.
   static std::shared_ptr<CommState> of(MPI_Comm comm);
@@ -86,8 +86,8 @@ class CommState {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Whether arguments are checked; they are until the options are known.
-  [[nodiscard]] bool checks_arguments() const { return checks_arguments_.load(std::memory_order_relaxed); }
+  /// How arguments are checked; as by default until the options are known.
+  [[nodiscard]] Check check() const { return check_.load(std::memory_order_relaxed); }
 
   // The rest needs ready().
 
@@ -244,7 +244,7 @@ class CommState {
   Rates rates_;
   std::vector<Measurement> measurements_;
   bool oversubscribed_ = false;
-  std::atomic<bool> checks_arguments_ = true;
+  std::atomic<Check> check_ = Settings{}.check;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
   bool warned_fallback_ = false;
   bool shares_buffers_ = false;  // all ranks do

@@ -14,6 +14,7 @@
 
 #include "comm/comm_state.hpp"
 #include "run/arguments.hpp"
+#include "run/error.hpp"
 #include "run/mpi_call.hpp"
 #include "run/shm_exchange.hpp"
 #include "run/small_exchange.hpp"
@@ -63,6 +64,7 @@ class Operation {
   /// MPI_SUCCESS, or what went wrong.
   [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] const std::string& message() const { return message_; }
+  [[nodiscard]] CallError::Seen seen() const { return seen_; }
   [[nodiscard]] const char* function() const { return function_; }
   [[nodiscard]] const std::shared_ptr<CommState>& state() const { return state_; }
 
@@ -150,6 +152,7 @@ class Operation {
   bool queued_ = false;
   int code_ = MPI_SUCCESS;
   std::string message_;
+  CallError::Seen seen_ = CallError::Seen::here;
 
   Arguments arguments_;
   bool has_arguments_ = false;

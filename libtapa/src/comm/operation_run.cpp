@@ -52,7 +52,7 @@ void Operation::start() {
 // Blocks that are not dense are packed once into staging, or will be unpacked from it.
 void Operation::stage_blocks() {
   std::size_t total = 0;
-  for (const Block& b : exchange_.send) total += exchange_.in_place || !b.dense() ? aligned(b.bytes) : 0;
+  for (const Block& b : exchange_.send) total += exchange_.overlaps || !b.dense() ? aligned(b.bytes) : 0;
   for (const Block& b : exchange_.recv) total += b.dense() ? 0 : aligned(b.bytes);
   if (total > staging_size_) {
     staging_ = std::make_unique_for_overwrite<std::byte[]>(total);
@@ -64,7 +64,7 @@ void Operation::stage_blocks() {
   send_.clear();
   recv_.clear();
   for (const Block& b : exchange_.send) {
-    const bool direct = b.dense() && !exchange_.in_place;
+    const bool direct = b.dense() && !exchange_.overlaps;
     send_.push_back(direct ? b.data : take(b.bytes));
     if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), state_->comm());
   }
@@ -106,7 +106,8 @@ void Operation::launch_mpi() {
   if (mode_ == Mode::blocking && as_bytes) return launch_mpi_bytes();
   MpiCallStorage storage;
   if (mode_ == Mode::blocking) {
-    const int code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
+    // On the private communicator: MPI calls no error handler of the program's while this is alive.
+    const int code = call_mpi(arguments_, state_->size(), state_->comm(), nullptr, storage);
     if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
     finish();
     return;
@@ -126,7 +127,9 @@ void Operation::launch_mpi_bytes() {
     packed_recv.resize(side);
     recv = packed_recv.data();
   }
-  std::byte* send = exchange_.in_place ? recv : in_row(exchange_.send, bytes);
+  std::byte* send = exchange_.in_place   ? recv
+                    : exchange_.overlaps ? nullptr
+                                         : in_row(exchange_.send, bytes);
   if (send == nullptr) {
     packed_send.resize(side);
     send = packed_send.data();
@@ -135,7 +138,7 @@ void Operation::launch_mpi_bytes() {
     for (std::size_t i = 0; i < exchange_.send.size(); ++i)
       gather_block(exchange_.send[i], send + i * bytes, state_->comm());
   }
-  const int code = call_mpi_bytes(exchange_.in_place ? MPI_IN_PLACE : send, recv, bytes, arguments_.comm);
+  const int code = call_mpi_bytes(exchange_.in_place ? MPI_IN_PLACE : send, recv, bytes, state_->comm());
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
   for (std::size_t i = 0; !packed_recv.empty() && i < exchange_.recv.size(); ++i)
     scatter_block(recv + i * bytes, exchange_.recv[i], state_->comm());

@@ -51,15 +51,15 @@ std::uint64_t host_number() {
 
 /// This rank's description of its place; made once, as it does not change. Empty when detection failed.
 const std::string& own_record() {
-  static const std::string record = [] {
+  static const auto* const record = [] {  // never destroyed: calls may come from destructors of globals
     try {
-      return local_record();
+      return new std::string(local_record());
     } catch (const std::exception& e) {
       log_warn(std::string("detection failed, the machine is taken as flat: ") + e.what());
-      return std::string();
+      return new std::string;
     }
   }();
-  return record;
+  return *record;
 }
 
 /// This rank's shared memory.
@@ -138,7 +138,8 @@ std::string shared_part(MPI_Comm comm) {
 
 void read_shared_part(const std::string& shared, Agreement& into) {
   if (shared.empty() || shared[0] != kGood) {
-    throw CallError(MPI_ERR_ARG, shared.empty() ? std::string("rank 0 sent no options") : shared.substr(1));
+    throw CallError(MPI_ERR_ARG, shared.empty() ? std::string("rank 0 sent no options") : shared.substr(1),
+                    CallError::Seen::everywhere);
   }
   std::string_view rest = std::string_view(shared).substr(1);
   into.options = Options::deserialize(take_framed(rest));

@@ -14,7 +14,6 @@ void set_log_level(LogLevel level);
 void log_error(const std::string& message);
 void log_warn(const std::string& message);
 void log_info(const std::string& message);
-void log_debug(const std::string& message);
 
 /// Writes a line whatever the level is: explanations and reports that were asked for.
 void print_line(const std::string& line);

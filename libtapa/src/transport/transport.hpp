@@ -16,11 +16,19 @@ class TransportError : public std::runtime_error {
  public:
   explicit TransportError(const std::string& what, int mpi_code = 0)
       : std::runtime_error(what), mpi_code_(mpi_code) {}
+  /// A message that is longer than what was expected.
+  [[nodiscard]] static TransportError truncation(const std::string& what) {
+    TransportError error(what);
+    error.truncated_ = true;
+    return error;
+  }
   /// The MPI error code when MPI reported it, else 0.
   [[nodiscard]] int mpi_code() const { return mpi_code_; }
+  [[nodiscard]] bool truncated() const { return truncated_; }
 
  private:
   int mpi_code_;
+  bool truncated_ = false;
 };
 
 /// One way to move bytes. Not thread-safe; each execution has one of its own.
