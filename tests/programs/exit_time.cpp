@@ -1,6 +1,7 @@
 // All-to-alls while the process ends: in an atexit handler, in the destructor of a global, after an earlier
-// error, on new communicators; MPI_Finalize is called in that destructor. Whatever a library keeps must still be
-// there. With argument "late" nothing is exchanged before main() ends. Prints the wrong elements of all ranks.
+// error, on new communicators; MPI_Finalize is called in that destructor. Whatever a library keeps must still
+// be there. With argument "late" nothing is exchanged before main() ends. Prints the wrong elements of all
+// ranks.
 #include <mpi.h>
 
 #include <cstdio>
@@ -71,8 +72,8 @@ int ragged(MPI_Comm comm) {
     displs[p] = peer * size;
     for (int i = 0; i < sendcounts[p]; ++i) send[p * n + static_cast<std::size_t>(i)] = value(rank, peer, i);
   }
-  int wrong = Alltoallv(send.data(), sendcounts.data(), displs.data(), MPI_INT, recv.data(), recvcounts.data(),
-                        displs.data(), MPI_INT, comm) != MPI_SUCCESS
+  int wrong = Alltoallv(send.data(), sendcounts.data(), displs.data(), MPI_INT, recv.data(),
+                        recvcounts.data(), displs.data(), MPI_INT, comm) != MPI_SUCCESS
                   ? 1
                   : 0;
   for (int peer = 0; peer < size; ++peer) {

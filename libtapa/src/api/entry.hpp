@@ -40,8 +40,9 @@ void run_to_end(std::unique_ptr<Operation> operation);
 /// Waits for the setup of a state. Throws CallError.
 void wait_until_ready(CommState& state);
 
-/// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then `mpis`
-/// hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold anything.
+/// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then
+/// `mpis` hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold
+/// anything.
 template <class Ours, class Mpis>
 int run_or_forward(const Arguments& arguments, const Ours& ours, const Mpis& mpis) {
   static_assert(std::is_trivially_destructible_v<Ours> && std::is_trivially_destructible_v<Mpis>);

@@ -51,7 +51,8 @@ void submit_with_arrays(const Arguments& arguments, MPI_Request* request) {
             "MPI_Grequest_start");
 }
 
-/// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any owner.
+/// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any
+/// owner.
 MpiCallStorage& kept_storage() {
   thread_local constinit MpiCallStorage* storage = nullptr;
   if (storage == nullptr) storage = new MpiCallStorage;

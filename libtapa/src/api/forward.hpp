@@ -1,6 +1,6 @@
 /// @file
-/// Calls that are MPI's own: handed to it as they were made, before any check. What it finds wrong it tells to
-/// the error handler itself, so nothing that needs a destructor is alive while it runs.
+/// Calls that are MPI's own: handed to it as they were made, before any check. What it finds wrong it tells
+/// to the error handler itself, so nothing that needs a destructor is alive while it runs.
 #pragma once
 
 #include <mpi.h>

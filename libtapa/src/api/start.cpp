@@ -39,8 +39,8 @@ bool left_to_mpi(const MPI_Request requests[], int count) {
   return std::none_of(requests, requests + count, [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
 }
 
-/// Runs `ours`, or `mpis` where the requests are MPI's own: it then tells error handlers itself, so nothing may
-/// be alive here.
+/// Runs `ours`, or `mpis` where the requests are MPI's own: it then tells error handlers itself, so nothing
+/// may be alive here.
 template <class Ours, class Mpis>
 int run(const char* function, const MPI_Request requests[], int count, const Ours& ours, const Mpis& mpis) {
   if (requests != nullptr && count > 0 && left_to_mpi(requests, count)) return mpis();

@@ -109,8 +109,8 @@ void finish(ShmExchange& exchange, Waiter waiter) {
   }
 }
 
-/// `dense`: the blocks of a call when they all have one size and are dense. On the private communicator, so that
-/// MPI calls no error handler of the program's while something here is alive.
+/// `dense`: the blocks of a call when they all have one size and are dense. On the private communicator, so
+/// that MPI calls no error handler of the program's while something here is alive.
 void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* dense) {
   int code = MPI_SUCCESS;
   if (dense != nullptr && countable(dense->bytes) && !state.mpi_is_forced()) {
@@ -219,7 +219,8 @@ bool run_uniform(const Arguments& arguments, CommState& state, const Uniform& bl
 }  // namespace
 
 bool run_fast(const Arguments& arguments, CommState& state) {
-  if (!state.ready() || arguments.has_equal_buffers()) return false;  // what is sent may have to be copied first
+  if (!state.ready() || arguments.has_equal_buffers())
+    return false;  // what is sent may have to be copied first
   if (arguments.form != Form::uniform) return run_blocks(arguments, state);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return false;  // there is no exchange

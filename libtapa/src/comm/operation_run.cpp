@@ -127,9 +127,7 @@ void Operation::launch_mpi_bytes() {
     packed_recv.resize(side);
     recv = packed_recv.data();
   }
-  std::byte* send = exchange_.in_place   ? recv
-                    : exchange_.overlaps ? nullptr
-                                         : in_row(exchange_.send, bytes);
+  std::byte* send = exchange_.in_place ? recv : exchange_.overlaps ? nullptr : in_row(exchange_.send, bytes);
   if (send == nullptr) {
     packed_send.resize(side);
     send = packed_send.data();

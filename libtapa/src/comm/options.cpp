@@ -121,7 +121,8 @@ constexpr Row rows[] = {
        one_of(v, {"auto", "hook", "thread", "none"});
      }},
     {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
-      "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of every "
+      "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
+      "every "
       "block agree; data: and its checksum is right"},
      [](Settings& s, std::string_view v) {
        s.check = parse_word<Check, 7>(v, {{{"off", Check::off},

@@ -76,7 +76,8 @@ struct Exchange {
   std::size_t uniform_bytes = 0;
 };
 
-/// Bytes of a block of `count` elements. Throws CallError (MPI_ERR_COUNT) where they exceed the address space.
+/// Bytes of a block of `count` elements. Throws CallError (MPI_ERR_COUNT) where they exceed the address
+/// space.
 [[nodiscard]] std::size_t block_bytes(const TypeInfo& info, MPI_Count count);
 
 /// Offset of a peer's block from the buffer.

@@ -1,8 +1,9 @@
 /// @file
 /// Errors of the C entry points: an exception inside, a code and the thread's last error text outside.
 ///
-/// A program's error handler may leave by longjmp or throw. So what the library does for a call ends first, with
-/// all that it holds (contained()); the handler is called last, from a frame that has nothing to destroy.
+/// A program's error handler may leave by longjmp or throw. So what the library does for a call ends first,
+/// with all that it holds (contained()); the handler is called last, from a frame that has nothing to
+/// destroy.
 #pragma once
 
 #include <mpi.h>
@@ -41,8 +42,8 @@ class CallError : public std::runtime_error {
 /// Throws CallError when an MPI call of the library's own failed.
 void check_mpi(int code, const char* call);
 
-/// The thread's last error text, "" when its last call succeeded. Valid until the thread's next call; there also
-/// while the thread or the process ends.
+/// The thread's last error text, "" when its last call succeeded. Valid until the thread's next call; there
+/// also while the thread or the process ends.
 [[nodiscard]] const char* last_error();
 void clear_last_error();
 /// Sets it, cut to 2 KiB, without calling an error handler: for calls that fail in MPI's hands.
@@ -51,12 +52,13 @@ void set_last_error(const std::string& message);
 /// Whether errors on `comm` end the program.
 [[nodiscard]] bool errors_are_fatal(MPI_Comm comm);
 
-/// Calls the error handler of `comm`, of MPI_COMM_WORLD when it is null, if there is one, and returns `code`. May
-/// not return: see above. Where that handler ends the program the last error text is printed first: by the first
-/// rank of `comm` that has one, as programs fail alike on all ranks.
+/// Calls the error handler of `comm`, of MPI_COMM_WORLD when it is null, if there is one, and returns `code`.
+/// May not return: see above. Where that handler ends the program the last error text is printed first: by
+/// the first rank of `comm` that has one, as programs fail alike on all ranks.
 int call_error_handler(MPI_Comm comm, int code);
 
-/// Notes the exception being handled as the last error and returns its code; `function` names the entry point.
+/// Notes the exception being handled as the last error and returns its code; `function` names the entry
+/// point.
 int note_current_exception(const char* function) noexcept;
 
 /// While it lives, errors on a communicator of the program return codes and its handler is not called.
@@ -72,8 +74,8 @@ class QuietErrors {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
-/// Runs what an entry point does and returns its code; the message of an error becomes the last one. No exception
-/// leaves it, and no error handler is called.
+/// Runs what an entry point does and returns its code; the message of an error becomes the last one. No
+/// exception leaves it, and no error handler is called.
 template <class Body>
 int contained(const char* function, Body&& body) noexcept {
   clear_last_error();
@@ -84,8 +86,8 @@ int contained(const char* function, Body&& body) noexcept {
   }
 }
 
-/// The same for a whole entry point: a failure is told to the error handler of `comm`. The body and whatever its
-/// caller holds need no destructors.
+/// The same for a whole entry point: a failure is told to the error handler of `comm`. The body and whatever
+/// its caller holds need no destructors.
 template <class Body>
 int guarded(MPI_Comm comm, const char* function, Body&& body) {
   static_assert(std::is_trivially_destructible_v<std::remove_reference_t<Body>>);

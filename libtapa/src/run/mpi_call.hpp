@@ -23,7 +23,8 @@ struct MpiCallStorage {
 [[nodiscard]] Arguments for_mpi(const Arguments& arguments, int ranks, MpiCallStorage& storage);
 
 /// Calls MPI's all-to-all of the same form on `comm`, with arguments of for_mpi(): blocking when `request` is
-/// null, else nonblocking. Returns MPI's code. Holds nothing while MPI runs: its error handler may not return.
+/// null, else nonblocking. Returns MPI's code. Holds nothing while MPI runs: its error handler may not
+/// return.
 int call_mpi(const Arguments& arguments, MPI_Comm comm, MPI_Request* request);
 
 /// Both together.

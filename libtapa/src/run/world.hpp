@@ -1,6 +1,6 @@
 /// @file
-/// Whether MPI's world model runs: MPI_COMM_WORLD and MPI_COMM_SELF may not be touched where a program only uses
-/// sessions (MPI 4), before MPI_Init, and after MPI_Finalize.
+/// Whether MPI's world model runs: MPI_COMM_WORLD and MPI_COMM_SELF may not be touched where a program only
+/// uses sessions (MPI 4), before MPI_Init, and after MPI_Finalize.
 #pragma once
 
 namespace tapa {

@@ -161,8 +161,9 @@ struct Vendor {
   GpuVendor vendor;
   const char* name;
 };
-constexpr Vendor vendors[] = {
-    {0x10de, GpuVendor::nvidia, "NVIDIA"}, {0x1002, GpuVendor::amd, "AMD"}, {0x8086, GpuVendor::intel, "Intel"}};
+constexpr Vendor vendors[] = {{0x10de, GpuVendor::nvidia, "NVIDIA"},
+                              {0x1002, GpuVendor::amd, "AMD"},
+                              {0x8086, GpuVendor::intel, "Intel"}};
 
 /// Null when it makes no GPUs that count.
 const Vendor* vendor_of(unsigned id) {

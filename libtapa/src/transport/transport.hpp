@@ -47,7 +47,7 @@ class Transport {
   /// list and leaves the memory untouched until the slot completes. Throws TransportError.
   virtual void post_send(int slot, int peer, int tag, Pieces data) = 0;
 
-  /// Starts receiving exactly as many bytes as `data` has. Otherwise as post_send.
+  /// Starts receiving as many bytes as `data` has, or a shorter message. Otherwise as post_send.
   virtual void post_recv(int slot, int peer, int tag, Pieces data) = 0;
 
   /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but
