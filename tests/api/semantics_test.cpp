@@ -234,7 +234,7 @@ void communicators(MPI_Comm comm) {
   expect(TAPA_Comm_set(copy, "check", "off") == MPI_SUCCESS, "option of the duplicate");
   char text[16] = {};
   TAPA_Comm_get(comm, "check", text, sizeof text, nullptr);
-  expect_equal(text, "args", "option of the original");
+  expect_equal(text, "mpi", "option of the original");
   MPI_Comm second = MPI_COMM_NULL;
   MPI_Comm_dup(copy, &second);
   MPI_Comm_free(&copy);

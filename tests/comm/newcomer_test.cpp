@@ -25,7 +25,8 @@ Life live(int calls, double seconds, double setup) {
       }
       newcomer.wait_on();
     }
-    newcomer.count(seconds);
+    newcomer.count();
+    newcomer.spend(seconds);
   }
   return life;
 }

@@ -64,7 +64,7 @@ TEST(Options, EmptyVariablesCountAsUnset) {
 }
 
 TEST(Options, WrongValuesNameVariableValueAndExpectation) {
-  EXPECT_EQ(error_of("TAPA_CHECK=all"), "TAPA_CHECK is \"all\", expected off|args|counts|data");
+  EXPECT_EQ(error_of("TAPA_CHECK=all"), "TAPA_CHECK is \"all\", expected off|mpi|args|counts|data");
   EXPECT_EQ(error_of("TAPA_TIMEOUT=-1"), "TAPA_TIMEOUT is \"-1\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_TIMEOUT=5s"), "TAPA_TIMEOUT is \"5s\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_TIMEOUT=inf"), "TAPA_TIMEOUT is \"inf\", expected a number of seconds, 0 or more");
@@ -95,7 +95,7 @@ TEST(Options, SetByNameKeepsTheOldValueWhenTheNewOneIsWrong) {
     options.set("check", "everything", Origin::call);
     FAIL() << "accepted";
   } catch (const std::invalid_argument& e) {
-    EXPECT_STREQ(e.what(), "option \"check\" is \"everything\", expected off|args|counts|data");
+    EXPECT_STREQ(e.what(), "option \"check\" is \"everything\", expected off|mpi|args|counts|data");
   }
   EXPECT_EQ(options.settings().check, Check::data);
   EXPECT_EQ(options.text("check"), "data");

@@ -1,30 +1,114 @@
-/* A program that uses MPI by a session alone, without MPI_Init. Prints how many elements were wrong. */
+/* MPI 4: all-to-alls of a program that has sessions only and never calls MPI_Init, so that there is neither
+ * MPI_COMM_WORLD nor MPI_COMM_SELF. With argument "world" it calls MPI_Init, and the datatypes are made with
+ * large counts. Prints the wrong elements of all ranks. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef USE_TAPA
+#include <tapa/tapa.h>
+#define MPI_Alltoall TAPA_Alltoall
+#define MPI_Alltoallv TAPA_Alltoallv
+#define MPI_Ialltoall TAPA_Ialltoall
+#define MPI_Alltoall_init TAPA_Alltoall_init
+#endif
 
-enum { kMostRanks = 64 };
+enum { kMostRanks = 16, kElements = 4, kStride = 3, kBlock = kElements * kStride };
 
-int main(void) {
-  int send[kMostRanks], recv[kMostRanks];
-  int rank, size, wrong = 0;
-  MPI_Session session;
-  MPI_Group group;
+static int rank, size;
+
+static int value(int source, int destination, int i) {
+  return (source * 100 + destination) * 100 + i;
+}
+
+static int send[kMostRanks * kBlock], recv[kMostRanks * kBlock];
+
+static void fill(void) {
+  for (int p = 0; p < size; ++p) {
+    for (int i = 0; i < kElements; ++i) send[p * kBlock + i * kStride] = value(rank, p, i);
+  }
+  memset(recv, -1, sizeof recv);
+}
+
+static int count_wrong(int code) {
+  int wrong = code != MPI_SUCCESS;
+  for (int p = 0; p < size; ++p) {
+    for (int i = 0; i < kElements; ++i) wrong += recv[p * kBlock + i * kStride] != value(p, rank, i);
+    for (int i = 0; i < kElements; ++i) wrong += recv[p * kBlock + i * kStride + 1] != -1;
+  }
+  return wrong;
+}
+
+static int exchange(MPI_Datatype type, MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int counts[kMostRanks], displs[kMostRanks];
+  int wrong = 0;
+  for (int p = 0; p < size; ++p) {
+    counts[p] = 1;
+    displs[p] = p;
+  }
+  for (int round = 0; round < 3; ++round) {
+    fill();
+    wrong += count_wrong(MPI_Alltoall(send, 1, type, recv, 1, type, comm));
+    fill();
+    wrong += count_wrong(MPI_Alltoallv(send, counts, displs, type, recv, counts, displs, type, comm));
+    fill();
+    MPI_Ialltoall(send, 1, type, recv, 1, type, comm, &request);
+    wrong += count_wrong(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  }
+  MPI_Alltoall_init(send, 1, type, recv, 1, type, comm, MPI_INFO_NULL, &request);
+  for (int round = 0; round < 3; ++round) {
+    fill();
+    MPI_Start(&request);
+    wrong += count_wrong(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  }
+  MPI_Request_free(&request);
+  wrong += MPI_Alltoall(send, -1, type, recv, 1, type, comm) == MPI_SUCCESS;
+  return wrong;
+}
+
+static MPI_Datatype make_type(int large) {
+  MPI_Datatype spread, type;
+  if (large) {
+    MPI_Type_vector_c(kElements, 1, kStride, MPI_INT, &spread);
+    MPI_Type_create_resized_c(spread, 0, kBlock * sizeof(int), &type);
+  } else {
+    MPI_Type_vector(kElements, 1, kStride, MPI_INT, &spread);
+    MPI_Type_create_resized(spread, 0, kBlock * sizeof(int), &type);
+  }
+  MPI_Type_free(&spread);
+  MPI_Type_commit(&type);
+  return type;
+}
+
+int main(int argc, char** argv) {
+  const int world = argc > 1 && strcmp(argv[1], "world") == 0;
+  int wrong = 0, all = 0;
+  MPI_Session session = MPI_SESSION_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm comm;
-  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
-  MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
-  MPI_Comm_create_from_group(group, "sessions", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+  if (world) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  } else {
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "tapa.sessions", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    MPI_Group_free(&group);
+  }
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   if (size > kMostRanks) MPI_Abort(comm, 2);
-  for (int i = 0; i < size; ++i) send[i] = 100 * rank + i;
-  for (int call = 0; call < 5; ++call) {
-    MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, comm);
-    for (int i = 0; i < size; ++i) wrong += recv[i] != 100 * i + rank;
-  }
-  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, comm);
-  if (rank == 0) printf("sessions: %d wrong\n", wrong);
-  MPI_Group_free(&group);
+  MPI_Datatype type = make_type(world);
+  wrong = exchange(type, comm);
+  MPI_Type_free(&type);
+  MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
+  if (rank == 0) printf("%s: %d wrong\n", world ? "types of large counts" : "sessions", all);
   MPI_Comm_free(&comm);
-  MPI_Session_finalize(&session);
+  if (world)
+    MPI_Finalize();
+  else
+    MPI_Session_finalize(&session);
   return wrong != 0;
 }

@@ -295,17 +295,40 @@ TEST(ShmNode, RandomTrafficBetweenFourRanks) {
   for (const Message& m : messages) EXPECT_EQ(m.got, m.data);
 }
 
-TEST(ShmNode, SizesThatDifferAreAnError) {
+TEST(ShmNode, LongerMessagesAreAnError) {
   auto nodes = make_nodes(2);
   ShmNode::Completions done;
   std::vector<std::byte> four(4), five(5);
-  nodes[1]->recv(0, 1, whole(five), 0, &done);
-  nodes[0]->send(1, 1, whole(four), 0, &done);
+  nodes[1]->recv(0, 1, whole(four), 0, &done);
+  nodes[0]->send(1, 1, whole(five), 0, &done);
   try {
     nodes[1]->progress();
     FAIL() << "accepted";
   } catch (const TransportError& e) {
-    EXPECT_STREQ(e.what(), "message from rank 0 has 4 bytes, expected 5");
+    EXPECT_STREQ(e.what(), "message from rank 0 has 5 bytes, expected at most 4");
+    EXPECT_TRUE(e.truncated());
+  }
+}
+
+TEST(ShmNode, ShorterMessagesEndWhereTheNextBegins) {
+  for (const bool early : {false, true}) {
+    auto nodes = make_nodes(2);
+    ShmNode::Completions done;
+    std::vector<std::byte> first = pattern(1, 40), second = pattern(2, 60);
+    std::vector<std::byte> got_first(60), got_second(60);
+    const auto post = [&] {
+      nodes[1]->recv(0, 1, whole(got_first), 0, &done);
+      nodes[1]->recv(0, 2, whole(got_second), 1, &done);
+    };
+    if (!early) post();
+    nodes[0]->send(1, 1, whole(first), 2, &done);
+    nodes[0]->send(1, 2, whole(second), 3, &done);
+    nodes[1]->progress();
+    if (early) post();
+    EXPECT_EQ(done.size(), 4U);
+    EXPECT_EQ(std::vector(got_first.begin(), got_first.begin() + 40), first);
+    EXPECT_EQ(got_first[40], std::byte{0});
+    EXPECT_EQ(got_second, second);
   }
 }
 

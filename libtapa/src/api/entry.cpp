@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "api/check_arguments.hpp"
+#include "api/forward.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
 #include "run/error.hpp"
-#include "run/mpi_call.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -26,16 +28,20 @@ Pool& pool() {
   return *instance;
 }
 
-int run_on_intercomm(const Arguments& arguments) {
-  check_arguments(arguments, peers_of(arguments.comm));
-  MpiCallStorage storage;
-  return call_mpi(arguments, peers_of(arguments.comm), arguments.comm, nullptr, storage);
-}
-
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+}
+
+void require_own_comm(MPI_Comm comm) {
+  require_comm(comm);
+  if (!world_began()) {
+    throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                    "comm is of a session in a program that did not call MPI_Init, expected one that did");
+  }
+  if (is_intercomm(comm))
+    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
 }
 
 bool is_intercomm(MPI_Comm comm) {
@@ -55,7 +61,8 @@ int peers_of(MPI_Comm comm) {
 }
 
 void check_call(const Arguments& arguments, CommState& state) {
-  if (state.checks_arguments()) check_arguments(arguments, state.size());
+  const Check check = state.check();
+  if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
 }
 
 std::unique_ptr<Operation> acquire_operation() {
@@ -77,15 +84,13 @@ void release_operation(std::unique_ptr<Operation> operation) {
 void run_to_end(std::unique_ptr<Operation> operation) {
   complete(*operation);
   const int code = operation->code();
-  const std::string message = operation->message();
+  const CallError error(code, operation->message(), operation->seen());
   release_operation(std::move(operation));
-  if (code != MPI_SUCCESS) throw CallError(code, message);
+  if (code != MPI_SUCCESS) throw error;
 }
 
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
-  require_comm(comm);
-  if (is_intercomm(comm))
-    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+  require_own_comm(comm);
   auto state = CommState::of(comm);
   state->set_up(comm);
   return state;
@@ -100,38 +105,43 @@ std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now) {
   return state;
 }
 
+// MPI checks the arguments of a program that knows nothing of us.
+void check_before_mpi(const Arguments& arguments) {
+  if (is_guest() || own_check() == Check::off) return;
+  check_arguments(arguments, peers_of(arguments.comm), own_check() != Check::mpi);
+}
+
 namespace {
 
-/// MPI's own, where the library has nothing set up or nothing to gain. MPI checks the arguments of a program
-/// that knows nothing of us.
-int run_by_mpi(const Arguments& arguments, int ranks) {
-  if (!is_guest()) check_arguments(arguments, ranks);
-  MpiCallStorage storage;
+/// Blocking, where the library has nothing set up or nothing to gain.
+int leave_to_mpi(const Arguments& arguments) {
   const double began = PMPI_Wtime();
-  const int code = call_mpi(arguments, ranks, arguments.comm, nullptr, storage);
-  if (auto state = CommState::find(arguments.comm)) state->count_newcomer(PMPI_Wtime() - began);
+  const int code = forward_blocking(arguments);
+  note_newcomer(arguments.comm, PMPI_Wtime() - began);
   return code;
 }
 
 }  // namespace
 
-int run_blocking(const Arguments& arguments) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
-    if (run_again(arguments)) return MPI_SUCCESS;
+int run_blocking(const Arguments& arguments) {
+  const auto ours = [&] {
+    if (run_again(arguments)) return true;
     require_comm(arguments.comm);
-    if (is_intercomm(arguments.comm)) return run_on_intercomm(arguments);
-    const int ranks = peers_of(arguments.comm);
-    if (ranks == 1) return run_by_mpi(arguments, ranks);
-    auto state = state_for_blocking(arguments.comm, false);
-    if (!state) return run_by_mpi(arguments, ranks);
+    if (is_mpis_own(arguments.comm)) return false;
+    auto state = peers_of(arguments.comm) == 1 ? nullptr : state_for_blocking(arguments.comm, false);
+    if (!state) {
+      check_before_mpi(arguments);
+      return false;
+    }
     check_call(arguments, *state);
-    if (run_fast(arguments, *state)) return MPI_SUCCESS;
+    if (run_fast(arguments, *state)) return true;
     auto operation = acquire_operation();
     operation->begin(std::move(state), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);
     run_to_end(std::move(operation));
-    return MPI_SUCCESS;
-  });
+    return true;
+  };
+  return run_or_forward(arguments, ours, [&] { return leave_to_mpi(arguments); });
 }
 
 }  // namespace tapa

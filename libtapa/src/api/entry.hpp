@@ -6,23 +6,28 @@
 #include <mpi.h>
 
 #include <memory>
+#include <type_traits>
 
 #include "comm/comm_state.hpp"
 #include "comm/operation.hpp"
 #include "run/arguments.hpp"
+#include "run/error.hpp"
 
 namespace tapa {
 
-/// Throws CallError unless MPI is initialized, not finalized, and `comm` is not null.
+/// Throws CallError when `comm` is null.
 void require_comm(MPI_Comm comm);
 
-/// Whether `comm` is an intercommunicator, whose calls are MPI's. Throws CallError.
+/// Throws CallError unless `comm` can have a state: an intracommunicator, in a program that called MPI_Init.
+void require_own_comm(MPI_Comm comm);
+
+/// Whether `comm` is an intercommunicator. Throws CallError.
 [[nodiscard]] bool is_intercomm(MPI_Comm comm);
 
 /// Number of peers: the size of an intracommunicator, the remote size of an intercommunicator.
 [[nodiscard]] int peers_of(MPI_Comm comm);
 
-/// Checks the arguments unless option "check" is off. The option counts once the state is ready.
+/// Checks the arguments as option "check" asks for. The option counts once the state is ready.
 void check_call(const Arguments& arguments, CommState& state);
 
 /// Operations not in use, kept with their memory. Thread-safe.
@@ -39,7 +44,24 @@ void run_to_end(std::unique_ptr<Operation> operation);
 /// `now`: the call will be made often, so the set-up pays at once. Throws CallError.
 [[nodiscard]] std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now);
 
+/// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
+void check_before_mpi(const Arguments& arguments);
+
+/// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then
+/// `mpis` hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold
+/// anything.
+template <class Ours, class Mpis>
+int run_or_forward(const Arguments& arguments, const Ours& ours, const Mpis& mpis) {
+  static_assert(std::is_trivially_destructible_v<Ours> && std::is_trivially_destructible_v<Mpis>);
+  bool done = false;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    done = ours();
+    return MPI_SUCCESS;
+  });
+  return code != MPI_SUCCESS || done ? code : mpis();
+}
+
 /// Carries out a blocking call and returns its MPI code.
-int run_blocking(const Arguments& arguments) noexcept;
+int run_blocking(const Arguments& arguments);
 
 }  // namespace tapa

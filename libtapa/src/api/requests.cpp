@@ -4,10 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "comm/guest.hpp"
+#include "api/forward.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
-#include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
@@ -15,7 +14,7 @@ namespace tapa {
 namespace {
 
 /// A nonblocking operation. Its failure is logged, as the thread that runs into it may not be the one that
-/// waits.
+/// waits; what all ranks run into rank 0 says.
 class OperationTask : public Task {
  public:
   OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep)
@@ -27,7 +26,8 @@ class OperationTask : public Task {
   void start() noexcept override {}
   bool advance() noexcept override {
     if (!operation_->advance(false)) return false;
-    if (result() != MPI_SUCCESS) log_error(message());
+    const bool told = operation_->seen() == CallError::Seen::everywhere && operation_->state()->rank() != 0;
+    if (result() != MPI_SUCCESS && !told) log_error(message());
     return true;
   }
   [[nodiscard]] int result() const noexcept override { return operation_->code(); }
@@ -67,53 +67,6 @@ class PersistentTask final : public OperationTask {
   bool fatal_;
 };
 
-/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
-class HandedTask final : public Task {
- public:
-  HandedTask(const Arguments& arguments, int peers) {
-    check_mpi(call_mpi(arguments, peers, arguments.comm, &request_, storage_), "MPI's own all-to-all");
-  }
-  void start() noexcept override {}
-  bool advance() noexcept override {
-    int complete = 0;
-    code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
-    return complete != 0 || code_ != MPI_SUCCESS;
-  }
-  [[nodiscard]] int result() const noexcept override { return code_; }
-
- private:
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  MpiCallStorage storage_;
-  int code_ = MPI_SUCCESS;
-};
-
-int hand_over(const Arguments& arguments, MPI_Request* request) {
-  const int peers = peers_of(arguments.comm);
-  if (!is_guest()) check_arguments(arguments, peers);
-  if (MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform) {
-    if (Progress::instance().driver() == Driver::none) {
-      throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                      "this MPI has no large counts and no way to complete the call, expected "
-                      "MPI_THREAD_MULTIPLE or MPI 4");
-    }
-    check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments, peers), request),
-              "MPI_Grequest_start");
-    return MPI_SUCCESS;
-  }
-  MpiCallStorage unused;
-  const int code = call_mpi(arguments, peers, arguments.comm, request, unused);
-  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-  return MPI_SUCCESS;
-}
-
-bool errors_are_fatal(MPI_Comm comm) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
-  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
-  return fatal;
-}
-
 std::unique_ptr<Operation> begin(const Arguments& arguments, std::shared_ptr<CommState> state, Mode mode) {
   check_call(arguments, *state);
   auto operation = acquire_operation();
@@ -126,12 +79,6 @@ std::unique_ptr<Operation> begin(const Arguments& arguments, std::shared_ptr<Com
 std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
   if (arguments.form != Form::uniform || arguments.recv.type == MPI_DATATYPE_NULL) return std::nullopt;
   return static_cast<std::size_t>(arguments.recv.count) * type_info(arguments.recv.type).size;
-}
-
-int init_by_mpi(const Arguments& arguments, MPI_Request* request) {
-  const int code = call_mpi_init(arguments, request);
-  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -160,7 +107,7 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
     return false;
   }
   if (operation->code() != MPI_SUCCESS) {
-    const CallError error(operation->code(), operation->message());
+    const CallError error(operation->code(), operation->message(), operation->seen());
     release_operation(std::move(operation));
     throw error;
   }
@@ -177,31 +124,37 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
 
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
-int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
+int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
+  const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
-    if (is_intercomm(arguments.comm)) return hand_over(arguments, request);
+    if (is_mpis_own(arguments.comm)) return false;
     auto state = CommState::find(arguments.comm);
     if (!state || !state->ready() || state->size() == 1 ||
-        state->leaves_nonblocking(uniform_bytes(arguments)))
-      return hand_over(arguments, request);
+        state->leaves_nonblocking(uniform_bytes(arguments))) {
+      check_before_mpi(arguments);
+      return false;
+    }
     submit_operation(begin(arguments, std::move(state), Mode::nonblocking), nullptr, request);
-    return MPI_SUCCESS;
-  });
+    return true;
+  };
+  return run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, request); });
 }
 
-int run_init(const Arguments& arguments, MPI_Request* request) noexcept {
-  return guarded(arguments.comm, arguments.function, [&]() -> int {
+int run_init(const Arguments& arguments, MPI_Request* request) {
+  const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
-    if (is_intercomm(arguments.comm)) return init_by_mpi(arguments, request);
+    if (is_mpis_own(arguments.comm)) return false;
     auto state = state_for_blocking(arguments.comm, true);
-    if (!state || !state->has_progress()) return init_by_mpi(arguments, request);
-    auto operation = begin(arguments, std::move(state), Mode::persistent);
-    if (prepare_operation(std::move(operation), nullptr, arguments.comm, request)) return MPI_SUCCESS;
-    return init_by_mpi(arguments, request);
-  });
+    if (!state || !state->has_progress()) {
+      check_before_mpi(arguments);
+      return false;
+    }
+    return prepare_operation(begin(arguments, std::move(state), Mode::persistent), nullptr, arguments.comm,
+                             request);
+  };
+  return run_or_forward(arguments, ours, [&] { return forward_init(arguments, request); });
 }
 
 }  // namespace tapa

@@ -15,10 +15,10 @@ void require_request(const MPI_Request* request);
 
 /// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where nothing would make
 /// the operation progress (Driver::none), and on intercommunicators, the call is MPI's own.
-int run_nonblocking(const Arguments& arguments, MPI_Request* request) noexcept;
+int run_nonblocking(const Arguments& arguments, MPI_Request* request);
 
 /// Makes the persistent request of a call and returns its MPI code. Collective.
-int run_init(const Arguments& arguments, MPI_Request* request) noexcept;
+int run_init(const Arguments& arguments, MPI_Request* request);
 
 /// The same for operations that were begun and filled by the caller. `keep` is held as long as the operation
 /// is in use. Throw CallError. prepare_operation() returns false, on all ranks, when too many persistent

@@ -122,7 +122,7 @@ void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operatio
 
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
-  if (selection.state->checks_arguments()) check_select(call);
+  if (selection.state->check() != Check::off) check_select(call);
   auto operation = acquire_operation();
   operation->begin(selection.state, mode, call.function);
   Exchange& exchange = operation->exchange();

@@ -5,6 +5,7 @@
 #include "api/requests.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 #include "tapa/tapa.h"
 
 using namespace tapa;
@@ -34,8 +35,16 @@ void require_inactive(MPI_Request request, const std::string& name, bool to_star
 
 /// Whether persistent requests are MPI's own, because nothing would make ours progress.
 bool left_to_mpi(const MPI_Request requests[], int count) {
-  return Progress::instance().driver() == Driver::none &&
-         std::none_of(requests, requests + count, [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+  if (world_began() && Progress::instance().driver() != Driver::none) return false;
+  return std::none_of(requests, requests + count, [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+}
+
+/// Runs `ours`, or `mpis` where the requests are MPI's own: it then tells error handlers itself, so nothing
+/// may be alive here.
+template <class Ours, class Mpis>
+int run(const char* function, const MPI_Request requests[], int count, const Ours& ours, const Mpis& mpis) {
+  if (requests != nullptr && count > 0 && left_to_mpi(requests, count)) return mpis();
+  return guarded(MPI_COMM_NULL, function, ours);
 }
 
 }  // namespace
@@ -43,37 +52,37 @@ bool left_to_mpi(const MPI_Request requests[], int count) {
 extern "C" {
 
 int TAPA_Start(MPI_Request* request) {
-  return guarded(MPI_COMM_NULL, "TAPA_Start", [&] {
+  const auto ours = [&] {
     require_request(request);
-    if (left_to_mpi(request, 1)) return PMPI_Start(request);
     require_inactive(*request, "request", true);
     check_mpi(Progress::instance().start(1, request), "MPI_Start");
     return MPI_SUCCESS;
-  });
+  };
+  return run("TAPA_Start", request, 1, ours, [&] { return PMPI_Start(request); });
 }
 
 int TAPA_Startall(int count, MPI_Request requests[]) {
-  return guarded(MPI_COMM_NULL, "TAPA_Startall", [&] {
+  const auto ours = [&] {
     if (count < 0)
       throw CallError(MPI_ERR_COUNT, "count is " + std::to_string(count) + ", expected 0 or more");
     if (count == 0) return MPI_SUCCESS;
     if (requests == nullptr) throw CallError(MPI_ERR_ARG, "requests is null, expected an array of requests");
-    if (left_to_mpi(requests, count)) return PMPI_Startall(count, requests);
     for (int i = 0; i < count; ++i)
       require_inactive(requests[i], "requests[" + std::to_string(i) + "]", true);
     check_mpi(Progress::instance().start(count, requests), "MPI_Startall");
     return MPI_SUCCESS;
-  });
+  };
+  return run("TAPA_Startall", requests, count, ours, [&] { return PMPI_Startall(count, requests); });
 }
 
 int TAPA_Request_free(MPI_Request* request) {
-  return guarded(MPI_COMM_NULL, "TAPA_Request_free", [&] {
+  const auto ours = [&] {
     require_request(request);
-    if (left_to_mpi(request, 1)) return PMPI_Request_free(request);
     require_inactive(*request, "request", false);
     check_mpi(Progress::instance().free(request), "MPI_Request_free");
     return MPI_SUCCESS;
-  });
+  };
+  return run("TAPA_Request_free", request, 1, ours, [&] { return PMPI_Request_free(request); });
 }
 
 }  // extern "C"

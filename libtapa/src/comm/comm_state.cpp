@@ -120,7 +120,7 @@ void CommState::note_options() {
       fast_ && machine.shares_buffers && parts_.chooser.one_choice() && !mpi_is_forced_ &&
       (s.plan ? s.plan->algorithm == Algorithm::memory
               : parts_.chooser.decide(0, {true, true, false}).choice.algorithm == Algorithm::memory);
-  checks_arguments_ = s.check != Check::off;
+  check_ = s.check;
   wait_policy_ = policy_of(s.wait, oversubscribed_);
   // Rank 0's wish, but each node's own number of cores.
   if (agreement_.node) agreement_.node->expect_sleepers(s.wait == Wait::sleep);

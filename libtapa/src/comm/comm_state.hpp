@@ -78,8 +78,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// guest cannot set up stays with MPI, which is said once.
   /// `now`: for a call that will be made often, it pays at once.
   [[nodiscard]] bool welcome(MPI_Comm user, bool now = false) noexcept;
-  /// MPI has carried out a call of a communicator that is not set up.
-  void count_newcomer(double seconds) { newcomer_.count(seconds); }
+  /// MPI has taken so long for a call for which that was refused.
+  void count_newcomer(double seconds) { newcomer_.spend(seconds); }
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }
@@ -92,7 +92,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   /// The private communicator. Messages on it carry tags from tag windows.
   [[nodiscard]] MPI_Comm comm() const { return agreement_.comm; }
-  [[nodiscard]] bool checks_arguments() const { return checks_arguments_.load(std::memory_order_relaxed); }
+  /// How arguments are checked.
+  [[nodiscard]] Check check() const { return check_.load(std::memory_order_relaxed); }
   /// Whether nonblocking and persistent calls are ours: something makes them progress on every rank.
   [[nodiscard]] bool has_progress() const { return agreement_.has_progress; }
   /// Whether ranks of this rank's host outnumber its processors.
@@ -181,7 +182,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Agreement agreement_;
   CommParts parts_;
   bool oversubscribed_ = false;
-  std::atomic<bool> checks_arguments_ = true;
+  std::atomic<Check> check_ = Settings{}.check;
   std::atomic<bool> mpi_is_forced_ = false;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
   bool fast_ = false;           // whether the options allow the fast path

@@ -46,7 +46,8 @@ Uniform uniform_blocks(const Arguments& arguments) {
   const Dense recv = dense_side(arguments.recv);
   const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
   if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
-  return {static_cast<std::size_t>(arguments.recv.count) * type_info(arguments.recv.type).size};
+  const Side& sent = arguments.in_place() ? arguments.recv : arguments.send;
+  return {static_cast<std::size_t>(sent.count) * type_info(sent.type).size};
 }
 
 /// What was found out about a call of this thread with dense blocks of one size. All of it holds for the next
@@ -109,17 +110,17 @@ void finish(ShmExchange& exchange, Waiter waiter) {
   }
 }
 
-/// `dense`: the blocks of a call when they all have one size and are dense.
+/// `dense`: the blocks of a call when they all have one size and are dense. On the private communicator, so
+/// that MPI calls no error handler of the program's while something here is alive.
 void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* dense) {
   int code = MPI_SUCCESS;
   if (dense != nullptr && countable(dense->bytes) && !state.mpi_is_forced()) {
     const void* const from =
         arguments.in_place() ? MPI_IN_PLACE : from_buffer(arguments.send.buffer, dense->send_first);
     code = call_mpi_bytes(from, from_buffer(arguments.recv.buffer, dense->recv_first), dense->bytes,
-                          arguments.comm);
+                          state.comm());
   } else {
-    code = call_mpi(arguments, state.size(), arguments.comm, state.mpi_is_forced(), state.comm(),
-                    state.fast_run().blocks);
+    code = call_mpi(arguments, state.size(), state.comm(), state.mpi_is_forced(), state.fast_run().blocks);
   }
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
 }
@@ -221,7 +222,8 @@ bool run_uniform(const Arguments& arguments, CommState& state, const Uniform& bl
 }  // namespace
 
 bool run_fast(const Arguments& arguments, CommState& state) {
-  if (!state.ready()) return false;
+  if (!state.ready() || arguments.has_equal_buffers())
+    return false;  // what is sent may have to be copied first
   if (arguments.form != Form::uniform) return run_blocks(arguments, state);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return false;  // there is no exchange

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 #include "comm/comm_state.hpp"
 #include "run/log.hpp"
@@ -68,6 +70,23 @@ Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
   return verdict;
 }
 
+/// Whether all ranks of a communicator are of this MPI_COMM_WORLD. Others may not have the drop-in: ranks
+/// that were spawned do not inherit it. Alike on all ranks of this world, and on those of the other one.
+bool is_of_this_world(MPI_Comm comm, int size) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
+  check_mpi(PMPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> there(ranks.size());
+  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), world, there.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  check_mpi(code, "MPI_Group_translate_ranks");
+  return std::ranges::find(there, MPI_UNDEFINED) == there.end();
+}
+
 }  // namespace
 
 void become_guest() {
@@ -88,8 +107,15 @@ void note_setup_seconds(double seconds) {
 
 bool CommState::welcome(MPI_Comm user, bool now) noexcept {
   if (ready()) return true;
-  if (given_up_ || !(now || newcomer_.asks())) return false;
+  if (given_up_) return false;
+  const bool asks = newcomer_.asks();
+  newcomer_.count();
+  if (!now && !asks) return false;
   try {
+    if (newcomer_.calls() == 1 && !is_of_this_world(user, size_)) {
+      given_up_ = true;
+      return false;
+    }
     const Verdict verdict = hear_verdict(user, rank_ == 0 ? judge(newcomer_, now) : Verdict::wait);
     switch (verdict) {
       case Verdict::wait:
@@ -112,6 +138,12 @@ bool CommState::welcome(MPI_Comm user, bool now) noexcept {
     PMPI_Abort(user, 1);
     return false;
   }
+}
+
+void note_newcomer(MPI_Comm comm, double seconds) {
+  if (!is_guest()) return;
+  const auto state = CommState::find(comm);
+  if (state && !state->ready()) state->count_newcomer(seconds);
 }
 
 }  // namespace tapa

@@ -24,11 +24,10 @@ class Newcomer {
   /// The ranks have agreed to wait.
   void wait_on() { next_ = next_ == 0 ? 1 : next_ == 1 ? 3 : 4 * next_ + 3; }
 
-  /// MPI has carried a call out.
-  void count(double seconds) {
-    ++calls_;
-    spent_ += seconds;
-  }
+  /// MPI carries a call out; counted before, as a program's error handler may jump out of it.
+  void count() { ++calls_; }
+  /// What it took.
+  void spend(double seconds) { spent_ += seconds; }
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
 

@@ -46,6 +46,7 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   options_ = state_->options();
   code_ = MPI_SUCCESS;
   message_.clear();
+  seen_ = CallError::Seen::here;
   has_arguments_ = false;
   mpi_seconds_.reset();
   tried_.reset();
@@ -143,9 +144,10 @@ bool Operation::advance(bool block) noexcept {
     }
     if (!at_rest()) watch();
   } catch (const CallError& e) {
+    seen_ = e.seen();
     fail(e.code(), e.what());
   } catch (const TransportError& e) {
-    fail(e.mpi_code() != 0 ? e.mpi_code() : MPI_ERR_OTHER, e.what());
+    fail(code_of(e), e.what());
   } catch (const std::bad_alloc&) {
     fail(MPI_ERR_NO_MEM, "out of memory");
   } catch (const std::exception& e) {
@@ -316,10 +318,11 @@ bool Operation::step_verdict() {
   if (!numbers_.test()) return false;
   const auto judge = [&](int receiver, std::span<const std::size_t> verdict) {
     if (verdict[0] == 0) return;
-    throw CallError(MPI_ERR_TRUNCATE, "rank " + std::to_string(verdict[1]) + " sends " +
-                                          std::to_string(verdict[2]) + " bytes to rank " +
-                                          std::to_string(receiver) + ", which expects " +
-                                          std::to_string(verdict[3]));
+    throw CallError(MPI_ERR_TRUNCATE,
+                    "rank " + std::to_string(verdict[1]) + " sends " + std::to_string(verdict[2]) +
+                        " bytes to rank " + std::to_string(receiver) + ", which expects " +
+                        std::to_string(verdict[3]),
+                    CallError::Seen::everywhere);
   };
   // In order of ranks, so that all name the same block.
   for (int rank = 0; rank < state_->size(); ++rank) {

@@ -14,6 +14,7 @@
 
 #include "comm/comm_state.hpp"
 #include "run/arguments.hpp"
+#include "run/error.hpp"
 #include "run/mpi_call.hpp"
 #include "run/shm_exchange.hpp"
 #include "run/small_exchange.hpp"
@@ -67,6 +68,7 @@ class Operation {
   [[nodiscard]] const std::string& message() const { return message_; }
   /// Whether it failed because too many persistent operations live; alike on all ranks.
   [[nodiscard]] bool out_of_tags() const { return out_of_tags_; }
+  [[nodiscard]] CallError::Seen seen() const { return seen_; }
   [[nodiscard]] const char* function() const { return function_; }
   [[nodiscard]] const std::shared_ptr<CommState>& state() const { return state_; }
 
@@ -160,6 +162,7 @@ class Operation {
   bool queued_ = false;
   int code_ = MPI_SUCCESS;
   std::string message_;
+  CallError::Seen seen_ = CallError::Seen::here;
 
   Arguments arguments_;
   bool has_arguments_ = false;

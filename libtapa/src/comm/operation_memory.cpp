@@ -18,7 +18,7 @@ bool Operation::launch_memory() {
     describe_blocks();
     if (options_->settings().check == Check::data) start_sums();
     shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_,
-                        exchange_.in_place && !staged_);
+                        exchange_.overlaps && !staged_);
   }
   stage_ = Stage::running;
   return true;
@@ -28,17 +28,18 @@ bool Operation::launch_memory() {
 /// these need no table.
 std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
   if (!exchange_.uniform || options_->settings().check == Check::data) return std::nullopt;
-  if (exchange_.in_place && !ShmExchange::fits(*buffers_, exchange_.uniform_bytes)) return std::nullopt;
   const std::byte* const send = in_row(exchange_.send, exchange_.uniform_bytes);
   std::byte* const recv = in_row(exchange_.recv, exchange_.uniform_bytes);
   if (send == nullptr || recv == nullptr) return std::nullopt;
+  const bool fits = send == recv && ShmExchange::fits(*buffers_, exchange_.uniform_bytes);
+  if (exchange_.overlaps && !fits) return std::nullopt;
   return EqualBlocks{send, recv};
 }
 
 /// Blocks as the buffers wants them; through memory of our own where that must be.
 void Operation::describe_blocks() {
   shm_blocks_.describe(exchange_, state_->comm());
-  const bool overwritten = exchange_.in_place && !ShmExchange::fits(*buffers_, shm_blocks_.send);
+  const bool overwritten = exchange_.overlaps && !ShmExchange::fits(*buffers_, shm_blocks_.send);
   if (!overwritten && options_->settings().check != Check::data) return;
   stage_blocks();
   for (std::size_t i = 0; i < send_.size(); ++i) {

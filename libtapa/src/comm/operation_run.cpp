@@ -53,7 +53,7 @@ void Operation::start() {
 // Blocks that are not dense are packed once into staging, or will be unpacked from it.
 void Operation::stage_blocks() {
   std::size_t total = 0;
-  for (const Block& b : exchange_.send) total += exchange_.in_place || !b.dense() ? aligned(b.bytes) : 0;
+  for (const Block& b : exchange_.send) total += exchange_.overlaps || !b.dense() ? aligned(b.bytes) : 0;
   for (const Block& b : exchange_.recv) total += b.dense() ? 0 : aligned(b.bytes);
   if (total > staging_size_) {
     staging_ = std::make_unique_for_overwrite<std::byte[]>(total);
@@ -65,7 +65,7 @@ void Operation::stage_blocks() {
   send_.clear();
   recv_.clear();
   for (const Block& b : exchange_.send) {
-    const bool direct = b.dense() && !exchange_.in_place;
+    const bool direct = b.dense() && !exchange_.overlaps;
     send_.push_back(direct ? b.data : take(b.bytes));
     if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), state_->comm());
   }
@@ -101,13 +101,14 @@ void Operation::launch_plan() {
   stage_ = Stage::running;
 }
 
+// On the private communicator: MPI calls no error handler of the program's while this is alive.
 void Operation::launch_mpi() {
   int code = MPI_SUCCESS;
   if (state_->mpi_is_forced() || !countable_in_bytes(exchange_)) {
     MpiCallStorage storage;
-    code = call_mpi(arguments_, state_->size(), arguments_.comm, nullptr, storage);
+    code = call_mpi(arguments_, state_->size(), state_->comm(), nullptr, storage);
   } else {
-    code = all_to_all_in_bytes(arguments_.form, exchange_, arguments_.comm, state_->comm());
+    code = all_to_all_in_bytes(arguments_.form, exchange_, state_->comm());
   }
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
   finish();

@@ -126,11 +126,13 @@ constexpr Row rows[] = {
      [](Settings&, std::string_view v) {
        one_of(v, {"auto", "hook", "thread", "none"});
      }},
-    {{"check", "TAPA_CHECK", "off|args|counts|data", "args",
-      "args: local arguments; counts (or 1): both ends of every block agree; data: and its checksum is "
-      "right"},
+    {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
+      "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
+      "every "
+      "block agree; data: and its checksum is right"},
      [](Settings& s, std::string_view v) {
-       s.check = parse_word<Check, 6>(v, {{{"off", Check::off},
+       s.check = parse_word<Check, 7>(v, {{{"off", Check::off},
+                                           {"mpi", Check::mpi},
                                            {"args", Check::args},
                                            {"counts", Check::counts},
                                            {"data", Check::data},

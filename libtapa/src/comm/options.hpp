@@ -14,7 +14,7 @@
 
 namespace tapa {
 
-enum class Check : std::uint8_t { off, args, counts, data };
+enum class Check : std::uint8_t { off, mpi, args, counts, data };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
@@ -31,7 +31,7 @@ struct Settings {
   std::size_t piece = 0;  ///< bytes, 0 = by the network
   std::size_t shm_limit = 0;
   std::size_t attach_from = 0;
-  Check check = Check::args;
+  Check check = Check::mpi;
   double timeout = 0;  ///< seconds, 0 = no watchdog
   Fallback fallback = Fallback::print;
   bool explain = false;

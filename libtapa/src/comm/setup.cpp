@@ -320,7 +320,8 @@ std::size_t Setup::attach_from() const {
   // Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a buffer does not hold one for
   // each member.
   const std::size_t half = wanted / 2;
-  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kBufferBytes ? wanted : half;
+  return half * static_cast<std::size_t>(result_.ranks_on_host - 1) < ShmBuffers::kBufferBytes ? wanted
+                                                                                               : half;
 }
 
 }  // namespace
@@ -341,6 +342,17 @@ Options environment_options() {
   } catch (const std::invalid_argument& e) {
     throw CallError(MPI_ERR_ARG, e.what());
   }
+}
+
+Check own_check() {
+  static const Check check = [] {
+    try {
+      return environment_options().settings().check;
+    } catch (const CallError&) {
+      return Settings{}.check;
+    }
+  }();
+  return check;
 }
 
 double own_timeout() {

@@ -34,7 +34,7 @@ struct Agreement {
 /// Why a communicator cannot be set up; all its ranks know it alike.
 class SetupError : public CallError {
  public:
-  using CallError::CallError;
+  SetupError(int code, const std::string& message) : CallError(code, message, Seen::everywhere) {}
 };
 
 /// Collective over `user`, and may synchronise. Frees everything when it throws: SetupError on all ranks
@@ -44,6 +44,9 @@ class SetupError : public CallError {
 /// The options of this process's environment. Unknown names are warned about once. Throws CallError for wrong
 /// values.
 [[nodiscard]] Options environment_options();
+
+/// TAPA_CHECK of this process's environment, its default when it is wrong.
+[[nodiscard]] Check own_check();
 
 /// TAPA_TIMEOUT of this process's environment, 0 when it is wrong: before the ranks agree on options there is
 /// only that.

@@ -1,7 +1,9 @@
 #include "run/arguments.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -11,89 +13,6 @@ namespace tapa {
 
 namespace {
 
-// The first page of memory is never mapped: data there means a null pointer that is not MPI_BOTTOM with
-// addresses.
-constexpr std::intptr_t kLowestAddress = 4096;
-
-struct Names {
-  const char* buffer;
-  const char* count;
-  const char* displ;
-  const char* type;
-};
-constexpr Names send_names{"sendbuf", "sendcount", "sdispls", "sendtype"};
-constexpr Names recv_names{"recvbuf", "recvcount", "rdispls", "recvtype"};
-
-std::string indexed(const char* name, Form form, int peer) {
-  if (form == Form::uniform) return name;
-  return std::string(name) + "s[" + std::to_string(peer) + "]";
-}
-
-void require_arrays(const Arguments& a, const Side& side, const Names& names) {
-  const auto null = [](const std::string& what) {
-    throw CallError(MPI_ERR_ARG, what + " is null, expected an array");
-  };
-  if (side.counts == nullptr && side.large_counts == nullptr) null(std::string(names.count) + "s");
-  if (side.displs == nullptr && side.large_displs == nullptr) null(names.displ);
-  if (a.form == Form::w && side.types == nullptr) null(std::string(names.type) + "s");
-}
-
-TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& names, int peer) {
-  const MPI_Datatype type = side.type_of(peer);
-  if (type == MPI_DATATYPE_NULL) {
-    throw CallError(MPI_ERR_TYPE,
-                    (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
-                        " is MPI_DATATYPE_NULL, expected a datatype");
-  }
-  return type_info(type);
-}
-
-/// Bytes of a block, checked against overflow.
-std::size_t bytes_of(const TypeInfo& info, MPI_Count count) {
-  if (info.size != 0 &&
-      static_cast<std::uint64_t>(count) > std::numeric_limits<MPI_Aint>::max() / info.size) {
-    throw CallError(MPI_ERR_COUNT, "count " + std::to_string(count) + " of a type of " +
-                                       std::to_string(info.size) + " bytes exceeds the address space");
-  }
-  return static_cast<std::size_t>(count) * info.size;
-}
-
-/// Offset of a peer's block from the buffer.
-MPI_Aint offset_of(const Arguments& a, const Side& side, const TypeInfo& info, int peer) {
-  if (a.form == Form::uniform) return static_cast<MPI_Aint>(side.count) * info.extent * peer;
-  return side.displ_of(peer) * (a.form == Form::v ? info.extent : 1);
-}
-
-void check_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
-  if (a.form != Form::uniform) require_arrays(a, side, names);
-  const int peers = a.form == Form::uniform ? 1 : ranks;
-  TypeInfo info;
-  for (int peer = 0; peer < peers; ++peer) {
-    if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
-    const MPI_Count count = side.count_of(peer);
-    if (count < 0) {
-      throw CallError(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
-                                         ", expected 0 or more");
-    }
-    if (bytes_of(info, count) == 0 || side.buffer != nullptr) continue;
-    if (offset_of(a, side, info, peer) + info.first < kLowestAddress) {
-      throw CallError(MPI_ERR_BUFFER, std::string(names.buffer) + " is null, expected a buffer of " +
-                                          indexed(names.count, a.form, peer) + " = " + std::to_string(count) +
-                                          " elements");
-    }
-  }
-}
-
-void check_uniform_sizes(const Arguments& a) {
-  const std::size_t sent = bytes_of(type_info(a.send.type), a.send.count);
-  const std::size_t received = bytes_of(type_info(a.recv.type), a.recv.count);
-  if (sent != received) {
-    throw CallError(MPI_ERR_TRUNCATE, "sendcount and sendtype make " + std::to_string(sent) +
-                                          " bytes per block, recvcount and recvtype " +
-                                          std::to_string(received) + ", expected the same");
-  }
-}
-
 void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Block>& blocks) {
   blocks.resize(static_cast<std::size_t>(ranks));
   TypeInfo info;
@@ -101,9 +20,9 @@ void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Bloc
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     const MPI_Count count = side.count_of(peer);
     // Addresses are computed as integers: MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
-    const auto base = reinterpret_cast<std::intptr_t>(side.buffer) + offset_of(a, side, info, peer);
+    const auto base = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
     Block block;
-    block.bytes = bytes_of(info, count);
+    block.bytes = block_bytes(info, count);
     block.count = count;
     if (block.bytes != 0) {
       const bool dense = info.dense(count);
@@ -114,24 +33,63 @@ void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Bloc
   }
 }
 
+/// Of equal blocks only so much is received as is sent: MPI lets a receiver expect more.
+void shorten(std::vector<Block>& blocks, std::size_t bytes) {
+  for (Block& block : blocks) block.bytes = std::min(block.bytes, bytes);
+}
+
+/// Whether dense blocks of both sides share memory; of others it is taken to be so.
+bool share_memory(const std::vector<Block>& send, const std::vector<Block>& recv) {
+  struct Span {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+    bool known = true;
+  };
+  const auto span_of = [](const std::vector<Block>& blocks) {
+    Span span;
+    for (const Block& block : blocks) {
+      if (block.bytes == 0) continue;
+      span.known = span.known && block.dense();
+      if (span.begin == nullptr || std::less<>()(block.data, span.begin)) span.begin = block.data;
+      if (std::less<>()(span.end, block.data + block.bytes)) span.end = block.data + block.bytes;
+    }
+    return span;
+  };
+  const Span a = span_of(send);
+  const Span b = span_of(recv);
+  if (a.begin == nullptr || b.begin == nullptr) return false;
+  return !a.known || !b.known || (std::less<>()(a.begin, b.end) && std::less<>()(b.begin, a.end));
+}
+
+/// The last element may be there in part: the rest of it stays as it was.
+void unpack_bytes(const std::byte* from, const Block& block, MPI_Comm comm) {
+  const TypeInfo info = type_info(block.type);
+  const auto whole = static_cast<MPI_Count>(block.bytes / info.size);
+  const std::size_t part = block.bytes % info.size;
+  if (whole > 0) unpack(from, block.data, whole, block.type, info, comm);
+  if (part == 0) return;
+  auto* const last = reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(block.data) +
+                                                  static_cast<std::intptr_t>(whole) * info.extent);
+  std::vector<std::byte> element(info.size);
+  pack(last, 1, block.type, info, element.data(), comm);
+  std::memcpy(element.data(), from + block.bytes - part, part);
+  unpack(element.data(), last, 1, block.type, info, comm);
+}
+
 }  // namespace
 
-void check_arguments(const Arguments& a, int ranks) {
-  if (a.recv.buffer == MPI_IN_PLACE) {
-    throw CallError(MPI_ERR_BUFFER,
-                    "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
+std::size_t block_bytes(const TypeInfo& info, MPI_Count count) {
+  if (info.size != 0 &&
+      static_cast<std::uint64_t>(count) > std::numeric_limits<MPI_Aint>::max() / info.size) {
+    throw CallError(MPI_ERR_COUNT, "count " + std::to_string(count) + " of a type of " +
+                                       std::to_string(info.size) + " bytes exceeds the address space");
   }
-  check_side(a, a.recv, recv_names, ranks);
-  if (a.in_place()) return;
-  check_side(a, a.send, send_names, ranks);
-  if (a.form == Form::uniform) {
-    check_uniform_sizes(a);
-    if (a.send.buffer == a.recv.buffer && a.send.buffer != nullptr && a.send.count > 0 &&
-        type_info(a.send.type).size > 0) {
-      throw CallError(MPI_ERR_BUFFER,
-                      "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
-    }
-  }
+  return static_cast<std::size_t>(count) * info.size;
+}
+
+MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer) {
+  if (form == Form::uniform) return static_cast<MPI_Aint>(side.count) * info.extent * peer;
+  return side.displ_of(peer) * (form == Form::v ? info.extent : 1);
 }
 
 void normalise(const Arguments& a, int ranks, Exchange& exchange) {
@@ -144,6 +102,9 @@ void normalise(const Arguments& a, int ranks, Exchange& exchange) {
     fill_side(a, a.send, ranks, exchange.send);
   }
   exchange.uniform_bytes = exchange.uniform ? exchange.send[0].bytes : 0;
+  if (exchange.uniform) shorten(exchange.recv, exchange.uniform_bytes);
+  exchange.overlaps =
+      exchange.in_place || (a.has_equal_buffers() && share_memory(exchange.send, exchange.recv));
 }
 
 std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes) {
@@ -169,7 +130,7 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   if (!block.runs.empty()) {
     scatter_rows(from, block.data, block.row_bytes, block.runs);
   } else if (block.type != MPI_DATATYPE_NULL) {
-    unpack(from, block.data, block.count, block.type, type_info(block.type), comm);
+    unpack_bytes(from, block, comm);
   } else {
     std::memcpy(block.data, from, block.bytes);
   }

@@ -47,13 +47,17 @@ struct Arguments {
   MPI_Comm comm = MPI_COMM_NULL;
 
   [[nodiscard]] bool in_place() const { return send.buffer == MPI_IN_PLACE; }
+  /// MPI forbids that, and lets it pass. Null: blocks have addresses.
+  [[nodiscard]] bool has_equal_buffers() const {
+    return send.buffer == recv.buffer && recv.buffer != nullptr && !in_place();
+  }
 };
 
 /// What this rank sends to, or receives from, one peer. Three layouts: dense bytes (type is MPI_DATATYPE_NULL
 /// and there are no runs), elements of a datatype, or some rows of a dense array of rows.
 struct Block {
   std::byte* data = nullptr;  ///< dense: the first byte; datatype: the address MPI wants; rows: row 0
-  std::size_t bytes = 0;      ///< bytes of data
+  std::size_t bytes = 0;      ///< bytes of data; received: may be fewer than those of `count` elements
   MPI_Count count = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   std::span<const RowRun> runs;  ///< the rows that belong to the block
@@ -67,13 +71,17 @@ struct Exchange {
   std::vector<Block> send;  ///< one for each rank; in place: as `recv`
   std::vector<Block> recv;
   bool in_place = false;  ///< the data to send lies in the receive blocks
+  bool overlaps = false;  ///< so it does, or may: all must be sent before anything is received
   bool uniform = false;   ///< all blocks of all ranks have `uniform_bytes` bytes
   std::size_t uniform_bytes = 0;
 };
 
-/// Checks what one rank can know is wrong; throws CallError whose message names argument, value and what was
-/// expected.
-void check_arguments(const Arguments& arguments, int ranks);
+/// Bytes of a block of `count` elements. Throws CallError (MPI_ERR_COUNT) where they exceed the address
+/// space.
+[[nodiscard]] std::size_t block_bytes(const TypeInfo& info, MPI_Count count);
+
+/// Offset of a peer's block from the buffer.
+[[nodiscard]] MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer);
 
 /// Fills `exchange` from checked arguments; its vectors keep their memory between calls.
 void normalise(const Arguments& arguments, int ranks, Exchange& exchange);
@@ -82,7 +90,7 @@ void normalise(const Arguments& arguments, int ranks, Exchange& exchange);
 /// do not.
 [[nodiscard]] std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes);
 
-/// Copies a block that is not dense into `to` or out of `from` (block.bytes bytes).
+/// Copies a block into `to` or out of `from` (block.bytes bytes).
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm);
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);
 

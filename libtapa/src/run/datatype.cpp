@@ -25,23 +25,53 @@ struct Run {
 };
 using MaybeRun = std::optional<Run>;
 
-/// A derived type's recipe; frees the handles that MPI_Type_get_contents made.
+/// How a type was made, and how many numbers its recipe has.
+struct Envelope {
+  int integers = 0;
+  int addresses = 0;
+  int types = 0;
+  int combiner = MPI_COMBINER_NAMED;
+  bool large = false;  ///< made with large counts: its recipe cannot be had as ints
+
+  [[nodiscard]] bool named() const { return combiner == MPI_COMBINER_NAMED; }
+};
+
+// MPI 4: the function with ints fails for types that were made with large counts, and tells the error
+// handler.
+Envelope envelope_of(MPI_Datatype type) {
+  Envelope e;
+#if MPI_VERSION >= 4
+  MPI_Count integers = 0;
+  MPI_Count addresses = 0;
+  MPI_Count large = 0;
+  MPI_Count types = 0;
+  check_mpi(PMPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &e.combiner),
+            "MPI_Type_get_envelope_c");
+  e.integers = static_cast<int>(integers);
+  e.addresses = static_cast<int>(addresses);
+  e.types = static_cast<int>(types);
+  e.large = large > 0;
+#else
+  check_mpi(PMPI_Type_get_envelope(type, &e.integers, &e.addresses, &e.types, &e.combiner),
+            "MPI_Type_get_envelope");
+#endif
+  return e;
+}
+
+/// A derived type's recipe; frees the handles that MPI_Type_get_contents made. Not of large ones.
 class Contents {
  public:
-  Contents(MPI_Datatype type, int integers, int addresses, int types)
-      : integers_(static_cast<std::size_t>(integers)),
-        addresses_(static_cast<std::size_t>(addresses)),
-        types_(static_cast<std::size_t>(types)) {
-    check_mpi(PMPI_Type_get_contents(type, integers, addresses, types, integers_.data(), addresses_.data(),
-                                     types_.data()),
+  Contents(MPI_Datatype type, const Envelope& envelope)
+      : integers_(static_cast<std::size_t>(envelope.integers)),
+        addresses_(static_cast<std::size_t>(envelope.addresses)),
+        types_(static_cast<std::size_t>(envelope.types)) {
+    check_mpi(PMPI_Type_get_contents(type, envelope.integers, envelope.addresses, envelope.types,
+                                     integers_.data(), addresses_.data(), types_.data()),
               "MPI_Type_get_contents");
   }
   ~Contents() {
     for (MPI_Datatype& type : types_) {
-      int n = 0;
-      int combiner = MPI_COMBINER_NAMED;
-      PMPI_Type_get_envelope(type, &n, &n, &n, &combiner);
-      if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+      if (is_derived(type)) PMPI_Type_free(&type);
     }
   }
   Contents(const Contents&) = delete;
@@ -52,6 +82,14 @@ class Contents {
   [[nodiscard]] MPI_Datatype type(int i) const { return types_[static_cast<std::size_t>(i)]; }
 
  private:
+  static bool is_derived(MPI_Datatype type) noexcept {
+    try {
+      return !envelope_of(type).named();
+    } catch (const CallError&) {  // rather a handle too many
+      return false;
+    }
+  }
+
   std::vector<int> integers_;
   std::vector<MPI_Aint> addresses_;
   std::vector<MPI_Datatype> types_;
@@ -134,16 +172,14 @@ MaybeRun run_of_list(const Contents& c, int combiner) {
   }
 }
 
-// Types it does not know (subarray, darray, Fortran's numeric ones) count as not dense: they are packed.
+// Types it does not know (subarray, darray, Fortran's numeric ones, large counts) count as not dense: they
+// are packed.
 MaybeRun run_of(MPI_Datatype type) {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = 0;
-  check_mpi(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner), "MPI_Type_get_envelope");
-  if (combiner == MPI_COMBINER_NAMED) return run_of_named(type);
-  const Contents c(type, integers, addresses, types);
-  switch (combiner) {
+  const Envelope envelope = envelope_of(type);
+  if (envelope.named()) return run_of_named(type);
+  if (envelope.large) return std::nullopt;
+  const Contents c(type, envelope);
+  switch (envelope.combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
       return run_of(c.type(0));
@@ -158,7 +194,7 @@ MaybeRun run_of(MPI_Datatype type) {
     case MPI_COMBINER_INDEXED:
     case MPI_COMBINER_HINDEXED_BLOCK:
     case MPI_COMBINER_INDEXED_BLOCK:
-      return run_of_list(c, combiner);
+      return run_of_list(c, envelope.combiner);
     default:
       return std::nullopt;
   }
@@ -173,13 +209,10 @@ struct Comb {
 
 /// Vectors of what is one run; of other types that are not one run it is not tried.
 std::optional<Comb> comb_of(MPI_Datatype type) {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = 0;
-  check_mpi(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner), "MPI_Type_get_envelope");
-  if (combiner == MPI_COMBINER_NAMED) return std::nullopt;
-  const Contents c(type, integers, addresses, types);
+  const Envelope envelope = envelope_of(type);
+  const int combiner = envelope.combiner;
+  if (envelope.named() || envelope.large) return std::nullopt;
+  const Contents c(type, envelope);
   if (combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_RESIZED) return comb_of(c.type(0));
   if (combiner != MPI_COMBINER_VECTOR && combiner != MPI_COMBINER_HVECTOR) return std::nullopt;
   const MPI_Aint extent = extent_of(c.type(0));
@@ -309,10 +342,7 @@ TypeInfo type_info(MPI_Datatype type) {
   for (const Seen& s : seen) {
     if (s.type == type && (s.named || s.freed == before)) return s.info;
   }
-  int n = 0;
-  int combiner = 0;
-  check_mpi(PMPI_Type_get_envelope(type, &n, &n, &n, &combiner), "MPI_Type_get_envelope");
-  const bool named = combiner == MPI_COMBINER_NAMED;
+  const bool named = envelope_of(type).named();
   const TypeInfo info = named ? decode(type) : info_of_derived(type);
   seen[oldest] = {type, named, before, info};
   oldest = (oldest + 1) % seen.size();

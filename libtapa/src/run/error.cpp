@@ -1,23 +1,38 @@
 #include "run/error.hpp"
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include "run/log.hpp"
+#include "run/world.hpp"
 #include "transport/transport.hpp"
 
 namespace tapa {
 
 namespace {
 
-thread_local std::string last_error_text;
+// Destroyed at no time: programs make calls, and ask for this text, while threads and the process end.
+thread_local constinit std::array<char, 2048> last_error_text{};
 
-bool handler_is_fatal(MPI_Comm comm) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
-  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
-  return fatal;
+void note(const char* function, const char* what) noexcept {
+  std::snprintf(last_error_text.data(), last_error_text.size(), "%s: %s", function, what);
+}
+
+/// Ranks other than the first give it the time to speak and to end the job: most mistakes are made by all.
+void say_before_the_end(MPI_Comm comm) noexcept {
+  using namespace std::chrono_literals;
+  try {
+    int rank = 0;
+    PMPI_Comm_rank(comm, &rank);
+    if (rank > 0) std::this_thread::sleep_for(1s + std::min(rank, 10) * 100ms);
+    log_error(last_error_text.data());
+  } catch (...) {  // no memory for it: the error handler alone must do
+  }
 }
 
 }  // namespace
@@ -29,47 +44,75 @@ std::string mpi_error_text(int code) {
   return {text, static_cast<std::size_t>(length)};
 }
 
+int code_of(const TransportError& error) {
+  if (error.truncated()) return MPI_ERR_TRUNCATE;
+  return error.mpi_code() != 0 ? error.mpi_code() : MPI_ERR_OTHER;
+}
+
 void check_mpi(int code, const char* call) {
   if (code != MPI_SUCCESS) throw CallError(code, std::string(call) + ": " + mpi_error_text(code));
 }
 
 const char* last_error() {
-  return last_error_text.c_str();
+  return last_error_text.data();
 }
 void clear_last_error() {
-  last_error_text.clear();
+  last_error_text[0] = '\0';
 }
 
 void set_last_error(const std::string& message) {
-  last_error_text = message;
+  std::snprintf(last_error_text.data(), last_error_text.size(), "%s", message.c_str());
 }
 
-int report_error(MPI_Comm comm, int code, const std::string& message) noexcept {
-  try {
-    last_error_text = message;
-    const MPI_Comm target = comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm;
-    if (handler_is_fatal(target)) log_error(message);
-    PMPI_Comm_call_errhandler(target, code);
-  } catch (...) {  // out of memory while reporting: the code alone must do
-  }
+bool errors_are_fatal(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
+  bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+#if MPI_VERSION >= 4
+  fatal = fatal || handler == MPI_ERRORS_ABORT;
+#endif
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  return fatal;
+}
+
+int call_error_handler(MPI_Comm comm, int code) {
+  if (comm == MPI_COMM_NULL && !world_runs()) return code;
+  const MPI_Comm target = comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm;
+  if (errors_are_fatal(target)) say_before_the_end(target);
+  PMPI_Comm_call_errhandler(target, code);
   return code;
 }
 
-int report_current_exception(MPI_Comm comm, const char* function) noexcept {
+int note_current_exception(const char* function) noexcept {
   try {
     throw;
   } catch (const CallError& e) {
-    return report_error(comm, e.code(), std::string(function) + ": " + e.what());
+    note(function, e.what());
+    return e.code();
   } catch (const TransportError& e) {
-    return report_error(comm, e.mpi_code() != 0 ? e.mpi_code() : MPI_ERR_OTHER,
-                        std::string(function) + ": " + e.what());
+    note(function, e.what());
+    return code_of(e);
   } catch (const std::bad_alloc&) {
-    return report_error(comm, MPI_ERR_NO_MEM, std::string(function) + ": out of memory");
+    note(function, "out of memory");
+    return MPI_ERR_NO_MEM;
   } catch (const std::exception& e) {
-    return report_error(comm, MPI_ERR_INTERN, std::string(function) + ": " + e.what());
+    note(function, e.what());
+    return MPI_ERR_INTERN;
   } catch (...) {
-    return report_error(comm, MPI_ERR_INTERN, std::string(function) + ": unknown exception");
+    note(function, "unknown exception");
+    return MPI_ERR_INTERN;
   }
+}
+
+QuietErrors::QuietErrors(MPI_Comm comm) : comm_(comm) {
+  PMPI_Comm_get_errhandler(comm, &before_);
+  PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+}
+
+QuietErrors::~QuietErrors() {
+  if (before_ == MPI_ERRHANDLER_NULL) return;
+  PMPI_Comm_set_errhandler(comm_, before_);
+  PMPI_Errhandler_free(&before_);
 }
 
 }  // namespace tapa

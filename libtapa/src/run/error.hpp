@@ -1,54 +1,98 @@
 /// @file
 /// Errors of the C entry points: an exception inside, a code and the thread's last error text outside.
+///
+/// A program's error handler may leave by longjmp or throw. So what the library does for a call ends first,
+/// with all that it holds (contained()); the handler is called last, from a frame that has nothing to
+/// destroy.
 #pragma once
 
 #include <mpi.h>
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace tapa {
+
+class TransportError;
 
 /// A failed call: an MPI error class (or code) and a message that names the argument, its value and what was
 /// expected.
 class CallError : public std::runtime_error {
  public:
-  CallError(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  /// Who runs into it: this rank, for all that is known, or all ranks, each with this text.
+  enum class Seen { here, everywhere };
+
+  CallError(int code, const std::string& message, Seen seen = Seen::here)
+      : std::runtime_error(message), code_(code), seen_(seen) {}
   [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] Seen seen() const { return seen_; }
 
  private:
   int code_;
+  Seen seen_;
 };
 
 /// Text of an MPI error code.
 [[nodiscard]] std::string mpi_error_text(int code);
 
+/// MPI's code for a message that could not be moved.
+[[nodiscard]] int code_of(const TransportError& error);
+
 /// Throws CallError when an MPI call of the library's own failed.
 void check_mpi(int code, const char* call);
 
-/// The thread's last error text, "" when its last call succeeded.
+/// The thread's last error text, "" when its last call succeeded. Valid until the thread's next call; there
+/// also while the thread or the process ends.
 [[nodiscard]] const char* last_error();
 void clear_last_error();
-/// Sets it without calling an error handler: for calls that fail in MPI's hands.
+/// Sets it, cut to 2 KiB, without calling an error handler: for calls that fail in MPI's hands.
 void set_last_error(const std::string& message);
 
-/// Ends a failed call: keeps the message for TAPA_Last_error, calls the error handler of `comm` (of
-/// MPI_COMM_WORLD when it is null) and returns `code`. Prints the message first when that handler ends the
-/// program.
-int report_error(MPI_Comm comm, int code, const std::string& message) noexcept;
+/// Whether errors on `comm` end the program.
+[[nodiscard]] bool errors_are_fatal(MPI_Comm comm);
 
-/// Turns the exception being handled into a reported error; `function` names the entry point.
-int report_current_exception(MPI_Comm comm, const char* function) noexcept;
+/// Calls the error handler of `comm`, of MPI_COMM_WORLD when it is null, if there is one, and returns `code`.
+/// May not return: see above. Where that handler ends the program the last error text is printed first: by
+/// the first rank of `comm` that has one, as programs fail alike on all ranks.
+int call_error_handler(MPI_Comm comm, int code);
 
-/// Runs the body of an entry point: no exception leaves it.
+/// Notes the exception being handled as the last error and returns its code; `function` names the entry
+/// point.
+int note_current_exception(const char* function) noexcept;
+
+/// While it lives, errors on a communicator of the program return codes and its handler is not called.
+class QuietErrors {
+ public:
+  explicit QuietErrors(MPI_Comm comm);
+  ~QuietErrors();
+  QuietErrors(const QuietErrors&) = delete;
+  QuietErrors& operator=(const QuietErrors&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
+/// Runs what an entry point does and returns its code; the message of an error becomes the last one. No
+/// exception leaves it, and no error handler is called.
 template <class Body>
-int guarded(MPI_Comm comm, const char* function, Body&& body) noexcept {
+int contained(const char* function, Body&& body) noexcept {
   clear_last_error();
   try {
     return body();
   } catch (...) {
-    return report_current_exception(comm, function);
+    return note_current_exception(function);
   }
+}
+
+/// The same for a whole entry point: a failure is told to the error handler of `comm`. The body and whatever
+/// its caller holds need no destructors.
+template <class Body>
+int guarded(MPI_Comm comm, const char* function, Body&& body) {
+  static_assert(std::is_trivially_destructible_v<std::remove_reference_t<Body>>);
+  const int code = contained(function, body);
+  return code == MPI_SUCCESS ? code : call_error_handler(comm, code);
 }
 
 }  // namespace tapa

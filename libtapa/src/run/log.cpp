@@ -7,31 +7,30 @@
 #include <cstdio>
 #include <memory>
 
+#include "run/world.hpp"
+
 namespace tapa {
 
 namespace {
 
 std::string rank_prefix() {
-  int initialized = 0;
-  int finalized = 0;
-  PMPI_Initialized(&initialized);
-  PMPI_Finalized(&finalized);
-  if (initialized == 0 || finalized != 0) return "tapa";
+  if (!world_runs()) return "tapa";
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return "tapa " + std::to_string(rank);
 }
 
-// The library's only logger; not registered with spdlog, so that a program's own loggers never meet it.
+// The library's only logger; not registered with spdlog, so that a program's own loggers never meet it. Never
+// destroyed: calls may come from destructors of globals.
 spdlog::logger& logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger made("tapa", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made.set_pattern("[" + rank_prefix() + "] %l: %v");
-    made.set_level(spdlog::level::warn);
-    made.flush_on(spdlog::level::trace);
+  static auto* const instance = [] {
+    auto* const made = new spdlog::logger("tapa", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("[" + rank_prefix() + "] %l: %v");
+    made->set_level(spdlog::level::warn);
+    made->flush_on(spdlog::level::trace);
     return made;
   }();
-  return instance;
+  return *instance;
 }
 
 }  // namespace

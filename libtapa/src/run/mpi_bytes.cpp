@@ -41,12 +41,12 @@ std::size_t reach(const Span& span) {
 }
 
 /// One side as MPI takes it, in bytes: where it lies when all blocks are dense, else a packed copy. `in_row`:
-/// equal blocks must lie one after the other.
+/// equal blocks must lie one after the other; `copy`: a copy it must be.
 class ByteSide {
  public:
-  ByteSide(const std::vector<Block>& blocks, bool in_row) : blocks_(blocks) {
+  ByteSide(const std::vector<Block>& blocks, bool in_row, bool copy) : blocks_(blocks) {
     const Span span = span_of(blocks);
-    const bool direct = span.dense && (!in_row || tapa::in_row(blocks, blocks[0].bytes) != nullptr);
+    const bool direct = span.dense && !copy && (!in_row || tapa::in_row(blocks, blocks[0].bytes) != nullptr);
     if (!direct) packed_ = std::make_unique_for_overwrite<std::byte[]>(span.bytes);
     base_ = direct ? span.first : packed_.get();
     int at = 0;
@@ -87,13 +87,13 @@ bool countable_in_bytes(const Exchange& exchange) {
 }
 
 // Which of MPI's functions is called depends on the form alone: it must be the same on all ranks.
-int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm, MPI_Comm pack_comm) {
+int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   const bool uniform = form == Form::uniform;
-  ByteSide recv(exchange.recv, uniform);
+  ByteSide recv(exchange.recv, uniform, false);
   std::optional<ByteSide> other;
-  if (!exchange.in_place) other.emplace(exchange.send, uniform);
+  if (!exchange.in_place) other.emplace(exchange.send, uniform, exchange.overlaps);
   ByteSide& send = other ? *other : recv;
-  send.gather(pack_comm);
+  send.gather(comm);
   const void* const from = exchange.in_place ? MPI_IN_PLACE : send.base();
   int code = MPI_SUCCESS;
   if (uniform) {
@@ -106,15 +106,14 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm, MPI_
     code = TAPA_OWN_MPI(PMPI_Alltoallw)(from, send.counts(), send.displs(), bytes.data(), recv.base(),
                                         recv.counts(), recv.displs(), bytes.data(), comm);
   }
-  if (code == MPI_SUCCESS) recv.scatter(pack_comm);
+  if (code == MPI_SUCCESS) recv.scatter(comm);
   return code;
 }
 
-int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, MPI_Comm pack_comm,
-             Exchange& scratch) {
+int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {
   if (!as_made) {
     normalise(arguments, ranks, scratch);
-    if (countable_in_bytes(scratch)) return all_to_all_in_bytes(arguments.form, scratch, comm, pack_comm);
+    if (countable_in_bytes(scratch)) return all_to_all_in_bytes(arguments.form, scratch, comm);
   }
   MpiCallStorage storage;
   return call_mpi(arguments, ranks, comm, nullptr, storage);

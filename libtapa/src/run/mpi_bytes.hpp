@@ -20,6 +20,6 @@ namespace tapa {
 /// Hands a blocking call to MPI: as it was made when `as_made`, or when MPI could not count the bytes, else
 /// in bytes. `scratch` is overwritten. Returns MPI's code.
 [[nodiscard]] int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made,
-                           MPI_Comm pack_comm, Exchange& scratch);
+                           Exchange& scratch);
 
 }  // namespace tapa

@@ -81,7 +81,7 @@ int narrow(MPI_Count value, const char* what) {
 /// Points a side's int arrays at narrowed copies of its large ones.
 Side narrow_side(const Side& side, int ranks, int* memory) {
   Side out = side;
-  if (side.large_counts == nullptr) return out;  // in place: arrays are not significant
+  if (side.large_counts == nullptr || side.large_displs == nullptr) return out;  // MPI refuses that
   for (int i = 0; i < ranks; ++i) {
     memory[i] = narrow(side.large_counts[i], "count");
     memory[ranks + i] = narrow(side.large_displs[i], "displacement");
@@ -95,14 +95,22 @@ Side narrow_side(const Side& side, int ranks, int* memory) {
 
 }  // namespace
 
-int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request, MpiCallStorage& storage) {
-  if (!a.large) return call_small(a, comm, request);
 #if MPI_VERSION >= 4
-  (void)ranks;
-  (void)storage;
-  return call_large(a, comm, request);
+
+Arguments for_mpi(const Arguments& a, int, MpiCallStorage&) {
+  return a;
+}
+
+int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  return a.large ? call_large(a, comm, request) : call_small(a, comm, request);
+}
+
 #else
+
+Arguments for_mpi(const Arguments& a, int ranks, MpiCallStorage& storage) {
+  if (!a.large) return a;
   Arguments small = a;
+  small.large = false;
   if (a.form == Form::uniform) {
     narrow(a.send.count, "sendcount");
     narrow(a.recv.count, "recvcount");
@@ -112,8 +120,17 @@ int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request,
     if (!a.in_place()) small.send = narrow_side(a.send, ranks, storage.numbers.data());
     small.recv = narrow_side(a.recv, ranks, storage.numbers.data() + 2 * n);
   }
-  return call_small(small, comm, request);
+  return small;
+}
+
+int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  return call_small(a, comm, request);
+}
+
 #endif
+
+int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request, MpiCallStorage& storage) {
+  return call_mpi(for_mpi(a, ranks, storage), comm, request);
 }
 
 int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm) {
@@ -127,12 +144,20 @@ int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm com
 #define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPIX_##name)
 #endif
 
+void require_mpi_init(const Arguments& a) {
+#ifndef TAPA_PERSISTENT
+  throw CallError(
+      MPI_ERR_UNSUPPORTED_OPERATION,
+      "this MPI has no persistent all-to-all to leave the call to, expected MPI_THREAD_MULTIPLE or MPI 4");
+#endif
+  if (a.large) throw CallError(MPI_ERR_COUNT, "large counts cannot be handed to MPI's persistent calls");
+}
+
 int call_mpi_init(const Arguments& a, MPI_Request* request) {
 #ifdef TAPA_PERSISTENT
   const Side& s = a.send;
   const Side& r = a.recv;
   auto* into = const_cast<void*>(r.buffer);
-  if (a.large) throw CallError(MPI_ERR_COUNT, "large counts cannot be handed to MPI's persistent calls");
   switch (a.form) {
     case Form::uniform:
       return TAPA_PERSISTENT(Alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
@@ -148,9 +173,7 @@ int call_mpi_init(const Arguments& a, MPI_Request* request) {
 #else
   static_cast<void>(a);
   static_cast<void>(request);
-  throw CallError(
-      MPI_ERR_UNSUPPORTED_OPERATION,
-      "this MPI has no persistent all-to-all to leave the call to, expected MPI_THREAD_MULTIPLE or MPI 4");
+  return MPI_ERR_UNSUPPORTED_OPERATION;
 #endif
 }
 

@@ -17,9 +17,17 @@ struct MpiCallStorage {
   std::vector<int> numbers;
 };
 
-/// Calls MPI's all-to-all of the same form on `comm`: blocking when `request` is null, else nonblocking.
+/// The arguments as this MPI takes them: where it has no large counts these are narrowed, into `storage`.
 /// `ranks` is the number of peers (of the remote group for intercommunicators). Large counts that MPI-3
-/// cannot express are an CallError. Returns MPI's code.
+/// cannot express are a CallError.
+[[nodiscard]] Arguments for_mpi(const Arguments& arguments, int ranks, MpiCallStorage& storage);
+
+/// Calls MPI's all-to-all of the same form on `comm`, with arguments of for_mpi(): blocking when `request` is
+/// null, else nonblocking. Returns MPI's code. Holds nothing while MPI runs: its error handler may not
+/// return.
+int call_mpi(const Arguments& arguments, MPI_Comm comm, MPI_Request* request);
+
+/// Both together.
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* request,
              MpiCallStorage& storage);
 
@@ -32,8 +40,10 @@ int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* 
 /// `send` may be MPI_IN_PLACE. As bytes, because MPI's algorithms may mix up the layouts of two datatypes.
 int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm);
 
-/// Makes MPI's own persistent all-to-all of the same form. Where this MPI has none, or none with large
-/// counts, that is an CallError. Returns MPI's code.
+/// Throws CallError where this MPI has no persistent all-to-all, or none with large counts.
+void require_mpi_init(const Arguments& arguments);
+
+/// Makes MPI's own persistent all-to-all of the same form. Returns MPI's code. Holds nothing, as call_mpi().
 int call_mpi_init(const Arguments& arguments, MPI_Request* request);
 
 }  // namespace tapa

@@ -43,9 +43,9 @@ void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-std::string sizes_differ(std::size_t member, std::size_t got, std::size_t expected) {
-  return "message from rank " + std::to_string(member) + " has " + std::to_string(got) + " bytes, expected " +
-         std::to_string(expected);
+std::string too_long(std::size_t member, std::size_t got, std::size_t expected) {
+  return "message from rank " + std::to_string(member) + " has " + std::to_string(got) +
+         " bytes, expected at most " + std::to_string(expected);
 }
 
 }  // namespace
@@ -276,9 +276,17 @@ void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t byt
   }
 }
 
+/// A longer block than this rank expects; a shorter one is no error, as in MPI.
+bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
+  if (whole <= expected(member)) return false;
+  truncated_ = truncated_ || failure_.empty();
+  fail(too_long(member, whole, expected(member)));
+  return true;
+}
+
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (whole != expected(member)) return fail(sizes_differ(member, whole, expected(member)));
+  if (refuse(member, whole)) return;
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got_[member], from, bytes);
@@ -310,6 +318,8 @@ void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes)
     deliver(member, seen, bytes, bytes);
   } else if (!attach(member, place.at, bytes)) {
     refused_.push_back(static_cast<std::uint32_t>(member));
+    refused_bytes_.resize(buffers_->members());
+    refused_bytes_[member] = bytes;
     buffers_->ask(member);
     return;
   }
@@ -318,10 +328,7 @@ void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes)
 
 /// False: the kernel refuses, although it did not when the members connected.
 bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
-  if (bytes != expected(member)) {
-    fail(sizes_differ(member, bytes, expected(member)));
-    return true;
-  }
+  if (refuse(member, bytes)) return true;
   std::byte* const direct = place(member);
   std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
   if (!buffers_->attach(member, address, {to, bytes})) return false;
@@ -335,7 +342,7 @@ void ShmExchange::take_given() {
   std::erase_if(refused_, [this](std::uint32_t m) {
     const std::byte* const piece = buffers_->given(m);
     if (piece == nullptr) return false;
-    const std::size_t whole = expected(m);
+    const std::size_t whole = refused_bytes_[m];
     deliver(m, piece, std::min(buffers_->piece_bytes(), whole - got_[m]), whole);
     const bool complete = got_[m] == whole;
     if (!complete) buffers_->ask(m);
@@ -488,8 +495,9 @@ bool ShmExchange::advance() {
       stage_ = Stage::done;
     }
   }
-  if (!failure_.empty()) throw TransportError(std::exchange(failure_, {}));
-  return true;
+  if (failure_.empty()) return true;
+  const std::string what = std::exchange(failure_, {});
+  throw std::exchange(truncated_, false) ? TransportError::truncation(what) : TransportError(what);
 }
 
 std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {

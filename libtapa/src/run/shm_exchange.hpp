@@ -49,8 +49,9 @@ class ShmExchange {
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
   /// fits(). Precondition of both forms: the buffers are claimed.
   void begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes);
-  /// Blocks of any sizes, by member. The spans and `packer` (null: all blocks have data) are used until the
-  /// end. `overlap`: blocks that are received may overlap those that are sent, for which fits() must hold.
+  /// Blocks of any sizes, by member; shorter ones may arrive than `recv` has. The spans and `packer` (null:
+  /// all blocks have data) are used until the end. `overlap`: blocks that are received may overlap those that
+  /// are sent, for which fits() must hold.
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
              BlockPacker* packer, bool overlap = false);
 
@@ -98,6 +99,7 @@ class ShmExchange {
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);
+  [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
   [[nodiscard]] const std::byte* sent(std::size_t member);
   [[nodiscard]] std::size_t expected(std::size_t member) const {
     return uniform_ ? bytes_ : recv_[member].bytes;
@@ -137,10 +139,12 @@ class ShmExchange {
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
   std::vector<std::uint32_t> refused_;  // members whose blocks the kernel did not show, asked for
-  std::vector<std::size_t> given_;      // bytes that readers were given who have asked; empty: nobody has
-  unsigned looks_ = 0;                  // for such readers
-  bool fetched_ = false;                // whether a block was read in another's memory
+  std::vector<std::size_t> refused_bytes_;  // by member: of these blocks
+  std::vector<std::size_t> given_;          // bytes that readers were given who have asked; empty: nobody has
+  unsigned looks_ = 0;                      // for such readers
+  bool fetched_ = false;                    // whether a block was read in another's memory
   std::string failure_;
+  bool truncated_ = false;  // whether that is a block too long
 };
 
 }  // namespace tapa

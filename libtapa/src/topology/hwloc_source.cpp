@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -155,12 +156,19 @@ bool is_gpu_class(unsigned vendor, unsigned class_id) {
   return class_id >> 8 == display || (vendor == amd && class_id >> 8 == accelerator);
 }
 
-const std::map<unsigned, std::pair<GpuVendor, const char*> >& vendors() {
-  static const std::map<unsigned, std::pair<GpuVendor, const char*> > known = {
-      {0x10de, {GpuVendor::nvidia, "NVIDIA"}},
-      {0x1002, {GpuVendor::amd, "AMD"}},
-      {0x8086, {GpuVendor::intel, "Intel"}}};
-  return known;
+struct Vendor {
+  unsigned id;
+  GpuVendor vendor;
+  const char* name;
+};
+constexpr Vendor vendors[] = {{0x10de, GpuVendor::nvidia, "NVIDIA"},
+                              {0x1002, GpuVendor::amd, "AMD"},
+                              {0x8086, GpuVendor::intel, "Intel"}};
+
+/// Null when it makes no GPUs that count.
+const Vendor* vendor_of(unsigned id) {
+  const auto* const found = std::ranges::find(vendors, id, &Vendor::id);
+  return found == std::end(vendors) ? nullptr : found;
 }
 
 /// GPUs in PCI order. AMD packages with one serial number are one GPU whose dies are its tiles.
@@ -169,18 +177,18 @@ std::vector<GpuEntry> list_gpus(hwloc_topology_t topology) {
   hwloc_obj_t pci = nullptr;
   while ((pci = hwloc_get_next_pcidev(topology, pci)) != nullptr) {
     const auto& attr = pci->attr->pcidev;
-    if (vendors().count(attr.vendor_id) != 0 && is_gpu_class(attr.vendor_id, attr.class_id))
+    if (vendor_of(attr.vendor_id) != nullptr && is_gpu_class(attr.vendor_id, attr.class_id))
       devices[pci_text(pci)] = pci;
   }
   std::vector<GpuEntry> list;
   std::map<std::string, std::vector<std::size_t> > packages;
   for (const auto& [address, object] : devices) {
-    const auto& [vendor, name] = vendors().at(object->attr->pcidev.vendor_id);
-    GpuEntry entry{vendor, {}, 1};
+    const Vendor& vendor = *vendor_of(object->attr->pcidev.vendor_id);
+    GpuEntry entry{vendor.vendor, {}, 1};
     std::string serial;
     look_below(object, entry.tiles, serial);
     const int number = static_cast<int>(list.size());
-    entry.gpu = {std::string(name) + " " + std::to_string(number), address,
+    entry.gpu = {std::string(vendor.name) + " " + std::to_string(number), address,
                  numa_of(topology, const_cast<hwloc_obj*>(object)), number, -1};
     if (!serial.empty()) packages[serial].push_back(list.size());
     list.push_back(std::move(entry));

@@ -111,8 +111,9 @@ Record describe_process(bool thorough) {
 }
 
 const std::string& local_record() {
-  static const std::string record = to_json(describe_process(false));
-  return record;
+  // Never destroyed: calls may come from destructors of globals.
+  static const auto* const record = new std::string(to_json(describe_process(false)));
+  return *record;
 }
 
 }  // namespace tapa

@@ -229,11 +229,12 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
     }
     ranks *= f;
   }
-  static const std::vector<std::vector<std::string>> names = {{"world"},
-                                                              {"node", "world"},
-                                                              {"socket", "node", "world"},
-                                                              {"tile", "socket", "node", "world"},
-                                                              {"tile", "socket", "node", "rack", "world"}};
+  constexpr std::size_t named = 5;  // topologies of up to so many levels have names for them
+  constexpr const char* names[named][named] = {{"world"},
+                                               {"node", "world"},
+                                               {"socket", "node", "world"},
+                                               {"tile", "socket", "node", "world"},
+                                               {"tile", "socket", "node", "rack", "world"}};
   const std::size_t depth = slow_to_fast.size();
   Topology t;
   t.ranks = ranks;
@@ -241,9 +242,9 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
   for (std::size_t l = 0; l < depth; ++l) {
     block *= slow_to_fast[depth - 1 - l];
     Level level;
-    level.name = depth <= names.size() ? names[depth - 1][l]
-                 : l + 1 == depth      ? "world"
-                                       : "level" + std::to_string(l);
+    level.name = depth <= named   ? names[depth - 1][l]
+                 : l + 1 == depth ? "world"
+                                  : "level" + std::to_string(l);
     for (int r = 0; r < ranks; ++r) level.group.push_back(r / block);
     level.groups = ranks / block;
     t.levels.push_back(std::move(level));

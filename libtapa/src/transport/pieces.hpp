@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 namespace tapa {
@@ -21,7 +22,9 @@ using Pieces = std::span<const Piece>;
 class PieceCursor {
  public:
   PieceCursor() = default;
-  explicit PieceCursor(Pieces pieces) : rest_(pieces) {}
+  /// The first `left` bytes of them.
+  explicit PieceCursor(Pieces pieces, std::size_t left = std::numeric_limits<std::size_t>::max())
+      : rest_(pieces), left_(left) {}
 
   /// The next bytes that lie together, at most `most`; none at the end, or when `most` is 0.
   Piece take(std::size_t most) {
@@ -31,14 +34,16 @@ class PieceCursor {
     }
     if (rest_.empty()) return {};
     const Piece here = rest_.front().subspan(offset_);
-    const std::size_t count = std::min(most, here.size());
+    const std::size_t count = std::min({most, here.size(), left_});
     offset_ += count;
+    left_ -= count;
     return here.first(count);
   }
 
  private:
   Pieces rest_;
   std::size_t offset_ = 0;  // in the first of the rest
+  std::size_t left_ = 0;
 };
 
 }  // namespace tapa

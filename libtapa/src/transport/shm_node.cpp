@@ -23,6 +23,14 @@ SegmentLayout layout_for(std::size_t members, bool with_buffers, std::size_t pag
   return {members, capacity_for(members), ShmBuffers::region_bytes(), some ? ShmNode::kChannels : 0, page};
 }
 
+/// As in MPI, a message may be shorter than what is expected.
+void refuse_longer(int peer, std::size_t bytes, std::size_t expected) {
+  if (bytes <= expected) return;
+  throw TransportError::truncation("message from rank " + std::to_string(peer) + " has " +
+                                   std::to_string(bytes) + " bytes, expected at most " +
+                                   std::to_string(expected));
+}
+
 }  // namespace
 
 std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int ranks,
@@ -175,11 +183,7 @@ void ShmNode::recv(int peer, int tag, Pieces data, int slot, Completions* done) 
     return;
   }
   Unexpected* stray = early->get();
-  if (stray->memory.data.size() != posted.bytes) {
-    throw TransportError("message from rank " + std::to_string(peer) + " has " +
-                         std::to_string(stray->memory.data.size()) + " bytes, expected " +
-                         std::to_string(posted.bytes));
-  }
+  refuse_longer(peer, stray->memory.data.size(), posted.bytes);
   stray->claimed = true;
   stray->claim = posted;
   if (stray->got == stray->memory.data.size()) finish_stray(link, stray);
@@ -229,12 +233,8 @@ bool ShmNode::begin_message(Link& link) {
   }
   link.current = *posted;
   link.posted.erase(posted);
-  if (link.current.bytes != link.header.bytes) {
-    throw TransportError("message from rank " + std::to_string(link.peer) + " has " +
-                         std::to_string(link.header.bytes) + " bytes, expected " +
-                         std::to_string(link.current.bytes));
-  }
-  link.rest = PieceCursor(link.current.data);
+  refuse_longer(link.peer, link.header.bytes, link.current.bytes);
+  link.rest = PieceCursor(link.current.data, link.header.bytes);
   return true;
 }
 
@@ -248,10 +248,11 @@ void ShmNode::end_message(Link& link) {
 }
 
 void ShmNode::finish_stray(Link& link, Unexpected* stray) {
-  const std::byte* from = stray->memory.data.data();
+  std::span<const std::byte> rest(stray->memory.data);
   for (const Piece& piece : stray->claim.data) {
-    std::copy_n(from, piece.size(), piece.begin());
-    from += piece.size();
+    const std::size_t count = std::min(piece.size(), rest.size());
+    std::ranges::copy(rest.first(count), piece.begin());
+    rest = rest.subspan(count);
   }
   stray->claim.done->push_back(stray->claim.slot);
   std::erase_if(link.unexpected, [&](const auto& u) { return u.get() == stray; });

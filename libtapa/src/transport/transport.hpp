@@ -16,11 +16,19 @@ class TransportError : public std::runtime_error {
  public:
   explicit TransportError(const std::string& what, int mpi_code = 0)
       : std::runtime_error(what), mpi_code_(mpi_code) {}
+  /// A message that is longer than what was expected.
+  [[nodiscard]] static TransportError truncation(const std::string& what) {
+    TransportError error(what);
+    error.truncated_ = true;
+    return error;
+  }
   /// The MPI error code when MPI reported it, else 0.
   [[nodiscard]] int mpi_code() const { return mpi_code_; }
+  [[nodiscard]] bool truncated() const { return truncated_; }
 
  private:
   int mpi_code_;
+  bool truncated_ = false;
 };
 
 /// One way to move bytes. Not thread-safe; each execution has one of its own.
@@ -39,7 +47,7 @@ class Transport {
   /// list and leaves the memory untouched until the slot completes. Throws TransportError.
   virtual void post_send(int slot, int peer, int tag, Pieces data) = 0;
 
-  /// Starts receiving exactly as many bytes as `data` has. Otherwise as post_send.
+  /// Starts receiving as many bytes as `data` has, or a shorter message. Otherwise as post_send.
   virtual void post_recv(int slot, int peer, int tag, Pieces data) = 0;
 
   /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but

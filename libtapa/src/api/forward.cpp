@@ -1,0 +1,112 @@
+#include "api/forward.hpp"
+
+#include <memory>
+#include <string>
+
+#include "api/entry.hpp"
+#include "run/error.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
+#include "run/world.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
+class HandedTask final : public Task {
+ public:
+  explicit HandedTask(const Arguments& arguments) : comm_(arguments.comm) {
+    const QuietErrors quiet(comm_);
+    check_mpi(call_mpi(arguments, peers_of(comm_), comm_, &request_, storage_), "MPI's own all-to-all");
+  }
+  void start() noexcept override {}
+  bool advance() noexcept override {
+    int complete = 0;
+    const QuietErrors quiet(comm_);
+    code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    return complete != 0 || code_ != MPI_SUCCESS;
+  }
+  [[nodiscard]] int result() const noexcept override { return code_; }
+
+ private:
+  MPI_Comm comm_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  MpiCallStorage storage_;
+  int code_ = MPI_SUCCESS;
+};
+
+/// Whether the call needs arrays that MPI reads after it has returned.
+bool needs_arrays(const Arguments& arguments) {
+  return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
+}
+
+void submit_with_arrays(const Arguments& arguments, MPI_Request* request) {
+  if (!world_began() || Progress::instance().driver() == Driver::none) {
+    throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                    "this MPI has no large counts and no way to complete the call, expected "
+                    "MPI_THREAD_MULTIPLE or MPI 4");
+  }
+  check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments), request),
+            "MPI_Grequest_start");
+}
+
+/// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any
+/// owner.
+MpiCallStorage& kept_storage() {
+  thread_local constinit MpiCallStorage* storage = nullptr;
+  if (storage == nullptr) storage = new MpiCallStorage;
+  return *storage;
+}
+
+/// MPI has called the error handler.
+int told_by_mpi(const char* function, int code) {
+  if (code != MPI_SUCCESS) set_last_error(std::string(function) + ": " + mpi_error_text(code));
+  return code;
+}
+
+/// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
+int prepare(const Arguments& arguments, Arguments& narrowed) {
+  return guarded(arguments.comm, arguments.function, [&] {
+    const int peers = needs_arrays(arguments) ? peers_of(arguments.comm) : 0;
+    narrowed = for_mpi(arguments, peers, kept_storage());
+    return MPI_SUCCESS;
+  });
+}
+
+}  // namespace
+
+bool is_mpis_own(MPI_Comm comm) {
+  return !world_began() || is_intercomm(comm);
+}
+
+int forward_blocking(const Arguments& arguments) {
+  Arguments narrowed;
+  const int code = prepare(arguments, narrowed);
+  if (code != MPI_SUCCESS) return code;
+  return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
+}
+
+int forward_nonblocking(const Arguments& arguments, MPI_Request* request) {
+  if (needs_arrays(arguments)) {
+    return guarded(arguments.comm, arguments.function, [&] {
+      submit_with_arrays(arguments, request);
+      return MPI_SUCCESS;
+    });
+  }
+  Arguments narrowed;
+  const int code = prepare(arguments, narrowed);
+  if (code != MPI_SUCCESS) return code;
+  return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, request));
+}
+
+int forward_init(const Arguments& arguments, MPI_Request* request) {
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    require_mpi_init(arguments);
+    return MPI_SUCCESS;
+  });
+  if (code != MPI_SUCCESS) return code;
+  return told_by_mpi(arguments.function, call_mpi_init(arguments, request));
+}
+
+}  // namespace tapa

@@ -1,0 +1,22 @@
+/// @file
+/// Calls that are MPI's own: handed to it as they were made, before any check. What it finds wrong it tells
+/// to the error handler itself, so nothing that needs a destructor is alive while it runs.
+#pragma once
+
+#include <mpi.h>
+
+#include "run/arguments.hpp"
+
+namespace tapa {
+
+/// Whether calls on `comm` are always MPI's: intercommunicators (in which one group may send nothing), and
+/// programs that only use sessions, as states hang on MPI_COMM_SELF. Throws CallError.
+[[nodiscard]] bool is_mpis_own(MPI_Comm comm);
+
+/// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
+/// narrowed is an error.
+int forward_blocking(const Arguments& arguments);
+int forward_nonblocking(const Arguments& arguments, MPI_Request* request);
+int forward_init(const Arguments& arguments, MPI_Request* request);
+
+}  // namespace tapa
