@@ -94,6 +94,8 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   if (!exchange.in_place) other.emplace(exchange.send, uniform, exchange.overlaps);
   ByteSide& send = other ? *other : recv;
   send.gather(comm);
+  // Blocks that are shorter than expected leave the rest of the receiver's memory as it is.
+  if (other && !uniform) recv.gather(comm);
   const void* const from = exchange.in_place ? MPI_IN_PLACE : send.base();
   int code = MPI_SUCCESS;
   if (uniform) {

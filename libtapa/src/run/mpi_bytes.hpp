@@ -9,9 +9,9 @@
 
 namespace tapa {
 
-/// Carries `exchange`, of a call of this form, out on `comm`; `pack_comm` is for MPI_Pack. Returns MPI's
-/// code. Precondition: countable_in_bytes().
-[[nodiscard]] int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm, MPI_Comm pack_comm);
+/// Carries `exchange`, of a call of this form, out on `comm`. Returns MPI's code. Precondition:
+/// countable_in_bytes().
+[[nodiscard]] int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm);
 
 /// Whether MPI's int counts and displacements suffice. A local matter: a rank that hands MPI the call as it
 /// was made calls the same function of MPI and moves the same bytes.

@@ -1,0 +1,310 @@
+/* Small legal programs that a library behind MPI's back can break. Each mode prints what it found, the same
+ * with and without the drop-in. Exit status 1 when something is wrong.
+ *
+ *   guest MODE [NUMBER] */
+#include <mpi.h>
+#ifdef HAVE_MPIX_PERSISTENT
+#include <mpi-ext.h>
+#define Alltoall_init MPIX_Alltoall_init
+#elif defined(HAVE_MPI_PERSISTENT)
+#define Alltoall_init MPI_Alltoall_init
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kElements = 16, kMostRanks = 16, kMost = 512 };
+
+static int rank, size, number;
+
+typedef struct {
+  int send[kMostRanks * kElements], recv[kMostRanks * kElements];
+  int round;
+} Buffers;
+
+static void fill(Buffers* b, int round) {
+  b->round = round;
+  for (int p = 0; p < size; ++p) {
+    for (int i = 0; i < kElements; ++i)
+      b->send[p * kElements + i] = ((round * 64 + rank) * 64 + p) * kElements + i;
+  }
+  memset(b->recv, 0xff, sizeof b->recv);
+}
+static int wrong(const Buffers* b) {
+  int n = 0;
+  for (int p = 0; p < size; ++p) {
+    for (int i = 0; i < kElements; ++i) {
+      n += b->recv[p * kElements + i] != ((b->round * 64 + p) * 64 + rank) * kElements + i;
+    }
+  }
+  return n;
+}
+
+static void start(Buffers* b, MPI_Comm comm, MPI_Request* request) {
+  MPI_Ialltoall(b->send, kElements, MPI_INT, b->recv, kElements, MPI_INT, comm, request);
+}
+static int blocking(Buffers* b, int round, MPI_Comm comm) {
+  fill(b, round);
+  MPI_Alltoall(b->send, kElements, MPI_INT, b->recv, kElements, MPI_INT, comm);
+  return wrong(b);
+}
+
+/* A communicator's first all-to-all is a nonblocking one, and ranks do not come to MPI equally often. */
+static int allreduce(void) {
+  static Buffers b;
+  int bad = 0;
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm comm;
+    MPI_Request requests[2];
+    int mine = rank == size - 1 ? 10001 : rank, largest = -1, flag;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    fill(&b, round);
+    start(&b, comm, &requests[0]);
+    for (int i = 0; i < (rank * 7 + round) % 5; ++i) {
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+    }
+    MPI_Iallreduce(&mine, &largest, 1, MPI_INT, MPI_MAX, comm, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    bad += wrong(&b) + (largest != 10001);
+    MPI_Comm_free(&comm);
+  }
+  return bad;
+}
+
+static int three(void) {
+  static Buffers b[3];
+  MPI_Request requests[4];
+  int bad = 0;
+  for (int i = 0; i < 3; ++i) {
+    fill(&b[i], i);
+    start(&b[i], MPI_COMM_WORLD, &requests[i]);
+  }
+  MPI_Ibarrier(MPI_COMM_WORLD, &requests[3]);
+  MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < 3; ++i) bad += wrong(&b[i]);
+  return bad;
+}
+
+/* A nonblocking call does not wait for the others, so that its order to calls on other communicators is free.
+ */
+static int crossed(int dup) {
+  static Buffers b[2];
+  int bad = 0;
+  for (int round = 0; round < 5; ++round) {
+    MPI_Comm comms[2], third = MPI_COMM_NULL;
+    MPI_Request request;
+    for (int i = 0; i < 2; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    fill(&b[0], round);
+    for (int turn = 0; turn < 2; ++turn) {
+      if (turn == rank % 2) {
+        start(&b[0], comms[0], &request);
+      } else if (dup) {
+        MPI_Comm_dup(comms[1], &third);
+      } else {
+        bad += blocking(&b[1], round + 100, comms[1]);
+      }
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += wrong(&b[0]);
+    if (dup) MPI_Comm_free(&third);
+    for (int i = 0; i < 2; ++i) MPI_Comm_free(&comms[i]);
+  }
+  return bad;
+}
+
+/* A communicator that is freed lives until its calls are done. */
+static int freed(int used) {
+  static Buffers b, other;
+  int bad = 0;
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm comm;
+    MPI_Request request;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (used) bad += blocking(&other, round + 100, comm);
+    fill(&b, round);
+    start(&b, comm, &request);
+    MPI_Comm_free(&comm);
+    if (round % 2 == 1) bad += blocking(&other, round + 200, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += wrong(&b);
+  }
+  return bad;
+}
+
+static int copied = 0, deleted = 0;
+static int copy(MPI_Comm comm, int key, void* extra, void* value, void* out, int* flag) {
+  (void)comm, (void)key, (void)extra;
+  ++copied;
+  *(void**)out = value;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+static int forget(MPI_Comm comm, int key, void* value, void* extra) {
+  (void)comm, (void)key, (void)value, (void)extra;
+  ++deleted;
+  return MPI_SUCCESS;
+}
+
+/* The user's attributes are copied when the user duplicates a communicator, and at no other time. */
+static int attributes(void) {
+  static Buffers b;
+  MPI_Comm comm, second;
+  MPI_Request request;
+  int key, bad = 0;
+  MPI_Comm_create_keyval(copy, forget, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_WORLD, key, &b);
+  bad += blocking(&b, 1, MPI_COMM_WORLD);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (int i = 0; i < 3; ++i) bad += blocking(&b, 2, comm);
+  fill(&b, 3);
+  start(&b, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_dup(comm, &second);
+  fill(&b, 4);
+  start(&b, second, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  bad += wrong(&b) + blocking(&b, 5, second);
+  MPI_Comm_free(&second);
+  MPI_Comm_free(&comm);
+  MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+  MPI_Comm_free_keyval(&key);
+  if (rank == 0) printf("attributes: copied %d times, deleted %d times\n", copied, deleted);
+  return bad + (copied != 2) + (deleted != 3);
+}
+
+/* Wait and nothing else; then again, when blocking calls have been made. */
+static int wait_only(void) {
+  static Buffers b;
+  int bad = 0;
+  for (int round = 0; round < 10; ++round) {
+    MPI_Request request;
+    if (round > 5) bad += blocking(&b, round + 100, MPI_COMM_WORLD);
+    fill(&b, round);
+    start(&b, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += wrong(&b);
+  }
+  return bad;
+}
+
+/* Persistent requests may be started in any order, which may differ between the ranks (MPI 4.0, 6.13):
+ * `number` are made and freed between the first and the second half of some that live. */
+static int persistent(int living) {
+#ifdef Alltoall_init
+  static Buffers b[kMost];
+  MPI_Request requests[kMost];
+  int bad = 0;
+  for (int i = 0; i < living; ++i) {
+    if (i == living - 1) {
+      for (int k = 0; k < number; ++k) {
+        MPI_Request other;
+        static Buffers spare;
+        Alltoall_init(spare.send, kElements, MPI_INT, spare.recv, kElements, MPI_INT, MPI_COMM_WORLD,
+                      MPI_INFO_NULL, &other);
+        MPI_Request_free(&other);
+      }
+    }
+    Alltoall_init(b[i].send, kElements, MPI_INT, b[i].recv, kElements, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                  &requests[i]);
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < living; ++i) fill(&b[i], round * living + i);
+    for (int i = 0; i < living; ++i) {
+      const int next = (rank + round) % 2 == 0 ? i : living - 1 - i;
+      int done;
+      MPI_Start(&requests[next]);
+      MPI_Request_get_status(requests[next], &done, MPI_STATUS_IGNORE); /* let MPI get on with it */
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &done, MPI_STATUS_IGNORE);
+    }
+    MPI_Waitall(living, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < living; ++i) bad += wrong(&b[i]);
+  }
+  for (int i = 0; i < living; ++i) MPI_Request_free(&requests[i]);
+  return bad;
+#else
+  (void)living;
+  return 0;
+#endif
+}
+
+/* Mappings of this process. */
+static int mappings(void) {
+  FILE* file = fopen("/proc/self/maps", "r");
+  int lines = 0;
+  if (file == NULL) return 0;
+  for (int c = fgetc(file); c != EOF; c = fgetc(file)) lines += c == '\n';
+  fclose(file);
+  return lines;
+}
+
+static int communicators(int alive) {
+  enum { kMostGrowth = 100 };
+  static Buffers b;
+  static MPI_Comm comms[kMost];
+  int before = 0, bad = 0;
+  for (int i = 0; i < number + 8; ++i) {
+    MPI_Comm* comm = &comms[i % kMost];
+    if (i == 8) before = mappings(); /* what the first ones need is not counted */
+    MPI_Comm_dup(MPI_COMM_WORLD, comm);
+    for (int k = 0; k < (alive ? 4 : 1); ++k) bad += blocking(&b, i * 8 + k, *comm);
+    if (!alive) MPI_Comm_free(comm);
+  }
+  const int growth = mappings() - before;
+  const int limit = alive ? kMostGrowth : 10;
+  if (growth > limit) {
+    fprintf(stderr, "guest: rank %d: %d communicators: %d mappings more\n", rank, number, growth);
+    ++bad;
+  }
+  for (int i = 0; alive && i < number + 8; ++i) MPI_Comm_free(&comms[i]);
+  return bad;
+}
+
+/* One group of an intercommunicator sends, the other only receives. */
+static int one_way(void) {
+  static Buffers b;
+  MPI_Comm half, inter;
+  int remote, bad = 0;
+  const int sender = rank % 2 == 0;
+  if (size < 2) return 0;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 11, &inter);
+  MPI_Comm_remote_size(inter, &remote);
+  for (int i = 0; i < remote; ++i) b.send[i] = 100 * rank + i;
+  MPI_Alltoall(b.send, sender, MPI_INT, b.recv, !sender, MPI_INT, inter);
+  if (!sender) {
+    for (int i = 0; i < remote; ++i) bad += b.recv[i] != 200 * i + rank / 2;
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+  return bad;
+}
+
+static int run(const char* mode) {
+  if (strcmp(mode, "allreduce") == 0) return allreduce();
+  if (strcmp(mode, "three") == 0) return three();
+  if (strcmp(mode, "crossed") == 0) return crossed(0);
+  if (strcmp(mode, "crossed-dup") == 0) return crossed(1);
+  if (strcmp(mode, "freed") == 0) return freed(0);
+  if (strcmp(mode, "freed-used") == 0) return freed(1);
+  if (strcmp(mode, "attributes") == 0) return attributes();
+  if (strcmp(mode, "wait") == 0) return wait_only();
+  if (strcmp(mode, "persistent") == 0) return persistent(40);
+  if (strcmp(mode, "communicators") == 0) return communicators(0);
+  if (strcmp(mode, "alive") == 0) return communicators(1);
+  if (strcmp(mode, "one-way") == 0) return one_way();
+  if (rank == 0) fprintf(stderr, "guest: unknown mode %s\n", mode);
+  return 1;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  number = argc > 2 ? atoi(argv[2]) : 0;
+  if (argc < 2 || size > kMostRanks || number > 100000) MPI_Abort(MPI_COMM_WORLD, 2);
+  int bad = run(argv[1]);
+  MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("%s: %d wrong\n", argv[1], bad);
+  MPI_Finalize();
+  return bad != 0;
+}
