@@ -142,7 +142,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   struct FastPath {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
-    std::optional<ProbeKey> tried;  ///< its time is for record()
+    std::optional<ProbeKey> tried;  ///< the call is a probe: its time is for record_probe()
   };
   /// `dense`: the blocks of both sides lie one after the other.
   [[nodiscard]] FastPath claim_fast(std::size_t bytes, bool in_place, bool dense);
