@@ -174,7 +174,7 @@ constexpr Row rows[] = {
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
       "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
       "as long for more than 32 ranks with a core each; "
-      "read when a communicator is first used"},
+      "read when a communicator is set up"},
      [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
