@@ -163,8 +163,7 @@ class Benchmark {
     std::vector<std::vector<double>> blocking(n), exchange(n), compute(n), both(n);
     for (std::size_t i = 0; i < n; ++i) {
       contenders_[i].resize(bytes);
-      for (int autotuning = 0; autotuning < 3; ++autotuning)
-        guess[i] = each_ms([&] { contenders_[i].exchange_blocking(); }, 50);
+      for (int run = 0; run < 3; ++run) guess[i] = each_ms([&] { contenders_[i].exchange_blocking(); }, 50);
     }
     in_turns([&](std::size_t i) {
       blocking[i].push_back(each_ms([&] { contenders_[i].exchange_blocking(); }, guess[i]));

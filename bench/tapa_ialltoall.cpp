@@ -67,6 +67,7 @@ class Overlap {
         exchange_(comm_, options_) {}
 
   int run() {
+    check(TAPA_Comm_setup(comm_), "TAPA_Comm_setup");  // else nonblocking calls are MPI's
     session_.print(preamble(program_, options_) +
                    "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n" +
                    (options_.versus_mpi ? versus_header(columns_) : overlap_header(columns_)));

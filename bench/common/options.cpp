@@ -97,7 +97,7 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
     app.add_option(
            "--settle", o.settle,
            "with --versus: untimed calls of ours before all others, as far as they fit into --time; the "
-           "library tries plans in the first calls of a size")
+           "library probes plans in the first calls of a size")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
   }

@@ -27,7 +27,7 @@ struct Options {
   int step = 2;                   ///< factor from one size to the next
   std::optional<int> iterations;  ///< -i: exactly so many; else what fits into `seconds`
   std::optional<int> warmup;  ///< -x: exactly so many untimed calls; else OSU's numbers as far as they fit
-  int settle = 0;             ///< --settle: calls of ours before all others, in which plans are tried
+  int settle = 0;             ///< --settle: calls of ours before all others, in which plans are probed
   double seconds = 5;         ///< --time: budget of one size, all contenders together
   int burst = 1;              ///< --burst: calls in a row between two barriers; times are of one of them
   bool full = false;          ///< -f

@@ -39,7 +39,7 @@ struct OverlapRow {
   bool valid = true;
 };
 
-/// What one contender needed, seconds, each sample the slowest rank's.
+/// A contender and what it needed, seconds, each sample the slowest rank's.
 struct Candidate {
   std::string name;  ///< "TAPA", a plan's text, or the name of MPI's algorithm
   bool ours = false;

@@ -1,4 +1,4 @@
-// TAPA_ADAPT: whatever plan is being tried or was kept, results are right, and all ranks keep the same one.
+// TAPA_ADAPT: whatever plan is being probed or was kept, results are right, and all ranks keep the same one.
 #include <mpi.h>
 
 #include <array>

@@ -24,8 +24,8 @@ std::size_t index_of(const Choice& choice) {
   return static_cast<std::size_t>(std::ranges::find(all, choice) - all.begin());
 }
 
-/// Makes all calls of a autotuning; time(plan, its call) is what a call takes. Returns how often each was
-/// called.
+/// Makes all calls until a plan has won; time(plan, its call) is what a call takes. Returns how often each
+/// was called.
 template <typename Time>
 std::vector<std::size_t> run(Autotuning& autotuning, std::size_t plans, const Time& time,
                              std::uint64_t bytes = 0) {
@@ -214,7 +214,7 @@ TEST(Autotuning, WithoutCallsOfItsSizeTheFirstIsTaken) {
   EXPECT_EQ(calls, std::vector<std::size_t>(3, Autotuning::kFruitless));
 }
 
-// Programs take turns as well: of calls that alternate between two sizes of one class no plan gets only one.
+// Where calls alternate between two sizes of one class, no plan gets calls of one size only.
 TEST(Autotuning, AlternatingCallsDoNotDecide) {
   for (std::size_t period = 2; period <= 4; ++period) {
     Autotuning autotuning(choices(2));

@@ -64,7 +64,7 @@ TEST(Corrected, ByWhatTheModelWasOffAtTheOtherSize) {
   const std::vector<Tried> near{tried("pairwise", 4, 8), tried("linear", 2, 1),
                                 tried("tapa:split=node", 3, 3)};
   const auto list = corrected(ranked, near);
-  // bruck was not tried: as if the model were as far off as for linear.
+  // bruck was not probed: as if the model were as far off as for linear.
   EXPECT_THAT(prices_of(list),
               ElementsAre(Pair("linear", DoubleEq(0.75)), Pair("bruck", DoubleEq(1.1)),
                           Pair("pairwise", DoubleEq(2)), Pair("tapa:split=node", DoubleEq(2))));

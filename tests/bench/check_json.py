@@ -27,7 +27,7 @@ for row in document["rows"]:
         expect(row.get("floor_us", 0) > 0, where + "floor_us is not above 0")
     expect(row["valid"], where + "data was wrong")
     expect(row["plan"], where + "no plan")
-    rivals = {c["name"]: c["median_us"] for c in row["contestants"] if c["library"] == "mpi"}
+    rivals = {c["name"]: c["median_us"] for c in row["candidates"] if c["library"] == "mpi"}
     expect("default" in rivals, where + "MPI's default was not timed")
     expect(min(rivals.values()) == row["mpi_us"] == rivals[row["mpi_algorithm"]], where + "mpi_us is not the best of MPI's")
 print("\n".join(errors) or f"{path}: {len(sizes)} rows are right")

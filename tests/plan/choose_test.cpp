@@ -8,7 +8,7 @@
 namespace tapa {
 namespace {
 
-// Looking at flags and copying is what messages inside a node do too, and more.
+// Looking at sequence numbers and copying is what messages inside a node do too, and more.
 TEST(Choose, SharedMemoryBeatsMessagesInsideANodeAtEverySize) {
   for (const int ranks : {2, 3, 4, 16, 31, 64}) {
     const Topology topology = make_uniform_topology({1, ranks});

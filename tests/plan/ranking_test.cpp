@@ -30,7 +30,7 @@ class Digest {
   std::uint64_t value_ = 0xcbf29ce484222325U;
 };
 
-/// Times of a part of the candidates at a part of the sizes, as a tuning file or trials may have them.
+/// Times of a part of the candidates at a part of the sizes, as a tuning file or probes may have them.
 std::vector<Measurement> measured(const Topology& topology, const Rates& rates, unsigned seed) {
   std::mt19937 random(seed);  // its numbers are the standard's
   const auto share = [&] { return static_cast<double>(random() % 1024) / 1024; };

@@ -342,7 +342,7 @@ TEST(ShmBuffers, NearRanksAreReadFirst) {
 
 // Each looks at all others, nearer ones never after farther ones, and no two of a socket at the same time at
 // the same buffer of another.
-TEST(ShmBuffers, RanksOfASocketReadDifferentSlotsOfAnother) {
+TEST(ShmBuffers, RanksOfASocketReadDifferentBuffersOfAnother) {
   for (const std::vector<int>& shape :
        {std::vector{1, 2, 2, 2}, {1, 2, 4, 3}, {1, 4, 1, 5}, {1, 3, 2, 1}, {1, 2, 16}}) {
     const Topology topology = make_uniform_topology(shape);

@@ -2,12 +2,23 @@
  * libtapa: a topology-aware all-to-all for MPI programs.
  *
  * The calls have the arguments and the meaning of their MPI namesakes; a program changes by prefix only.
- * Every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the
- * communicator's error handler, as MPI does; TAPA_Last_error() then tells, in words, which argument was
- * wrong, its value, and what would have been right. Buffers belong to the caller throughout.
+ * Buffers belong to the caller throughout.
  *
- * The first call on a communicator makes its state (a private duplicate, the topology of its ranks, options
- * as rank 0 has them). The state hangs on the communicator as an attribute and is freed with it.
+ * Errors: every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the
+ * communicator's error handler (that of MPI_COMM_WORLD where a call has no communicator), as MPI does; the
+ * handler may leave by longjmp or an exception. TAPA_Last_error() then tells, in words, which argument was
+ * wrong, its value, and what would have been right; where the handler ends the program that is printed. By
+ * default arguments are checked as MPI does; option "check" asks for less or more.
+ *
+ * Set-up: before the library carries out calls on a communicator, its ranks agree on options (as rank 0 has
+ * them), topology and shared memory, and make a private communicator. That happens inside the first call that
+ * may synchronise: a blocking all-to-all, an _init call, or a call of the groups "selective" and "state" that
+ * says so. The state hangs on the communicator as an attribute and is freed with it. A set-up that fails, as
+ * for a wrong option, fails on all ranks, then and in later calls.
+ *
+ * Some calls are handed to MPI as they were made: nonblocking ones before the set-up, those on communicators
+ * of one rank (but persistent ones), on intercommunicators, and in programs that use sessions without
+ * MPI_Init. Under the drop-in a communicator begins with MPI's all-to-all, see docs/drop-in.md.
  */
 #ifndef TAPA_TAPA_H
 #define TAPA_TAPA_H
@@ -30,7 +41,8 @@ extern "C" {
 /** @defgroup blocking Blocking all-to-all
  * As MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw: MPI_IN_PLACE, MPI_BOTTOM, any datatype, zero counts and
  * intercommunicators (handed to MPI) are all legal. The _c forms take MPI_Count counts and MPI_Aint
- * displacements.
+ * displacements. The first calls of each size probe several plans, MPI's own all-to-all among them (option
+ * "adapt").
  * @{ */
 /** As MPI_Alltoall. */
 TAPA_API int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -58,12 +70,19 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
 
 /** @defgroup nonblocking Nonblocking all-to-all
  * The request is an MPI request: complete it with MPI_Wait, MPI_Test or their kin. Count, displacement and
- * type arrays must stay valid until then, as in MPI. The operation follows a plan as blocking ones do, so the
- * library must run now and then: with Open MPI it does so inside every MPI call that waits or tests, with
- * other MPIs in a thread of its own, for which MPI must provide MPI_THREAD_MULTIPLE. Where neither is
- * possible the call is MPI's own. TAPA_PROGRESS chooses. A failed operation gives MPI_Wait an error: with
- * Open MPI its code, raised on MPI_COMM_WORLD as for all generalized requests; with a thread
- * MPI_ERR_TRUNCATE. Its message is printed.
+ * type arrays must stay valid until then, as in MPI.
+ *
+ * A nonblocking call never waits for other ranks, so it cannot set a communicator up: before that it is MPI's
+ * own. A program that makes no blocking call on a communicator calls TAPA_Comm_setup once.
+ *
+ * After the set-up the operation follows a plan as blocking ones do, so the library must run now and then:
+ * with Open MPI it does so inside every MPI call that waits or tests, with other MPIs in a thread of its own,
+ * for which MPI must provide MPI_THREAD_MULTIPLE. Where neither is possible on some rank the call is MPI's
+ * own. TAPA_PROGRESS chooses.
+ *
+ * A failed operation gives MPI_Wait an error: with Open MPI its code, raised on MPI_COMM_WORLD as for all
+ * generalized requests; with a thread MPI_ERR_TRUNCATE. Its message is printed, by rank 0 alone when all
+ * ranks have the same.
  * @{ */
 /** As MPI_Ialltoall. */
 TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -94,14 +113,19 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 /** @} */
 
 /** @defgroup persistent Persistent all-to-all
- * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Collective. `info`
- * is not read and may be MPI_INFO_NULL. Start with MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in
- * any order; complete with MPI_Wait, MPI_Test or their kin; free with TAPA_Request_free or MPI_Request_free.
- * On intercommunicators, and where nothing makes nonblocking operations progress (see there), the request is
- * MPI's own: start and free it with MPI's calls; MPI_ERR_UNSUPPORTED_OPERATION where MPI has none. MPI gives
- * no way to return the error of a failed run from MPI_Wait: it ends the program when the communicator's error
- * handler was MPI_ERRORS_ARE_FATAL as the request was made; else its message is printed and TAPA_Start
- * refuses the request from then on.
+ * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Making a request is collective and may
+ * synchronise: it sets the communicator up. `info` is not read and may be MPI_INFO_NULL. Start with
+ * MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in any order, also one that differs from rank to
+ * rank; complete with MPI_Wait, MPI_Test or their kin; free with MPI_Request_free or TAPA_Request_free.
+ *
+ * The request is MPI's own on intercommunicators, where nothing makes nonblocking operations progress (see
+ * there), and where so many requests of the communicator live that no message tags are left: start and free
+ * it with MPI's calls, which do for all; MPI_ERR_UNSUPPORTED_OPERATION where MPI has no persistent
+ * all-to-all.
+ *
+ * MPI gives no way to return the error of a failed run from MPI_Wait: it ends the program when the
+ * communicator's error handler was MPI_ERRORS_ARE_FATAL as the request was made; else its message is printed
+ * and TAPA_Start refuses the request from then on.
  * @{ */
 /** As MPI_Alltoall_init. */
 TAPA_API int TAPA_Alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -152,9 +176,10 @@ TAPA_API int TAPA_Request_free(MPI_Request* request);
 typedef struct TAPA_Selection_s* TAPA_Selection;
 #define TAPA_SELECTION_NULL ((TAPA_Selection)0) /**< no selection */
 
-/** Agrees on a selection. Collective: each rank passes the active rows of the blocks that it sends, and
- * learns those of the blocks that it receives. Wrong arguments of one rank, and ranks that disagree about the
- * rows of a block or about the boundary, are an error on all ranks that names the ranks and both values.
+/** Agrees on a selection. Collective, sets `comm` up: each rank passes the active rows of the blocks that it
+ * sends, and learns those of the blocks that it receives. Wrong arguments of one rank, and ranks that
+ * disagree about the rows of a block or about the boundary, are an error on all ranks that names the ranks
+ * and both values.
  * @param sendrows   rows of the block for each rank, `size` entries, each >= 0
  * @param recvrows   rows of the block from each rank; must equal the sender's sendrows
  * @param nactive    active rows of each block, `size` entries; with `one_list`, one entry
@@ -205,29 +230,35 @@ TAPA_API int TAPA_Free(void* buffer);
 
 /** @defgroup state Communicator state, options, errors
  * @{ */
-/** Makes the state of `comm` now instead of in the first all-to-all. Collective; a no-op when it exists. */
+/** Sets `comm` up now instead of in the first call that may synchronise. Collective; a no-op afterwards. For
+ * programs that make nonblocking calls only, and for those that time their first call. `comm`: an
+ * intracommunicator. */
 TAPA_API int TAPA_Comm_setup(MPI_Comm comm);
 /** Sets an option for this communicator ("plan", "check", ...; see tapa-info --options). Collective: all
- * ranks must pass the same key and value. An unknown key or a wrong value is MPI_ERR_ARG. */
+ * ranks must pass the same key and value. Sets `comm` up. An unknown key or a wrong value is MPI_ERR_ARG. */
 TAPA_API int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value);
-/** Reads an option into `value` (at most `size` bytes with the final zero); `length` gets its full length. */
+/** Reads an option into `value` (at most `size` bytes with the final zero); `length`, which may be null, gets
+ * its full length. Sets `comm` up: collective on first use. */
 TAPA_API int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* length);
-/** The plan that TAPA_Alltoall uses for blocks of `bytes`, as text for TAPA_PLAN. Collective on first use. */
+/** The plan that TAPA_Alltoall uses for blocks of `bytes`, as text for TAPA_PLAN; while candidates of that
+ * size are probed, the one that the model finds best. Sets `comm` up: collective on first use. */
 TAPA_API int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length);
-/** Level names of the communicator's topology, fast to slow, and the level at which this rank reaches `peer`.
- */
+/** The level at which this rank reaches `peer`: its number, fast to slow from 0, and its name (at most `size`
+ * bytes with the final zero). `level` and `name` may be null. Sets `comm` up: collective on first use. */
 TAPA_API int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size);
 /** The topology of a communicator: number of levels, the first one whose messages cross NICs (`count` when
  * none does), and the levels' names from fast to slow, separated by commas (at most `size` bytes with the
- * final zero; `length` gets the full length). Any pointer may be null. Collective on first use. */
+ * final zero; `length` gets the full length). Any pointer may be null. Sets `comm` up: collective on first
+ * use. */
 TAPA_API int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int size, int* length);
-/** What was wrong in this thread's last call; "" when it succeeded. Valid until the thread's next TAPA
- * call. */
+/** What was wrong in this thread's last call, at most 2 KiB; "" when it succeeded. The text is the library's,
+ * valid until the thread's next TAPA call, also while the process ends. Never null. */
 TAPA_API const char* TAPA_Last_error(void);
 /** For the drop-in, before the first call: the program knows nothing of the library. Its communicators then
- * begin with MPI's own all-to-all, and options that are wrong are warned about and do not end it. `version`:
- * the drop-in's; MPI_ERR_OTHER when it is not this library's. `at_once`: not 0 when on some rank of the job
- * an option asks for the library from the first call on (a plan, a report, ...); alike on all ranks. */
+ * begin with MPI's own all-to-all and are set up when that pays, and options that are wrong are warned about
+ * and do not end it. `version`: the drop-in's; MPI_ERR_OTHER when it is not this library's. `at_once`: not 0
+ * when on some rank of the job an option asks for the library from the first call on (a plan, a report, ...);
+ * alike on all ranks. Local. */
 TAPA_API int TAPA_Guest(const char* version, int at_once);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);

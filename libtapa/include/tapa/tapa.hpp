@@ -122,7 +122,8 @@ class Communicator {
   /** Number of ranks. */
   [[nodiscard]] int size() const { return size_; }
 
-  /** Makes the library's state for this communicator now instead of in the first all-to-all. */
+  /** Sets the communicator up now instead of in the first call that may synchronise: nonblocking calls before
+   * that are MPI's own. */
   void setup() const { check(TAPA_Comm_setup(comm_)); }
   /** Sets an option; all ranks must pass the same key and value. */
   void set(const std::string& key, const std::string& value) const {

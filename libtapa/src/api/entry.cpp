@@ -104,9 +104,12 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
-std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, const Arguments* call) {
-  auto state = CommState::find(comm);
-  if (!state) state = CommState::of(comm);
+CommState* state_for_blocking(MPI_Comm comm, const Arguments* call) {
+  CommState* state = CommState::cached(comm);
+  if (state == nullptr) {
+    if (is_mpis_own(comm) || (call != nullptr && peers_of(comm) == 1)) return nullptr;
+    state = CommState::of(comm).get();
+  }
   if (state->ready()) return state;
   if (is_guest()) {
     std::optional<std::uint64_t> nanoseconds;
@@ -125,11 +128,14 @@ void check_before_mpi(const Arguments& arguments) {
 
 namespace {
 
-/// Blocking, where the library has nothing set up or nothing to gain.
+/// Blocking, where the library has nothing set up or nothing to gain. Rank 0 counts what that takes.
 int leave_to_mpi(const Arguments& arguments) {
+  const CommState* const before = CommState::cached(arguments.comm);
+  if (before == nullptr || before->rank() != 0 || before->ready()) return forward_blocking(arguments);
   const double began = PMPI_Wtime();
   const int code = forward_blocking(arguments);
-  note_newcomer(arguments.comm, PMPI_Wtime() - began);
+  CommState* const state = CommState::cached(arguments.comm);
+  if (state != nullptr) state->count_newcomer(PMPI_Wtime() - began);
   return code;
 }
 
@@ -139,16 +145,16 @@ int run_blocking(const Arguments& arguments) {
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
-    if (is_mpis_own(arguments.comm)) return false;
-    auto state = peers_of(arguments.comm) == 1 ? nullptr : state_for_blocking(arguments.comm, &arguments);
-    if (!state) {
-      check_before_mpi(arguments);
+    CommState* const state = state_for_blocking(arguments.comm, &arguments);
+    if (state == nullptr) {
+      if (CommState::cached(arguments.comm) != nullptr || !is_mpis_own(arguments.comm))
+        check_before_mpi(arguments);
       return false;
     }
     check_call(arguments, *state);
     if (run_fast(arguments, *state)) return true;
     auto operation = acquire_operation();
-    operation->begin(std::move(state), Mode::blocking, arguments.function);
+    operation->begin(state->shared_from_this(), Mode::blocking, arguments.function);
     operation->take_arguments(arguments);
     run_to_end(std::move(operation));
     return true;

@@ -45,8 +45,9 @@ void run_to_end(std::unique_ptr<Operation> operation);
 [[nodiscard]] std::optional<std::size_t> uniform_bytes(const Arguments& arguments);
 
 /// The state for a call that may synchronise, when the library carries it out; null: MPI does. Collective.
-/// `call`: the call; null for one that will be made often, so that the set-up pays at once. Throws CallError.
-[[nodiscard]] std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, const Arguments* call);
+/// `call`: the call; null for one that will be made often, so that the set-up pays at once. Lives until a
+/// communicator is freed. Throws CallError.
+[[nodiscard]] CommState* state_for_blocking(MPI_Comm comm, const Arguments* call);
 
 /// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
 void check_before_mpi(const Arguments& arguments);

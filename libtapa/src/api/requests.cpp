@@ -139,13 +139,13 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_comm(arguments.comm);
     require_request(request);
     if (is_mpis_own(arguments.comm)) return false;
-    auto state = state_for_blocking(arguments.comm, nullptr);
-    if (!state || !state->has_progress()) {
+    CommState* const state = state_for_blocking(arguments.comm, nullptr);
+    if (state == nullptr || !state->has_progress()) {
       check_before_mpi(arguments);
       return false;
     }
-    return prepare_operation(begin(arguments, std::move(state), Mode::persistent), nullptr, arguments.comm,
-                             request);
+    return prepare_operation(begin(arguments, state->shared_from_this(), Mode::persistent), nullptr,
+                             arguments.comm, request);
   };
   return run_or_forward(arguments, ours, [&] { return forward_init(arguments, request); });
 }

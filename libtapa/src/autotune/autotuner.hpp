@@ -1,6 +1,6 @@
 /// @file
 /// TAPA_ADAPT: the plans that compete on one communicator. The first blocking calls of each class of sizes
-/// probe the candidates in turn; then the fastest is kept.
+/// probe the candidates, call by call; then the fastest is kept.
 #pragma once
 
 #include <mpi.h>

@@ -17,11 +17,12 @@ Autotuning::Autotuning(std::vector<Choice> choices, std::uint64_t smallest, std:
   }
 }
 
-// Each round begins with another plan, in no regular order: calls of a program often take turns too.
+// Each pass over the candidates begins with another one, in no regular order: calls of a program often
+// alternate too.
 void Autotuning::begin_round() {
   order_.clear();
   std::uint64_t state = round_ * kFruitless + fruitless_ + 1;
-  for (std::size_t round = 0; round < kRounds[round_].calls; ++round) {
+  for (std::size_t pass = 0; pass < kRounds[round_].calls; ++pass) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
     const std::size_t first = round_ == 0 ? 0 : (state >> 33) % left_.size();
     for (std::size_t i = 0; i < left_.size(); ++i) {

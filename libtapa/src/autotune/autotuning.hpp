@@ -1,7 +1,7 @@
 /// @file
-/// A competition of plans for one size of blocks: the first calls try them in turn, and the slower ones are
-/// given up as soon as it is clear that they are. Pure: no MPI; the caller sees to it that all ranks go on
-/// with the same times.
+/// A competition of plans for one size of blocks: the first calls probe the candidates, and the slower ones
+/// are given up as soon as it is clear that they are. Pure: no MPI; the caller sees to it that all ranks go
+/// on with the same times.
 #pragma once
 
 #include <array>
@@ -44,14 +44,14 @@ class Autotuning {
   /// Rounds that may come to nothing before the first plan is taken as it is.
   static constexpr std::size_t kFruitless = 3;
 
-  /// Precondition: at least one choice; the first is what would be taken without a autotuning. Calls with
+  /// Precondition: at least one choice; the first is what would be taken without autotuning. Calls with
   /// blocks of other sizes than of `smallest` to `largest` bytes, all ranks' together, do not count.
   explicit Autotuning(std::vector<Choice> choices, std::uint64_t smallest = 0,
                       std::uint64_t largest = UINT64_MAX);
 
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 
-  /// Whether nothing is left to try.
+  /// Whether nothing is left to probe.
   [[nodiscard]] bool complete() const { return complete_; }
   /// Whether all calls of a round were made: the ranks must agree on its times.
   [[nodiscard]] bool round_over() const { return !complete_ && calls_ == seconds_.size(); }
@@ -87,7 +87,7 @@ class Autotuning {
   std::vector<Choice> choices_;
   std::uint64_t smallest_;
   std::uint64_t largest_;
-  std::vector<std::size_t> left_;      // in the race, ascending
+  std::vector<std::size_t> left_;      // not given up, ascending
   std::vector<std::size_t> doubtful_;  // of these
   std::size_t round_ = 0;
   std::size_t fruitless_ = 0;
@@ -96,7 +96,7 @@ class Autotuning {
   std::vector<std::uint64_t> bytes_;
   std::size_t calls_ = 0;                   // made in this round
   std::vector<std::vector<double>> times_;  // of each choice, agreed
-  std::vector<std::size_t> ranking_;        // while the race goes on: those given up, the last one first
+  std::vector<std::size_t> ranking_;        // until complete: those given up, the last one first
   bool complete_ = false;
 };
 

@@ -8,7 +8,7 @@ namespace tapa {
 
 namespace {
 
-/// Measured over predicted of the plan or, if it was not tried, of the fastest with its algorithm.
+/// Measured over predicted of the plan or, if it was not probed, of the fastest with its algorithm.
 std::optional<double> error_of(const Choice& choice, std::span<const Tried> tried) {
   const Tried* nearest = nullptr;
   for (const Tried& t : tried) {

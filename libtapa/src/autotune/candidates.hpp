@@ -1,5 +1,5 @@
 /// @file
-/// Which plans are worth a autotuning. Pure.
+/// Which plans are worth probing. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace tapa {
 
-/// A plan in a autotuning of another size that is over.
+/// A candidate of another size that is tuned already.
 struct Tried {
   Choice choice;
   double predicted = 0;  ///< seconds, by the model
-  double measured = 0;   ///< seconds; 0: it was not called
+  double measured = 0;   ///< seconds; 0: it was never probed
 };
 
-/// Candidates, cheapest first, when a autotuning of a size nearby has shown how far off the model is:
+/// Candidates, cheapest first, when probes of a size nearby have shown how far off the model is:
 /// predictions are multiplied by measured / predicted there, of the plan itself or else of the fastest with
 /// its algorithm, and are `measured` then; those of algorithms that did not take part by the smallest such
 /// factor, so that they are given the benefit of the doubt.
 [[nodiscard]] std::vector<Candidate> corrected(std::vector<Candidate> ranked, std::span<const Tried> tried);
 
-/// The plans that deserve a autotuning: of the candidates, cheapest first, the best of each algorithm, at
+/// The plans that deserve to be probed: of the candidates, cheapest first, the best of each algorithm, at
 /// most `most`, and none that is expected to take over so many times as long as the first: kHopeless times,
 /// or kSlower times where that is measured.
 [[nodiscard]] std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most);

@@ -64,7 +64,7 @@ class Runner {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-struct Autotuning {
+struct Timed {  // a candidate and what its calls took
   Runner* runner = nullptr;
   std::vector<double> seconds;
 
@@ -91,39 +91,39 @@ class Choices {
     const double end = PMPI_Wtime() + seconds;
     std::vector<char> send(bytes * static_cast<std::size_t>(topology_.ranks) + 1, 1);
     std::vector<char> recv(send.size());
-    std::vector<Autotuning> autotunings;
+    std::vector<Timed> all;
     // Half of the time to find the plausible ones. Times are agreed, so all ranks break off alike.
     for (const Choice& choice : in_order(bytes)) {
-      if (autotunings.size() >= 2 && time_is_over(end - seconds / 2)) {
+      if (all.size() >= 2 && time_is_over(end - seconds / 2)) {
         break;
       }
       Runner& runner = runner_of(choice);
       runner.call(send, recv, bytes);  // makes the plan
-      autotunings.push_back({&runner, {runner.call(send, recv, bytes)}});
+      all.push_back({&runner, {runner.call(send, recv, bytes)}});
     }
-    cut(autotunings);
+    cut(all);
     for (std::size_t round = 1; round < least_rounds || (round < most_rounds && !time_is_over(end));
          ++round) {
-      for (Autotuning& autotuning : autotunings) {
-        autotuning.seconds.push_back(autotuning.runner->call(send, recv, bytes));
+      for (Timed& timed : all) {
+        timed.seconds.push_back(timed.runner->call(send, recv, bytes));
       }
-      cut(autotunings);
+      cut(all);
     }
     std::vector<Measurement> result;
-    for (const Autotuning& autotuning : autotunings) {
-      result.push_back({autotuning.runner->choice(), bytes, std::max(median(autotuning.seconds), 1e-9)});
+    for (const Timed& timed : all) {
+      result.push_back({timed.runner->choice(), bytes, std::max(median(timed.seconds), 1e-9)});
     }
     return result;
   }
 
  private:
-  static void cut(std::vector<Autotuning>& autotunings) {
-    std::stable_sort(autotunings.begin(), autotunings.end(),
-                     [](const Autotuning& a, const Autotuning& b) { return a.best() < b.best(); });
+  static void cut(std::vector<Timed>& all) {
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Timed& a, const Timed& b) { return a.best() < b.best(); });
     for (const Cut& c : cuts) {
-      while (autotunings.size() > always_kept && autotunings.back().seconds.size() == c.calls &&
-             autotunings.back().best() > c.factor * autotunings.front().best()) {
-        autotunings.pop_back();
+      while (all.size() > always_kept && all.back().seconds.size() == c.calls &&
+             all.back().best() > c.factor * all.front().best()) {
+        all.pop_back();
       }
     }
   }

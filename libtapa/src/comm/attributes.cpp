@@ -67,6 +67,14 @@ void make_keyvals(Registry& r) {
             "MPI_Comm_create_keyval");
 }
 
+/// The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
+struct Last {
+  MPI_Comm comm;
+  std::uint64_t freed;
+  CommState* state;  // lives until a communicator is freed
+};
+thread_local constinit Last last{};
+
 /// Null when nothing hangs on it.
 Holder find_attribute(MPI_Comm comm) {
   Registry& r = registry();
@@ -80,17 +88,15 @@ Holder find_attribute(MPI_Comm comm) {
 
 }  // namespace
 
+CommState* CommState::cached(MPI_Comm comm) {
+  const bool same = last.state != nullptr && comm == last.comm &&
+                    last.freed == freed_handles.load(std::memory_order_acquire);
+  return same ? last.state : nullptr;
+}
+
 std::shared_ptr<CommState> CommState::find(MPI_Comm comm) {
-  // The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
-  struct Last {
-    MPI_Comm comm;
-    std::uint64_t freed;
-    CommState* state;  // lives until a communicator is freed
-  };
-  thread_local constinit Last last{};
+  if (CommState* const state = cached(comm)) return state->shared_from_this();
   const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
-  if (last.state != nullptr && comm == last.comm && last.freed == before)
-    return last.state->shared_from_this();
   auto state = find_attribute(comm);
   if (state) last = {comm, before, state.get()};
   return state;
@@ -98,6 +104,7 @@ std::shared_ptr<CommState> CommState::find(MPI_Comm comm) {
 
 std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   if (auto state = find(comm)) return state;
+  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   make_keyvals(r);
@@ -106,9 +113,15 @@ std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   auto holder = std::make_unique<Holder>(state);
   check_mpi(PMPI_Comm_set_attr(comm, r.keyval, holder.get()), "MPI_Comm_set_attr");
   static_cast<void>(holder.release());
-  std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
-  r.states.push_back(state);
+  last = {comm, before, state.get()};
   return state;
+}
+
+void CommState::enlist() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
+  r.states.push_back(weak_from_this());
 }
 
 std::vector<std::shared_ptr<CommState>> CommState::all() {

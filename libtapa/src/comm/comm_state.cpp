@@ -34,34 +34,23 @@ WaitPolicy policy_of(Wait wait, bool oversubscribed) {
 
 }  // namespace
 
-CommState::CommState(MPI_Comm user)
-    : rank_([&] {
-        int rank = 0;
-        check_mpi(PMPI_Comm_rank(user, &rank), "MPI_Comm_rank");
-        return rank;
-      }()),
-      size_([&] {
-        int size = 0;
-        check_mpi(PMPI_Comm_size(user, &size), "MPI_Comm_size");
-        return size;
-      }()),
-      parts_(rank_, size_) {
-  char text[MPI_MAX_OBJECT_NAME] = {};
-  int length = 0;
-  PMPI_Comm_get_name(user, text, &length);
-  name_.assign(text, static_cast<std::size_t>(length));
+CommState::CommState(MPI_Comm user) {
+  check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
 }
 
 CommState::~CommState() {
-  keep_rows(parts_.report.rows(name_, rank_, size_));
+  if (parts_) keep_rows(parts_->report.rows(name_, rank_, size_));
   release();
 }
 
 void CommState::release() {
-  parts_.mean.finish();
-  parts_.tuner.reset();
-  parts_.chooser.cache().clear();
-  parts_.channels.set(nullptr);
+  if (parts_) {
+    parts_->mean.finish();
+    parts_->tuner.reset();
+    parts_->chooser.cache().clear();
+    parts_->channels.set(nullptr);
+  }
   agreement_.node.reset();
   retire(std::exchange(agreement_.comm, MPI_COMM_NULL));
 }
@@ -80,14 +69,21 @@ void CommState::set_up(MPI_Comm user) {
   }
   if (failure_) {
     release();
+    parts_.reset();
     throw SetupError(*failure_);
   }
+  char text[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  PMPI_Comm_get_name(user, text, &length);
+  name_.assign(text, static_cast<std::size_t>(length));
+  enlist();
   note_setup_seconds(PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);
 }
 
 void CommState::adopt(Agreement agreement) {
   const std::lock_guard lock(mutex_);
+  parts_.emplace(rank_, size_);
   agreement_ = std::move(agreement);
   const auto options = std::make_shared<const Options>(agreement_.options);
   oversubscribed_ = agreement_.crowded;
@@ -95,31 +91,31 @@ void CommState::adopt(Agreement agreement) {
   int found = 0;
   check_mpi(PMPI_Comm_get_attr(agreement_.comm, MPI_TAG_UB, static_cast<void*>(&upper), &found),
             "MPI_Comm_get_attr");
-  parts_.order = CallOrder(found != 0 ? *upper : 32767);
+  parts_->order = CallOrder(found != 0 ? *upper : 32767);
   MachineView machine = view_machine(*options);
   if (machine.shares_buffers) {
     std::vector<int> level;
     for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
     agreement_.node->set_order(near_first(static_cast<std::size_t>(rank_), level));
     agreement_.node->tell_together(!oversubscribed_);
-    parts_.channels.set(agreement_.node.get());
+    parts_->channels.set(agreement_.node.get());
   }
-  parts_.chooser.set(options, std::move(machine));
+  parts_->chooser.set(options, std::move(machine));
   note_options();
 }
 
 /// What follows from the options.
 void CommState::note_options() {
-  const Settings& s = parts_.chooser.options()->settings();
-  const MachineView& machine = parts_.chooser.machine();
+  const Settings& s = parts_->chooser.options()->settings();
+  const MachineView& machine = parts_->chooser.machine();
   fast_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   fast_bytes_ = 0;
-  mpi_is_forced_ = parts_.chooser.mpi_is_forced();
-  parts_.mean.forget();
+  mpi_is_forced_ = parts_->chooser.mpi_is_forced();
+  parts_->mean.forget();
   always_memory_ =
-      fast_ && machine.shares_buffers && parts_.chooser.one_choice() && !mpi_is_forced_ &&
+      fast_ && machine.shares_buffers && parts_->chooser.one_choice() && !mpi_is_forced_ &&
       (s.plan ? s.plan->algorithm == Algorithm::memory
-              : parts_.chooser.decide(0, {true, true, false}).choice.algorithm == Algorithm::memory);
+              : parts_->chooser.decide(0, {true, true, false}).choice.algorithm == Algorithm::memory);
   check_ = s.check;
   wait_policy_ = policy_of(s.wait, oversubscribed_);
   // Rank 0's wish, but each node's own number of cores.
@@ -165,29 +161,29 @@ bool CommState::striped(const Topology& topology) const {
 
 std::shared_ptr<const Options> CommState::options() const {
   const std::lock_guard lock(mutex_);
-  return parts_.chooser.options();
+  return parts_->chooser.options();
 }
 
 std::shared_ptr<const Topology> CommState::topology() const {
   const std::lock_guard lock(mutex_);
-  return parts_.chooser.machine().topology;
+  return parts_->chooser.machine().topology;
 }
 
 void CommState::set_option(std::string_view name, std::string_view value) {
   const std::lock_guard lock(mutex_);
-  auto after = std::make_shared<Options>(*parts_.chooser.options());
+  auto after = std::make_shared<Options>(*parts_->chooser.options());
   after->set(name, value, Origin::call);
   const bool new_machine = name == "topology" || name == "nic-rate";
-  MachineView machine = new_machine ? view_machine(*after) : parts_.chooser.machine();
-  parts_.tuner.reset();
-  parts_.chooser.set(after, std::move(machine));
+  MachineView machine = new_machine ? view_machine(*after) : parts_->chooser.machine();
+  parts_->tuner.reset();
+  parts_->chooser.set(after, std::move(machine));
   note_options();
   if (name == "log") set_log_level(after->settings().log);
 }
 
 std::vector<ReportRow> CommState::report_rows() const {
   const std::lock_guard lock(mutex_);
-  return parts_.report.rows(name_, rank_, size_);
+  return parts_->report.rows(name_, rank_, size_);
 }
 
 std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {

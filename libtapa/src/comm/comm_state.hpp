@@ -62,7 +62,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] static std::shared_ptr<CommState> find(MPI_Comm comm);
   /// The same; makes it when there is none, without talking to other ranks.
   [[nodiscard]] static std::shared_ptr<CommState> of(MPI_Comm comm);
-  /// The states that live, in the order in which they were made.
+  /// The same without looking at attributes: that of this thread's last call, if it is of `comm`. Lives until
+  /// a communicator is freed.
+  [[nodiscard]] static CommState* cached(MPI_Comm comm);
+  /// The states that live and were set up, in that order.
   [[nodiscard]] static std::vector<std::shared_ptr<CommState>> all();
 
   explicit CommState(MPI_Comm user);
@@ -118,7 +121,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
     std::unique_lock<std::mutex> lock_;
     CommParts* parts_;
   };
-  [[nodiscard]] Locked parts() { return {mutex_, parts_}; }
+  [[nodiscard]] Locked parts() { return {mutex_, *parts_}; }
 
   /// Whether MPI is asked for by name: then it gets calls exactly as they were made.
   [[nodiscard]] bool mpi_is_forced() const { return mpi_is_forced_.load(std::memory_order_relaxed); }
@@ -144,7 +147,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   struct FastPath {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
-    std::optional<ProbeKey> tried;  ///< its time is for record()
+    std::optional<ProbeKey> tried;  ///< the call is a probe: its time is for record_probe()
   };
   /// `dense`: the blocks of both sides lie one after the other.
   [[nodiscard]] FastPath claim_fast(std::size_t bytes, bool in_place, bool dense);
@@ -167,6 +170,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
  private:
   void adopt(Agreement agreement);
+  void enlist();
   [[nodiscard]] MachineView view_machine(const Options& options) const;
   [[nodiscard]] bool striped(const Topology& topology) const;
   void note_options();
@@ -183,7 +187,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
   Agreement agreement_;
-  CommParts parts_;
+  std::optional<CommParts> parts_;  // from the set-up on
   bool oversubscribed_ = false;
   std::atomic<Check> check_ = Settings{}.check;
   std::atomic<bool> mpi_is_forced_ = false;

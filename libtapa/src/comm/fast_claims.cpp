@@ -7,10 +7,10 @@ namespace tapa {
 
 /// What carries out a call of this size, when nothing has to be agreed before.
 std::optional<Algorithm> CommState::fast_choice(std::size_t bytes, std::optional<ProbeKey>& tried) {
-  const Offer offer{true, parts_.channels.available(), false};
-  const Autotuner::Running* const running = parts_.competition(true, bytes, offer);
+  const Offer offer{true, parts_->channels.available(), false};
+  const Autotuner::Running* const running = parts_->competition(true, bytes, offer);
   if (running == nullptr || running->autotuning.complete())
-    return parts_.uniform_plan(bytes, offer)->choice.algorithm;
+    return parts_->uniform_plan(bytes, offer)->choice.algorithm;
   if (running->autotuning.round_over()) return std::nullopt;
   tried = Autotuner::key_of(true, bytes, offer);
   return running->autotuning.next().algorithm;
@@ -18,7 +18,7 @@ std::optional<Algorithm> CommState::fast_choice(std::size_t bytes, std::optional
 
 CommState::FastPath CommState::claim_fast(std::size_t bytes, bool in_place, bool dense) {
   const std::lock_guard lock(mutex_);
-  if (!fast_ || !parts_.order.idle()) return {};
+  if (!fast_ || !parts_->order.idle()) return {};
   FastPath way;
   if (bytes != fast_bytes_) {
     const auto algorithm = fast_choice(bytes, way.tried);
@@ -29,38 +29,38 @@ CommState::FastPath CommState::claim_fast(std::size_t bytes, bool in_place, bool
   way.mpi = fast_mpi_;
   if (way.mpi && !dense) return {};
   if (!way.mpi) {
-    way.buffers = &parts_.channels.common();
+    way.buffers = &parts_->channels.common();
     const bool fits = dense && ShmExchange::fits(*way.buffers, bytes);
     if ((in_place && !fits) || !way.buffers->claim()) return {};
   }
-  parts_.order.pass_window();
+  parts_->order.pass_window();
   return way;
 }
 
 CommState::FastPath CommState::claim_fast_blocks(bool may_use_mpi) {
   const std::lock_guard lock(mutex_);
-  if (!always_memory_ || !parts_.order.idle()) return {};
+  if (!always_memory_ || !parts_->order.idle()) return {};
   FastPath way = blocks_way(may_use_mpi);
   if (way.buffers != nullptr && !way.buffers->claim()) return {};
-  if (way.buffers != nullptr || way.mpi) parts_.order.pass_window();
+  if (way.buffers != nullptr || way.mpi) parts_->order.pass_window();
   return way;
 }
 
 /// How blocks of different sizes travel in a node, when nothing has to be agreed before.
 CommState::FastPath CommState::blocks_way(bool may_use_mpi) {
   const Offer offer{may_use_mpi, true, false};
-  const std::size_t bytes = parts_.mean.shared().value_or(0);
+  const std::size_t bytes = parts_->mean.shared().value_or(0);
   FastPath way;
-  const Autotuner::Running* const running = parts_.competition(false, bytes, offer);
+  const Autotuner::Running* const running = parts_->competition(false, bytes, offer);
   if (running != nullptr && running->autotuning.round_over()) return {};
   if (running != nullptr && !running->autotuning.complete()) {
     way.mpi = running->autotuning.next().algorithm == Algorithm::mpi;
     way.tried = Autotuner::key_of(false, bytes, offer);
-  } else if (!parts_.chooser.forced()) {
-    if (const auto winner = parts_.tuner.decided(false, bytes, offer, parts_.mean.due()))
+  } else if (!parts_->chooser.forced()) {
+    if (const auto winner = parts_->tuner.decided(false, bytes, offer, parts_->mean.due()))
       way.mpi = winner->choice.algorithm == Algorithm::mpi;
   }
-  if (!way.mpi) way.buffers = &parts_.channels.common();
+  if (!way.mpi) way.buffers = &parts_->channels.common();
   return way;
 }
 

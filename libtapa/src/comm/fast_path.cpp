@@ -130,7 +130,7 @@ struct Release {
 };
 using ClaimedBuffers = std::unique_ptr<ShmBuffers, Release>;
 
-/// Tells the autotuning how long a call took, also when it failed.
+/// Tells the autotuner how long a probe took, also when it failed.
 class Timed {
  public:
   Timed(CommState& state, const CommState::FastPath& way, std::uint64_t sent)

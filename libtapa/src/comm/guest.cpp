@@ -147,10 +147,4 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
   }
 }
 
-void note_newcomer(MPI_Comm comm, double seconds) {
-  if (!is_guest()) return;
-  const auto state = CommState::find(comm);
-  if (state && !state->ready()) state->count_newcomer(seconds);
-}
-
 }  // namespace tapa

@@ -402,7 +402,7 @@ bool Operation::choose(Offer offer) {
   return true;
 }
 
-/// Whether calls over shared buffers tell all ranks their mean block on the side.
+/// Whether calls over shared buffers tell all ranks the mean block on the side.
 bool Operation::exchange_tells_mean() const {
   const auto parts = state_->parts();
   return parts->channels.available() && parts->chooser.one_choice() && !parts->chooser.forced();

@@ -23,9 +23,8 @@ namespace tapa {
 
 enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
-/// Stages: turn -> [tags -> claims] -> [arrivals] -> [check -> verdict] -> plan -> [counts] -> ready ->
-/// running
-/// -> finished.
+/// Stages: turn -> [tags] -> [arrivals] -> [check -> verdict] -> plan -> [counts] -> ready -> launch ->
+/// running -> [sums] -> finished.
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
 /// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
 /// called from several threads; the others only while no thread is in it.
@@ -201,7 +200,7 @@ class Operation {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
 
-  std::optional<ProbeKey> tried_;      // the plan is being tried: its time counts
+  std::optional<ProbeKey> tried_;      // the plan is being probed: its time counts
   std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report
   double started_ = 0;                 // MPI_Wtime of the call or of the run
   double warned_ = 0;                  // age at which the watchdog spoke last

@@ -36,7 +36,7 @@ std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
   return EqualBlocks{send, recv};
 }
 
-/// Blocks as the buffers wants them; through memory of our own where that must be.
+/// Blocks as the shared-memory exchange wants them; through memory of our own where that must be.
 void Operation::describe_blocks() {
   shm_blocks_.describe(exchange_, state_->comm());
   const bool overwritten = exchange_.overlaps && !ShmExchange::fits(*buffers_, shm_blocks_.send);

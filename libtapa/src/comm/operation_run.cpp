@@ -164,7 +164,7 @@ void Operation::finish() {
   if (settings.report) report_run();
 }
 
-/// Tells the autotuning how long its call took, also when it failed: all ranks stay in step.
+/// Tells the autotuner how long a probe took, also when it failed: all ranks stay in step.
 void Operation::tell_probe() {
   if (mode_ == Mode::blocking && !exchange_.uniform && entry_) note_blocks();
   if (!tried_) return;

@@ -128,8 +128,7 @@ constexpr Row rows[] = {
      }},
     {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
       "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
-      "every "
-      "block agree; data: and its checksum is right"},
+      "every block agree; data: and its checksum is right"},
      [](Settings& s, std::string_view v) {
        s.check = parse_word<Check, 7>(v, {{{"off", Check::off},
                                            {"mpi", Check::mpi},
@@ -162,21 +161,20 @@ constexpr Row rows[] = {
     {{"report", "TAPA_REPORT", "0|1", "0", "counts calls, bytes and time, for the report at finalize"},
      [](Settings& s, std::string_view v) { s.report = parse_bool(v); }},
     {{"adapt", "TAPA_ADAPT", "off|on", "on",
-      "on: the first blocking calls of each size try the most promising plans and MPI's own, then the "
-      "fastest is kept; sizes that a tuning file covers are not tried"},
+      "on: the first blocking calls of each size probe the most promising plans and MPI's own, then the "
+      "fastest is kept; sizes that a tuning file covers are not probed"},
      [](Settings& s, std::string_view v) {
        s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
      }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
-      "as "
-      "long in plans that pass blocks on"},
+      "as long in plans that pass blocks on"},
      [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
     {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
       "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
       "as long for more than 32 ranks with a core each; "
-      "read when a communicator is first used"},
+      "read when a communicator is set up"},
      [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "

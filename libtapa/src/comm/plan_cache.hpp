@@ -25,7 +25,7 @@ struct PlanEntry {
   std::string why;                       ///< one sentence
   double predicted = 0;                  ///< seconds, 0 = unknown
   std::size_t bytes = 0;                 ///< per pair; the average when sizes differ
-  std::shared_ptr<const RankPlan> plan;  ///< null: MPI carries it out, or a buffers (memory)
+  std::shared_ptr<const RankPlan> plan;  ///< null: carried out by MPI or in shared memory
   std::vector<Phase> phases;
   std::vector<std::unique_ptr<Executor>> idle;  ///< executors not in use
   std::atomic<bool> explained = false;          ///< whether its line for TAPA_EXPLAIN was printed

@@ -144,7 +144,7 @@ std::vector<Choice> candidates(const Topology& topology, Offer offer) {
   windowed.flat.window = 8;
   if (topology.ranks > 16) {
     list.push_back(windowed);
-  } else if (offer.overlapped) {  // in place of turns: few at once spare the receivers as well
+  } else if (offer.overlapped) {  // in place of lock-step: few at once spare the receivers as well
     windowed.flat.window = std::max(2, topology.ranks / 2);
     list.push_back(windowed);
   }

@@ -29,11 +29,11 @@ struct Candidate {
 struct Offer {
   bool mpi = false;     ///< leave it to MPI
   bool memory = false;  ///< the ranks share memory; counts only where the topology is one node
-  bool overlapped =
-      false;  ///< it runs overlapped computation: between two looks at it, steps in turn stand still
+  /// It runs overlapped with computation: between two looks at it, steps in lock-step stand still.
+  bool overlapped = false;
 };
 
-/// Whether a choice has as many steps in turn as there are members, each waiting for a peer's.
+/// Whether a choice goes in lock-step: as many steps as there are members, each waiting for a peer's.
 [[nodiscard]] bool lock_step(const Choice& choice);
 
 /// The plausible choices for this topology: flat ones, and hierarchical ones at every useful split.

@@ -159,12 +159,12 @@ class Model {
     stages.total.seconds = end;
   }
 
-  /// Bytes as in messages, but looking at a flag instead of matching a message.
+  /// Bytes as in messages, but looking at a sequence number instead of matching a message.
   [[nodiscard]] Price memory() const {
-    constexpr double flag = 0.1;  // of the CPU time of a message, measured on 2 cores
+    constexpr double look = 0.1;  // of the CPU time of a message, measured on 2 cores
     const double others = topology_.ranks - 1;
     Load load(levels_);
-    from_here().spread(load, {-1, top(), others + 1, block_, view_->node}, others * flag, others * block_);
+    from_here().spread(load, {-1, top(), others + 1, block_, view_->node}, others * look, others * block_);
     load.asks = false;
     return price(load);
   }
