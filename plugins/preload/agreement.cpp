@@ -41,6 +41,7 @@ constexpr double kGrace = 2;   // seconds for the ranks that have the drop-in to
 constexpr int kMostNamed = 8;  // ranks in a message
 
 std::atomic<Verdict> agreed{Verdict::open};
+std::atomic<bool> agreed_at_once{false};
 
 /// Why a rank cannot use libtapa.
 enum Obstacle : int { no_libtapa, refused_mpi, lacking_mpi, kObstacles };
@@ -101,16 +102,21 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  std::array<long long, 5> words{};
+  std::array<long long, 6> words{};
   Ballot() = default;
-  Ballot(int rank, int obstacle)
-      : words{kMagic, -kMagic, kVersion, -kVersion,
+  Ballot(int rank, int obstacle, bool at_once)
+      : words{kMagic,
+              -kMagic,
+              kVersion,
+              -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
-                                     : static_cast<long long>(rank) * kObstacles + obstacle} {}
+                                     : static_cast<long long>(rank) * kObstacles + obstacle,
+              at_once ? 0 : 1} {}
   [[nodiscard]] bool same_everywhere() const {
     return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
   }
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
+  [[nodiscard]] bool at_once() const { return words[5] == 0; }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
 };
@@ -244,6 +250,10 @@ Verdict verdict() {
   return agreed.load(std::memory_order_acquire);
 }
 
+bool at_once() {
+  return agreed_at_once.load(std::memory_order_relaxed);
+}
+
 void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
@@ -256,10 +266,11 @@ void agree() {
   int size = 1;
   TAPA_PMPI(MPI_Comm_rank)(world(), &rank);
   TAPA_PMPI(MPI_Comm_size)(world(), &size);
-  const Ballot mine(rank, own_obstacle(judgement));
+  const Ballot mine(rank, own_obstacle(judgement), wants_libtapa_at_once());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
   if (rank == 0 && !all.all_can()) tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
+  agreed_at_once.store(all.at_once(), std::memory_order_relaxed);
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
 }
 

@@ -15,6 +15,9 @@ enum class Verdict {
 /// What was agreed.
 [[nodiscard]] Verdict verdict();
 
+/// Whether some rank of the job has an option that asks for libtapa from the first call on.
+[[nodiscard]] bool at_once();
+
 /// To be called by every rank when MPI's own initialization has returned: one small reduction over
 /// MPI_COMM_WORLD, by its PMPI_ names. When some ranks have no drop-in, or one of another version, the job is
 /// ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds. When libtapa's file is missing

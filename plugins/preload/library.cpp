@@ -24,9 +24,9 @@ std::string file_beside_the_drop_in() {
 
 /// Tells libtapa that it is a guest in a program that did not ask for it.
 void introduce(void* libtapa) {
-  const auto guest = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
+  const auto guest = reinterpret_cast<int (*)(const char*, int)>(dlsym(libtapa, "TAPA_Guest"));
   if (guest == nullptr) return;  // an older libtapa, which the program has loaded itself
-  if (guest(TAPA_VERSION) != MPI_SUCCESS) {
+  if (guest(TAPA_VERSION, at_once() ? 1 : 0) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", TAPA_LIBRARY_NAME, TAPA_VERSION);
   }
 }

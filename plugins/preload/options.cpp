@@ -56,6 +56,15 @@ double agree_timeout() {
   return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout);
 }
 
+bool wants_libtapa_at_once() {
+  static constexpr std::array names{"TAPA_PLAN",    "TAPA_REPORT", "TAPA_EXPLAIN",
+                                    "TAPA_TIMEOUT", "TAPA_TUNING", "TAPA_CHECK"};
+  for (const char* const name : names) {
+    if (!variable(name).empty()) return true;
+  }
+  return false;
+}
+
 void say(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -13,9 +13,8 @@ struct Life {
   int pays = -1;
 };
 
-Life live(int calls, double seconds, double setup) {
+Life live(Newcomer newcomer, int calls, std::optional<std::size_t> bytes, double seconds, double setup) {
   Life life;
-  Newcomer newcomer;
   for (int call = 0; call < calls; ++call) {
     if (newcomer.asks()) {
       life.talks.push_back(call);
@@ -25,33 +24,39 @@ Life live(int calls, double seconds, double setup) {
       }
       newcomer.wait_on();
     }
-    newcomer.count();
+    newcomer.count(Newcomer::estimate(bytes, 8));
     newcomer.spend(seconds);
   }
   return life;
 }
 
-TEST(Newcomer, AsksInCallsThatAllRanksKnow) {
-  EXPECT_EQ(live(300, 0, 1).talks, (std::vector<int>{0, 1, 3, 15, 63, 255}));
+TEST(Newcomer, AHundredShortCallsPassWithoutAWord) {
+  EXPECT_TRUE(live(Newcomer(), 900, 16, 20e-6, 1e-3).talks.empty());
 }
 
-TEST(Newcomer, AFewShortCallsNeverPay) {
-  EXPECT_EQ(live(100, 20e-6, 1e-3).pays, -1);
+TEST(Newcomer, WhereAnOptionAsksTheRanksTalkInTheFirstCall) {
+  const auto talks = live(Newcomer(true), 10000, 16, 0, 1).talks;
+  ASSERT_GE(talks.size(), 2U);
+  EXPECT_EQ(talks[0], 0);
+  EXPECT_GE(talks[1], 900);
+}
+
+TEST(Newcomer, TheyTalkSeldomOfManyCalls) {
+  EXPECT_LE(live(Newcomer(), 1 << 20, 16, 0, 1).talks.size(), 7U);
+  EXPECT_LE(live(Newcomer(), 1 << 20, std::nullopt, 0, 1).talks.size(), 10U);
 }
 
 TEST(Newcomer, LongCallsPaySoon) {
-  EXPECT_EQ(live(100, 1.0, 10e-3).pays, 1);
-  EXPECT_EQ(live(100, 0.1, 10e-3).pays, 3);
+  EXPECT_LE(live(Newcomer(), 1000, 1 << 20, 2e-3, 1e-3).pays, 32);
+  EXPECT_LE(live(Newcomer(), 1000, 64 << 20, 0.1, 10e-3).pays, 8);
+  EXPECT_LE(live(Newcomer(), 1000, std::nullopt, 1.0, 10e-3).pays, 8);
 }
 
 TEST(Newcomer, WhatTheSetUpCostsIsASmallShareOfWhatWasSpent) {
   for (const double seconds : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1}) {
-    const Life life = live(1 << 24, seconds, 1e-3);
+    const Life life = live(Newcomer(), 1 << 24, 16, seconds, 1e-3);
     ASSERT_GE(life.pays, 0);
     EXPECT_GE(life.pays * seconds, Newcomer::kPatience * 1e-3);
-    if (life.pays > 3) {
-      EXPECT_LE(life.pays * seconds, 4.5 * Newcomer::kPatience * 1e-3 + 4 * seconds);
-    }
   }
 }
 

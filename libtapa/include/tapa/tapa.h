@@ -256,8 +256,10 @@ TAPA_API int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* n
 TAPA_API const char* TAPA_Last_error(void);
 /** For the drop-in, before the first call: the program knows nothing of the library. Its communicators then
  * begin with MPI's own all-to-all and are set up when that pays, and options that are wrong are warned about
- * and do not end it. `version`: the drop-in's; MPI_ERR_OTHER when it is not this library's. Local. */
-TAPA_API int TAPA_Guest(const char* version);
+ * and do not end it. `version`: the drop-in's; MPI_ERR_OTHER when it is not this library's. `at_once`: not 0
+ * when on some rank of the job an option asks for the library from the first call on (a plan, a report, ...);
+ * alike on all ranks. Local. */
+TAPA_API int TAPA_Guest(const char* version, int at_once);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);
 /** @} */

@@ -1,6 +1,7 @@
 #include "api/entry.hpp"
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,11 +97,22 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   return state;
 }
 
-std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now) {
+std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
+  const Side& side = arguments.recv;
+  if (arguments.form != Form::uniform || side.type == MPI_DATATYPE_NULL || side.count < 0)
+    return std::nullopt;
+  return static_cast<std::size_t>(side.count) * type_info(side.type).size;
+}
+
+std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, const Arguments* call) {
   auto state = CommState::find(comm);
   if (!state) state = CommState::of(comm);
   if (state->ready()) return state;
-  if (is_guest()) return state->welcome(comm, now) ? state : nullptr;
+  if (is_guest()) {
+    std::optional<std::uint64_t> nanoseconds;
+    if (call != nullptr) nanoseconds = Newcomer::estimate(uniform_bytes(*call), state->size());
+    return state->welcome(comm, nanoseconds) ? state : nullptr;
+  }
   state->set_up(comm);
   return state;
 }
@@ -128,7 +140,7 @@ int run_blocking(const Arguments& arguments) {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     if (is_mpis_own(arguments.comm)) return false;
-    auto state = peers_of(arguments.comm) == 1 ? nullptr : state_for_blocking(arguments.comm, false);
+    auto state = peers_of(arguments.comm) == 1 ? nullptr : state_for_blocking(arguments.comm, &arguments);
     if (!state) {
       check_before_mpi(arguments);
       return false;

@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 #include <type_traits>
 
 #include "comm/comm_state.hpp"
@@ -40,9 +41,12 @@ void run_to_end(std::unique_ptr<Operation> operation);
 /// The state of an intracommunicator, set up. Collective. Throws CallError.
 [[nodiscard]] std::shared_ptr<CommState> ready_state(MPI_Comm comm);
 
+/// Bytes of every block of a call, or nothing where they may differ. Throws CallError.
+[[nodiscard]] std::optional<std::size_t> uniform_bytes(const Arguments& arguments);
+
 /// The state for a call that may synchronise, when the library carries it out; null: MPI does. Collective.
-/// `now`: the call will be made often, so the set-up pays at once. Throws CallError.
-[[nodiscard]] std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, bool now);
+/// `call`: the call; null for one that will be made often, so that the set-up pays at once. Throws CallError.
+[[nodiscard]] std::shared_ptr<CommState> state_for_blocking(MPI_Comm comm, const Arguments* call);
 
 /// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
 void check_before_mpi(const Arguments& arguments);

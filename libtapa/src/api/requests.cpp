@@ -1,6 +1,5 @@
 #include "api/requests.hpp"
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -75,12 +74,6 @@ std::unique_ptr<Operation> begin(const Arguments& arguments, std::shared_ptr<Com
   return operation;
 }
 
-/// Bytes of every block of the call, or nothing where they may differ.
-std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
-  if (arguments.form != Form::uniform || arguments.recv.type == MPI_DATATYPE_NULL) return std::nullopt;
-  return static_cast<std::size_t>(arguments.recv.count) * type_info(arguments.recv.type).size;
-}
-
 }  // namespace
 
 void require_request(const MPI_Request* request) {
@@ -146,7 +139,7 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_comm(arguments.comm);
     require_request(request);
     if (is_mpis_own(arguments.comm)) return false;
-    auto state = state_for_blocking(arguments.comm, true);
+    auto state = state_for_blocking(arguments.comm, nullptr);
     if (!state || !state->has_progress()) {
       check_before_mpi(arguments);
       return false;

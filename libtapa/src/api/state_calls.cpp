@@ -115,9 +115,9 @@ const char* TAPA_Last_error(void) {
   return last_error();
 }
 
-int TAPA_Guest(const char* version) {
+int TAPA_Guest(const char* version, int at_once) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
-  become_guest();
+  become_guest(at_once != 0);
   return MPI_SUCCESS;
 }
 

@@ -17,6 +17,7 @@
 
 #include "autotune/autotuner.hpp"
 #include "comm/call_order.hpp"
+#include "comm/guest.hpp"
 #include "comm/mean_block.hpp"
 #include "comm/newcomer.hpp"
 #include "comm/options.hpp"
@@ -76,8 +77,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// For a blocking call of a program that may know nothing of the library: set_up() at once, or when MPI's
   /// all-to-alls have taken long enough to pay for it. Collective. True: it is set up. Never throws: what a
   /// guest cannot set up stays with MPI, which is said once.
-  /// `now`: for a call that will be made often, it pays at once.
-  [[nodiscard]] bool welcome(MPI_Comm user, bool now = false) noexcept;
+  /// `nanoseconds`: what the call should take, see Newcomer; nothing: it will be made often, so the set-up
+  /// pays at once.
+  [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
   /// MPI has taken so long for a call for which that was refused.
   void count_newcomer(double seconds) { newcomer_.spend(seconds); }
 
@@ -175,7 +177,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   int rank_ = 0;
   int size_ = 0;
   std::string name_;
-  Newcomer newcomer_;
+  Newcomer newcomer_{sets_up_at_once()};
+  bool looked_ = false;    // at whose ranks these are
   bool given_up_ = false;  // a guest's: MPI has it for good
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;

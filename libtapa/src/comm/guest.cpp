@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "comm/comm_state.hpp"
@@ -16,6 +17,7 @@ namespace tapa {
 namespace {
 
 std::atomic<bool> guest{false};
+std::atomic<bool> at_once{false};
 
 constexpr double kFirstSetup = 10e-3;  // detects the machine
 constexpr double kLeastSetup = 1e-3;
@@ -89,8 +91,13 @@ bool is_of_this_world(MPI_Comm comm, int size) {
 
 }  // namespace
 
-void become_guest() {
+void become_guest(bool sets_up_at_once) {
+  at_once = sets_up_at_once;
   guest = true;
+}
+
+bool sets_up_at_once() {
+  return at_once.load(std::memory_order_relaxed);
 }
 
 bool is_guest() {
@@ -105,18 +112,18 @@ void note_setup_seconds(double seconds) {
   last_setup = std::max(seconds, kLeastSetup);
 }
 
-bool CommState::welcome(MPI_Comm user, bool now) noexcept {
+bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept {
   if (ready()) return true;
   if (given_up_) return false;
   const bool asks = newcomer_.asks();
-  newcomer_.count();
-  if (!now && !asks) return false;
+  newcomer_.count(nanoseconds.value_or(0));
+  if (nanoseconds && !asks) return false;
   try {
-    if (newcomer_.calls() == 1 && !is_of_this_world(user, size_)) {
+    if (!std::exchange(looked_, true) && !is_of_this_world(user, size_)) {
       given_up_ = true;
       return false;
     }
-    const Verdict verdict = hear_verdict(user, rank_ == 0 ? judge(newcomer_, now) : Verdict::wait);
+    const Verdict verdict = hear_verdict(user, rank_ == 0 ? judge(newcomer_, !nanoseconds) : Verdict::wait);
     switch (verdict) {
       case Verdict::wait:
         newcomer_.wait_on();

@@ -7,9 +7,11 @@
 namespace tapa {
 
 /// Whether the drop-in has loaded the library: then a communicator begins with MPI's all-to-all, and nothing
-/// of ours may end the program. Set once, before the first call.
-void become_guest();
+/// of ours may end the program. Set once, before the first call. `at_once`: on some rank of the job an option
+/// asks for the library from the first call on.
+void become_guest(bool at_once);
 [[nodiscard]] bool is_guest();
+[[nodiscard]] bool sets_up_at_once();
 
 /// How long a set-up takes in this process: the last one, or what is expected of the first. Seconds.
 [[nodiscard]] double setup_seconds();
