@@ -275,7 +275,7 @@ static Call random_call(Team* team, const Place* place, int blocking) {
   call.empties = call.kind == UNIFORM ? below(random, 3) : 0;
   const int lengths = below(random, 40);
   if (lengths < 4) call.most = 1 + below(random, 150);
-  if (lengths == 39) {
+  if (lengths >= (team->layouts ? 30 : 39)) {
     call.dense = !(team->layouts && blocking && place->size > 1);
     if (call.dense && call.signature.parts > 1) {
       call.signature.parts = 1;
