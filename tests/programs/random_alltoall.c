@@ -275,7 +275,7 @@ static Call random_call(Team* team, const Place* place, int blocking) {
   call.empties = call.kind == UNIFORM ? below(random, 3) : 0;
   const int lengths = below(random, 40);
   if (lengths < 4) call.most = 1 + below(random, 150);
-  if (lengths == 39) {
+  if (lengths >= (team->layouts ? 36 : 39)) {
     call.dense = !(team->layouts && blocking && place->size > 1);
     if (call.dense && call.signature.parts > 1) {
       call.signature.parts = 1;
@@ -632,7 +632,7 @@ static void change_places(Team* team) {
 static void do_blocking(Team* team, Place* place) {
   int repeats = once_in(&team->common, 12) ? 1 + below(&team->common, 30) : 1;
   Op op = make_alltoall(team, place, 1);
-  if (op.call.most > 200 && repeats > 3) repeats = 3;
+  if (op.call.most > 200) repeats = team->layouts ? 8 : 2; /* 8: so that trials of other plans come about */
   for (int i = 0; i < repeats; ++i) {
     fill(&op, ++team->calls);
     call_blocking(&op);
