@@ -128,15 +128,17 @@ void check_before_mpi(const Arguments& arguments) {
 
 namespace {
 
-/// Blocking, where the library has nothing set up or nothing to gain. Rank 0 counts what that takes.
-int leave_to_mpi(const Arguments& arguments) {
-  const CommState* const before = CommState::cached(arguments.comm);
-  if (before == nullptr || before->rank() != 0 || before->ready()) return forward_blocking(arguments);
+/// Hands a blocking call to MPI by `hand_over`, where the library has nothing set up or nothing to gain. Rank
+/// 0 counts what that takes.
+template <class HandOver>
+auto timed(MPI_Comm comm, const HandOver& hand_over) {
+  const CommState* const before = CommState::cached(comm);
+  if (before == nullptr || before->rank() != 0 || before->ready()) return hand_over();
   const double began = PMPI_Wtime();
-  const int code = forward_blocking(arguments);
-  CommState* const state = CommState::cached(arguments.comm);
+  const auto result = hand_over();
+  CommState* const state = CommState::cached(comm);
   if (state != nullptr) state->count_newcomer(PMPI_Wtime() - began);
-  return code;
+  return result;
 }
 
 }  // namespace
@@ -147,9 +149,9 @@ int run_blocking(const Arguments& arguments) {
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr) {
-      if (CommState::cached(arguments.comm) != nullptr || !is_mpis_own(arguments.comm))
-        check_before_mpi(arguments);
-      return false;
+      if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm)) return false;
+      check_before_mpi(arguments);
+      return timed(arguments.comm, [&] { return forward_in_bytes(arguments); });
     }
     check_call(arguments, *state);
     if (run_fast(arguments, *state)) return true;
@@ -159,7 +161,8 @@ int run_blocking(const Arguments& arguments) {
     run_to_end(std::move(operation));
     return true;
   };
-  return run_or_forward(arguments, ours, [&] { return leave_to_mpi(arguments); });
+  return run_or_forward(arguments, ours,
+                        [&] { return timed(arguments.comm, [&] { return forward_blocking(arguments); }); });
 }
 
 }  // namespace tapa

@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "api/check_arguments.hpp"
 #include "api/entry.hpp"
 #include "run/error.hpp"
+#include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
@@ -74,7 +76,39 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
   });
 }
 
+/// Whether all blocks of a side are dense. Wrong types are MPI's to find.
+bool dense(const Arguments& arguments, const Side& side, int ranks) {
+  constexpr MPI_Count several = 2;
+  const int types = arguments.form == Form::w ? ranks : 1;
+  for (int peer = 0; peer < types; ++peer) {
+    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).dense(several))
+      return false;
+  }
+  return true;
+}
+
+bool is_complete(const Arguments& arguments) {
+  const auto has_types = [&](const Side& side) {
+    return arguments.form == Form::w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
+  };
+  return has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
+}
+
 }  // namespace
+
+bool forward_in_bytes(const Arguments& arguments) {
+  if (!is_complete(arguments)) return false;
+  const int ranks = arguments.form == Form::w ? peers_of(arguments.comm) : 0;
+  const bool right = dense(arguments, arguments.recv, ranks) &&
+                     (arguments.in_place() || dense(arguments, arguments.send, ranks)) && ranks != 1;
+  if (right) return false;
+  const int peers = peers_of(arguments.comm);
+  check_arguments(arguments, peers, false);
+  const QuietErrors quiet(arguments.comm);
+  Exchange blocks;
+  check_mpi(call_mpi(arguments, peers, arguments.comm, false, blocks), "MPI's own all-to-all");
+  return true;
+}
 
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || is_intercomm(comm);

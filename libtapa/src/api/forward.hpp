@@ -13,6 +13,11 @@ namespace tapa {
 /// programs that only use sessions, as states hang on MPI_COMM_SELF. Throws CallError.
 [[nodiscard]] bool is_mpis_own(MPI_Comm comm);
 
+/// A blocking call on an intracommunicator that MPI may get wrong as it was made: blocks that are not dense,
+/// and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for elements). Handed over in bytes,
+/// packed here; false: it was not such a call, and nothing was done. Throws CallError.
+[[nodiscard]] bool forward_in_bytes(const Arguments& arguments);
+
 /// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
 /// narrowed is an error.
 int forward_blocking(const Arguments& arguments);
