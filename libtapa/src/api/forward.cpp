@@ -77,7 +77,7 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
 }  // namespace
 
 bool is_mpis_own(MPI_Comm comm) {
-  return !world_began() || is_intercomm(comm);
+  return !world_began() || world_ends() || is_intercomm(comm);
 }
 
 int forward_blocking(const Arguments& arguments) {

@@ -312,11 +312,15 @@ int Progress::advance_jobs() {
   return ended;
 }
 
-// Duplicates of MPI_COMM_SELF with tags of their own; their making involves no other rank.
+// Communicators of this rank alone with tags of their own; their making involves no other rank. No duplicate
+// of MPI_COMM_SELF: that would call the user's functions that copy attributes.
 int Progress::make_self() {
   if (ends_ != MPI_COMM_NULL) return MPI_SUCCESS;
   int code = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_freed, &type_keyval_, nullptr);
-  if (code == MPI_SUCCESS) code = PMPI_Comm_dup(MPI_COMM_SELF, &self_);
+  MPI_Group group = MPI_GROUP_NULL;
+  if (code == MPI_SUCCESS) code = PMPI_Comm_group(MPI_COMM_SELF, &group);
+  if (code == MPI_SUCCESS) code = PMPI_Comm_create(MPI_COMM_SELF, group, &self_);
+  if (group != MPI_GROUP_NULL) PMPI_Group_free(&group);
   if (code == MPI_SUCCESS) code = PMPI_Comm_set_errhandler(self_, MPI_ERRORS_RETURN);
   if (code == MPI_SUCCESS) code = PMPI_Comm_dup(self_, &ends_);
   return code;
