@@ -51,6 +51,7 @@ int at_finalize(MPI_Comm, int, void*, void*) {
   print_report();
   end_world();
   freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
+  Progress::end();
   for (const auto& state : CommState::all()) state->release();
   free_retired();
   free_type_keyval();
