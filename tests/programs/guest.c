@@ -145,6 +145,29 @@ static int forget(MPI_Comm comm, int key, void* value, void* extra) {
   return MPI_SUCCESS;
 }
 
+static int copy_type(MPI_Datatype type, int key, void* extra, void* value, void* out, int* flag) {
+  return copy(MPI_COMM_NULL, type == MPI_DATATYPE_NULL ? 0 : key, extra, value, out, flag);
+}
+static int forget_type(MPI_Datatype type, int key, void* value, void* extra) {
+  return forget(MPI_COMM_NULL, type == MPI_DATATYPE_NULL ? 0 : key, value, extra);
+}
+
+/* A persistent call, where this MPI has them. */
+static int persistent_once(Buffers* b, int round) {
+  fill(b, round);
+#ifdef Alltoall_init
+  MPI_Request request;
+  Alltoall_init(b->send, kElements, MPI_INT, b->recv, kElements, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                &request);
+  MPI_Start(&request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Request_free(&request);
+  return wrong(b);
+#else
+  return 0;
+#endif
+}
+
 /* The user's attributes are copied when the user duplicates a communicator, and at no other time. */
 static int attributes(void) {
   static Buffers b;
@@ -153,6 +176,7 @@ static int attributes(void) {
   int key, bad = 0;
   MPI_Comm_create_keyval(copy, forget, &key, NULL);
   MPI_Comm_set_attr(MPI_COMM_WORLD, key, &b);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, &b);
   bad += blocking(&b, 1, MPI_COMM_WORLD);
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   for (int i = 0; i < 3; ++i) bad += blocking(&b, 2, comm);
@@ -163,13 +187,102 @@ static int attributes(void) {
   fill(&b, 4);
   start(&b, second, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  bad += wrong(&b) + blocking(&b, 5, second);
+  bad += wrong(&b) + blocking(&b, 5, second) + persistent_once(&b, 6);
   MPI_Comm_free(&second);
   MPI_Comm_free(&comm);
   MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+  MPI_Comm_delete_attr(MPI_COMM_SELF, key);
   MPI_Comm_free_keyval(&key);
   if (rank == 0) printf("attributes: copied %d times, deleted %d times\n", copied, deleted);
-  return bad + (copied != 2) + (deleted != 3);
+  return bad + (copied != 2) + (deleted != 4);
+}
+
+/* Those of a datatype likewise: a call only uses it, also after it was freed. */
+static int type_attributes(void) {
+  enum { kGap = 2 };
+  static int send[kGap * kMostRanks * kElements], recv[kGap * kMostRanks * kElements];
+  static Buffers b;
+  MPI_Datatype type;
+  MPI_Request request;
+  int key, bad = 0;
+  for (int i = 0; i < 3; ++i) bad += blocking(&b, i, MPI_COMM_WORLD);
+  MPI_Type_create_keyval(copy_type, forget_type, &key, NULL);
+  for (int round = 0; round < 3; ++round) {
+    MPI_Datatype vector;
+    MPI_Type_vector(kElements, 1, kGap, MPI_INT, &vector);
+    MPI_Type_create_resized(vector, 0, kGap * kElements * (MPI_Aint)sizeof(int), &type);
+    MPI_Type_commit(&type);
+    MPI_Type_free(&vector);
+    MPI_Type_set_attr(type, key, &b);
+    for (int i = 0; i < size * kElements; ++i) send[kGap * i] = 1000 * rank + i, recv[kGap * i] = -1;
+    MPI_Ialltoall(send, 1, type, recv, 1, type, MPI_COMM_WORLD, &request);
+    MPI_Type_free(&type);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < size * kElements; ++i)
+      bad += recv[kGap * i] != 1000 * (i / kElements) + rank * kElements + i % kElements;
+  }
+  MPI_Type_free_keyval(&key);
+  if (rank == 0) printf("type attributes: copied %d times, deleted %d times\n", copied, deleted);
+  return bad + (copied != 0) + (deleted != 3);
+}
+
+/* What a program hangs on MPI_COMM_SELF is deleted first in MPI_Finalize, where MPI still works. */
+static int at_end(MPI_Comm self, int key, void* value, void* extra) {
+  static Buffers b;
+  MPI_Comm comm;
+  MPI_Request request;
+  int bad = 0;
+  (void)self, (void)key, (void)value, (void)extra;
+  for (int round = 0; round < 5; ++round) bad += blocking(&b, round, MPI_COMM_WORLD);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (int round = 0; round < 5; ++round) bad += blocking(&b, round, comm);
+  fill(&b, 7);
+  start(&b, comm, &request);
+  MPI_Comm_free(&comm);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  bad += wrong(&b);
+  MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("in MPI_Finalize: %d wrong\n", bad);
+  if (bad != 0) MPI_Abort(MPI_COMM_WORLD, 1);
+  return MPI_SUCCESS;
+}
+
+/* `late`: set when all-to-alls were made already. */
+static int finalize(int late) {
+  static Buffers b;
+  int key, bad = 0;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, NULL);
+  for (int turn = 0; turn < 2; ++turn) {
+    if (turn == late) {
+      MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    } else {
+      for (int round = 0; round < 5; ++round) bad += blocking(&b, round, MPI_COMM_WORLD);
+    }
+  }
+  MPI_Comm_free_keyval(&key);
+  return bad;
+}
+
+/* A rank that waits in an all-to-all gets on with its other messages, which the others may need first.
+ * `behind`: it waits behind a nonblocking call. */
+static int progress(int behind) {
+  enum { kLong = 1 << 20 };
+  static Buffers b[2];
+  static char message[kLong];
+  int bad = 0;
+  for (int i = 0; i < 3; ++i) bad += blocking(&b[0], i, MPI_COMM_WORLD);
+  for (int round = 0; round < 5; ++round) {
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    memset(message, rank == 0 ? round + 1 : 0, sizeof message);
+    if (rank != 0) MPI_Recv(message, kLong, MPI_BYTE, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    fill(&b[1], round);
+    if (behind) start(&b[1], MPI_COMM_WORLD, &requests[0]);
+    if (rank != size - 1) MPI_Isend(message, kLong, MPI_BYTE, rank + 1, 5, MPI_COMM_WORLD, &requests[1]);
+    bad += blocking(&b[0], round, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    bad += (behind ? wrong(&b[1]) : 0) + (message[kLong - 1] != round + 1);
+  }
+  return bad;
 }
 
 /* Wait and nothing else; then again, when blocking calls have been made. */
@@ -350,6 +463,11 @@ static int run(const char* mode) {
   if (strcmp(mode, "freed") == 0) return freed(0);
   if (strcmp(mode, "freed-used") == 0) return freed(1);
   if (strcmp(mode, "attributes") == 0) return attributes();
+  if (strcmp(mode, "type-attributes") == 0) return type_attributes();
+  if (strcmp(mode, "finalize") == 0) return finalize(0);
+  if (strcmp(mode, "finalize-late") == 0) return finalize(1);
+  if (strcmp(mode, "progress") == 0) return progress(0);
+  if (strcmp(mode, "progress-behind") == 0) return progress(1);
   if (strcmp(mode, "wait") == 0) return wait_only();
   if (strcmp(mode, "persistent") == 0) return persistent(40);
   if (strcmp(mode, "communicators") == 0) return communicators(0);

@@ -41,6 +41,7 @@ void require_own_comm(MPI_Comm comm) {
     throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
                     "comm is of a session in a program that did not call MPI_Init, expected one that did");
   }
+  if (world_ends()) throw CallError(MPI_ERR_OTHER, "MPI_Finalize has begun, expected a call before it");
   if (is_intercomm(comm))
     throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
 }

@@ -111,7 +111,7 @@ bool forward_in_bytes(const Arguments& arguments) {
 }
 
 bool is_mpis_own(MPI_Comm comm) {
-  return !world_began() || is_intercomm(comm);
+  return !world_began() || world_ends() || is_intercomm(comm);
 }
 
 int forward_blocking(const Arguments& arguments) {

@@ -10,7 +10,8 @@
 namespace tapa {
 
 /// Whether calls on `comm` are always MPI's: intercommunicators (in which one group may send nothing), and
-/// programs that only use sessions, as states hang on MPI_COMM_SELF. Throws CallError.
+/// programs that only use sessions, as states hang on MPI_COMM_SELF; all, once MPI_Finalize has begun. Throws
+/// CallError.
 [[nodiscard]] bool is_mpis_own(MPI_Comm comm);
 
 /// A blocking call on an intracommunicator that MPI may get wrong as it was made: blocks that are not dense,

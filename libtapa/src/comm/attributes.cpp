@@ -9,6 +9,7 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -48,6 +49,9 @@ void print_report() {
 
 int at_finalize(MPI_Comm, int, void*, void*) {
   print_report();
+  end_world();
+  freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
+  Progress::end();
   for (const auto& state : CommState::all()) state->release();
   free_retired();
   free_type_keyval();

@@ -98,23 +98,25 @@ void Operation::take_arguments(const Arguments& arguments) {
   has_arguments_ = true;
   normalise(arguments, state_->size(), exchange_);
   if (mode_ == Mode::blocking) return;
-  duplicate_types(exchange_.recv);
+  hold_types(exchange_.recv);
   if (exchange_.in_place) {
     exchange_.send = exchange_.recv;
   } else {
-    duplicate_types(exchange_.send);
+    hold_types(exchange_.send);
   }
 }
 
-void Operation::duplicate_types(std::vector<Block>& blocks) {
+void Operation::hold_types(std::vector<Block>& blocks) {
   MPI_Datatype last = MPI_DATATYPE_NULL;
   MPI_Datatype copy = MPI_DATATYPE_NULL;
   for (Block& block : blocks) {
     if (block.type == MPI_DATATYPE_NULL) continue;
     if (block.type != last) {
       last = block.type;
-      check_mpi(PMPI_Type_dup(last, &copy), "MPI_Type_dup");
+      // Not a duplicate: that would call the user's functions that copy attributes.
+      check_mpi(PMPI_Type_contiguous(1, last, &copy), "MPI_Type_contiguous");
       types_.push_back(copy);
+      check_mpi(PMPI_Type_commit(&copy), "MPI_Type_commit");
     }
     block.type = copy;
   }

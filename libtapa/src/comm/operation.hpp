@@ -39,7 +39,7 @@ class Operation {
   /// order.
   void begin(std::shared_ptr<CommState> state, Mode mode, const char* function);
 
-  /// Takes checked arguments. Datatypes of nonblocking and persistent operations are duplicated when they are
+  /// Takes checked arguments. Datatypes of nonblocking and persistent operations are held when they are
   /// needed after the call; count, displacement and type arrays are not read after it unless MPI carries the
   /// call out.
   void take_arguments(const Arguments& arguments);
@@ -149,7 +149,7 @@ class Operation {
   [[nodiscard]] double timeout() const;
   [[nodiscard]] std::string waits_for() const;
   [[nodiscard]] std::vector<int> others() const;
-  void duplicate_types(std::vector<Block>& blocks);
+  void hold_types(std::vector<Block>& blocks);
   void free_types();
 
   mutable std::mutex mutex_;  // held in advance()
@@ -166,7 +166,7 @@ class Operation {
   Arguments arguments_;
   bool has_arguments_ = false;
   Exchange exchange_;
-  std::vector<MPI_Datatype> types_;  // duplicates of the caller's
+  std::vector<MPI_Datatype> types_;  // made of the caller's, which may be freed
   std::shared_ptr<const Counts> known_;
   std::size_t mean_ = 0;
   bool mean_known_ = false;  // whether this call has asked for it

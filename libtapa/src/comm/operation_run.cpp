@@ -191,8 +191,10 @@ void Operation::explain_run() {
 
 void complete(Operation& operation) {
   using namespace std::chrono_literals;
-  while (!operation.advance(operation.may_block())) {
+  constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
+  for (int idle = 1; !operation.advance(operation.may_block()); ++idle) {
     Progress::relay();
+    if (idle % drive_every == 0) operation.state()->waiter().drive_mpi();
     switch (operation.wait_mode()) {
       case Wait::yield:
         sched_yield();

@@ -213,7 +213,9 @@ std::optional<Comb> comb_of(MPI_Datatype type) {
   const int combiner = envelope.combiner;
   if (envelope.named() || envelope.large) return std::nullopt;
   const Contents c(type, envelope);
-  if (combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_RESIZED) return comb_of(c.type(0));
+  const bool same = combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_RESIZED ||
+                    (combiner == MPI_COMBINER_CONTIGUOUS && c.integer(0) == 1);
+  if (same) return comb_of(c.type(0));
   if (combiner != MPI_COMBINER_VECTOR && combiner != MPI_COMBINER_HVECTOR) return std::nullopt;
   const MPI_Aint extent = extent_of(c.type(0));
   const MaybeRun block = repeat(run_of(c.type(0)), c.integer(1), extent, 0);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "run/error.hpp"
+#include "run/handover.hpp"
 
 namespace tapa {
 
@@ -104,6 +105,7 @@ class Progress::Inside {
 };
 
 std::atomic<bool> Progress::awake_{false};
+std::atomic<bool> Progress::made_{false};
 
 Progress::Pause::Pause() : before_(inside_engine) {
   inside_engine = true;
@@ -126,7 +128,12 @@ Progress& Progress::instance() {
   return *engine;
 }
 
+void Progress::end() {
+  if (made_) instance().shut_down();
+}
+
 Progress::Progress() {
+  made_ = true;
   pick_driver();
   int keyval = MPI_KEYVAL_INVALID;
   // The deletion of this attribute is the first thing that MPI_Finalize does.
@@ -289,6 +296,7 @@ void Progress::close(Job& job) {
     if (code != MPI_SUCCESS) job.completion->message = job.task->message();
   }
   job.task.reset();  // first, so that what the program does after its wait finds everything released
+  hand_over();
   if (job.completion != nullptr) {
     PMPI_Grequest_complete(job.request);
   } else {
@@ -312,11 +320,15 @@ int Progress::advance_jobs() {
   return ended;
 }
 
-// Duplicates of MPI_COMM_SELF with tags of their own; their making involves no other rank.
+// Communicators of this rank alone with tags of their own; their making involves no other rank. No duplicate
+// of MPI_COMM_SELF: that would call the user's functions that copy attributes.
 int Progress::make_self() {
   if (ends_ != MPI_COMM_NULL) return MPI_SUCCESS;
   int code = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_freed, &type_keyval_, nullptr);
-  if (code == MPI_SUCCESS) code = PMPI_Comm_dup(MPI_COMM_SELF, &self_);
+  MPI_Group group = MPI_GROUP_NULL;
+  if (code == MPI_SUCCESS) code = PMPI_Comm_group(MPI_COMM_SELF, &group);
+  if (code == MPI_SUCCESS) code = PMPI_Comm_create(MPI_COMM_SELF, group, &self_);
+  if (group != MPI_GROUP_NULL) PMPI_Group_free(&group);
   if (code == MPI_SUCCESS) code = PMPI_Comm_set_errhandler(self_, MPI_ERRORS_RETURN);
   if (code == MPI_SUCCESS) code = PMPI_Comm_dup(self_, &ends_);
   return code;
@@ -413,6 +425,7 @@ int Progress::find_starts() {
     if (slot < 0) break;
     Persistent& p = *persistent_[static_cast<std::size_t>(slot)];
     ++found;
+    take_over();
     p.active = true;
     ++active_;
     p.task->start();
@@ -433,6 +446,7 @@ int Progress::advance_persistent() {
     // Completes the program's request. By tag: Open MPI's OFI never ends a synchronous send that a matched
     // probe took.
     MPI_Request receive = MPI_REQUEST_NULL;
+    hand_over();
     if (PMPI_Irecv(&sink_, 1, MPI_BYTE, 0, static_cast<int>(slot), self_, &receive) == MPI_SUCCESS) {
       PMPI_Request_free(&receive);
     }

@@ -6,6 +6,18 @@
 
 namespace tapa {
 
+namespace {
+constinit std::atomic<bool> ends{false};
+}
+
+void end_world() {
+  ends.store(true, std::memory_order_relaxed);
+}
+
+bool world_ends() {
+  return ends.load(std::memory_order_relaxed);
+}
+
 bool world_began() {
   static constinit std::atomic<bool> began{false};
   if (began.load(std::memory_order_relaxed)) return true;

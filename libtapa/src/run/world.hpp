@@ -11,4 +11,9 @@ namespace tapa {
 /// Whether MPI_Init was called. Cheap once it was.
 [[nodiscard]] bool world_began();
 
+/// MPI_Finalize has begun and the library has released what it kept. The program may still make calls, from
+/// what it has attached to MPI_COMM_SELF.
+void end_world();
+[[nodiscard]] bool world_ends();
+
 }  // namespace tapa

@@ -48,6 +48,12 @@ class Waiter {
     if (++quiet_ % kQuietPolls == 0) drive_mpi();
   }
 
+  /// Lets MPI get on with all that is under way.
+  void drive_mpi() {
+    int flag = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+  }
+
  private:
   static constexpr int kSpins = 20;  // polls before a rank goes to sleep
   // Asleep, a rank does not drive MPI; it wakes this often to do so.
@@ -81,11 +87,6 @@ class Waiter {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
-  }
-
-  void drive_mpi() {
-    int flag = 0;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
   }
 
   MPI_Comm comm_;
