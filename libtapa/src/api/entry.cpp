@@ -9,6 +9,7 @@
 #include "api/forward.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
@@ -63,6 +64,7 @@ int peers_of(MPI_Comm comm) {
 void check_call(const Arguments& arguments, CommState& state) {
   const Check check = state.check();
   if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
+  if (!state.trusts_buffers() && gpu_in_use()) require_host_memory(arguments, state.size());
 }
 
 std::unique_ptr<Operation> acquire_operation() {
@@ -129,7 +131,7 @@ int run_blocking(const Arguments& arguments) {
     require_comm(arguments.comm);
     if (is_mpis_own(arguments.comm)) return false;
     auto state = peers_of(arguments.comm) == 1 ? nullptr : state_for_blocking(arguments.comm, false);
-    if (!state) {
+    if (!state || state->is_mpis()) {
       check_before_mpi(arguments);
       return false;
     }

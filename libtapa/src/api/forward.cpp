@@ -1,5 +1,6 @@
 #include "api/forward.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,8 @@
 namespace tapa {
 
 namespace {
+
+constinit std::atomic<bool> forwarded_init = false;
 
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
 class HandedTask final : public Task {
@@ -106,7 +109,12 @@ int forward_init(const Arguments& arguments, MPI_Request* request) {
     return MPI_SUCCESS;
   });
   if (code != MPI_SUCCESS) return code;
+  forwarded_init.store(true, std::memory_order_relaxed);
   return told_by_mpi(arguments.function, call_mpi_init(arguments, request));
+}
+
+bool has_forwarded_init() {
+  return forwarded_init.load(std::memory_order_relaxed);
 }
 
 }  // namespace tapa
