@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 
 namespace tapa {
@@ -77,7 +78,32 @@ void check_uniform_sizes(const Arguments& a, bool strict) {
   }
 }
 
+void require_host_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
+  TypeInfo info;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
+    if (block_bytes(info, side.count_of(peer)) == 0) continue;
+    const auto first = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
+    require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer);
+    if (a.form == Form::uniform) return;
+  }
+}
+
 }  // namespace
+
+void require_host_memory(const void* address, const char* name) {
+  if (!is_device_memory(address)) return;
+  throw CallError(
+      MPI_ERR_BUFFER,
+      std::string(name) +
+          " is GPU memory, expected host memory: MPI gets such calls on communicators that are set up "
+          "when the process uses a GPU already, and where TAPA_ENABLE=0");
+}
+
+void require_host_memory(const Arguments& a, int ranks) {
+  require_host_side(a, a.recv, recv_names, ranks);
+  if (!a.in_place()) require_host_side(a, a.send, send_names, ranks);
+}
 
 void check_arguments(const Arguments& a, int ranks, bool strict) {
   if (a.recv.buffer == MPI_IN_PLACE) {

@@ -10,6 +10,7 @@
 #include "api/forward.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
@@ -27,6 +28,20 @@ struct Pool {
 Pool& pool() {
   static auto* instance = new Pool;
   return *instance;
+}
+
+/// A GPU may be in use since the communicator was set up. Buffers that were looked at in this thread's last
+/// call are not looked at again; null ones stand for addresses.
+void check_memory(const Arguments& a, int ranks) {
+  struct Buffers {
+    const void* send;
+    const void* recv;
+  };
+  thread_local constinit Buffers in_host{};
+  const bool known = a.send.buffer == in_host.send && a.recv.buffer == in_host.recv;
+  if (known && in_host.send != nullptr && in_host.recv != nullptr) return;
+  if (gpu_in_use()) require_host_memory(a, ranks);
+  in_host = {a.send.buffer, a.recv.buffer};
 }
 
 }  // namespace
@@ -65,6 +80,7 @@ int peers_of(MPI_Comm comm) {
 void check_call(const Arguments& arguments, CommState& state) {
   const Check check = state.check();
   if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
+  if (!state.trusts_buffers()) check_memory(arguments, state.size());
 }
 
 std::unique_ptr<Operation> acquire_operation() {
@@ -149,7 +165,7 @@ int run_blocking(const Arguments& arguments) {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
-    if (state == nullptr) {
+    if (state == nullptr || state->is_mpis()) {
       if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm)) return false;
       check_before_mpi(arguments);
       return timed(arguments.comm, [&] { return forward_in_bytes(arguments); });

@@ -1,10 +1,12 @@
 #include "api/forward.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "api/check_arguments.hpp"
 #include "api/entry.hpp"
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
@@ -14,6 +16,8 @@
 namespace tapa {
 
 namespace {
+
+constinit std::atomic<bool> forwarded_init = false;
 
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
 class HandedTask final : public Task {
@@ -97,7 +101,7 @@ bool is_complete(const Arguments& arguments) {
 }  // namespace
 
 bool forward_in_bytes(const Arguments& arguments) {
-  if (!is_complete(arguments)) return false;
+  if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
   const int ranks = arguments.form == Form::w ? peers_of(arguments.comm) : 0;
   const bool right = dense(arguments, arguments.recv, ranks) &&
                      (arguments.in_place() || dense(arguments, arguments.send, ranks)) && ranks != 1;
@@ -140,7 +144,12 @@ int forward_init(const Arguments& arguments, MPI_Request* request) {
     return MPI_SUCCESS;
   });
   if (code != MPI_SUCCESS) return code;
+  forwarded_init.store(true, std::memory_order_relaxed);
   return told_by_mpi(arguments.function, call_mpi_init(arguments, request));
+}
+
+bool has_forwarded_init() {
+  return forwarded_init.load(std::memory_order_relaxed);
 }
 
 }  // namespace tapa

@@ -25,4 +25,7 @@ int forward_blocking(const Arguments& arguments);
 int forward_nonblocking(const Arguments& arguments, MPI_Request* request);
 int forward_init(const Arguments& arguments, MPI_Request* request);
 
+/// Whether forward_init() has made a request: then others than ours may be meant where requests are taken.
+[[nodiscard]] bool has_forwarded_init();
+
 }  // namespace tapa

@@ -140,7 +140,7 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_request(request);
     if (is_mpis_own(arguments.comm)) return false;
     CommState* const state = state_for_blocking(arguments.comm, nullptr);
-    if (state == nullptr || !state->has_progress()) {
+    if (state == nullptr || !state->has_progress() || state->is_mpis()) {
       check_before_mpi(arguments);
       return false;
     }

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "api/check_arguments.hpp"
 #include "api/requests.hpp"
 #include "comm/selection_agreement.hpp"
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/selection.hpp"
 #include "tapa/tapa.h"
@@ -123,6 +125,10 @@ void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operatio
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
   if (selection.state->check() != Check::off) check_select(call);
+  if (!selection.state->trusts_buffers() && gpu_in_use()) {
+    require_host_memory(call.sendbuf, "sendbuf");
+    require_host_memory(call.recvbuf, "recvbuf");
+  }
   auto operation = acquire_operation();
   operation->begin(selection.state, mode, call.function);
   Exchange& exchange = operation->exchange();

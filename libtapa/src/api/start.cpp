@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "api/forward.hpp"
 #include "api/requests.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
@@ -33,10 +34,14 @@ void require_inactive(MPI_Request request, const std::string& name, bool to_star
                       : name + " is not a request of TAPA_Alltoall_init or its kin");
 }
 
-/// Whether persistent requests are MPI's own, because nothing would make ours progress.
+/// Whether persistent requests are MPI's own.
 bool left_to_mpi(const MPI_Request requests[], int count) {
-  if (world_began() && Progress::instance().driver() != Driver::none) return false;
-  return std::none_of(requests, requests + count, [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+  const bool ours_possible = world_began() && Progress::instance().driver() != Driver::none;
+  if (ours_possible && !has_forwarded_init()) return false;
+  return std::all_of(requests, requests + count, [&](MPI_Request r) {
+    return r != MPI_REQUEST_NULL &&
+           !(ours_possible && Progress::instance().state(r) != Progress::State::unknown);
+  });
 }
 
 /// Runs `ours`, or `mpis` where the requests are MPI's own: it then tells error handlers itself, so nothing
@@ -62,6 +67,11 @@ int TAPA_Start(MPI_Request* request) {
 }
 
 int TAPA_Startall(int count, MPI_Request requests[]) {
+  if (count > 1 && requests != nullptr && has_forwarded_init()) {  // some may be MPI's, some ours
+    int code = MPI_SUCCESS;
+    for (int i = 0; i < count && code == MPI_SUCCESS; ++i) code = TAPA_Start(&requests[i]);
+    return code;
+  }
   const auto ours = [&] {
     if (count < 0)
       throw CallError(MPI_ERR_COUNT, "count is " + std::to_string(count) + ", expected 0 or more");

@@ -32,6 +32,13 @@ WaitPolicy policy_of(Wait wait, bool oversubscribed) {
   }
 }
 
+/// Buffers of a communicator may be in GPU memory. A guest keeps nothing that it does not use.
+void leave_to_mpi(int gpu_rank, int rank) {
+  if (is_guest()) throw SetupError(MPI_ERR_OTHER, gpu_message(gpu_rank));
+  static std::atomic<bool> said{false};
+  if (rank == 0 && !said.exchange(true)) log_warn(gpu_message(gpu_rank) + "; all-to-all is left to MPI");
+}
+
 }  // namespace
 
 CommState::CommState(MPI_Comm user) {
@@ -93,6 +100,7 @@ void CommState::adopt(Agreement agreement) {
             "MPI_Comm_get_attr");
   parts_->order = CallOrder(found != 0 ? *upper : 32767);
   MachineView machine = view_machine(*options);
+  if (machine.gpu_memory) leave_to_mpi(agreement_.gpu_rank, rank_);
   if (machine.shares_buffers) {
     std::vector<int> level;
     for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
@@ -111,6 +119,8 @@ void CommState::note_options() {
   fast_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   fast_bytes_ = 0;
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();
+  is_mpis_ = machine.gpu_memory;
+  trusts_buffers_ = s.gpu == GpuBuffers::host;
   parts_->mean.forget();
   always_memory_ =
       fast_ && machine.shares_buffers && parts_->chooser.one_choice() && !mpi_is_forced_ &&
@@ -150,6 +160,7 @@ MachineView CommState::view_machine(const Options& options) const {
   if (options.settings().nic_rate) view.rates.nic_bandwidth = *options.settings().nic_rate;
   view.shares_buffers =
       agreement_.node && agreement_.ranks_on_host == size_ && agreement_.node->buffers(0) != nullptr;
+  view.gpu_memory = agreement_.gpu_rank >= 0 && options.settings().gpu == GpuBuffers::mpi;
   view.topology = std::make_shared<const Topology>(std::move(topology));
   return view;
 }
@@ -173,7 +184,7 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   const std::lock_guard lock(mutex_);
   auto after = std::make_shared<Options>(*parts_->chooser.options());
   after->set(name, value, Origin::call);
-  const bool new_machine = name == "topology" || name == "nic-rate";
+  const bool new_machine = name == "topology" || name == "nic-rate" || name == "gpu";
   MachineView machine = new_machine ? view_machine(*after) : parts_->chooser.machine();
   parts_->tuner.reset();
   parts_->chooser.set(after, std::move(machine));

@@ -99,6 +99,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] MPI_Comm comm() const { return agreement_.comm; }
   /// How arguments are checked.
   [[nodiscard]] Check check() const { return check_.load(std::memory_order_relaxed); }
+  /// Whether MPI gets every call with nothing of it looked at, as buffers may be in GPU memory.
+  [[nodiscard]] bool is_mpis() const { return is_mpis_.load(std::memory_order_relaxed); }
+  /// Whether the program promises that no buffer is in GPU memory.
+  [[nodiscard]] bool trusts_buffers() const { return trusts_buffers_.load(std::memory_order_relaxed); }
   /// Whether nonblocking and persistent calls are ours: something makes them progress on every rank.
   [[nodiscard]] bool has_progress() const { return agreement_.has_progress; }
   /// Whether ranks of this rank's host outnumber its processors.
@@ -191,6 +195,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   bool oversubscribed_ = false;
   std::atomic<Check> check_ = Settings{}.check;
   std::atomic<bool> mpi_is_forced_ = false;
+  std::atomic<bool> is_mpis_ = false;
+  std::atomic<bool> trusts_buffers_ = false;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
   bool fast_ = false;           // whether the options allow the fast path
   std::size_t fast_bytes_ = 0;  // size of the last call for which a way is known

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/mpi_bytes.hpp"
@@ -62,6 +63,8 @@ struct Known {
   MPI_Datatype recvtype;
   std::uint64_t freed;  // freed_handles then
   bool in_place;
+  const void* send;  // host memory
+  const void* recv;
   Uniform blocks;
 };
 /// Of the last few such calls: programs take turns with communicators too.
@@ -96,8 +99,16 @@ void remember(const Arguments& a, CommState& state, const Uniform& blocks) {
                                          a.recv.type,
                                          freed_handles.load(std::memory_order_acquire),
                                          a.in_place(),
+                                         a.send.buffer,
+                                         a.recv.buffer,
                                          blocks};
   known_calls.next = (known_calls.next + 1) % known_calls.calls.size();
+}
+
+/// Whether the buffers need no look at where they are. A GPU may be in use since the last call.
+bool in_host_memory(const Arguments& a, const Known& known) {
+  if (a.send.buffer == known.send && a.recv.buffer == known.recv) return true;
+  return known.state->trusts_buffers() || !gpu_in_use();
 }
 
 void finish(ShmExchange& exchange, Waiter waiter) {
@@ -233,7 +244,8 @@ bool run_fast(const Arguments& arguments, CommState& state) {
 
 bool run_again(const Arguments& arguments) {
   const Known* const known = find_known(arguments);
-  return known != nullptr && run_uniform(arguments, *known->state, known->blocks);
+  return known != nullptr && in_host_memory(arguments, *known) &&
+         run_uniform(arguments, *known->state, known->blocks);
 }
 
 }  // namespace tapa

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/comm_state.hpp"
+#include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 
@@ -42,6 +43,10 @@ Verdict judge(const Newcomer& newcomer, bool now) {
   try {
     const Options options = environment_options();
     if (!options.settings().enable) return Verdict::never;
+    if (options.settings().gpu == GpuBuffers::mpi && gpu_in_use()) {
+      warn_once(gpu_message(0));
+      return Verdict::never;
+    }
     return now || eager(options) || newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait;
   } catch (const CallError& e) {
     warn_once(e.what());

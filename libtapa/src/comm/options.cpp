@@ -166,6 +166,13 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) {
        s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
      }},
+    {{"gpu", "TAPA_GPU", "mpi|host", "mpi",
+      "communicators on which some rank's process uses a GPU: mpi hands their calls to MPI, host promises "
+      "that "
+      "no buffer is in GPU memory"},
+     [](Settings& s, std::string_view v) {
+       s.gpu = parse_word<GpuBuffers, 2>(v, {{{"mpi", GpuBuffers::mpi}, {"host", GpuBuffers::host}}});
+     }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
       "as long in plans that pass blocks on"},

@@ -15,6 +15,7 @@
 namespace tapa {
 
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
+enum class GpuBuffers : std::uint8_t { mpi, host };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
@@ -38,6 +39,7 @@ struct Settings {
   LogLevel log = LogLevel::warn;
   bool report = false;
   bool adapt = true;
+  GpuBuffers gpu = GpuBuffers::mpi;
   Wait wait = Wait::automatic;
   std::size_t keep = 0;  ///< bytes
 };

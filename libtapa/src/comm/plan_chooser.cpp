@@ -41,12 +41,12 @@ std::vector<Candidate> PlanChooser::ranked(std::size_t bytes, Offer offer) const
 
 bool PlanChooser::tunes(std::size_t bytes) const {
   const Settings& settings = options_->settings();
-  return settings.adapt && settings.enable && !settings.plan && !covered(machine_.measurements, bytes);
+  return settings.adapt && !forced() && !covered(machine_.measurements, bytes);
 }
 
 bool PlanChooser::forced() const {
   const Settings& settings = options_->settings();
-  return !settings.enable || settings.plan.has_value();
+  return !settings.enable || settings.plan.has_value() || machine_.gpu_memory;
 }
 
 bool PlanChooser::one_choice() const {
@@ -56,7 +56,7 @@ bool PlanChooser::one_choice() const {
 
 bool PlanChooser::mpi_is_forced() const {
   const Settings& settings = options_->settings();
-  if (!settings.enable) return true;
+  if (!settings.enable || machine_.gpu_memory) return true;
   if (!settings.plan) return false;
   const Choice& plan = *settings.plan;
   if (plan.algorithm == Algorithm::mpi) return true;
@@ -68,6 +68,7 @@ bool PlanChooser::mpi_is_forced() const {
 Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   const Settings& settings = options_->settings();
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
+  if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
   const auto candidates = ranked(bytes, offer);
   if (candidates.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};

@@ -24,6 +24,7 @@ struct MachineView {
   Rates rates;
   std::vector<Measurement> measurements;  ///< of the tuning file
   bool shares_buffers = false;            ///< all ranks are on one node and share memory
+  bool gpu_memory = false;                ///< buffers may be in GPU memory: all is MPI's
 };
 
 /// Not thread-safe.

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "comm/shared_options.hpp"
+#include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
@@ -39,7 +40,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000002;
+constexpr std::uint64_t kMagic = 0x7461706100000003;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -113,7 +114,8 @@ struct Header {  // what each rank tells first
   std::uint64_t record_bytes;
   std::uint64_t host;      // same number = same host
   std::uint64_t one_rail;  // rank 0: see Agreement
-  Cores cores;             // where this rank may run
+  std::uint64_t uses_gpu;
+  Cores cores;  // where this rank may run
 };
 
 std::string version_text(std::uint64_t version) {
@@ -169,6 +171,7 @@ Setup::Setup(MPI_Comm user) : user_(user) {
              record.size(),
              host_number(),
              has_one_rail() ? 1U : 0U,
+             gpu_in_use() ? 1U : 0U,
              own_cores()};
   mine_ = shared + token + record;
 }
@@ -261,6 +264,8 @@ void Setup::take_records(const std::string& all, const std::vector<int>& displs)
   count_cores();
   result_.one_rail = headers_[0].one_rail != 0;
   result_.has_progress = std::ranges::all_of(headers_, [](const Header& h) { return h.has_progress != 0; });
+  const auto gpu = std::ranges::find_if(headers_, [](const Header& h) { return h.uses_gpu != 0; });
+  if (gpu != headers_.end()) result_.gpu_rank = static_cast<int>(gpu - headers_.begin());
   SharedOptions shared = unpack_options(all.substr(0, headers_[0].shared_bytes));
   result_.options = std::move(shared.options);
   result_.tuning = std::move(shared.tuning);
@@ -325,6 +330,11 @@ std::size_t Setup::attach_from() const {
 }
 
 }  // namespace
+
+std::string gpu_message(int rank) {
+  return "rank " + std::to_string(rank) +
+         " uses a GPU, so buffers may be in its memory (TAPA_GPU=host promises that none is)";
+}
 
 Options environment_options() {
   std::vector<std::string> warnings;

@@ -28,7 +28,8 @@ struct Agreement {
   bool crowded = false;              ///< the job has more ranks on this host than it has processors
   bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
   bool has_progress = false;         ///< on every rank something makes nonblocking operations progress
-  std::unique_ptr<ShmNode> node;     ///< shared memory with the ranks of this host, on all ranks or on none
+  int gpu_rank = -1;              ///< the first whose process uses a GPU, so may have buffers in its memory
+  std::unique_ptr<ShmNode> node;  ///< shared memory with the ranks of this host, on all ranks or on none
 };
 
 /// Why a communicator cannot be set up; all its ranks know it alike.
@@ -40,6 +41,9 @@ class SetupError : public CallError {
 /// Collective over `user`, and may synchronise. Frees everything when it throws: SetupError on all ranks
 /// alike, or CallError when MPI itself fails.
 [[nodiscard]] Agreement agree_on_setup(MPI_Comm user);
+
+/// Why a communicator is MPI's on which this rank's process uses a GPU.
+[[nodiscard]] std::string gpu_message(int rank);
 
 /// The options of this process's environment. Unknown names are warned about once. Throws CallError for wrong
 /// values.

@@ -1,0 +1,16 @@
+/// @file
+/// Memory of GPUs, which the processor may not be able to touch: whether a process can have any, and which
+/// addresses are such. Asked of the drivers that the process itself has loaded; none is loaded or initialised
+/// for it. Pure: no MPI. Thread-safe.
+#pragma once
+
+namespace tapa {
+
+/// Whether CUDA's, ROCm's or Level Zero's driver is loaded in this process and initialised; so it stays.
+/// Before that there is no memory of a GPU. Cheap.
+[[nodiscard]] bool gpu_in_use();
+
+/// Whether an address lies in a GPU's memory. Memory that GPU and processor share (managed, pinned) does not.
+[[nodiscard]] bool is_device_memory(const void* address);
+
+}  // namespace tapa
