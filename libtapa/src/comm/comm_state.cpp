@@ -58,12 +58,11 @@ CommState::~CommState() {
 }
 
 void CommState::release() {
-  parts_.mean.finish();
   parts_.tuner.reset();
   parts_.chooser.cache().clear();
   parts_.channels.set(nullptr);
   agreement_.node.reset();
-  retire(std::exchange(agreement_.comm, MPI_COMM_NULL));
+  retire(std::exchange(agreement_.comm, MPI_COMM_NULL), parts_.mean.give_up());
 }
 
 void CommState::set_up(MPI_Comm user) {
