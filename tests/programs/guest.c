@@ -1,7 +1,7 @@
 /* Small legal programs that a library behind MPI's back can break. Each mode prints what it found, the same
  * with and without the drop-in. Exit status 1 when something is wrong.
  *
- *   guest MODE [NUMBER] */
+ *   guest MODE [NUMBER [NAME=VALUE]]    the variable is set on rank 0 only */
 #include <mpi.h>
 #ifdef HAVE_MPIX_PERSISTENT
 #include <mpi-ext.h>
@@ -445,7 +445,17 @@ static int run(const char* mode) {
   return 1;
 }
 
+/* The rank as launchers tell it. */
+static int is_first(void) {
+  const char* const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+  for (int i = 0; i < 2; ++i) {
+    if (getenv(names[i]) != NULL) return atoi(getenv(names[i])) == 0;
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc > 3 && is_first()) putenv(argv[3]);
   int provided;
   const int threads = argc > 1 && strcmp(argv[1], "freed-waiting") == 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
