@@ -1,7 +1,7 @@
 /* Small legal programs that a library behind MPI's back can break. Each mode prints what it found, the same
  * with and without the drop-in. Exit status 1 when something is wrong.
  *
- *   guest MODE [NUMBER] */
+ *   guest MODE [NUMBER [NAME=VALUE]]    the variable is set on rank 0 only */
 #include <mpi.h>
 #ifdef HAVE_MPIX_PERSISTENT
 #include <mpi-ext.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { kElements = 16, kMostRanks = 16, kMost = 512 };
 
@@ -127,6 +128,35 @@ static int freed(int used) {
     if (round % 2 == 1) bad += blocking(&other, round + 200, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     bad += wrong(&b);
+  }
+  return bad;
+}
+
+/* The same while this thread waits for a message, and while a rank has not made the call yet. Needs 3 ranks
+ * and MPI_THREAD_MULTIPLE: there MPI cannot wait inside its own waiting. */
+static int freed_waiting(void) {
+  static int send[kMostRanks], recv[kMostRanks], counts[kMostRanks], displs[kMostRanks];
+  int bad = 0, word = 0;
+  for (int p = 0; p < size; ++p) {
+    displs[p] = p, send[p] = 100 * rank + p;
+    counts[p] = rank < 2 && p < 2;
+  }
+  for (int round = 0; round < 3; ++round) {
+    MPI_Comm comm;
+    MPI_Request request;
+    memset(recv, 0, sizeof recv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comm);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 2) {
+      usleep(200000);
+      MPI_Send(&word, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+    }
+    MPI_Ialltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comm, &request);
+    MPI_Comm_free(&comm);
+    if (rank == 0) MPI_Recv(&word, 1, MPI_INT, 2, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int p = 0; p < size; ++p) bad += counts[p] != 0 && recv[p] != 100 * p + rank;
   }
   return bad;
 }
@@ -463,6 +493,7 @@ static int run(const char* mode) {
   if (strcmp(mode, "crossed-dup") == 0) return crossed(1);
   if (strcmp(mode, "freed") == 0) return freed(0);
   if (strcmp(mode, "freed-used") == 0) return freed(1);
+  if (strcmp(mode, "freed-waiting") == 0) return freed_waiting();
   if (strcmp(mode, "attributes") == 0) return attributes();
   if (strcmp(mode, "type-attributes") == 0) return type_attributes();
   if (strcmp(mode, "finalize") == 0) return finalize(0);
@@ -479,8 +510,20 @@ static int run(const char* mode) {
   return 1;
 }
 
+/* The rank as launchers tell it. */
+static int is_first(void) {
+  const char* const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+  for (int i = 0; i < 2; ++i) {
+    if (getenv(names[i]) != NULL) return atoi(getenv(names[i])) == 0;
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  if (argc > 3 && is_first()) putenv(argv[3]);
+  int provided;
+  const int threads = argc > 1 && strcmp(argv[1], "freed-waiting") == 0;
+  MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   number = argc > 2 ? atoi(argv[2]) : 0;

@@ -53,7 +53,7 @@ int at_finalize(MPI_Comm, int, void*, void*) {
   freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();
   for (const auto& state : CommState::all()) state->release();
-  free_retired();
+  free_retired(true);
   free_type_keyval();
   Registry& r = registry();
   if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);

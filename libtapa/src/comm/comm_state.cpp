@@ -52,14 +52,15 @@ CommState::~CommState() {
 }
 
 void CommState::release() {
+  std::unique_ptr<MeanBlock::Sum> sum;
   if (parts_) {
-    parts_->mean.finish();
     parts_->tuner.reset();
     parts_->chooser.cache().clear();
     parts_->channels.set(nullptr);
+    sum = parts_->mean.give_up();
   }
   agreement_.node.reset();
-  retire(std::exchange(agreement_.comm, MPI_COMM_NULL));
+  retire(std::exchange(agreement_.comm, MPI_COMM_NULL), std::move(sum));
 }
 
 void CommState::set_up(MPI_Comm user) {

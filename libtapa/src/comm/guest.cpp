@@ -54,16 +54,17 @@ Verdict judge(const Newcomer& newcomer, bool now) {
   }
 }
 
-/// Rank 0 tells all. Nonblocking, so that it can be told whom this rank waits for.
+/// Rank 0 tells all. Nonblocking, so that it can be told whom this rank waits for; on all ranks, whether they
+/// watch or not, as blocking and nonblocking calls do not match.
 Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
   MPI_Request request = MPI_REQUEST_NULL;
   const double began = PMPI_Wtime();
   double next = own_timeout();
+  check_mpi(PMPI_Ibcast(&verdict, sizeof verdict, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
   if (next <= 0) {
-    check_mpi(PMPI_Bcast(&verdict, sizeof verdict, MPI_BYTE, 0, user), "MPI_Bcast");
+    check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Ibcast");
     return verdict;
   }
-  check_mpi(PMPI_Ibcast(&verdict, sizeof verdict, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
   for (int complete = 0; complete == 0;) {
     check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Ibcast");
     const double age = PMPI_Wtime() - began;

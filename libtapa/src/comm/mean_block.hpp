@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 namespace tapa {
 
@@ -14,10 +16,18 @@ namespace tapa {
 /// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
 class MeanBlock {
  public:
-  MeanBlock() = default;
-  ~MeanBlock() { finish(); }
-  MeanBlock(const MeanBlock&) = delete;
-  MeanBlock& operator=(const MeanBlock&) = delete;
+  /// A sum over all ranks, perhaps under way: MPI uses its memory until it has ended.
+  struct Sum {
+    Sum() = default;
+    ~Sum();
+    Sum(const Sum&) = delete;
+    Sum& operator=(const Sum&) = delete;
+    /// Whether it has ended.
+    [[nodiscard]] bool test();
+    std::uint64_t own = 0;
+    std::uint64_t total = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
 
   /// Called in turn by each such call with the bytes that it sends; false until the number is there. `size`:
   /// of `comm`. Throws CallError. No lock may be held, as MPI is called.
@@ -34,8 +44,8 @@ class MeanBlock {
     by_mpi_ = 0;
   }
 
-  /// Waits for what is under way.
-  void finish();
+  /// Gives away what may be under way; there are no calls after it.
+  [[nodiscard]] std::unique_ptr<Sum> give_up() { return std::move(sum_); }
 
  private:
   static constexpr unsigned kTellEvery = 16;
@@ -44,9 +54,7 @@ class MeanBlock {
   unsigned by_mpi_ = 0;      // calls left to MPI since it was learnt
   std::uint64_t calls_ = 0;  // of agree() that ended
   bool pending_ = false;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  std::uint64_t own_ = 0;
-  std::uint64_t total_ = 0;
+  std::unique_ptr<Sum> sum_;
   std::size_t mean_ = 0;
 };
 
