@@ -20,7 +20,8 @@ endif()
 # slow unwinder sees through their frames, which have no frame pointers.
 set(TAPA_TEST_ENV
   "DIT_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib"  # test programs lie a folder deeper than others
-  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1"
+  # Programs that know nothing of sanitizers load ours before the runtime.
+  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:verify_asan_link_order=0"
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
   "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
   "TSAN_OPTIONS=ignore_noninstrumented_modules=1:second_deadlock_stack=1")  # MPI itself is not instrumented
@@ -44,7 +45,7 @@ if(MPIEXEC_EXECUTABLE)
       OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
   endif()
   list(APPEND TAPA_MPI_TEST_ENV
-    "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:fast_unwind_on_malloc=0")
+    "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:verify_asan_link_order=0:fast_unwind_on_malloc=0")
 endif()
 
 # A program with what every program of ours is built with.

@@ -74,8 +74,9 @@ int told_by_mpi(const char* function, int code) {
 /// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
 int prepare(const Arguments& arguments, Arguments& narrowed) {
   return guarded(arguments.comm, arguments.function, [&] {
-    const int peers = needs_arrays(arguments) ? peers_of(arguments.comm) : 0;
-    narrowed = for_mpi(arguments, peers, kept_storage());
+    MpiCallStorage none;  // as a rule: each thread would keep some
+    const bool arrays = needs_arrays(arguments);
+    narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0, arrays ? kept_storage() : none);
     return MPI_SUCCESS;
   });
 }
