@@ -1,10 +1,8 @@
 #include "api/entry.hpp"
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "api/check_arguments.hpp"
 #include "api/forward.hpp"
@@ -18,17 +16,6 @@
 namespace tapa {
 
 namespace {
-
-struct Pool {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Operation>> idle;
-};
-
-// Never destroyed: MPI may end after static objects do.
-Pool& pool() {
-  static auto* instance = new Pool;
-  return *instance;
-}
 
 /// A GPU may be in use since the communicator was set up. Buffers that were looked at in this thread's last
 /// call are not looked at again; null ones stand for addresses.
@@ -81,30 +68,6 @@ void check_call(const Arguments& arguments, CommState& state) {
   const Check check = state.check();
   if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
   if (!state.trusts_buffers()) check_memory(arguments, state.size());
-}
-
-std::unique_ptr<Operation> acquire_operation() {
-  Pool& p = pool();
-  const std::lock_guard lock(p.mutex);
-  if (p.idle.empty()) return std::make_unique<Operation>();
-  auto operation = std::move(p.idle.back());
-  p.idle.pop_back();
-  return operation;
-}
-
-void release_operation(std::unique_ptr<Operation> operation) {
-  operation->end();
-  Pool& p = pool();
-  const std::lock_guard lock(p.mutex);
-  p.idle.push_back(std::move(operation));
-}
-
-void run_to_end(std::unique_ptr<Operation> operation) {
-  complete(*operation);
-  const int code = operation->code();
-  const CallError error(code, operation->message(), operation->seen());
-  release_operation(std::move(operation));
-  if (code != MPI_SUCCESS) throw error;
 }
 
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "comm/comm_state.hpp"
-#include "comm/operation.hpp"
+#include "comm/operation_pool.hpp"
 #include "run/arguments.hpp"
 #include "run/error.hpp"
 
@@ -30,13 +30,6 @@ void require_own_comm(MPI_Comm comm);
 
 /// Checks the arguments as option "check" asks for. The option counts once the state is ready.
 void check_call(const Arguments& arguments, CommState& state);
-
-/// Operations not in use, kept with their memory. Thread-safe.
-[[nodiscard]] std::unique_ptr<Operation> acquire_operation();
-void release_operation(std::unique_ptr<Operation> operation);
-
-/// Runs an operation that was begun to its end and takes it back. Throws CallError when it failed.
-void run_to_end(std::unique_ptr<Operation> operation);
 
 /// The state of an intracommunicator, set up. Collective. Throws CallError.
 [[nodiscard]] std::shared_ptr<CommState> ready_state(MPI_Comm comm);

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "plan/choice.hpp"
+#include "run/log.hpp"
 
 namespace tapa {
 
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
 enum class GpuBuffers : std::uint8_t { mpi, host };
 enum class Fallback : std::uint8_t { error, print, silent };
-enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
 
 /// Values of all options, parsed. The table in options.cpp says what each means.

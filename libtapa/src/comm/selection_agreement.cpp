@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/entry.hpp"
+#include "comm/operation_pool.hpp"
 #include "run/error.hpp"
 
 namespace tapa {

@@ -2,11 +2,12 @@
 /// The library's log: stderr, prefixed with the rank in MPI_COMM_WORLD, filtered by TAPA_LOG.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "comm/options.hpp"
-
 namespace tapa {
+
+enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
 
 /// Sets what is written from now on. Process-wide.
 void set_log_level(LogLevel level);
