@@ -138,6 +138,7 @@ class Progress {
   int open_generalized(Job& job);
   int open_receive(Job& job);
   void close(Job& job);
+  static void rouse();
   int advance_all();
   int advance_jobs();
   int next_start();
