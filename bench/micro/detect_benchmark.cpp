@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "topology/detect.hpp"
@@ -55,15 +57,17 @@ void report(const char* what, int processes, int rounds, const std::function<voi
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int processes = argc > 1 ? std::atoi(argv[1]) : 8;
-  if (processes < 1 || processes > 4096) {
-    std::fprintf(stderr, "tapa_detect_benchmark: \"%s\" processes, expected 1 to 4096\n", argv[1]);
-    return 1;
-  }
+  CLI::App app("What it costs the ranks of a node to find out about their machine");
+  int processes = 8;
+  std::string library;
+  app.add_option("processes", processes, "processes that do so at once")->check(CLI::Range(1, 4096));
+  app.add_option("library", library, "a libtapa.so whose loading is timed, too")->check(CLI::ExistingFile);
+  CLI11_PARSE(app, argc, argv);
   std::printf("%d processes at once, the slowest of them\n", processes);
-  if (argc > 2) {
+  if (!library.empty()) {
     report("loading the library", processes, 9, [&] {
-      if (::dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == nullptr) std::fprintf(stderr, "%s\n", ::dlerror());
+      if (::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+        std::fprintf(stderr, "%s\n", ::dlerror());
     });
   }
   report("a rank's record, as the library makes it", processes, 9, [] { (void)tapa::local_record(); });
