@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -80,18 +80,8 @@ Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
 
 /// Whether all ranks of a communicator are of this MPI_COMM_WORLD. Others may not have the drop-in: ranks
 /// that were spawned do not inherit it. Alike on all ranks of this world, and on those of the other one.
-bool is_of_this_world(MPI_Comm comm, int size) {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group world = MPI_GROUP_NULL;
-  check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
-  check_mpi(PMPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<int> there(ranks.size());
-  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), world, there.data());
-  PMPI_Group_free(&group);
-  PMPI_Group_free(&world);
-  check_mpi(code, "MPI_Group_translate_ranks");
+bool is_of_this_world(MPI_Comm comm) {
+  const std::vector<int> there = ranks_in_world(comm);
   return std::ranges::find(there, MPI_UNDEFINED) == there.end();
 }
 
@@ -125,7 +115,7 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
   newcomer_.count(nanoseconds.value_or(0));
   if (nanoseconds && !asks) return false;
   try {
-    if (!std::exchange(looked_, true) && !is_of_this_world(user, size_)) {
+    if (!std::exchange(looked_, true) && !is_of_this_world(user)) {
       given_up_ = true;
       return false;
     }

@@ -109,7 +109,6 @@ class Operation {
   bool step_plan();
   bool choose_uniform(Offer offer);
   bool choose(Offer offer);
-  bool step_counts();
   bool launch();
   void launch_mpi();
   void launch_plan();

@@ -285,11 +285,11 @@ void Setup::count_cores() {
     std::ranges::transform(cores, h.cores, cores.begin(), std::bit_or());
   }
   const auto online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  result_.cores_on_host = std::transform_reduce(cores.begin(), cores.end(), 0, std::plus(),
-                                                [](std::uint64_t bits) { return std::popcount(bits); });
-  if (result_.cores_on_host == 0) result_.cores_on_host = online;
+  int usable = std::transform_reduce(cores.begin(), cores.end(), 0, std::plus(),
+                                     [](std::uint64_t bits) { return std::popcount(bits); });
+  if (usable == 0) usable = online;
   // A small communicator does not see the ranks beside it.
-  result_.crowded = result_.ranks_on_host > result_.cores_on_host || ranks_started_here() > online;
+  result_.crowded = result_.ranks_on_host > usable || ranks_started_here() > online;
 }
 
 void Setup::share_memory(const std::vector<std::string>& tokens) {

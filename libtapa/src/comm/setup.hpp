@@ -24,7 +24,6 @@ struct Agreement {
   std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;             ///< of this rank's host
-  int cores_on_host = 1;             ///< processors of this host on which these ranks may run
   bool crowded = false;              ///< the job has more ranks on this host than it has processors
   bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
   bool has_progress = false;         ///< on every rank something makes nonblocking operations progress

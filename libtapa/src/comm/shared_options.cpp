@@ -5,11 +5,11 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <string_view>
 #include <vector>
 
 #include "comm/setup.hpp"
+#include "run/world.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 
@@ -32,22 +32,11 @@ std::string read_file(const std::string& path) {
 /// sub-communicators get their part of it; where processes of other jobs are among them it describes these
 /// ranks.
 Topology topology_asked_for(const std::string& text, MPI_Comm comm) {
-  int size = 0;
   int world_size = 0;
-  PMPI_Comm_size(comm, &size);
   PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<int> in_world(ranks.size());
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group world = MPI_GROUP_NULL;
-  PMPI_Comm_group(comm, &group);
-  PMPI_Comm_group(MPI_COMM_WORLD, &world);
-  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), world, in_world.data());
-  PMPI_Group_free(&group);
-  PMPI_Group_free(&world);
-  check_mpi(code, "MPI_Group_translate_ranks");
-  if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end()) return override_topology(text, size);
+  const std::vector<int> in_world = ranks_in_world(comm);
+  if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end())
+    return override_topology(text, static_cast<int>(in_world.size()));
   return override_topology(text, world_size).subset(in_world);
 }
 

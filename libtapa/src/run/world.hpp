@@ -3,6 +3,10 @@
 /// uses sessions (MPI 4), before MPI_Init, and after MPI_Finalize.
 #pragma once
 
+#include <mpi.h>
+
+#include <vector>
+
 namespace tapa {
 
 /// Whether MPI_COMM_WORLD and MPI_COMM_SELF can be used now.
@@ -15,5 +19,9 @@ namespace tapa {
 /// what it has attached to MPI_COMM_SELF.
 void end_world();
 [[nodiscard]] bool world_ends();
+
+/// The ranks of MPI_COMM_WORLD that those of an intracommunicator are; MPI_UNDEFINED for processes of other
+/// jobs. Local. Throws CallError.
+[[nodiscard]] std::vector<int> ranks_in_world(MPI_Comm comm);
 
 }  // namespace tapa
