@@ -1,10 +1,9 @@
 // Contexts with owners.
-#include <spdlog/spdlog.h>
-
 #include <cstdio>
 #include <cstdlib>
 
 #include "exchange/exchange.hpp"
+#include "exchange/log.hpp"
 #include "exchange/plugin_status.hpp"
 #include "exchange/struct_sizes.hpp"
 
@@ -34,7 +33,7 @@ ExchangeContext::~ExchangeContext() {
   try {
     close();
   } catch (const std::exception& error) {
-    spdlog::warn("{}", error.what());
+    log_warning(error.what());
   }
 }
 

@@ -1,9 +1,8 @@
 // Requests with owners.
-#include <spdlog/spdlog.h>
-
 #include <mutex>
 
 #include "exchange/exchange.hpp"
+#include "exchange/log.hpp"
 #include "exchange/plugin_status.hpp"
 #include "exchange/struct_sizes.hpp"
 
@@ -66,7 +65,7 @@ void ExchangeRequest::finish() noexcept {
   try {
     wait();
   } catch (const std::exception& error) {
-    spdlog::warn("an exchange that nobody waited for failed: {}", error.what());
+    log_warning(std::string("an exchange that nobody waited for failed: ") + error.what());
   }
   cancel();
 }
