@@ -14,6 +14,13 @@ static void must(dit_status status) {
   exit(1);
 }
 
+static void start(dit_transfer* way, float* source, size_t source_bytes, float* target, size_t target_bytes) {
+  const dit_transfer_call call = {.struct_size = sizeof call,
+                                  .source = {source, source_bytes, 0, 0, 0},
+                                  .target = {target, target_bytes, 0, 0, 0}};
+  must(dit_transfer_start(way, &call));
+}
+
 /* Stands for a projection: any function of the token. */
 static void project(float* rows, size_t bytes, int which, int64_t first_token, int64_t heads) {
   for (size_t i = 0; i < bytes / sizeof(float); ++i) {
@@ -50,7 +57,11 @@ int main(int argc, char** argv) {
   dit_rank_part part = {.struct_size = sizeof part};
   must(dit_layout_part(layout, rank, 0, 1, &part));
   for (int i = 0; i < 4; ++i) { /* dit_transfer_kind has the same order */
-    const dit_transfer_options options = {sizeof options, i, 0, 1, sizeof(float), "example"};
+    const dit_transfer_options options = {.struct_size = sizeof options,
+                                          .kind = i,
+                                          .groups = 1,
+                                          .element_bytes = sizeof(float),
+                                          .label = "example"};
     must(dit_transfer_create(session, layout, &options, &way[i]));
     must(dit_transfer_bytes(way[i], &sent_bytes[i], &came_bytes[i]));
     sent[i] = malloc(sent_bytes[i] + 1);
@@ -60,7 +71,7 @@ int main(int argc, char** argv) {
 
   for (int i = VALUE; i >= QUERY; --i) { /* values first: each travels while the next is computed */
     project(sent[i], sent_bytes[i], i, part.image_tokens.begin, shape.heads);
-    must(dit_transfer_start(way[i], sent[i], sent_bytes[i], came[i], came_bytes[i], NULL));
+    start(way[i], sent[i], sent_bytes[i], came[i], came_bytes[i]);
   }
   for (int i = VALUE; i >= QUERY; --i) must(dit_transfer_wait(way[i]));
 
@@ -71,8 +82,7 @@ int main(int argc, char** argv) {
     attend(came[QUERY] + i * DIM, came[KEY] + head, came[VALUE] + head, sent[OUTPUT] + i * DIM,
            shape.image_tokens, stride);
   }
-  must(dit_transfer_start(way[OUTPUT], sent[OUTPUT], sent_bytes[OUTPUT], came[OUTPUT], came_bytes[OUTPUT],
-                          NULL));
+  start(way[OUTPUT], sent[OUTPUT], sent_bytes[OUTPUT], came[OUTPUT], came_bytes[OUTPUT]);
   must(dit_transfer_wait(way[OUTPUT]));
 
   double sum = 0;

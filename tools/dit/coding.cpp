@@ -1,6 +1,6 @@
 #include "coding.hpp"
 
-#include "engine/coded_exchange.hpp"
+#include "engine/tensor_views.hpp"
 #include "quantity.hpp"
 
 namespace dit::tool {

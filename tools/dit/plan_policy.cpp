@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
 #include "exchange/local.hpp"
 #include "field.hpp"
 #include "files.hpp"

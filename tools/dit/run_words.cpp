@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
 #include "quantity.hpp"
 
 namespace dit::tool {

@@ -3,16 +3,19 @@
  *
  * A session is an exchange plugin opened by name. A layout says which tokens and heads each rank has before
  * and after an exchange. A transfer carries a tensor from one to the other: prepared once, started and waited
- * for as often as wanted, while the caller computes in between. V-Major decides which rows need to travel.
+ * for as often as wanted, while the caller computes in between. A wire policy makes transfers smaller: in
+ * which mode each tensor travels on which links in which layer and step. A schedule is the order in which to
+ * compute and to exchange.
  *
  *     sequence layout: some tokens, all heads:  [batch, sequence_rows, heads, head_dim]
  *     head layout:     all tokens, some heads:  [batch, tokens, heads of the rank, head_dim]
  *
  * Functions return a dit_status. Anything but DIT_OK leaves the outputs as they are, and dit_last_error tells
- * which argument was wrong, its value, and what would be right. No exception leaves the library. Handles are
- * used by one thread at a time; different handles by different threads. Structs begin with struct_size,
- * sizeof the struct as the caller knows it: they may grow at their ends. Pointers may be null only where it
- * says so.
+ * which argument was wrong, its value, and what would be right. No exception leaves the library. A handle is
+ * used by one thread at a time, and different handles by different threads at once, where MPI was initialised
+ * for that (MPI_THREAD_MULTIPLE); collective calls on a session are made by one thread at a time. Structs
+ * begin with struct_size, sizeof the struct as the caller knows it: they grow at their ends, and what a
+ * smaller one lacks counts as zero. Pointers may be null only where it says so.
  */
 #ifndef DIT_DIT_H
 #define DIT_DIT_H
@@ -40,6 +43,9 @@ DIT_API const char* dit_version(void);
 /** What was wrong in this thread's last call that failed; "" when none has. Valid until this thread's next
  * call. */
 DIT_API const char* dit_last_error(void);
+/** Where warnings go: `log` gets each as a line without a newline, by any thread, and by several at once. Null:
+ * to stderr, where they go at first. */
+DIT_API dit_status dit_set_log(void (*log)(const char* line, void* user), void* user);
 /** @} */
 
 /** @defgroup session Sessions
@@ -59,9 +65,23 @@ DIT_API dit_status dit_session_ranks(const dit_session* session, int* rank, int*
 DIT_API dit_status dit_session_level(const dit_session* session, const char* name, int* level);
 /** What was moved since open; totals->struct_size is set by the caller. */
 DIT_API dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals);
+/** New sessions of the ranks with equal colour, ordered by key, then rank: one for each guidance branch, say.
+ * Collective. colour < 0: *part is null. Parts are closed before the session. */
+DIT_API dit_status dit_session_split(dit_session* session, int colour, int key, dit_session** part);
 /** The plugin's own table and context, for exchanges of one's own. They live as long as the session. */
 DIT_API dit_status dit_session_plugin(const dit_session* session, const dit_exchange_plugin** plugin,
                                       dit_context** context);
+
+/** Ranks as threads of this process, for the plugin "local". */
+typedef struct dit_local_group dit_local_group;
+/** A group of so many ranks; `ranks_per_node` > 0 makes levels "node" and "world", as if so many ranks shared
+ * a node. */
+DIT_API dit_status dit_local_group_create(int ranks, int ranks_per_node, dit_local_group** group);
+/** What a rank's dit_open_options::communicator must be, for one open by the thread that will use it. Every
+ * rank must be opened. Lives as long as the group. */
+DIT_API dit_status dit_local_group_member(dit_local_group* group, int rank, void** communicator);
+/** Frees and sets the handle to null; a null handle is a no-op. Sessions are closed before. */
+DIT_API dit_status dit_local_group_free(dit_local_group** group);
 /** @} */
 
 /** @defgroup layout Layouts
@@ -118,6 +138,75 @@ DIT_API dit_status dit_layout_part(const dit_layout* layout, int rank, int group
                                    dit_rank_part* part);
 /** @} */
 
+/** @defgroup tensor Tensors
+ * @{ */
+/** A [batch, rows, heads, head_dim] tensor in memory of the caller's; a head's numbers of one row lie
+ * together. The shape is the layout's. All strides 0: dense, one number after the other. */
+typedef struct dit_tensor {
+  void* data;           /**< the first number */
+  size_t bytes;         /**< of memory from there on: without strides exactly the tensor's, else at least what
+                             the strides reach */
+  int64_t batch_stride; /**< in numbers, from sample to sample; at least 0 */
+  int64_t row_stride;   /**< from row to row: 3 * heads * head_dim in a fused QKV product */
+  int64_t head_stride;  /**< from head to head */
+} dit_tensor;
+/** @} */
+
+/** @defgroup wire Wire policies
+ * Which tensor travels how on which links, in which layer, step and guidance branch. Anything but "exact" is
+ * lossy. A wire is a policy for one run on a session's ranks: transfers that are made with it follow it, and
+ * remember for it what they sent and received.
+ * @{ */
+typedef struct dit_wire dit_wire; /**< a policy, resolved for one run */
+
+/** Numbers of a tensor. */
+enum dit_element_type {
+  DIT_ELEMENT_FP32 = 0,
+  DIT_ELEMENT_BF16 = 1,
+  DIT_ELEMENT_FP16 = 2, /**< travels as it is only */
+  DIT_ELEMENT_8_BIT = 3 /**< fp8 or int8: travels as it is only */
+};
+
+/** A policy for a run. */
+typedef struct dit_wire_options {
+  size_t struct_size; /**< sizeof(dit_wire_options) */
+  /** A preset ("exact", "bf16", "fp8", "balanced", ...: dit_wire_presets), V-Major's rule ("paper",
+   * "v-major:warmup=5,refresh=10,ratio=linear"), a policy file's text (it begins with a brace), or "@PATH" of
+   * such a file. */
+  const char* policy;
+  int layers;       /**< attention layers of the model */
+  int steps;        /**< denoising steps of the run */
+  int branches;     /**< 1; 2 when both guidance branches go through the same transfers one after the other */
+  int groups;       /**< head groups that the transfers will have; at least 1 */
+  int element_type; /**< DIT_ELEMENT_FP32 or DIT_ELEMENT_BF16 */
+  const char* off;  /**< levels that carry everything in full whatever the policy says, "node,world": those on
+                         which coding takes longer than it saves; may be null */
+} dit_wire_options;
+
+/** Names of the presets, separated by spaces. */
+DIT_API const char* dit_wire_presets(void);
+/** Resolves a policy for the session's ranks. Collective. The layout may be freed afterwards; the session
+ * must outlive the wire, and the wire its transfers. */
+DIT_API dit_status dit_wire_create(dit_session* session, const dit_layout* layout,
+                                   const dit_wire_options* options, dit_wire** wire);
+/** Frees and sets the handle to null; a null handle is a no-op. Transfers are freed before. */
+DIT_API dit_status dit_wire_free(dit_wire** wire);
+/** Bytes that this rank will remember for transfers of all four kinds, all groups and branches: stated before
+ * any of them is made. */
+DIT_API dit_status dit_wire_memory_bytes(const dit_wire* wire, uint64_t* bytes);
+/** The policy in full, as a policy file; at most `bytes` with the final zero. *length, which may be null, is
+ * its full length. */
+DIT_API dit_status dit_wire_text(const dit_wire* wire, char* text, size_t bytes, size_t* length);
+/** Share of the bytes of full tensors that the policy sends on links of a level (of dit_session_level), over
+ * the whole run. */
+DIT_API dit_status dit_wire_share(const dit_wire* wire, int level, double* share);
+/** With V-Major: chooses the rows that travel in a layer, step and branch, those whose V changed most since
+ * they last travelled. `value`: this rank's V in the sequence layout. The start of the V transfer does it by
+ * itself; call it where Q or K start before. A no-op for other policies. */
+DIT_API dit_status dit_wire_choose_rows(dit_wire* wire, int layer, int step, int branch,
+                                        const dit_tensor* value);
+/** @} */
+
 /** @defgroup transfer Transfers
  * @{ */
 typedef struct dit_transfer dit_transfer; /**< one tensor's way, with the buffers that it needs */
@@ -140,66 +229,112 @@ typedef struct dit_transfer_options {
   int groups;           /**< at least 1 */
   size_t element_bytes; /**< of a number: 2 for bf16 */
   const char* label;    /**< for messages and traces; may be null */
+  dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element */
+  int memory_kind;      /**< a dit_memory_kind, of both tensors */
 } dit_transfer_options;
 
-/** Which rows travel on slow links: V-Major. */
-typedef struct dit_active_rows {
-  size_t struct_size; /**< sizeof(dit_active_rows) */
-  int boundary;       /**< peers at this level or a slower one get active rows only, see dit_session_level */
-  const uint8_t* masks; /**< of all ranks, as dit_share_masks gives them */
-  size_t masks_bytes;   /**< bytes at masks */
-} dit_active_rows;
+/** Where an exchange takes place. */
+typedef struct dit_transfer_call {
+  size_t struct_size; /**< sizeof(dit_transfer_call) */
+  dit_tensor source;  /**< only read; its data may be null when it has no bytes */
+  dit_tensor target;
+  int layer;    /**< with a wire: which of its layers */
+  int step;     /**< with a wire: which of its steps */
+  int branch;   /**< with a wire: which guidance branch, 0 conditional, 1 not */
+  int device;   /**< device number; 0 for host memory */
+  void* stream; /**< device stream after whose present work the source may be read; null: none */
+} dit_transfer_call;
 
-/** Prepares a transfer between the session's ranks. The layout may be freed afterwards. */
+/** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same
+ * order, and it fails on all of them, naming what differs, when they were given other shapes, kinds or
+ * element_bytes. The layout may be freed afterwards. */
 DIT_API dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
                                        const dit_transfer_options* options, dit_transfer** transfer);
-/** Bytes of the source and of the target tensor on this rank. */
+/** Bytes of the source and of the target tensor on this rank, when they are dense. */
 DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* source_bytes,
                                       size_t* target_bytes);
-/** Starts: all ranks start the same transfers in the same order. Both tensors are in host memory and stay
- * untouched until the wait. `active` may be null: all rows travel; with it, the target's other rows stay as
- * they are (scatters only). A tensor without bytes may be null. */
-DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const void* source, size_t source_bytes,
-                                      void* target, size_t target_bytes, const dit_active_rows* active);
+/** [batch, rows, heads, head_dim] of the source and of the target tensor on this rank: four numbers each. */
+DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
+/** Starts. All ranks start a transfer equally often; different transfers in any order, as each has its own
+ * channel. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
+ * until it was cancelled and `release` was called. Under a policy with a guard ranks talk here. */
+DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
 /** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
-/** Waits until the target is complete; returns at once when nothing is under way. */
+/** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
+ * which names the ranks that are missing where that can be known, the exchange is still under way: wait or
+ * test again, or cancel. */
 DIT_API dit_status dit_transfer_wait(dit_transfer* transfer);
-/** Waits, frees and sets the handle to null; a null handle is a no-op. */
+/** Gives up what is under way; the target's contents are undefined then. `release`, which may be null, is
+ * called with `user` once source and target are no longer used: now, or in a later call on the session when
+ * the late ranks have come, or never when they never come. The transfer may be freed at once; with a wire
+ * whose policy remembers (residuals, rows) it can only be freed. */
+DIT_API dit_status dit_transfer_cancel(dit_transfer* transfer, void (*release)(void* user), void* user);
+/** Waits, frees and sets the handle to null; a null handle is a no-op. When the wait fails what is under way
+ * is cancelled: the library's buffers stay until they are no longer used, and the caller keeps source and
+ * target until the session is closed. */
 DIT_API dit_status dit_transfer_free(dit_transfer** transfer);
 /** @} */
 
-/** @defgroup v_major V-Major: which rows travel
- * A row mask has a bit for each row of a rank's sequence-layout tensor (batch * sequence_rows): row i is bit
- * i % 8 of byte i / 8. All decisions depend on their arguments only, so that ranks agree.
+/** @defgroup schedule Schedules
+ * The order in which to compute and to exchange, as data: the caller carries it out. All ranks get the same
+ * order, so exchanges start in the same order everywhere.
  * @{ */
-typedef struct dit_v_major
-    dit_v_major; /**< a rule: when all rows travel, and which fraction stays otherwise */
+typedef struct dit_schedule dit_schedule; /**< an order of steps */
 
-/** A rule from text: "v-major", "v-major:warmup=5,refresh=10,ratio=linear", "ratio=0.5", "ratio=0/0.25/0.5"
- * (one for each step), "ratio=@FILE", "boundary=node". */
-DIT_API dit_status dit_v_major_create(const char* text, dit_v_major** rule);
+/** What a step does. */
+enum dit_step_role {
+  DIT_STEP_PREPARE = 0,       /**< embed tokens, or anything before the first block */
+  DIT_STEP_VALUE = 1,         /**< norm, modulation, V projection */
+  DIT_STEP_QUERY = 2,         /**< Q projection, norm, RoPE */
+  DIT_STEP_KEY = 3,           /**< K projection, norm, RoPE */
+  DIT_STEP_SCORE = 4,         /**< dit_wire_choose_rows */
+  DIT_STEP_SCATTER_VALUE = 5, /**< exchange of V, sequence -> head layout */
+  DIT_STEP_SCATTER_QUERY = 6,
+  DIT_STEP_SCATTER_KEY = 7,
+  DIT_STEP_ATTENTION = 8,
+  DIT_STEP_GATHER_OUTPUT = 9, /**< exchange of the attention's output */
+  DIT_STEP_FINISH = 10,       /**< output projection, residual */
+  DIT_STEP_MLP = 11,          /**< feed-forward, residual */
+  DIT_STEP_LAST = 12          /**< output layer */
+};
+
+/** What to do with a step. */
+enum dit_action_kind {
+  DIT_ACTION_COMPUTE = 0,
+  DIT_ACTION_START = 1,   /**< of an exchange */
+  DIT_ACTION_WAIT = 2,    /**< for an exchange */
+  DIT_ACTION_EXCHANGE = 3 /**< start and wait in one */
+};
+
+/** One thing to do. */
+typedef struct dit_action {
+  int kind;  /**< of dit_action_kind */
+  int role;  /**< of dit_step_role */
+  int layer; /**< from 0 */
+  int unit;  /**< guidance branch or sample, whatever runs independently of the others; from 0 */
+  int group; /**< head group; from 0 */
+  int part;  /**< of a head group's attention: which part of the queries; from 0 */
+} dit_action;
+
+/** A transformer's forward pass. */
+typedef struct dit_schedule_options {
+  size_t struct_size; /**< sizeof(dit_schedule_options) */
+  const char* name;   /**< "flat", "v-first" or "pipelined" */
+  int layers;         /**< at least 1 */
+  int units;          /**< at least 1 */
+  int groups;         /**< head groups, at least 1 */
+  int parts;          /**< of a head group's attention, at least 1 */
+  int scores;         /**< 1: with DIT_STEP_SCORE, for V-Major */
+} dit_schedule_options;
+
+/** Makes an order. Pure. */
+DIT_API dit_status dit_schedule_create(const dit_schedule_options* options, dit_schedule** schedule);
+/** What to do one after the other. The array lives as long as the schedule. */
+DIT_API dit_status dit_schedule_actions(const dit_schedule* schedule, const dit_action** actions,
+                                        size_t* count);
 /** Frees and sets the handle to null; a null handle is a no-op. */
-DIT_API dit_status dit_v_major_free(dit_v_major** rule);
-/** The rule in full, at most `bytes` with the final zero; *length, which may be null, is its full length. */
-DIT_API dit_status dit_v_major_text(const dit_v_major* rule, char* text, size_t bytes, size_t* length);
-/** What step `step` of `steps`, counted from 0, does: *full is 1 when all rows travel; else the fraction
- * *ratio stays.
- */
-DIT_API dit_status dit_v_major_decide(const dit_v_major* rule, int step, int steps, int* full, double* ratio);
-/** Mean over all steps of the fraction of rows that travel. */
-DIT_API dit_status dit_v_major_mean_active(const dit_v_major* rule, int steps, double* fraction);
-
-/** Bytes of a mask of so many rows; 0 for a negative number. */
-DIT_API size_t dit_row_mask_bytes(int64_t rows);
-/** Sets the bits of the `rows - floor(ratio * rows)` rows with the largest scores; of equal ones the first.
- * NaN is largest. */
-DIT_API dit_status dit_choose_active_rows(const float* scores, int64_t rows, double ratio, uint8_t* mask,
-                                          size_t mask_bytes);
-/** Every rank gives its mask and gets those of all, one after the other in rank order, each of
- * dit_row_mask_bytes(batch * sequence_rows) bytes. Collective and blocking. */
-DIT_API dit_status dit_share_masks(dit_session* session, const dit_layout* layout, const uint8_t* mask,
-                                   size_t mask_bytes, uint8_t* masks, size_t masks_bytes);
+DIT_API dit_status dit_schedule_free(dit_schedule** schedule);
 /** @} */
 
 #ifdef __cplusplus

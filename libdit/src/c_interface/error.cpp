@@ -1,5 +1,7 @@
 #include "c_interface/error.hpp"
 
+#include "exchange/log.hpp"
+
 namespace dit::c_interface {
 namespace {
 
@@ -32,13 +34,31 @@ dit_status fail_with_current_exception(const char* function) noexcept {
   }
 }
 
-void require_memory(const char* name, const void* memory, std::size_t bytes, std::size_t expected) {
-  if (bytes != expected) {
-    throw std::invalid_argument(std::string(name) + " has " + std::to_string(bytes) + " bytes: expected " +
-                                std::to_string(expected));
+void require_struct_size(std::size_t given, std::size_t known, const void* from, const char* name,
+                         const char* type) {
+  constexpr std::size_t kMost = 4096;  // no version comes near
+  if (given < sizeof(std::size_t) || given > kMost) {
+    throw std::invalid_argument(std::string(name) + "->struct_size = " + std::to_string(given) +
+                                ": expected sizeof(" + type + "), here " + std::to_string(known));
   }
+  const auto* bytes = static_cast<const unsigned char*>(from);
+  if (from != nullptr && given > known &&
+      std::any_of(bytes + known, bytes + given, [](unsigned char byte) { return byte != 0; })) {
+    throw std::invalid_argument(std::string(name) + " has members that are set behind the " +
+                                std::to_string(known) + " bytes of " + type +
+                                " that this version of the library knows: expected zeros there");
+  }
+}
+
+void write_text(const std::string& full, char* text, std::size_t bytes, std::size_t* length) {
   if (bytes > 0) {
-    (void)required(static_cast<const std::byte*>(memory), name);
+    char& first = required(text, "text");
+    const std::size_t copied = std::min(bytes - 1, full.size());
+    std::memcpy(&first, full.data(), copied);
+    text[copied] = '\0';
+  }
+  if (length != nullptr) {
+    *length = full.size();
   }
 }
 
@@ -55,6 +75,15 @@ const char* dit_version(void) {
 
 const char* dit_last_error(void) {
   return dit::c_interface::last_error.c_str();
+}
+
+dit_status dit_set_log(void (*log)(const char* line, void* user), void* user) {
+  return dit::c_interface::guarded(__func__, [&] {
+    if (log == nullptr) {
+      return dit::set_log_sink({});
+    }
+    dit::set_log_sink([log, user](std::string_view line) { log(std::string(line).c_str(), user); });
+  });
 }
 
 }  // extern "C"

@@ -1,7 +1,9 @@
 /// What all functions of dit.h share: no exception leaves them, and words for what was wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -29,6 +31,12 @@ dit_status guarded(const char* function, Body body) noexcept {
   }
 }
 
+/// Throws std::invalid_argument for a size that no version had, and for bytes beyond `known` that are not
+/// zero
+/// (`from` null: none are looked at).
+void require_struct_size(std::size_t given, std::size_t known, const void* from, const char* name,
+                         const char* type);
+
 /// Throws std::invalid_argument that names a null pointer.
 template <typename T>
 T& required(T* pointer, const char* name) {
@@ -38,18 +46,30 @@ T& required(T* pointer, const char* name) {
   return *pointer;
 }
 
-/// The same for a struct that begins with struct_size, which must be one that this library knows.
+/// A struct of the caller's that begins with struct_size: what a smaller one lacks is zero. What a larger one
+/// has more must be zero, or std::invalid_argument says that this library does not know it.
 template <typename T>
-T& required_struct(T* pointer, const char* name, const char* type) {
-  T& value = required(pointer, name);
-  if (value.struct_size < sizeof(T)) {
-    throw std::invalid_argument(std::string(name) + "->struct_size = " + std::to_string(value.struct_size) +
-                                ": expected sizeof(" + type + ") = " + std::to_string(sizeof(T)));
-  }
+T read_struct(const T* pointer, const char* name, const char* type) {
+  const T& given = required(pointer, name);
+  require_struct_size(given.struct_size, sizeof(T), &given, name, type);
+  T value{};
+  std::memcpy(&value, &given, std::min(given.struct_size, sizeof(T)));
+  value.struct_size = sizeof(T);
   return value;
 }
 
-/// Memory that must have exactly so many bytes.
-void require_memory(const char* name, const void* memory, std::size_t bytes, std::size_t expected);
+/// The caller's struct gets what it has room for, and keeps its struct_size.
+template <typename T>
+void write_struct(const T& value, T* pointer, const char* name, const char* type) {
+  T& to = required(pointer, name);
+  const std::size_t size = to.struct_size;
+  require_struct_size(size, sizeof(T), nullptr, name, type);
+  std::memcpy(&to, &value, std::min(size, sizeof(T)));
+  to.struct_size = size;
+}
+
+/// Text for a caller's buffer of `bytes`, cut off where it is longer, with a final zero; the full length to
+/// *length, which may be null.
+void write_text(const std::string& full, char* text, std::size_t bytes, std::size_t* length);
 
 }  // namespace dit::c_interface

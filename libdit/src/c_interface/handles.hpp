@@ -1,20 +1,25 @@
 /// What stands behind the handles of dit.h.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "dit/dit.h"
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
-#include "wire/v_major.hpp"
 
 struct dit_session {
+  explicit dit_session(dit::ExchangeContext opened) : context(std::move(opened)) {}
+
   dit::ExchangeContext context;
-  int transfers = 0;  // not freed yet: they use the context
+  dit_session* whole = nullptr;  // of which this is a part
+  // Not freed yet: they use the context.
+  std::atomic<int> transfers{0}, wires{0}, parts{0};
 };
 
 struct dit_layout {
   dit::UlyssesLayout layout;
-};
-
-struct dit_v_major {
-  dit::VMajorPolicy policy;
 };

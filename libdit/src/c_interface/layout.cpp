@@ -31,7 +31,7 @@ extern "C" {
 
 dit_status dit_layout_create(const dit_attention_shape* shape, int ranks, dit_layout** layout) {
   return guarded(__func__, [&] {
-    const dit_attention_shape& given = required_struct(shape, "shape", "dit_attention_shape");
+    const dit_attention_shape given = read_struct(shape, "shape", "dit_attention_shape");
     dit_layout*& result = required(layout, "layout");
     if ((given.flags & ~kAllFlags) != 0) {
       throw std::invalid_argument("shape->flags = " + std::to_string(given.flags) +
@@ -53,16 +53,14 @@ dit_status dit_layout_free(dit_layout** layout) {
 dit_status dit_layout_part(const dit_layout* layout, int rank, int group, int groups, dit_rank_part* part) {
   return guarded(__func__, [&] {
     const dit::UlyssesLayout& from = required(layout, "layout").layout;
-    dit_rank_part& result = required_struct(part, "part", "dit_rank_part");
     dit_rank_part made{};
-    made.struct_size = result.struct_size;
     made.text_tokens = to_range(from.text_tokens(rank));
     made.image_tokens = to_range(from.image_tokens(rank));
     made.sequence_rows = from.sequence_rows(rank);
     made.heads = to_range(from.heads(rank, group, groups));
     made.kv_heads = to_range(from.kv_heads(rank, group, groups));
     made.query_tokens = to_range(from.query_tokens(rank));
-    result = made;
+    write_struct(made, part, "part", "dit_rank_part");
   });
 }
 

@@ -10,12 +10,19 @@ namespace {
 dit::ExchangeContext::Options to_options(const dit_open_options* options) {
   dit::ExchangeContext::Options result;
   if (options != nullptr) {
-    const dit_open_options& given = required_struct(options, "options", "dit_open_options");
+    const dit_open_options given = read_struct(options, "options", "dit_open_options");
     result.communicator = given.communicator;
     result.timeout_seconds = given.timeout_seconds;
     result.config = given.config == nullptr ? "" : given.config;
   }
   return result;
+}
+
+void require_none(const char* what, int count, const char* of) {
+  if (count > 0) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(count) + " " + of +
+                                ": expected that they are freed before");
+  }
 }
 
 }  // namespace
@@ -27,7 +34,7 @@ dit_status dit_session_open(const char* plugin, const dit_open_options* options,
     (void)required(plugin, "plugin");
     dit_session*& result = required(session, "session");
     const dit::ExchangeContext::Options wanted = to_options(options);
-    result = new dit_session{dit::ExchangeContext(dit::ExchangePlugin::load(plugin), wanted)};
+    result = new dit_session(dit::ExchangeContext(dit::ExchangePlugin::load(plugin), wanted));
   });
 }
 
@@ -37,12 +44,14 @@ dit_status dit_session_close(dit_session** session) {
     if (handle == nullptr) {
       return;
     }
-    if (handle->transfers > 0) {
-      throw std::invalid_argument("session has " + std::to_string(handle->transfers) +
-                                  " transfers: expected that they are freed before");
-    }
+    require_none("session", handle->transfers, "transfers");
+    require_none("session", handle->wires, "wires");
+    require_none("session", handle->parts, "parts");
     const std::unique_ptr<dit_session> owner(handle);  // gone even when closing fails
     handle = nullptr;
+    if (owner->whole != nullptr) {
+      --owner->whole->parts;
+    }
     owner->context.close();
   });
 }
@@ -68,10 +77,22 @@ dit_status dit_session_level(const dit_session* session, const char* name, int* 
 dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals) {
   return guarded(__func__, [&] {
     const dit::ExchangeContext& context = required(session, "session").context;
-    dit_exchange_totals& result = required_struct(totals, "totals", "dit_exchange_totals");
-    const std::size_t size = result.struct_size;
-    result = context.totals();
-    result.struct_size = size;
+    write_struct(context.totals(), totals, "totals", "dit_exchange_totals");
+  });
+}
+
+dit_status dit_session_split(dit_session* session, int colour, int key, dit_session** part) {
+  return guarded(__func__, [&] {
+    dit_session& whole = required(session, "session");
+    dit_session*& result = required(part, "part");
+    const std::unique_ptr<dit::ExchangeContext> context = whole.context.split(colour, key);
+    if (context == nullptr) {
+      result = nullptr;
+      return;
+    }
+    result = new dit_session(std::move(*context));
+    result->whole = &whole;
+    ++whole.parts;
   });
 }
 

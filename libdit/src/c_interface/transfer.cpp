@@ -1,12 +1,16 @@
 #include "c_interface/transfer.hpp"
 
-#include <span>
+#include <stdexcept>
+#include <utility>
 
+#include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
-#include "c_interface/masks.hpp"
-#include "wire/pack.hpp"
+#include "c_interface/tensor.hpp"
+#include "transfer/coded_transfer.hpp"
+#include "transfer/plain_transfer.hpp"
 
-namespace dit::c_interface {
+using namespace dit::c_interface;
+
 namespace {
 
 void require_between(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -16,131 +20,164 @@ void require_between(const char* name, std::int64_t value, std::int64_t least, s
   }
 }
 
-AttentionTensor tensor_of(int kind) {
-  return kind == DIT_SCATTER_QUERY ? AttentionTensor::query
-         : kind == DIT_SCATTER_KEY ? AttentionTensor::key
-                                   : AttentionTensor::value;
+void require_fits(const dit_wire& wire, const dit_session& session, const dit::UlyssesLayout& layout,
+                  const dit_transfer_options& options) {
+  if (&wire.session != &session) {
+    throw std::invalid_argument("options->wire is of another session");
+  }
+  if (wire.run.layout().shape() != layout.shape()) {
+    throw std::invalid_argument("options->wire was made for another layout");
+  }
+  const std::size_t bytes = dit::bytes_of(wire.run.element());
+  if (options.element_bytes != bytes) {
+    throw std::invalid_argument("options->element_bytes = " + std::to_string(options.element_bytes) +
+                                ": expected the wire's " + std::to_string(bytes));
+  }
+  if (options.groups != wire.run.groups()) {
+    throw std::invalid_argument("options->groups = " + std::to_string(options.groups) +
+                                ": expected the wire's " + std::to_string(wire.run.groups()));
+  }
 }
 
-// Each rank's rows as flags, from the masks of all.
-std::vector<RowFlags> to_flags(const UlyssesLayout& layout, const dit_active_rows& active) {
-  const MaskPlaces places(layout);
-  require_memory("active->masks", active.masks, active.masks_bytes, places.all_bytes());
-  std::vector<RowFlags> flags;
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    const dit_block& place = places.blocks()[static_cast<std::size_t>(rank)];
-    const std::int64_t rows = layout.shape().batch * layout.sequence_rows(rank);
-    flags.emplace_back(static_cast<std::size_t>(rows));
-    for (const std::uint32_t row : mask_to_rows({active.masks + place.offset, place.bytes}, rows)) {
-      flags.back()[row] = 1;
-    }
+void check(const dit_session& session, const dit::UlyssesLayout& layout,
+           const dit_transfer_options& options) {
+  require_ranks(layout, session.context.size());
+  require_between("options->kind", options.kind, DIT_SCATTER_QUERY, DIT_GATHER_OUTPUT);
+  require_between("options->groups", options.groups, 1, 1'000'000);
+  require_between("options->group", options.group, 0, options.groups - 1);
+  require_between("options->element_bytes", static_cast<std::int64_t>(options.element_bytes), 1, 1024);
+  (void)dit::TransferMemory::of(options.memory_kind);
+  if (options.wire != nullptr) {
+    require_fits(*options.wire, session, layout, options);
   }
-  return flags;
+}
+
+std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
+                                              const dit_transfer_options& options) {
+  const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group,
+                               options.groups};
+  if (options.wire != nullptr) {
+    return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
+                                                options.wire->branches);
+  }
+  return std::make_unique<dit::PlainTransfer>(session.context, layout, part, options.element_bytes,
+                                              session.context.take_layout_ids(1), options.memory_kind);
 }
 
 }  // namespace
 
-Transfer::Transfer(ExchangeContext& context, const UlyssesLayout& layout, const dit_transfer_options& options)
-    : context_(context),
-      layout_(layout),
-      kind_(options.kind),
-      group_(options.group),
-      groups_(options.groups),
+dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layout,
+                           const dit_transfer_options& options)
+    : session_(session),
+      wire_(options.wire),
+      tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       element_bytes_(options.element_bytes),
       label_(options.label == nullptr ? "" : options.label) {
-  require_ranks(layout, context.size());
-  require_between("options->kind", kind_, DIT_SCATTER_QUERY, DIT_GATHER_OUTPUT);
-  const int rank = context.rank();
-  const AttentionShape& shape = layout.shape();
-  const bool output = kind_ == DIT_GATHER_OUTPUT;
-  const bool queries = output || kind_ == DIT_SCATTER_QUERY;
-  const Range heads = queries ? layout.heads(rank, group_, groups_) : layout.kv_heads(rank, group_, groups_);
-  const std::int64_t rows = queries ? layout.query_tokens(rank).size() : layout.tokens();
-  const std::int64_t head_layout = shape.batch * rows * heads.size() * shape.head_dim;
-  const std::int64_t sequence_layout =
-      shape.batch * layout.sequence_rows(rank) * (queries ? shape.heads : shape.kv_heads) * shape.head_dim;
-  ExchangeLayout exchange = output ? layout.gather_heads(rank, group_, groups_)
-                                   : layout.scatter_heads(tensor_of(kind_), rank, group_, groups_);
-  source_ = make_side(std::move(exchange.send), output ? head_layout : sequence_layout);
-  target_ = make_side(std::move(exchange.recv), output ? sequence_layout : head_layout);
+  const dit::AttentionShape& shape = layout.shape();
+  agree(session.context, [&] { check(session, layout, options); },
+        {{"shape->batch", shape.batch},
+         {"shape->text_tokens", shape.text_tokens},
+         {"shape->image_tokens", shape.image_tokens},
+         {"shape->heads", shape.heads},
+         {"shape->kv_heads", shape.kv_heads},
+         {"shape->head_dim", shape.head_dim},
+         {"DIT_LAYOUT_IMAGE_FIRST", shape.order == dit::JointOrder::image_text ? 1 : 0},
+         {"DIT_LAYOUT_TEXT_REPLICATED", shape.text == dit::TextPlacement::replicated ? 1 : 0},
+         {"options->kind", options.kind},
+         {"options->group", options.group},
+         {"options->groups", options.groups},
+         {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
+         {"options->memory_kind", options.memory_kind},
+         {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
+  channel_ = session.context.open_channel();
+  way_ = make_way(session, layout, options);
+  ++session.transfers;
+  if (wire_ != nullptr) {
+    ++wire_->transfers;
+  }
 }
 
-Transfer::Side Transfer::make_side(std::vector<PeerBlock> peers, std::int64_t tensor_elements) const {
-  Side side;
-  side.blocks = blocks_in_place(peers, element_bytes_);
-  side.in_place = !side.blocks.empty();
-  if (!side.in_place) {
-    side.blocks = packed_blocks(peers, element_bytes_);
-    side.buffer.resize(packed_bytes(peers, element_bytes_));
+dit_transfer::~dit_transfer() {
+  if (under_way_) {
+    request_.cancel(way_->release_buffers());
   }
-  side.peers = std::move(peers);
-  side.bytes = static_cast<std::size_t>(tensor_elements) * element_bytes_;
-  return side;
+  --session_.transfers;
+  if (wire_ != nullptr) {
+    --wire_->transfers;
+  }
 }
 
-const dit_row_selection* Transfer::select(const dit_active_rows& active) {
-  if (kind_ == DIT_GATHER_OUTPUT) {
-    throw std::invalid_argument("active is for scatters: expected null, the whole output travels");
-  }
-  const std::vector<RowFlags> flags = to_flags(layout_, active);
-  if (!selection_) {
-    selection_.emplace(layout_, tensor_of(kind_), context_.rank(), group_, groups_, element_bytes_);
-  }
-  selection_->select(flags, active.boundary);
-  return selection_->get();
-}
-
-void Transfer::start(const void* source, void* target, const dit_active_rows* active) {
+void dit_transfer::require_startable() const {
   if (under_way_) {
     throw std::invalid_argument("transfer is under way: expected a wait before the next start");
   }
-  const dit_row_selection* selection = active == nullptr ? nullptr : select(*active);
-  const std::span from(static_cast<const std::byte*>(source), source_.bytes);
-  const std::span to(static_cast<std::byte*>(target), target_.bytes);
-  if (!source_.in_place) {
-    pack(source_.peers, element_bytes_, from, source_.buffer);
+  if (given_up_ && wire_ != nullptr) {
+    throw std::invalid_argument(
+        "transfer was cancelled, and its wire's ends may remember different things: expected only "
+        "dit_transfer_free");
   }
-  if (selection != nullptr && !target_.in_place) {
-    pack(target_.peers, element_bytes_, to, target_.buffer);  // rows that stay go through the buffer, too
+}
+
+void dit_transfer::start(const dit_transfer_call& call) {
+  require_startable();
+  const dit::SourceTensor source =
+      to_source("call->source", call.source, way_->source_shape(), element_bytes_);
+  const dit::TargetTensor target =
+      to_target("call->target", call.target, way_->target_shape(), element_bytes_);
+  const dit::TransferPlace place{call.layer, call.step, call.branch};
+  std::span<const std::uint32_t> active;
+  if (wire_ != nullptr) {
+    (void)wire_->run.resolve(tensor_, place);
+    if (tensor_ == dit::AttentionTensor::value) {
+      wire_->choose_rows(place, source);
+    }
+    if (tensor_ != dit::AttentionTensor::output) {
+      active = wire_->active_rows(place);
+    }
   }
-  dit_exchange_call call{};
-  call.send = source_.in_place ? source : source_.buffer.data();
-  call.recv = target_.in_place ? target : target_.buffer.data();
-  call.send_blocks = source_.blocks.data();
-  call.recv_blocks = target_.blocks.data();
-  call.selection = selection;
-  call.label = label_.empty() ? nullptr : label_.c_str();
-  request_ = context_.start(call);
-  unpack_to_ = target_.in_place ? nullptr : to.data();
+  way_->pack(source, place, active, call.stream);
+  request_ = way_->start(
+      target, {false, label_.empty() ? nullptr : label_.c_str(), channel_, call.device, call.stream});
   under_way_ = true;
 }
 
-void Transfer::finish() {
-  if (unpack_to_ != nullptr) {
-    unpack(target_.peers, element_bytes_, target_.buffer, {unpack_to_, target_.bytes});
-  }
-}
-
-bool Transfer::test() {
+bool dit_transfer::test() {
   if (!under_way_) {
     return true;
   }
-  under_way_ = false;  // over, even when it fails
-  if (!request_.test()) {
-    under_way_ = true;
-    return false;
+  try {
+    if (!request_.test()) {
+      return false;
+    }
+  } catch (...) {
+    under_way_ = request_.active();
+    throw;
   }
-  finish();
+  under_way_ = false;
+  way_->finish();
   return true;
 }
 
-void Transfer::wait() {
+void dit_transfer::wait() {
   if (!under_way_) {
     return;
   }
-  under_way_ = false;  // over, even when it fails
-  request_.wait();
-  finish();
+  try {
+    request_.wait();
+  } catch (...) {
+    under_way_ = request_.active();
+    throw;
+  }
+  under_way_ = false;
+  way_->finish();
 }
 
-}  // namespace dit::c_interface
+void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
+  if (!under_way_) {
+    return;
+  }
+  under_way_ = false;
+  given_up_ = true;
+  request_.cancel(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+      way_->release_buffers(), std::move(of_caller)));
+}

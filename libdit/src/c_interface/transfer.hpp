@@ -1,56 +1,38 @@
-/// One tensor's way from one layout to the other: packing, the exchange, unpacking.
+/// One tensor's way, as the C interface has it: started, tested, waited for, given up.
 #pragma once
 
-#include <cstddef>
-#include <optional>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "dit/dit.h"
-#include "exchange/exchange.hpp"
-#include "layout/layout.hpp"
-#include "wire/row_selection.hpp"
+#include "c_interface/handles.hpp"
+#include "c_interface/wire.hpp"
+#include "transfer/tensor_transfer.hpp"
 
-namespace dit::c_interface {
+struct dit_transfer {
+  /// Collective. Throws on all ranks alike, see agreement.hpp.
+  dit_transfer(dit_session& session, const dit::UlyssesLayout& layout, const dit_transfer_options& options);
+  ~dit_transfer();  ///< what is under way is given up
+  dit_transfer(const dit_transfer&) = delete;
+  dit_transfer& operator=(const dit_transfer&) = delete;
 
-class Transfer {
- public:
-  /// Throws std::invalid_argument for options out of range.
-  Transfer(ExchangeContext& context, const UlyssesLayout& layout, const dit_transfer_options& options);
-
-  [[nodiscard]] std::size_t source_bytes() const { return source_.bytes; }
-  [[nodiscard]] std::size_t target_bytes() const { return target_.bytes; }
-
-  /// Sizes have been checked. `active` may be null.
-  void start(const void* source, void* target, const dit_active_rows* active);
+  [[nodiscard]] const dit::TensorTransfer& way() const { return *way_; }
+  [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
+  void start(const dit_transfer_call& call);
   [[nodiscard]] bool test();
   void wait();
+  void cancel(std::shared_ptr<void> of_caller);
 
  private:
-  // A tensor's blocks, in itself where each is one piece, else in a buffer.
-  struct Side {
-    std::vector<PeerBlock> peers;
-    std::vector<dit_block> blocks;
-    std::vector<std::byte> buffer;
-    std::size_t bytes = 0;  // of the tensor
-    bool in_place = false;
-  };
-  [[nodiscard]] Side make_side(std::vector<PeerBlock> peers, std::int64_t tensor_elements) const;
-  [[nodiscard]] const dit_row_selection* select(const dit_active_rows& active);
-  void finish();
+  void require_startable() const;
 
-  ExchangeContext& context_;
-  UlyssesLayout layout_;
-  int kind_;
-  int group_;
-  int groups_;
+  dit_session& session_;
+  dit_wire* wire_;  // null: the tensor travels as it is
+  dit::AttentionTensor tensor_;
   std::size_t element_bytes_;
   std::string label_;
-  Side source_, target_;
-  std::optional<RowSelection> selection_;  // made when first needed
-  std::byte* unpack_to_ = nullptr;         // not null: the target of what is under way, to be unpacked
+  int channel_ = 0;
+  std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;
-  ExchangeRequest request_;  // last: its end waits, and what is above must still be there
+  bool given_up_ = false;  // with a wire: what the ends remember may differ now
+  dit::ExchangeRequest request_;
 };
-
-}  // namespace dit::c_interface

@@ -1,15 +1,20 @@
+#include <algorithm>
 #include <memory>
 
 #include "c_interface/error.hpp"
 #include "c_interface/handles.hpp"
 #include "c_interface/transfer.hpp"
 
-struct dit_transfer {
-  dit_session& session;
-  dit::c_interface::Transfer transfer;
-};
-
 using namespace dit::c_interface;
+
+namespace {
+
+void write_shape(const dit::TensorShape& shape, std::int64_t* numbers) {
+  std::ranges::copy(std::initializer_list<std::int64_t>{shape.batch, shape.rows, shape.heads, shape.head_dim},
+                    numbers);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -18,44 +23,59 @@ dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
   return guarded(__func__, [&] {
     dit_session& in = required(session, "session");
     const dit::UlyssesLayout& of = required(layout, "layout").layout;
-    const dit_transfer_options& how = required_struct(options, "options", "dit_transfer_options");
+    const dit_transfer_options how = read_struct(options, "options", "dit_transfer_options");
     dit_transfer*& result = required(transfer, "transfer");
-    result = new dit_transfer{in, Transfer(in.context, of, how)};
-    ++in.transfers;
+    result = new dit_transfer(in, of, how);
   });
 }
 
 dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* source_bytes, size_t* target_bytes) {
   return guarded(__func__, [&] {
-    const Transfer& of = required(transfer, "transfer").transfer;
+    const dit_transfer& of = required(transfer, "transfer");
     std::size_t& source = required(source_bytes, "source_bytes");
-    required(target_bytes, "target_bytes") = of.target_bytes();
-    source = of.source_bytes();
+    required(target_bytes, "target_bytes") =
+        static_cast<std::size_t>(of.way().target_shape().elements()) * of.element_bytes();
+    source = static_cast<std::size_t>(of.way().source_shape().elements()) * of.element_bytes();
   });
 }
 
-dit_status dit_transfer_start(dit_transfer* transfer, const void* source, size_t source_bytes, void* target,
-                              size_t target_bytes, const dit_active_rows* active) {
+dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target) {
   return guarded(__func__, [&] {
-    Transfer& started = required(transfer, "transfer").transfer;
-    require_memory("source", source, source_bytes, started.source_bytes());
-    require_memory("target", target, target_bytes, started.target_bytes());
-    if (active != nullptr) {
-      (void)required_struct(active, "active", "dit_active_rows");
-    }
-    started.start(source, target, active);
+    const dit::TensorTransfer& way = required(transfer, "transfer").way();
+    (void)required(source, "source");
+    write_shape(way.target_shape(), &required(target, "target"));
+    write_shape(way.source_shape(), source);
+  });
+}
+
+dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call) {
+  return guarded(__func__, [&] {
+    dit_transfer& started = required(transfer, "transfer");
+    started.start(read_struct(call, "call", "dit_transfer_call"));
   });
 }
 
 dit_status dit_transfer_test(dit_transfer* transfer, int* done) {
   return guarded(__func__, [&] {
-    Transfer& tested = required(transfer, "transfer").transfer;
+    dit_transfer& tested = required(transfer, "transfer");
     required(done, "done") = tested.test() ? 1 : 0;
   });
 }
 
 dit_status dit_transfer_wait(dit_transfer* transfer) {
-  return guarded(__func__, [&] { required(transfer, "transfer").transfer.wait(); });
+  return guarded(__func__, [&] { required(transfer, "transfer").wait(); });
+}
+
+dit_status dit_transfer_cancel(dit_transfer* transfer, void (*release)(void* user), void* user) {
+  return guarded(__func__, [&] {
+    dit_transfer& given_up = required(transfer, "transfer");
+    const auto tell = [release](void* of_caller) {
+      if (release != nullptr) {
+        release(of_caller);
+      }
+    };
+    given_up.cancel(std::shared_ptr<void>(user, tell));
+  });
 }
 
 dit_status dit_transfer_free(dit_transfer** transfer) {
@@ -63,8 +83,7 @@ dit_status dit_transfer_free(dit_transfer** transfer) {
     const std::unique_ptr<dit_transfer> owner(required(transfer, "transfer"));
     *transfer = nullptr;
     if (owner != nullptr) {
-      --owner->session.transfers;
-      owner->transfer.wait();
+      owner->wait();
     }
   });
 }

@@ -7,6 +7,7 @@
 
 #include "engine/gather_rows.hpp"
 #include "engine/shared_order.hpp"
+#include "engine/tensor_views.hpp"
 
 namespace dit {
 namespace {
@@ -67,14 +68,14 @@ void ImageRun::make_forward() {
   if (shape_.coded) {
     const auto layers = static_cast<int>(model_->config().layers);
     wire_ = std::make_unique<WireRun>(*options_.wire, layers, options_.sampler.steps, *context_, *shared_,
-                                      layout_, options_.head_groups, options_.dtype);
+                                      layout_, options_.head_groups, wire_element(options_.dtype));
     if (wire_->plan().uses_v_major()) {
-      v_major_ =
-          std::make_unique<VMajorRows>(wire_->plan(), layout_, shared_->rank(), shape_.units, options_.dtype);
+      active_rows_ = std::make_unique<ActiveRows>(wire_->plan(), layout_, shared_->rank(), shape_.units,
+                                                  wire_element(options_.dtype));
     }
   }
   forward_ = std::make_unique<ParallelForward>(
-      ForwardSetup{model_, shared_, wire_.get(), v_major_.get(), branches_.conditional ? 0 : 1,
+      ForwardSetup{model_, shared_, wire_.get(), active_rows_.get(), branches_.conditional ? 0 : 1,
                    options_.observe, branches_.unit_labels, shape_.columns, options_.head_groups, type},
       layout_);
 }
@@ -85,13 +86,13 @@ void ImageRun::make_graph() {
   graph.layers = static_cast<int>(model_->config().layers);
   graph.groups = options_.head_groups;
   graph.parts = attention_parts(shape_.units);
-  graph.selective = v_major_ != nullptr;
+  graph.selective = active_rows_ != nullptr;
   graph_ = transformer_graph(graph);
   forward_->note_bytes(graph_);
 }
 
 double ImageRun::active_fraction(int step) const {
-  return v_major_ != nullptr ? wire_->plan().active_fraction(step) : 1.0;
+  return active_rows_ != nullptr ? wire_->plan().active_fraction(step) : 1.0;
 }
 
 /// The order to run next: of `pipelined` made from estimates, and to get these, first once without any
@@ -207,11 +208,11 @@ StepReport ImageRun::advance(int step) {
 
 void ImageRun::note_policy(int step, StepReport& report) {
   report.active_fraction = report.reused ? 1 : active_fraction(step);
-  report.codec_seconds = forward_->take_codec_seconds();
-  const double waiting = forward_->take_waiting_seconds();
-  report.compute_seconds -= waiting;
-  report.exposed_seconds += waiting;
-  report.guarded = forward_->take_guarded();
+  const TransferTimes times = forward_->take_times();
+  report.codec_seconds = times.coding_seconds;
+  report.compute_seconds -= times.waiting_seconds;
+  report.exposed_seconds += times.waiting_seconds;
+  report.guarded = times.guarded;
   const std::vector<std::uint64_t> ages = forward_->rows_by_age();
   report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
 }

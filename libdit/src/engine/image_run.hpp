@@ -9,7 +9,6 @@
 #include "engine/parallel_forward.hpp"
 #include "engine/run_shape.hpp"
 #include "engine/step_cache.hpp"
-#include "engine/v_major_rows.hpp"
 
 namespace dit {
 
@@ -66,7 +65,7 @@ class ImageRun {
   BranchPlan branches_;
   ExchangeContext* shared_ = nullptr;  // of the ranks that share a branch; null when that is one rank
   std::unique_ptr<WireRun> wire_;
-  std::unique_ptr<VMajorRows> v_major_;
+  std::unique_ptr<ActiveRows> active_rows_;
   std::unique_ptr<ParallelForward> forward_;
   std::unique_ptr<StepCache> step_cache_;
   StepGraph graph_;

@@ -3,13 +3,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/tensor_views.hpp"
 #include "models/attention.hpp"
+#include "transfer/coded_transfer.hpp"
+#include "transfer/plain_transfer.hpp"
 
 namespace dit {
 namespace {
 
-constexpr std::array<AttentionTensor, 3> kAttentionTensors = {AttentionTensor::query, AttentionTensor::key,
-                                                              AttentionTensor::value};
+constexpr std::array<AttentionTensor, kAttentionTensors> kTensors = {
+    AttentionTensor::query, AttentionTensor::key, AttentionTensor::value, AttentionTensor::output};
 
 std::size_t index_of(AttentionTensor tensor) {
   return static_cast<std::size_t>(tensor);
@@ -31,13 +34,11 @@ AttentionTensor tensor_of(StepRole role) {
     case StepRole::key:
     case StepRole::scatter_key:
       return AttentionTensor::key;
+    case StepRole::gather_output:
+      return AttentionTensor::output;
     default:
       throw std::logic_error(std::string("step ") + to_string(role) + " is of no tensor");
   }
-}
-
-WireTensor wire_tensor_of(StepRole role) {
-  return role == StepRole::gather_output ? WireTensor::output : static_cast<WireTensor>(tensor_of(role));
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout
       rank_(setup_.context != nullptr ? setup_.context->rank() : 0),
       first_layout_id_(
           setup_.context != nullptr
-              ? setup_.context->take_layout_ids((kTensors + 1) * static_cast<std::uint64_t>(setup_.groups))
+              ? setup_.context->take_layout_ids(kAttentionTensors * static_cast<std::uint64_t>(setup_.groups))
               : 0) {
   rope_ = setup_.model->rope(layout_.image_tokens(rank_), setup_.columns);
   for (std::int64_t layer = 0; layer < setup_.model->config().layers; ++layer) {
@@ -88,33 +89,27 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
   if (setup_.context == nullptr) {
     return result;
   }
-  for (const AttentionTensor tensor : kAttentionTensors) {
-    const bool query = tensor == AttentionTensor::query;
-    const std::vector<std::int64_t> received = {
-        shape.batch, query ? layout_.query_tokens(rank_).size() : layout_.tokens(),
-        query ? result.heads.size() : kv_heads.size(), shape.head_dim};
-    make_exchange(result, group, static_cast<WireTensor>(tensor), at::zeros(received, setup_.options));
+  for (const AttentionTensor tensor : kTensors) {
+    std::unique_ptr<TensorTransfer> transfer = make_transfer({tensor, group, setup_.groups});
+    const TensorShape& to = transfer->target_shape();
+    result.received[index_of(tensor)] =
+        tensor == AttentionTensor::output
+            ? output
+            : at::zeros({to.batch, to.rows, to.heads, to.head_dim}, setup_.options);
+    result.transfers[index_of(tensor)] = std::move(transfer);
   }
-  make_exchange(result, group, WireTensor::output, output);
   return result;
 }
 
-/// The tensor's exchange of a group, plain or coded, into `target`.
-void ParallelForward::make_exchange(Group& group, int number, WireTensor tensor,
-                                    const at::Tensor& target) const {
-  const auto i = static_cast<std::size_t>(tensor);
+std::unique_ptr<TensorTransfer> ParallelForward::make_transfer(const TransferPart& part) const {
   if (setup_.wire != nullptr) {
-    group.coded[i].emplace(*setup_.wire, tensor, number);
-    group.received[i] = {{}, target};
-    return;
+    return std::make_unique<CodedTransfer>(*setup_.context, *setup_.wire, part);
   }
-  const ExchangeLayout layout =
-      tensor == WireTensor::output
-          ? layout_.gather_heads(rank_, number, setup_.groups)
-          : layout_.scatter_heads(static_cast<AttentionTensor>(tensor), rank_, number, setup_.groups);
-  const std::uint64_t id = first_layout_id_ + (kTensors + 1) * static_cast<std::uint64_t>(number) + i;
-  group.plain[i].emplace(layout, c10::typeMetaToScalarType(setup_.options.dtype()), id);
-  group.received[i] = group.plain[i]->make_received(target);
+  const std::uint64_t id = first_layout_id_ + kAttentionTensors * static_cast<std::uint64_t>(part.group) +
+                           static_cast<std::uint64_t>(part.tensor);
+  return std::make_unique<PlainTransfer>(*setup_.context, layout_, part,
+                                         c10::elementSize(c10::typeMetaToScalarType(setup_.options.dtype())),
+                                         id);
 }
 
 void ParallelForward::begin(const StepGraph& graph, Pass pass) {
@@ -138,8 +133,8 @@ void ParallelForward::compute(StepId id) {
     case StepRole::key:
       return project(unit, step.layer, tensor_of(step.role));
     case StepRole::score:
-      return setup_.v_major->choose(step.unit, place_of(step),
-                                    unit.projected[index_of(AttentionTensor::value)]);
+      return setup_.active_rows->choose(step.unit, place_of(step),
+                                        source_view(unit.projected[index_of(AttentionTensor::value)]));
     case StepRole::attention:
       return attend(unit, step);
     case StepRole::finish:
@@ -184,9 +179,9 @@ void ParallelForward::project(Unit& unit, int layer, AttentionTensor tensor) con
 
 void ParallelForward::attend(Unit& unit, const Step& step) const {
   Group& group = unit.groups[static_cast<std::size_t>(step.group)];
-  std::array<at::Tensor, kTensors> parts;
-  for (std::size_t i = 0; i < kTensors; ++i) {
-    parts[i] = setup_.context != nullptr ? group.received[i].tensor
+  std::array<at::Tensor, kInputs> parts;
+  for (std::size_t i = 0; i < kInputs; ++i) {
+    parts[i] = setup_.context != nullptr ? group.received[i]
                                          : unit.projected[i].narrow(2, group.heads.begin, group.heads.size());
   }
   const at::Tensor& query = parts[index_of(AttentionTensor::query)];
@@ -228,7 +223,7 @@ at::Tensor ParallelForward::source_of(const Step& step) {
                                               : unit_of(step).projected[index_of(tensor_of(step.role))];
 }
 
-WirePlace ParallelForward::place_of(const Step& step) const {
+TransferPlace ParallelForward::place_of(const Step& step) const {
   return {step.layer, pass_.step, setup_.first_branch + step.unit};
 }
 
@@ -238,13 +233,11 @@ void ParallelForward::pack(StepId id) {
     return;
   }
   Group& group = group_of(step);
-  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  if (group.coded[tensor]) {
-    const auto active =
-        setup_.v_major != nullptr ? setup_.v_major->active(step.unit) : std::span<const std::uint32_t>();
-    return group.coded[tensor]->pack(*setup_.context, source_of(step), place_of(step), active);
-  }
-  group.plain[tensor]->pack(source_of(step));
+  const std::size_t tensor = index_of(tensor_of(step.role));
+  const auto active = setup_.active_rows != nullptr ? setup_.active_rows->active(step.unit)
+                                                    : std::span<const std::uint32_t>();
+  group.sent[tensor] = source_of(step);
+  group.transfers[tensor]->pack(source_view(group.sent[tensor]), place_of(step), active, nullptr);
 }
 
 ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
@@ -252,13 +245,12 @@ ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
   if (setup_.context == nullptr) {
     return {};
   }
-  const TensorExchange::How how{blocking, labels_[static_cast<std::size_t>(id)].c_str()};
   Group& group = group_of(step);
-  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  if (group.coded[tensor]) {
-    return group.coded[tensor]->start(*setup_.context, blocking, how.label);
-  }
-  return group.plain[tensor]->start(*setup_.context, group.received[tensor], how);
+  const std::size_t tensor = index_of(tensor_of(step.role));
+  TransferStart how;
+  how.blocking = blocking;
+  how.label = labels_[static_cast<std::size_t>(id)].c_str();
+  return group.transfers[tensor]->start(target_view(group.received[tensor]), how);
 }
 
 /// On one rank: nothing came from others.
@@ -270,7 +262,7 @@ void ParallelForward::arrived_alone(const Step& step) {
   }
   if (setup_.observe && step.group == setup_.groups - 1) {
     const bool output = step.role == StepRole::gather_output;
-    setup_.observe({wire_tensor_of(step.role), step.layer, pass_.step, step.unit,
+    setup_.observe({tensor_of(step.role), step.layer, pass_.step, step.unit,
                     output ? unit.output : unit.projected[index_of(tensor_of(step.role))]});
   }
 }
@@ -281,11 +273,9 @@ void ParallelForward::arrived(StepId id) {
     return arrived_alone(step);
   }
   Group& group = group_of(step);
-  const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-  if (group.coded[tensor]) {
-    return group.coded[tensor]->finish(group.received[tensor].tensor);
-  }
-  group.plain[tensor]->finish(group.received[tensor]);
+  const std::size_t tensor = index_of(tensor_of(step.role));
+  group.transfers[tensor]->finish();
+  group.sent[tensor] = at::Tensor();
 }
 
 std::vector<at::Tensor> ParallelForward::velocities() const {
@@ -306,44 +296,29 @@ void ParallelForward::note_bytes(StepGraph& graph) const {
     }
     const Group& group =
         units_[static_cast<std::size_t>(step.unit)].groups[static_cast<std::size_t>(step.group)];
-    const auto tensor = static_cast<std::size_t>(wire_tensor_of(step.role));
-    step.slow_bytes = group.coded[tensor] ? group.coded[tensor]->slow_bytes(*setup_.context, step.layer)
-                                          : group.plain[tensor]->slow_bytes(*setup_.context);
+    step.slow_bytes = group.transfers[index_of(tensor_of(step.role))]->slow_bytes(step.layer);
   }
 }
 
-template <typename Number>
-Number ParallelForward::sum_over_coded(Number (CodedExchange::*take)()) {
-  Number sum = 0;
+TransferTimes ParallelForward::take_times() {
+  TransferTimes times;
   for (Unit& unit : units_) {
     for (Group& group : unit.groups) {
-      for (std::optional<CodedExchange>& exchange : group.coded) {
-        sum += exchange ? (*exchange.*take)() : 0;
+      for (const auto& transfer : group.transfers) {
+        times += transfer != nullptr ? transfer->take_times() : TransferTimes{};
       }
     }
   }
-  return sum;
-}
-
-double ParallelForward::take_codec_seconds() {
-  return sum_over_coded(&CodedExchange::take_seconds);
-}
-
-double ParallelForward::take_waiting_seconds() {
-  return sum_over_coded(&CodedExchange::take_waiting_seconds);
-}
-
-int ParallelForward::take_guarded() {
-  return sum_over_coded(&CodedExchange::take_guarded);
+  return times;
 }
 
 std::vector<std::uint64_t> ParallelForward::rows_by_age() const {
   std::vector<std::uint64_t> rows;
   for (const Unit& unit : units_) {
     for (const Group& group : unit.groups) {
-      for (const std::optional<CodedExchange>& exchange : group.coded) {
-        if (exchange) {
-          exchange->count_ages(rows);
+      for (const auto& transfer : group.transfers) {
+        if (transfer != nullptr) {
+          transfer->count_ages(rows);
         }
       }
     }

@@ -7,17 +7,17 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/coded_exchange.hpp"
 #include "engine/engine.hpp"
-#include "engine/tensor_exchange.hpp"
-#include "engine/v_major_rows.hpp"
 #include "layout/layout.hpp"
 #include "models/pixel_dit.hpp"
 #include "schedule/execute.hpp"
+#include "transfer/active_rows.hpp"
+#include "transfer/tensor_transfer.hpp"
+#include "transfer/wire_run.hpp"
 
 namespace dit {
 
@@ -26,7 +26,7 @@ struct ForwardSetup {
   const PixelDit* model = nullptr;
   ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
   const WireRun* wire = nullptr;                       ///< null: tensors travel as they are
-  VMajorRows* v_major = nullptr;                       ///< null: the policy has no rows of V-Major
+  ActiveRows* active_rows = nullptr;                   ///< null: the policy has no rows of V-Major
   int first_branch = 0;                                ///< guidance branch of the first unit
   std::function<void(const Observation&)> observe;     ///< on one rank; may be empty
   std::vector<std::vector<std::int64_t>> unit_labels;  ///< all units have as many samples
@@ -63,42 +63,38 @@ class ParallelForward : public StepWork {
   /// Fills in the slow_bytes of a graph's exchanges; with a wire policy the mean of all steps.
   void note_bytes(StepGraph& graph) const;
 
-  /// With a wire policy: time spent in codecs since the last call, and rows that are remembered, by their age
-  /// in steps.
-  [[nodiscard]] double take_codec_seconds();
-  [[nodiscard]] double take_waiting_seconds();  ///< CodedExchange's
-  [[nodiscard]] int take_guarded();             ///< exchanges that the guard sent in bf16
+  /// With a wire policy: since the last call.
+  [[nodiscard]] TransferTimes take_times();
+  /// With a wire policy: rows that are remembered, by their age in steps.
   [[nodiscard]] std::vector<std::uint64_t> rows_by_age() const;
 
  private:
-  static constexpr std::size_t kTensors = 3;  // query, key, value: as in AttentionTensor
+  static constexpr std::size_t kInputs = 3;  // query, key, value: as in AttentionTensor
 
   struct Group {
     Range heads;
     std::vector<std::int64_t> kv_of_head;
-    // Of each tensor one or the other; none on one rank.
-    std::array<std::optional<TensorExchange>, kWireTensors> plain;
-    std::array<std::optional<CodedExchange>, kWireTensors> coded;
-    std::array<Received, kWireTensors> received;
-    std::vector<at::Tensor> attended_parts;  // of the queries; attended() takes them
+    // Of each tensor, all of them none on one rank.
+    std::array<std::unique_ptr<TensorTransfer>, kAttentionTensors> transfers;
+    std::array<at::Tensor, kAttentionTensors> sent;      // kept while it is under way
+    std::array<at::Tensor, kAttentionTensors> received;  // output: the unit's
+    std::vector<at::Tensor> attended_parts;              // of the queries; attended() takes them
     [[nodiscard]] at::Tensor attended();
   };
   struct Unit {
     std::vector<std::int64_t> labels;
-    std::vector<Conditioning> conditioning;      // per sample
-    std::vector<at::Tensor> x;                   // per sample [1, own tokens, width]
-    std::vector<at::Tensor> normed;              // attention's input; empty until somebody needs it
-    std::array<at::Tensor, kTensors> projected;  // [samples, own tokens, heads, head_dim]
-    at::Tensor output;                           // attention's, in the sequence layout
+    std::vector<Conditioning> conditioning;     // per sample
+    std::vector<at::Tensor> x;                  // per sample [1, own tokens, width]
+    std::vector<at::Tensor> normed;             // attention's input; empty until somebody needs it
+    std::array<at::Tensor, kInputs> projected;  // [samples, own tokens, heads, head_dim]
+    at::Tensor output;                          // attention's, in the sequence layout
     std::vector<Group> groups;
     std::vector<at::Tensor> velocity;
   };
 
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
   [[nodiscard]] Group make_group(int group, const at::Tensor& output) const;
-  void make_exchange(Group& group, int number, WireTensor tensor, const at::Tensor& target) const;
-  template <typename Number>
-  [[nodiscard]] Number sum_over_coded(Number (CodedExchange::*take)());
+  [[nodiscard]] std::unique_ptr<TensorTransfer> make_transfer(const TransferPart& part) const;
   void prepare(Unit& unit) const;
   void project(Unit& unit, int layer, AttentionTensor tensor) const;
   void attend(Unit& unit, const Step& step) const;
@@ -111,7 +107,7 @@ class ParallelForward : public StepWork {
   [[nodiscard]] Group& group_of(const Step& step) {
     return unit_of(step).groups[static_cast<std::size_t>(step.group)];
   }
-  [[nodiscard]] WirePlace place_of(const Step& step) const;
+  [[nodiscard]] TransferPlace place_of(const Step& step) const;
   [[nodiscard]] at::Tensor source_of(const Step& step);
   void arrived_alone(const Step& step);
 

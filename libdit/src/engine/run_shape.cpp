@@ -5,9 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "engine/coded_exchange.hpp"
-#include "engine/v_major_rows.hpp"
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
+#include "transfer/active_rows.hpp"
+#include "transfer/wire_run.hpp"
 
 namespace dit {
 namespace {
@@ -178,7 +178,7 @@ CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const 
   const std::vector<int> levels(static_cast<std::size_t>(shape.layout_ranks), kFarLevel);
   CacheBytes bytes = wire_memory(plan, layout, layout_rank, options.head_groups, shape.units, levels);
   bytes.reference +=
-      VMajorRows::bytes(plan, layout, layout_rank, shape.units, c10::elementSize(options.dtype));
+      ActiveRows::bytes(plan, layout, layout_rank, shape.units, c10::elementSize(options.dtype));
   return bytes;
 }
 

@@ -139,4 +139,20 @@ ExchangeLayout UlyssesLayout::gather_heads(int rank, int group, int groups) cons
   return layout;
 }
 
+ExchangeLayout UlyssesLayout::exchange(AttentionTensor tensor, int rank, int group, int groups) const {
+  return tensor == AttentionTensor::output ? gather_heads(rank, group, groups)
+                                           : scatter_heads(tensor, rank, group, groups);
+}
+
+TensorShape UlyssesLayout::sequence_shape(AttentionTensor tensor, int rank) const {
+  return {shape_.batch, sequence_rows(rank), has_query_heads(tensor) ? shape_.heads : shape_.kv_heads,
+          shape_.head_dim};
+}
+
+TensorShape UlyssesLayout::head_shape(AttentionTensor tensor, int rank, int group, int groups) const {
+  const bool query = has_query_heads(tensor);
+  const Range own = query ? heads(rank, group, groups) : kv_heads(rank, group, groups);
+  return {shape_.batch, query ? query_tokens(rank).size() : tokens(), own.size(), shape_.head_dim};
+}
+
 }  // namespace dit

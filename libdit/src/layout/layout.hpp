@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "layout/tensor_shape.hpp"
+
 namespace dit {
 
 /// Half-open range of tokens, heads or rows.
@@ -69,7 +71,13 @@ struct ExchangeLayout {
   std::vector<PeerBlock> recv;  ///< from each peer, in this rank's target tensor
 };
 
-enum class AttentionTensor { query, key, value };
+/// Attention's inputs, then its output.
+enum class AttentionTensor : std::uint8_t { query, key, value, output };
+inline constexpr int kAttentionTensors = 4;
+/// Whether a tensor has the query heads: query and output; key and value have the others.
+[[nodiscard]] constexpr bool has_query_heads(AttentionTensor tensor) {
+  return tensor == AttentionTensor::query || tensor == AttentionTensor::output;
+}
 
 /// The layouts of one attention call on `ranks` ranks. Throws std::invalid_argument that names the argument,
 /// its value and what was expected; in refuse mode with more ranks than heads also the largest useful rank
@@ -112,6 +120,14 @@ class UlyssesLayout {
   /// group, head_dim]; target: [batch, sequence_rows, heads, head_dim], of which the groups fill disjoint
   /// parts.
   [[nodiscard]] ExchangeLayout gather_heads(int rank, int group = 0, int groups = 1) const;
+  /// One or the other: queries, keys and values are scattered, the output is gathered.
+  [[nodiscard]] ExchangeLayout exchange(AttentionTensor tensor, int rank, int group = 0,
+                                        int groups = 1) const;
+
+  /// Shapes of a rank's tensors: all heads of some tokens, and a group's heads of all tokens (query and
+  /// output: of query_tokens).
+  [[nodiscard]] TensorShape sequence_shape(AttentionTensor tensor, int rank) const;
+  [[nodiscard]] TensorShape head_shape(AttentionTensor tensor, int rank, int group = 0, int groups = 1) const;
 
  private:
   AttentionShape shape_;

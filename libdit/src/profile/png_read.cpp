@@ -5,7 +5,7 @@
 #include "profile/check_image.hpp"
 #include "profile/image.hpp"
 #include "profile/png_error.hpp"
-#include "weights/strict_json.hpp"  // read_text_file
+#include "json/strict_json.hpp"  // read_text_file
 
 namespace dit {
 namespace {

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "weights/safetensors.hpp"
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 namespace dit {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "weights/model_files.hpp"
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 namespace dit {
 namespace {

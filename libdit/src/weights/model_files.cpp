@@ -5,7 +5,7 @@
 #include "weights/atomic_file.hpp"
 #include "weights/embedded_model.hpp"
 #include "weights/safetensors.hpp"
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 namespace dit {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 #if __has_include(<c10/util/Float8_e4m3fn.h>)
 #define DIT_HAVE_FLOAT8 1

@@ -147,9 +147,9 @@ std::span<std::byte> CodedBlocks::scratch(const PeerBlock& block) {
   return std::span(scratch_).first(bytes);
 }
 
-void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode,
-                               std::span<const std::byte> tensor, BlockMemory* memory,
-                               std::span<std::byte> code, Loss* loss, std::span<const std::uint32_t> active) {
+void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode, const SourceTensor& tensor,
+                               BlockMemory* memory, std::span<std::byte> code, Loss* loss,
+                               std::span<const std::uint32_t> active) {
   if (memory == nullptr && mode.is_exact()) {
     return pack(std::span(&block, 1), bytes_of(element_), tensor, code);
   }
@@ -165,7 +165,7 @@ void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode,
   }
 }
 
-void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
+void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
                          ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss,
                          std::span<const std::uint32_t> active) {
   const Sizes places = sizes(modes, part);
@@ -182,7 +182,7 @@ void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, std::sp
 }
 
 void CodedBlocks::decode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> code,
-                               BlockMemory* memory, std::span<std::byte> tensor) {
+                               BlockMemory* memory, const TargetTensor& tensor) {
   if (memory == nullptr && mode.is_exact()) {
     return unpack(std::span(&block, 1), bytes_of(element_), code, tensor);
   }
@@ -197,7 +197,7 @@ void CodedBlocks::decode_block(const PeerBlock& block, const WireMode& mode, std
 }
 
 void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::byte> buffer,
-                         ExchangeMemory* memory, std::span<std::byte> tensor) {
+                         ExchangeMemory* memory, const TargetTensor& tensor) {
   const Sizes places = sizes(modes, WirePart::now);
   for (std::size_t peer = 0; peer < modes.size(); ++peer) {
     const PeerBlock& block = layout_.recv[peer];

@@ -101,13 +101,13 @@ class CodedBlocks {
   /// `memory` null: no mode remembers anything. `memory` knows the peers whose modes do; blocks to them move
   /// its references on in whatever mode. `active`: of V-Major, this rank's rows, ascending, as many of each
   /// sample as the mode says.
-  void encode(std::span<const WireMode> modes, WirePart part, std::span<const std::byte> tensor,
+  void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
               ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss = nullptr,
               std::span<const std::uint32_t> active = {});
   /// The tensor, from blocks that came now and from what is remembered of peers whose blocks are late. Throws
   /// std::invalid_argument that names the peer for rows that are not as many as must travel.
   void decode(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory,
-              std::span<std::byte> tensor);
+              const TargetTensor& tensor);
   /// Late blocks come into the memory, for the step that follows.
   void remember(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory);
 
@@ -121,11 +121,11 @@ class CodedBlocks {
   [[nodiscard]] std::vector<dit_block> places(std::span<const PeerBlock> blocks,
                                               std::span<const WireMode> modes, const Flags& whole,
                                               WirePart part, std::size_t& total) const;
-  void encode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> tensor,
+  void encode_block(const PeerBlock& block, const WireMode& mode, const SourceTensor& tensor,
                     BlockMemory* memory, std::span<std::byte> code, Loss* loss,
                     std::span<const std::uint32_t> active);
   void decode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> code,
-                    BlockMemory* memory, std::span<std::byte> tensor);
+                    BlockMemory* memory, const TargetTensor& tensor);
 
   ExchangeLayout layout_;
   WireElement element_;

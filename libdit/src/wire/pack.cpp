@@ -1,5 +1,6 @@
 #include "wire/pack.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -94,7 +95,8 @@ void copy_rows(std::byte* to, std::size_t to_step, const std::byte* from, std::s
   }
 }
 
-// Calls copy(run's first byte in the tensor, stride, run's first byte in the buffer, rows, bytes of a row).
+// Calls copy(run's first byte in the tensor, stride there, run's first byte in the buffer, stride there,
+// rows, bytes of a row) for a dense tensor.
 template <typename Copy>
 void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, Copy copy) {
   std::size_t at = 0;
@@ -104,11 +106,83 @@ void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, C
       const auto rows = static_cast<std::size_t>(run.rows);
       if (rows > 0 && row_bytes > 0) {
         copy(static_cast<std::size_t>(run.offset) * element_bytes,
-             static_cast<std::size_t>(run.stride) * element_bytes, at, rows, row_bytes);
+             static_cast<std::size_t>(run.stride) * element_bytes, at, row_bytes, rows, row_bytes);
       }
       at += rows * row_bytes;
     }
   }
+}
+
+// That no address overflows.
+void require_stride(const char* name, std::int64_t stride, std::int64_t count) {
+  constexpr std::int64_t kMostExtent = kMost / 4096;
+  if (stride < 0 || (count > 1 && stride > kMostExtent / (count - 1))) {
+    throw std::invalid_argument(std::string(name) + " stride = " + std::to_string(stride) +
+                                " elements: expected at least 0, within memory");
+  }
+}
+
+void require_strides(std::size_t element_bytes, const TensorShape& shape, const TensorStrides& strides,
+                     std::size_t tensor_bytes) {
+  require_stride("batch", strides.batch, shape.batch);
+  require_stride("row", strides.row, shape.rows);
+  require_stride("head", strides.head, shape.heads);
+  const auto needed = static_cast<std::size_t>(extent(shape, strides)) * element_bytes;
+  if (tensor_bytes < needed) {
+    throw std::length_error("the tensor has " + std::to_string(tensor_bytes) +
+                            " bytes: its shape and strides need " + std::to_string(needed));
+  }
+}
+
+// Calls copy(first byte in the tensor, stride there, first byte in the buffer, stride there, rows, bytes of a
+// row) for all rows of the blocks. A run ends with its sample; where heads lie apart, each is copied by
+// itself.
+template <typename Copy>
+void for_each_piece(std::span<const PeerBlock> peers, std::size_t element_bytes, const TensorShape& shape,
+                    const TensorStrides& strides, Copy copy) {
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
+  const std::int64_t width = shape.row_elements();
+  std::size_t at = 0;
+  for (const PeerBlock& block : peers) {
+    for (const RowRun& run : block.runs) {
+      if (run.rows == 0 || block.row_elements == 0) continue;
+      if (block.row_elements % shape.head_dim != 0 || run.offset % shape.head_dim != 0 ||
+          (run.rows > 1 && run.stride != width)) {
+        throw std::invalid_argument("a block is not of whole heads of the tensor's rows");
+      }
+      const bool together = strides.head == shape.head_dim;
+      const std::int64_t piece = together ? block.row_elements : shape.head_dim;
+      std::int64_t row = run.offset / width;  // of all samples
+      for (std::int64_t left = run.rows; left > 0;) {
+        const std::int64_t rows = std::min(left, shape.rows - row % shape.rows);
+        const std::int64_t first = row / shape.rows * strides.batch + row % shape.rows * strides.row +
+                                   run.offset % width / shape.head_dim * strides.head;
+        for (std::int64_t head = 0; head < block.row_elements / piece; ++head) {
+          copy(bytes(first + head * strides.head), bytes(strides.row), at + bytes(head * piece),
+               bytes(block.row_elements), static_cast<std::size_t>(rows), bytes(piece));
+        }
+        at += bytes(rows * block.row_elements);
+        row += rows;
+        left -= rows;
+      }
+    }
+  }
+}
+
+/// Checks sizes, then calls copy as for_each_piece or for_each_run do.
+template <typename Byte, typename Copy>
+void for_each_copy(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                   const StridedTensor<Byte>& tensor, std::size_t buffer_bytes, Copy copy) {
+  require_in_buffer(peers, element_bytes, buffer_bytes);
+  if (tensor.is_dense()) {
+    require_in_tensor(peers, element_bytes, tensor.bytes.size());
+    return for_each_run(peers, element_bytes, copy);
+  }
+  require_in_tensor(peers, element_bytes, static_cast<std::size_t>(tensor.shape.elements()) * element_bytes);
+  require_strides(element_bytes, tensor.shape, tensor.strides, tensor.bytes.size());
+  for_each_piece(peers, element_bytes, tensor.shape, tensor.strides, copy);
 }
 
 }  // namespace
@@ -153,26 +227,22 @@ std::size_t packed_bytes(std::span<const PeerBlock> peers, std::size_t element_b
   return blocks.empty() ? 0 : blocks.back().offset + blocks.back().bytes;
 }
 
-void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> tensor,
+void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
           std::span<std::byte> buffer) {
-  require_in_buffer(peers, element_bytes, buffer.size());
-  require_in_tensor(peers, element_bytes, tensor.size());
-  for_each_run(
-      peers, element_bytes,
-      [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t rows, std::size_t row_bytes) {
-        copy_rows(buffer.data() + at, row_bytes, tensor.data() + offset, stride, rows, row_bytes);
-      });
+  for_each_copy(peers, element_bytes, tensor, buffer.size(),
+                [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t step,
+                    std::size_t rows, std::size_t row_bytes) {
+                  copy_rows(buffer.data() + at, step, tensor.bytes.data() + offset, stride, rows, row_bytes);
+                });
 }
 
 void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> buffer,
-            std::span<std::byte> tensor) {
-  require_in_buffer(peers, element_bytes, buffer.size());
-  require_in_tensor(peers, element_bytes, tensor.size());
-  for_each_run(
-      peers, element_bytes,
-      [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t rows, std::size_t row_bytes) {
-        copy_rows(tensor.data() + offset, stride, buffer.data() + at, row_bytes, rows, row_bytes);
-      });
+            const TargetTensor& tensor) {
+  for_each_copy(peers, element_bytes, tensor, buffer.size(),
+                [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t step,
+                    std::size_t rows, std::size_t row_bytes) {
+                  copy_rows(tensor.bytes.data() + offset, stride, buffer.data() + at, step, rows, row_bytes);
+                });
 }
 
 std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers, std::size_t element_bytes) {

@@ -1,5 +1,6 @@
 /// Copies between tensors and exchange buffers, on raw host memory. Buffers hold the blocks of all peers one
-/// after the other, in rank order, rows in the order of the layout.
+/// after the other, in rank order, rows in the order of the layout. Blocks are of a dense tensor
+/// (layout.hpp); where the tensor itself is not, its shape and strides say so.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,14 @@ namespace dit {
 /// Throws std::length_error that names peer and run when one leaves a tensor of so many bytes.
 void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes, std::size_t tensor_bytes);
 
-/// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor or the buffer
-/// is short.
-void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> tensor,
+/// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor, the tensor its
+/// memory, or the buffer is short; std::invalid_argument for strides below 0, and for blocks that are not of
+/// whole heads of a tensor with strides.
+void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
           std::span<std::byte> buffer);
 /// Buffer -> tensor.
 void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> buffer,
-            std::span<std::byte> tensor);
+            const TargetTensor& tensor);
 
 /// The blocks as they lie in the tensor itself, when each is one contiguous piece, so that an exchange can
 /// write there (or read from there) without a copy; empty otherwise.

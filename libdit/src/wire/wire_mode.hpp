@@ -22,7 +22,7 @@ struct WireMode {
   /// What travels is for the next step and need not have arrived before; this one uses what both ends have.
   bool late = false;
   /// V-Major's r: of each sample the fraction of rows that stays at the receiver as it is, those whose V
-  /// changed least (engine/v_major_rows.hpp). The same rows of Q, K and V; the output travels in full.
+  /// changed least (transfer/active_rows.hpp). The same rows of Q, K and V; the output travels in full.
   std::optional<double> stays;
   bool operator==(const WireMode&) const = default;
   /// Whether this end must remember the block. The sender of V-Major's rows need not: they are chosen by V.

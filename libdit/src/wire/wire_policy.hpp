@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "layout/layout.hpp"
 #include "wire/wire_mode.hpp"
 
 namespace dit {
 
-/// As the graph's exchanges: the attention's inputs, then its output.
-enum class WireTensor : std::uint8_t { query, key, value, output };
-inline constexpr int kWireTensors = 4;
+using WireTensor = AttentionTensor;
+inline constexpr int kWireTensors = kAttentionTensors;
 [[nodiscard]] const char* to_string(WireTensor tensor);  ///< q, k, v, o
 
 /// First and last, both included; below 0: counted from the end, -1 is the last one.

@@ -33,4 +33,15 @@ static inline void* allocate(size_t bytes) {
   return memory;
 }
 
+/* A dense tensor. */
+static inline dit_tensor dense(void* data, size_t bytes) {
+  const dit_tensor tensor = {data, bytes, 0, 0, 0};
+  return tensor;
+}
+
+static inline dit_status start(dit_transfer* transfer, dit_tensor source, dit_tensor target) {
+  dit_transfer_call call = {.struct_size = sizeof call, .source = source, .target = target};
+  return dit_transfer_start(transfer, &call);
+}
+
 #endif

@@ -1,4 +1,4 @@
-/* Scatters and gathers tagged tensors between the ranks of a plugin, in full and with active rows only. */
+/* Scatters and gathers tagged tensors between the ranks of a plugin. */
 #include "check.h"
 
 typedef struct job {
@@ -69,29 +69,36 @@ static int32_t* sequence_tensor(const plan* p, int version, int64_t heads, int r
 }
 
 static dit_transfer* make_transfer(const job* j, const plan* p, int kind, int group, int groups) {
-  const dit_transfer_options options = {sizeof options, kind, group, groups, sizeof(int32_t), "test"};
+  const dit_transfer_options options = {.struct_size = sizeof options,
+                                        .kind = kind,
+                                        .group = group,
+                                        .groups = groups,
+                                        .element_bytes = 4,
+                                        .label = "test"};
   dit_transfer* transfer = NULL;
   REQUIRE_OK(dit_transfer_create(j->session, p->layout, &options, &transfer));
   return transfer;
 }
 
-static void run(dit_transfer* transfer, const void* source, void* target, const dit_active_rows* active) {
-  size_t source_bytes, target_bytes;
+static void run_tensors(dit_transfer* transfer, dit_tensor source, dit_tensor target) {
   int done = 0;
-  REQUIRE_OK(dit_transfer_bytes(transfer, &source_bytes, &target_bytes));
-  REQUIRE_OK(dit_transfer_start(transfer, source, source_bytes, target, target_bytes, active));
+  REQUIRE_OK(start(transfer, source, target));
   REQUIRE_OK(dit_transfer_test(transfer, &done));
   REQUIRE_OK(dit_transfer_wait(transfer));
   REQUIRE_OK(dit_transfer_test(transfer, &done));
   CHECK(done == 1);
 }
 
-/* versions[sample * tokens + token]: which one the row must have; null: 0. */
+static void run(dit_transfer* transfer, void* source, void* target) {
+  size_t source_bytes, target_bytes;
+  REQUIRE_OK(dit_transfer_bytes(transfer, &source_bytes, &target_bytes));
+  run_tensors(transfer, dense(source, source_bytes), dense(target, target_bytes));
+}
+
 static int head_tensor_is(const plan* p, const int32_t* tensor, int64_t heads, dit_range own,
-                          dit_range tokens, const int* versions) {
+                          dit_range tokens, int version) {
   for (int64_t sample = 0; sample < p->shape.batch; ++sample) {
     for (int64_t token = tokens.begin; token < tokens.end; ++token) {
-      const int version = versions == NULL ? 0 : versions[sample * tokens_of(p) + token];
       for (int64_t head = own.begin; head < own.end; ++head) {
         for (int64_t dim = 0; dim < p->shape.head_dim; ++dim) {
           if (*tensor++ != tag(p, version, heads, sample, token, head, dim)) return 0;
@@ -104,11 +111,11 @@ static int head_tensor_is(const plan* p, const int32_t* tensor, int64_t heads, d
 
 /* The same for a part of the heads of what a scatter of this kind brought. */
 static int scattered_is(const plan* p, int kind, const dit_rank_part* part, const int32_t* tensor,
-                        const int* versions) {
+                        int version) {
   const dit_range all = {0, tokens_of(p)};
   return kind == DIT_SCATTER_QUERY
-             ? head_tensor_is(p, tensor, p->shape.heads, part->heads, part->query_tokens, versions)
-             : head_tensor_is(p, tensor, p->shape.kv_heads, part->kv_heads, all, versions);
+             ? head_tensor_is(p, tensor, p->shape.heads, part->heads, part->query_tokens, version)
+             : head_tensor_is(p, tensor, p->shape.kv_heads, part->kv_heads, all, version);
 }
 
 /* Scatters one part of the heads; gathers what came of the queries into `output`. */
@@ -123,11 +130,11 @@ static void scatter_and_gather(const job* j, const plan* p, int kind, int group,
   REQUIRE_OK(dit_transfer_bytes(scatter, &source_bytes, &target_bytes));
   int32_t* target = allocate(target_bytes);
   memset(target, 0xff, target_bytes);
-  run(scatter, source, target, NULL);
-  CHECK(scattered_is(p, kind, &part, target, NULL));
+  run(scatter, source, target);
+  CHECK(scattered_is(p, kind, &part, target, 0));
   if (kind == DIT_SCATTER_QUERY) {
     dit_transfer* gather = make_transfer(j, p, DIT_GATHER_OUTPUT, group, groups);
-    run(gather, target, output, NULL);
+    run(gather, target, output);
     REQUIRE_OK(dit_transfer_free(&gather));
   }
   REQUIRE_OK(dit_transfer_free(&scatter));
@@ -152,67 +159,69 @@ static void test_in_full(const job* j, const plan* p, int groups) {
   free(output);
 }
 
-/* Masks of all ranks after each chose about half of its rows. */
-static uint8_t* choose_and_share(const job* j, const plan* p, size_t* masks_bytes) {
-  const int64_t rows = rows_of(p, j->rank);
-  float* scores = allocate((size_t)rows * sizeof *scores);
-  for (int64_t row = 0; row < rows; ++row) {
-    scores[row] = (float)((row * 7919 + j->rank * 31) % 101);
-  }
-  uint8_t* mask = allocate(dit_row_mask_bytes(rows));
-  REQUIRE_OK(dit_choose_active_rows(scores, rows, 0.5, mask, dit_row_mask_bytes(rows)));
-  *masks_bytes = 0;
-  for (int r = 0; r < j->size; ++r) {
-    *masks_bytes += dit_row_mask_bytes(rows_of(p, r));
-  }
-  uint8_t* masks = allocate(*masks_bytes);
-  REQUIRE_OK(dit_share_masks(j->session, p->layout, mask, dit_row_mask_bytes(rows), masks, *masks_bytes));
-  free(mask);
-  free(scores);
-  return masks;
-}
-
-/* Which version each joint row has at this rank after a full and a selective scatter. */
-static int* expected_versions(const job* j, const plan* p, const uint8_t* masks) {
-  int* versions = allocate((size_t)(p->shape.batch * tokens_of(p)) * sizeof *versions);
-  const int replicated = (p->shape.flags & DIT_LAYOUT_TEXT_REPLICATED) != 0;
-  for (int r = 0; r < j->size; ++r) {
-    for (int64_t bit = 0; bit < rows_of(p, r); ++bit) {
-      int text;
-      const int64_t sample = bit / p->parts[r].sequence_rows;
-      const int64_t token = token_of_row(p, r, bit % p->parts[r].sequence_rows, &text);
-      const int active = masks[bit / 8] >> (bit % 8) & 1;
-      if (text && replicated && r != j->rank) continue; /* everybody takes its own */
-      versions[sample * tokens_of(p) + token] = r == j->rank || active;
-    }
-    masks += dit_row_mask_bytes(rows_of(p, r));
-  }
-  return versions;
-}
-
-/* A full scatter, then a new version of which only active rows travel: the others stay. */
-static void test_active_rows(const job* j, const plan* p) {
-  dit_active_rows active = {.struct_size = sizeof active, .boundary = 0};
-  uint8_t* masks = choose_and_share(j, p, &active.masks_bytes);
-  active.masks = masks;
-  int* versions = expected_versions(j, p, masks);
+/* Q, K and V are slices of one product [batch, rows, 3, heads, dim]; what comes has heads before rows. */
+static void test_strides(const job* j, const plan* p) {
+  if (p->shape.heads != p->shape.kv_heads) return;
+  const int64_t rows = rows_of(p, j->rank), width = p->shape.heads * p->shape.head_dim;
+  int32_t* product = allocate((size_t)(rows * 3 * width) * sizeof *product);
   for (int kind = DIT_SCATTER_QUERY; kind <= DIT_SCATTER_VALUE; ++kind) {
-    const int64_t heads = kind == DIT_SCATTER_QUERY ? p->shape.heads : p->shape.kv_heads;
-    dit_transfer* scatter = make_transfer(j, p, kind, 0, 1);
-    size_t source_bytes, target_bytes;
-    REQUIRE_OK(dit_transfer_bytes(scatter, &source_bytes, &target_bytes));
-    int32_t* target = allocate(target_bytes);
-    for (int version = 0; version < 2; ++version) {
-      int32_t* source = sequence_tensor(p, version, heads, j->rank);
-      run(scatter, source, target, version == 0 ? NULL : &active);
-      free(source);
+    int32_t* tensor = sequence_tensor(p, kind, p->shape.heads, j->rank);
+    for (int64_t row = 0; row < rows; ++row) {
+      memcpy(product + (row * 3 + kind) * width, tensor + row * width, (size_t)width * sizeof *tensor);
     }
-    CHECK(scattered_is(p, kind, &p->parts[j->rank], target, versions));
-    REQUIRE_OK(dit_transfer_free(&scatter));
+    free(tensor);
+  }
+  for (int kind = DIT_SCATTER_QUERY; kind <= DIT_SCATTER_VALUE; ++kind) {
+    dit_transfer* transfer = make_transfer(j, p, kind, 0, 1);
+    int64_t from[4], to[4];
+    size_t source_bytes, target_bytes;
+    REQUIRE_OK(dit_transfer_shapes(transfer, from, to));
+    REQUIRE_OK(dit_transfer_bytes(transfer, &source_bytes, &target_bytes));
+    int32_t *target = allocate(target_bytes), *in_order = allocate(target_bytes);
+    const dit_tensor source = {product + kind * width, (size_t)((rows * 3 - kind) * width) * 4,
+                               from[1] * 3 * width, 3 * width, p->shape.head_dim};
+    const dit_tensor heads_first = {target, target_bytes, to[1] * to[2] * to[3], to[3], to[1] * to[3]};
+    run_tensors(transfer, rows > 0 ? source : dense(NULL, 0), heads_first);
+    for (int64_t i = 0; i < to[0] * to[1] * to[2] * to[3]; ++i) {
+      const int64_t dim = i % to[3], head = i / to[3] % to[2], row = i / (to[3] * to[2]) % to[1];
+      const int64_t sample = i / (to[3] * to[2] * to[1]);
+      in_order[i] = target[((sample * to[2] + head) * to[1] + row) * to[3] + dim];
+    }
+    CHECK(scattered_is(p, kind, &p->parts[j->rank], in_order, kind));
+    REQUIRE_OK(dit_transfer_free(&transfer));
+    free(in_order);
     free(target);
   }
-  free(versions);
-  free(masks);
+  free(product);
+}
+
+/* Each rank starts its transfers in another order: each has its own channel. */
+static void test_any_order(const job* j, const plan* p) {
+  enum { COUNT = 3 };
+  dit_transfer* transfers[COUNT];
+  int32_t *sources[COUNT], *targets[COUNT];
+  for (int kind = 0; kind < COUNT; ++kind) {
+    size_t source_bytes, target_bytes;
+    transfers[kind] = make_transfer(j, p, kind, 0, 1);
+    REQUIRE_OK(dit_transfer_bytes(transfers[kind], &source_bytes, &target_bytes));
+    sources[kind] =
+        sequence_tensor(p, kind, kind == DIT_SCATTER_QUERY ? p->shape.heads : p->shape.kv_heads, j->rank);
+    targets[kind] = allocate(target_bytes);
+  }
+  for (int i = 0; i < COUNT; ++i) {
+    const int kind = j->rank % 2 == 0 ? (i + j->rank) % COUNT : COUNT - 1 - (i + j->rank) % COUNT;
+    size_t source_bytes, target_bytes;
+    REQUIRE_OK(dit_transfer_bytes(transfers[kind], &source_bytes, &target_bytes));
+    REQUIRE_OK(
+        start(transfers[kind], dense(sources[kind], source_bytes), dense(targets[kind], target_bytes)));
+  }
+  for (int kind = 0; kind < COUNT; ++kind) {
+    REQUIRE_OK(dit_transfer_wait(transfers[kind]));
+    CHECK(scattered_is(p, kind, &p->parts[j->rank], targets[kind], kind));
+    REQUIRE_OK(dit_transfer_free(&transfers[kind]));
+    free(sources[kind]);
+    free(targets[kind]);
+  }
 }
 
 static void test_shapes(const job* j) {
@@ -230,39 +239,32 @@ static void test_shapes(const job* j) {
     const int before = failures;
     test_in_full(j, &p, 1);
     test_in_full(j, &p, 3);
-    test_active_rows(j, &p);
+    test_strides(j, &p);
+    test_any_order(j, &p);
     if (failures > before) fprintf(stderr, "rank %d: shape %zu failed\n", j->rank, i);
     REQUIRE_OK(dit_layout_free(&p.layout));
     CHECK(p.layout == NULL);
   }
 }
 
-/* The paper's rule, through the interface. */
-static void test_v_major(void) {
-  dit_v_major* rule = NULL;
-  double mean = 0, ratio = -1;
-  int full = -1;
-  REQUIRE_OK(dit_v_major_create("v-major:warmup=5,refresh=10,ratio=linear", &rule));
-  REQUIRE_OK(dit_v_major_mean_active(rule, 50, &mean));
-  CHECK(mean > 0.5955 && mean < 0.5965);
-  REQUIRE_OK(dit_v_major_decide(rule, 9, 50, &full, &ratio));
-  CHECK(full == 1 && ratio == 0);
-  REQUIRE_OK(dit_v_major_decide(rule, 13, 50, &full, &ratio));
-  CHECK(full == 0 && ratio > 0.1999 && ratio < 0.2001);
-  char text[16];
-  size_t length = 0;
-  REQUIRE_OK(dit_v_major_text(rule, text, sizeof text, &length));
-  CHECK(strcmp(text, "v-major:warmup=") == 0);
-  CHECK(length == strlen("v-major:warmup=5,refresh=10,ratio=linear"));
-  REQUIRE_OK(dit_v_major_text(rule, NULL, 0, &length));
-  REQUIRE_OK(dit_v_major_free(&rule));
-  CHECK(rule == NULL);
-
-  const float scores[] = {1, 9, 3, 9, 5, 6, 7, 8, 0};
-  uint8_t mask[2] = {0xff, 0xff};
-  CHECK(dit_row_mask_bytes(9) == 2 && dit_row_mask_bytes(0) == 0 && dit_row_mask_bytes(-1) == 0);
-  REQUIRE_OK(dit_choose_active_rows(scores, 9, 0.5, mask, sizeof mask)); /* 5 of 9: rows 1, 3, 5, 6, 7 */
-  CHECK(mask[0] == 0xea && mask[1] == 0);
+/* Halves of the ranks as sessions of their own. */
+static void test_split(const job* j) {
+  dit_session* part = NULL;
+  int rank = -1, size = -1;
+  REQUIRE_OK(dit_session_split(j->session, j->rank % 2, -j->rank, &part));
+  REQUIRE_OK(dit_session_ranks(part, &rank, &size));
+  CHECK(size == (j->size + 1 - j->rank % 2) / 2);
+  CHECK(rank == (j->size - 1 - j->rank) / 2);
+  dit_session* whole = j->session;
+  CHECK(dit_session_close(&whole) == DIT_ERROR_ARGUMENT);
+  const job half = {part, rank, size};
+  const dit_attention_shape shape = {0, 1, 3, 20, 6, 6, 4, 0};
+  plan p = make_plan(&half, shape);
+  test_in_full(&half, &p, 1);
+  REQUIRE_OK(dit_layout_free(&p.layout));
+  REQUIRE_OK(dit_session_close(&part));
+  REQUIRE_OK(dit_session_split(j->session, -1, 0, &part));
+  CHECK(part == NULL);
 }
 
 static void test_session(const job* j) {
@@ -290,7 +292,7 @@ int main(int argc, char** argv) {
   REQUIRE_OK(dit_session_open(argv[1], &options, &j.session));
   REQUIRE_OK(dit_session_ranks(j.session, &j.rank, &j.size));
   test_shapes(&j);
-  test_v_major();
+  test_split(&j);
   test_session(&j);
   REQUIRE_OK(dit_session_close(&j.session));
   CHECK(j.session == NULL);

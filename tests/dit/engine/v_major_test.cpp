@@ -8,8 +8,9 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/v_major_rows.hpp"
+#include "engine/tensor_views.hpp"
 #include "small_model.hpp"
+#include "transfer/active_rows.hpp"
 
 namespace dit {
 namespace {
@@ -298,7 +299,7 @@ class ModelOfRows {
   at::Tensor sent_;
 };
 
-TEST(VMajorRows, AreThoseOfThePublishedRule) {
+TEST(ActiveRows, AreThoseOfThePublishedRule) {
   AttentionShape attention;
   attention.batch = 2;
   attention.image_tokens = 37;
@@ -307,12 +308,12 @@ TEST(VMajorRows, AreThoseOfThePublishedRule) {
   const UlyssesLayout layout(attention, 2);
   const VMajorPolicy rule;
   const WirePlan plan(wire_policy_of(rule, 20), {1, 20, {"node", "world"}, 1});
-  VMajorRows rows(plan, layout, 1, 1, at::kFloat);
+  ActiveRows rows(plan, layout, 1, 1, WireElement::fp32);
   const at::Generator generator = cpu_generator(3);
   at::Tensor value = at::randn({2, layout.sequence_rows(1), 3, 4}, generator);
   ModelOfRows model(2, value);
   for (int step = 0; step < 20; ++step) {
-    rows.choose(0, {0, step, 0}, value);
+    rows.choose(0, {0, step, 0}, source_view(value));
     const StepDecision decision = decide_step(rule, step, 20);
     const std::vector<std::uint32_t> expected = model.choose(value, decision.ratio);
     const std::vector<std::uint32_t> active(rows.active(0).begin(), rows.active(0).end());
@@ -322,22 +323,22 @@ TEST(VMajorRows, AreThoseOfThePublishedRule) {
 }
 
 /// Four rows: drifts of 1 each step in row 2 only.
-TEST(VMajorRows, DriftsAddUpUntilTheyAreNoticed) {
+TEST(ActiveRows, DriftsAddUpUntilTheyAreNoticed) {
   AttentionShape attention;
   attention.image_tokens = 8;
   attention.heads = attention.kv_heads = 2;
   attention.head_dim = 4;
   const WirePlan plan(wire_policy_of(constant_ratio(0.5), 4), {1, 4, {"node", "world"}, 1});
-  VMajorRows rows(plan, UlyssesLayout(attention, 2), 0, 1, at::kFloat);
+  ActiveRows rows(plan, UlyssesLayout(attention, 2), 0, 1, WireElement::fp32);
   at::Tensor value = at::zeros({1, 4, 2, 4});
-  rows.choose(0, {0, 0, 0}, value);
+  rows.choose(0, {0, 0, 0}, source_view(value));
   std::vector<bool> slow_row_sent;
   for (int step = 1; step <= 3; ++step) {
     // Rows 0 and 1 jump to and fro by 2.5, row 2 creeps by 1, row 3 rests: of four rows two travel.
     value.select(1, 0).fill_(step % 2 == 1 ? 2.5 : 0.0);
     value.select(1, 1).fill_(step % 2 == 1 ? 2.5 : 0.0);
     value.select(1, 2) += 1.0;
-    rows.choose(0, {0, step, 0}, value);
+    rows.choose(0, {0, step, 0}, source_view(value));
     const auto active = rows.active(0);
     EXPECT_EQ(active.size(), 2U);
     slow_row_sent.push_back(std::find(active.begin(), active.end(), 2U) != active.end());

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/run_shape.hpp"
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
 #include "small_model.hpp"
 
 namespace dit {

@@ -175,5 +175,84 @@ TEST(BlocksInPlace, HeadLayoutOfOneSample) {
   EXPECT_EQ(blocks_in_place(layout.gather_heads(5).send, 2).size(), 12U);
 }
 
+// A tensor [2 samples, 5 rows, 3 heads, 4] of numbered elements in several places, against the dense one.
+struct Places {
+  const char* name;
+  TensorStrides strides;
+};
+const TensorShape kShape{2, 5, 3, 4};
+const Places kPlaces[] = {{"dense", dense_strides(kShape)},
+                          {"slice of a fused QKV product", {5 * 36, 36, 4}},
+                          {"heads of Q, K and V interleaved", {5 * 36, 36, 12}},
+                          {"heads before rows", {60, 4, 20}},
+                          {"rows before samples", {12, 24, 4}},
+                          {"everywhere gaps", {1000, 100, 7}}};
+// All of it; two heads of rows that run over the samples' ends; one head of one row; nothing.
+const std::vector<PeerBlock> kHeadBlocks{
+    {12, {{0, 10, 12}}}, {8, {{3 * 12 + 4, 4, 12}}}, {4, {{7 * 12 + 8, 1, 12}, {0, 2, 12}}}, {0, {}}};
+
+std::vector<std::byte> strided(const std::vector<std::byte>& dense, const TensorStrides& strides,
+                               std::size_t bytes) {
+  std::vector<std::byte> memory(static_cast<std::size_t>(extent(kShape, strides)) * bytes, std::byte{255});
+  for (std::int64_t i = 0; i < kShape.elements(); ++i) {
+    const std::int64_t to =
+        i / 60 * strides.batch + i / 12 % 5 * strides.row + i / 4 % 3 * strides.head + i % 4;
+    std::memcpy(&memory[static_cast<std::size_t>(to) * bytes], &dense[static_cast<std::size_t>(i) * bytes],
+                bytes);
+  }
+  return memory;
+}
+
+TEST(Pack, StridesChangeNoByteOfTheBuffer) {
+  for (const std::size_t bytes : {1, 2, 4, 8}) {
+    const std::vector<std::byte> dense = numbered(120 * bytes);
+    std::vector<std::byte> expected(packed_bytes(kHeadBlocks, bytes));
+    pack(kHeadBlocks, bytes, dense, expected);
+    for (const Places& place : kPlaces) {
+      const std::vector<std::byte> memory = strided(dense, place.strides, bytes);
+      std::vector<std::byte> buffer(expected.size());
+      pack(kHeadBlocks, bytes, SourceTensor(std::span(memory), kShape, place.strides), buffer);
+      EXPECT_EQ(buffer, expected) << place.name;
+    }
+  }
+}
+
+TEST(Pack, UnpackWritesTheBlocksAndNothingElse) {
+  for (const std::size_t bytes : {1, 2, 4, 8}) {
+    const std::vector<std::byte> buffer = numbered(packed_bytes(kHeadBlocks, bytes));
+    std::vector<std::byte> dense(120 * bytes, std::byte{255});
+    unpack(kHeadBlocks, bytes, buffer, dense);
+    for (const Places& place : kPlaces) {
+      std::vector<std::byte> memory(static_cast<std::size_t>(extent(kShape, place.strides)) * bytes,
+                                    std::byte{255});
+      unpack(kHeadBlocks, bytes, buffer, TargetTensor(std::span(memory), kShape, place.strides));
+      EXPECT_EQ(memory, strided(dense, place.strides, bytes)) << place.name;
+    }
+  }
+}
+
+TEST(Pack, StridesThatCannotBeAreNamed) {
+  std::vector<std::byte> memory(1000), buffer(1000);
+  const auto packed = [&](const TensorStrides& strides, const std::vector<PeerBlock>& blocks) {
+    pack(blocks, 4, SourceTensor(std::span<const std::byte>(memory), kShape, strides), buffer);
+  };
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              packed({60, -12, 4}, kHeadBlocks);
+            }),
+            "row stride = -12 elements: expected at least 0, within memory");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              packed({kHuge, 12, 4}, kHeadBlocks);
+            }),
+            "batch stride = " + std::to_string(kHuge) + " elements: expected at least 0, within memory");
+  EXPECT_EQ(error_of<std::length_error>([&] {
+              packed({180, 36, 4}, kHeadBlocks);
+            }),
+            "the tensor has 1000 bytes: its shape and strides need 1344");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              packed({61, 12, 4}, {{2, {{0, 1, 12}}}});
+            }),
+            "a block is not of whole heads of the tensor's rows");
+}
+
 }  // namespace
 }  // namespace dit

@@ -1,4 +1,4 @@
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 #include <fstream>
 #include <set>

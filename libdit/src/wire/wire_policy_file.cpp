@@ -1,11 +1,11 @@
-#include "engine/wire_policy_file.hpp"
+#include "wire/wire_policy_file.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "weights/strict_json.hpp"
+#include "json/strict_json.hpp"
 
 namespace dit {
 namespace {

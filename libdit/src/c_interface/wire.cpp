@@ -1,0 +1,219 @@
+#include "c_interface/wire.hpp"
+
+#include <memory>
+
+#include "c_interface/agreement.hpp"
+#include "c_interface/error.hpp"
+#include "c_interface/tensor.hpp"
+#include "wire/coding_gain.hpp"
+#include "wire/wire_policy_file.hpp"
+#include "wire/wire_words.hpp"
+
+using namespace dit::c_interface;
+
+namespace {
+
+dit::WireElement to_element(int type) {
+  if (type != DIT_ELEMENT_FP32 && type != DIT_ELEMENT_BF16) {
+    throw std::invalid_argument(
+        "options->element_type = " + std::to_string(type) +
+        ": expected 0 (DIT_ELEMENT_FP32) or 1 (DIT_ELEMENT_BF16), which policies code");
+  }
+  return type == DIT_ELEMENT_FP32 ? dit::WireElement::fp32 : dit::WireElement::bf16;
+}
+
+void require_at_least_one(const char* name, int value, int most) {
+  if (value < 1 || value > most) {
+    throw std::invalid_argument(std::string("options->") + name + " = " + std::to_string(value) +
+                                ": expected 1 to " + std::to_string(most));
+  }
+}
+
+std::vector<std::string> split_names(const char* list) {
+  std::vector<std::string> names;
+  std::string_view rest = list == nullptr ? "" : list;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    if (comma != 0) {
+      names.emplace_back(rest.substr(0, comma));
+    }
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return names;
+}
+
+dit::WirePolicy to_policy(const dit_wire_options& options) {
+  constexpr int kMost = 100'000;
+  (void)required(options.policy, "options->policy");
+  require_at_least_one("layers", options.layers, kMost);
+  require_at_least_one("steps", options.steps, kMost);
+  require_at_least_one("branches", options.branches, dit::kBranches);
+  require_at_least_one("groups", options.groups, kMost);
+  (void)to_element(options.element_type);
+  dit::WirePolicy policy;
+  try {
+    policy = dit::wire_policy_from(options.policy, options.steps);
+  } catch (const std::runtime_error& error) {  // of a file
+    throw std::invalid_argument(std::string("options->policy: ") + error.what());
+  }
+  for (const std::string& name : split_names(options.off)) {
+    policy.off.push_back(name);
+  }
+  return policy;
+}
+
+std::vector<int> levels_of(const dit::ExchangeContext& context) {
+  std::vector<int> levels;
+  for (int peer = 0; peer < context.size(); ++peer) {
+    levels.push_back(peer == context.rank() ? 0 : context.level_of(peer));
+  }
+  return levels;
+}
+
+bool same(const dit::TransferPlace& a, const dit::TransferPlace& b) {
+  return a.layer == b.layer && a.step == b.step && a.branch == b.branch;
+}
+
+std::size_t slot(int branches, const dit::TransferPlace& place) {
+  return branches > 1 ? static_cast<std::size_t>(place.branch) : 0;
+}
+
+}  // namespace
+
+dit_wire::dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit::WirePolicy& policy,
+                   const dit_wire_options& options)
+    : session(in),
+      branches(options.branches),
+      run(policy, options.layers, options.steps, in.context, in.context, layout, options.groups,
+          to_element(options.element_type)),
+      chosen_(static_cast<std::size_t>(options.branches)) {
+  if (run.plan().uses_v_major()) {
+    rows_.emplace(run.plan(), run.layout(), in.context.rank(), branches, run.element());
+  }
+}
+
+bool dit_wire::chooses(const dit::TransferPlace& place) const {
+  return rows_.has_value() && run.plan().v_major(place.layer, place.step, place.branch).has_value();
+}
+
+void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value) {
+  (void)run.resolve(dit::AttentionTensor::value, place);  // checks it
+  std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
+  if (!rows_.has_value() || (chosen && same(*chosen, place))) {
+    return;
+  }
+  rows_->choose(static_cast<int>(slot(branches, place)), place, value);
+  chosen = place;
+}
+
+std::span<const std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& place) const {
+  if (!chooses(place)) {
+    return {};
+  }
+  const std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
+  if (!chosen || !same(*chosen, place)) {
+    throw std::invalid_argument(
+        "the rows of layer " + std::to_string(place.layer) + ", step " + std::to_string(place.step) +
+        ", branch " + std::to_string(place.branch) +
+        " are not chosen: expected the start of V's transfer, or dit_wire_choose_rows, before");
+  }
+  return rows_->active(static_cast<int>(slot(branches, place)));
+}
+
+extern "C" {
+
+const char* dit_wire_presets(void) {
+  static const std::string names = [] {
+    std::string list;
+    for (const std::string& name : dit::wire_preset_names()) {
+      list += name + ' ';
+    }
+    return list + "paper";
+  }();
+  return names.c_str();
+}
+
+dit_status dit_wire_create(dit_session* session, const dit_layout* layout, const dit_wire_options* options,
+                           dit_wire** wire) {
+  return guarded(__func__, [&] {
+    dit_session& in = required(session, "session");
+    const dit::UlyssesLayout& of = required(layout, "layout").layout;
+    const dit_wire_options how = read_struct(options, "options", "dit_wire_options");
+    dit_wire*& result = required(wire, "wire");
+    dit::WirePolicy policy;
+    std::string words;
+    const auto check = [&] {
+      require_ranks(of, in.context.size());
+      policy = to_policy(how);
+      words = dit::to_json(policy);
+      (void)dit::WirePlan(policy, {how.layers, how.steps, in.context.levels(), in.context.slow_level()});
+    };
+    agree(in.context, check,
+          {{"options->layers", how.layers},
+           {"options->steps", how.steps},
+           {"options->branches", how.branches},
+           {"options->groups", how.groups},
+           {"options->element_type", how.element_type},
+           {"a number for the layout", number_of(shape_text(of))}});
+    agree(in.context, [] {}, {{"a number for the policy", number_of(words)}});
+    result = new dit_wire(in, of, policy, how);
+    ++in.wires;
+  });
+}
+
+dit_status dit_wire_free(dit_wire** wire) {
+  return guarded(__func__, [&] {
+    dit_wire*& handle = required(wire, "wire");
+    if (handle == nullptr) {
+      return;
+    }
+    if (handle->transfers > 0) {
+      throw std::invalid_argument("wire has " + std::to_string(handle->transfers) +
+                                  " transfers: expected that they are freed before");
+    }
+    const std::unique_ptr<dit_wire> owner(handle);
+    handle = nullptr;
+    --owner->session.wires;
+  });
+}
+
+dit_status dit_wire_memory_bytes(const dit_wire* wire, uint64_t* bytes) {
+  return guarded(__func__, [&] {
+    const dit_wire& of = required(wire, "wire");
+    std::uint64_t& result = required(bytes, "bytes");
+    const dit::WireRun& run = of.run;
+    const dit::ExchangeContext& context = of.session.context;
+    result =
+        wire_memory(run.plan(), run.layout(), context.rank(), run.groups(), of.branches, levels_of(context))
+            .total() +
+        dit::ActiveRows::bytes(run.plan(), run.layout(), context.rank(), of.branches,
+                               dit::bytes_of(run.element()));
+  });
+}
+
+dit_status dit_wire_text(const dit_wire* wire, char* text, size_t bytes, size_t* length) {
+  return guarded(__func__, [&] {
+    write_text(dit::to_json(required(wire, "wire").run.plan().policy()), text, bytes, length);
+  });
+}
+
+dit_status dit_wire_share(const dit_wire* wire, int level, double* share) {
+  return guarded(__func__, [&] {
+    const dit::WireRun& run = required(wire, "wire").run;
+    double& result = required(share, "share");
+    require_level(level, static_cast<int>(run.plan().shape().levels.size()));
+    result = bytes_share(modes_of_level(run.plan(), level), run.element());
+  });
+}
+
+dit_status dit_wire_choose_rows(dit_wire* wire, int layer, int step, int branch, const dit_tensor* value) {
+  return guarded(__func__, [&] {
+    dit_wire& of = required(wire, "wire");
+    const dit_tensor& tensor = required(value, "value");
+    const dit::TensorShape shape =
+        of.run.layout().sequence_shape(dit::AttentionTensor::value, of.session.context.rank());
+    of.choose_rows({layer, step, branch}, to_source("value", tensor, shape, dit::bytes_of(of.run.element())));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,97 @@
+/// One tensor's way from one layout to the other: out of the source, through the exchange, into the target.
+/// Prepared once, used as often as wanted. How it travels is the subclass's: as it is (plain_transfer.hpp),
+/// or under a wire policy, with all rows or with those that V-Major chose (coded_transfer.hpp).
+///
+/// An exchange is pack, start, wait or test of the request, finish; one at a time. From pack to finish the
+/// source, and from start to finish the target, stay untouched and in place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exchange/exchange.hpp"
+#include "layout/layout.hpp"
+
+namespace dit {
+
+/// Where an exchange stands in a run: what rules of a policy ask for.
+struct TransferPlace {
+  int layer = 0;
+  int step = 0;
+  int branch = 0;  ///< guidance branch: 0 conditional, 1 not
+};
+
+/// Which tensor, and which part of each rank's heads.
+struct TransferPart {
+  AttentionTensor tensor = AttentionTensor::query;
+  int group = 0;
+  int groups = 1;
+};
+
+/// Where tensors are and how an exchange is started.
+struct TransferStart {
+  bool blocking = false;        ///< it may run to its end in start
+  const char* label = nullptr;  ///< for messages and traces
+  int channel = 0;              ///< as in dit_exchange_call
+  int device = 0;
+  void* stream = nullptr;
+};
+
+/// What coding under a policy took.
+struct TransferTimes {
+  double coding_seconds = 0;   ///< coding and decoding, packing included
+  double waiting_seconds = 0;  ///< in pack(), for late blocks and for what ranks say to the guard
+  int guarded = 0;             ///< exchanges that the guard sent in bf16
+
+  TransferTimes& operator+=(const TransferTimes& other) {
+    coding_seconds += other.coding_seconds;
+    waiting_seconds += other.waiting_seconds;
+    guarded += other.guarded;
+    return *this;
+  }
+};
+
+class TensorTransfer {
+ public:
+  virtual ~TensorTransfer() = default;
+  TensorTransfer(const TensorTransfer&) = delete;
+  TensorTransfer& operator=(const TensorTransfer&) = delete;
+
+  /// Copies or codes what is sent, on a device after what is in the stream. `active`: with V-Major this
+  /// rank's rows that travel, ascending over all samples; empty where the policy leaves none behind. Under a
+  /// policy with a guard collective.
+  virtual void pack(const SourceTensor& source, const TransferPlace& place,
+                    std::span<const std::uint32_t> active, void* stream) = 0;
+  [[nodiscard]] virtual ExchangeRequest start(const TargetTensor& target, const TransferStart& how) = 0;
+  /// After the request is done.
+  virtual void finish() = 0;
+
+  /// Bytes sent to peers at the context's slow_level or beyond in a layer, the mean over all steps.
+  [[nodiscard]] virtual std::uint64_t slow_bytes(int layer) const = 0;
+  /// Since the last call; zeros for a tensor that travels as it is.
+  [[nodiscard]] virtual TransferTimes take_times() { return {}; }
+  /// Adds the rows that are remembered, of all layers, by their ages in steps.
+  virtual void count_ages(std::vector<std::uint64_t>& /*rows_by_age*/) const {}
+  /// What an exchange that is given up may still read and write, but for the source and the target. This
+  /// transfer forgets it and takes new memory.
+  [[nodiscard]] virtual std::shared_ptr<void> release_buffers() = 0;
+
+  [[nodiscard]] const TensorShape& source_shape() const { return source_shape_; }
+  [[nodiscard]] const TensorShape& target_shape() const { return target_shape_; }
+
+ protected:
+  TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part);
+  [[nodiscard]] ExchangeContext& context() const { return context_; }
+  [[nodiscard]] const ExchangeLayout& blocks() const { return blocks_; }
+  /// Of blocks for each peer, those that leave the node.
+  [[nodiscard]] std::uint64_t slow_bytes_of(std::span<const dit_block> send) const;
+
+ private:
+  ExchangeContext& context_;
+  ExchangeLayout blocks_;
+  TensorShape source_shape_, target_shape_;
+};
+
+}  // namespace dit

@@ -1,0 +1,46 @@
+/// Where a transfer's buffers lie, and how tensors get into and out of them: the one place that touches the
+/// bytes of tensors that travel as they are. Host memory; devices bring their own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "dit/exchange.h"
+#include "layout/layout.hpp"
+
+namespace dit {
+
+/// A transfer's buffer. Copies share the memory, which lives as long as one of them: what a request still
+/// uses can be kept although its transfer is gone.
+class TransferBuffer {
+ public:
+  TransferBuffer() = default;
+  TransferBuffer(std::shared_ptr<std::byte[]> memory, std::size_t bytes)
+      : memory_(std::move(memory)), bytes_(bytes) {}
+  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  std::shared_ptr<std::byte[]> memory_;
+  std::size_t bytes_ = 0;
+};
+
+class TransferMemory {
+ public:
+  virtual ~TransferMemory() = default;
+  /// The one of a dit_memory_kind. Throws ExchangeError (DIT_ERROR_UNSUPPORTED) for kinds that this build has
+  /// not.
+  [[nodiscard]] static const TransferMemory& of(int memory_kind);
+
+  /// Zeros.
+  [[nodiscard]] virtual TransferBuffer allocate(std::size_t bytes) const = 0;
+  /// Tensor -> buffer and back, as of wire/pack.hpp; on a device after what is in the stream.
+  virtual void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
+                    const TransferBuffer& buffer, void* stream) const = 0;
+  virtual void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                      const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
+};
+
+}  // namespace dit

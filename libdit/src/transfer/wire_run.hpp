@@ -1,0 +1,73 @@
+/// A wire policy on the ranks of a context: how each tensor travels to each peer, looked up once for an
+/// exchange; the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/exchange.hpp"
+#include "layout/layout.hpp"
+#include "transfer/tensor_transfer.hpp"
+#include "wire/coded_blocks.hpp"
+#include "wire/wire_policy.hpp"
+
+namespace dit {
+
+inline constexpr int kBranches = 2;  ///< of guidance
+
+/// How a tensor travels in one layer, step and branch.
+struct ResolvedWire {
+  std::vector<WireMode> by_level;
+  std::vector<WireMode> by_peer;
+  bool exact = true;         ///< on all levels
+  bool late = false;         ///< on some level: all ranks then start an exchange of late blocks, too
+  bool watched = false;      ///< the guard looks at it
+  std::uint64_t number = 0;  ///< equal for equal modes; below WireRun's number of them
+};
+
+class WireRun {
+ public:
+  /// `whole`: the context whose levels the policy means; `context`, the ranks that share a branch, may be a
+  /// part of it. Takes layout ids: collective in order.
+  WireRun(const WirePolicy& policy, int layers, int steps, const ExchangeContext& whole,
+          ExchangeContext& context, const UlyssesLayout& layout, int groups, WireElement element);
+
+  /// Throws std::invalid_argument that names layer, step or branch when the run has not so many.
+  [[nodiscard]] const ResolvedWire& resolve(AttentionTensor tensor, const TransferPlace& place) const;
+  /// The same where the guard found too much left behind: what would be approximated travels in bf16.
+  [[nodiscard]] const ResolvedWire& guarded(const ResolvedWire& resolved) const;
+  /// As in dit_exchange_call: equal for exchanges of equal sizes.
+  [[nodiscard]] std::uint64_t layout_id(AttentionTensor tensor, int group, const ResolvedWire& resolved,
+                                        WirePart part) const;
+
+  [[nodiscard]] const WirePlan& plan() const { return plan_; }
+  [[nodiscard]] const UlyssesLayout& layout() const { return layout_; }
+  [[nodiscard]] int groups() const { return groups_; }
+  [[nodiscard]] WireElement element() const { return element_; }
+  /// Peers whose blocks are remembered in this layer.
+  [[nodiscard]] PeerFlags remembered(AttentionTensor tensor, int layer) const;
+  [[nodiscard]] SampleRows sample_rows(AttentionTensor tensor) const;
+  [[nodiscard]] MemoryOptions memory_options() const;
+
+ private:
+  [[nodiscard]] std::uint32_t number_of(std::vector<WireMode> by_level);
+  [[nodiscard]] std::size_t index_of(AttentionTensor tensor, const TransferPlace& place) const;
+
+  WirePlan plan_;
+  UlyssesLayout layout_;
+  int rank_, groups_;
+  WireElement element_;
+  std::vector<int> peer_levels_;          // at which each peer is reached, by `whole`'s levels
+  std::vector<ResolvedWire> resolved_;    // each once
+  std::vector<std::uint32_t> guarded_;    // of each of them
+  std::vector<std::uint32_t> at_places_;  // of each tensor, layer, step and branch
+  std::uint64_t first_id_ = 0;
+};
+
+/// What a rank must remember of blocks, before anything is allocated. `peer_levels`: at which it reaches each
+/// rank; `units`: as many remember by themselves.
+[[nodiscard]] CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups,
+                                     int units, std::span<const int> peer_levels);
+
+}  // namespace dit

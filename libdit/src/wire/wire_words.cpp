@@ -1,0 +1,25 @@
+#include "wire/wire_words.hpp"
+
+#include "wire/v_major.hpp"
+#include "wire/wire_policy_file.hpp"
+
+namespace dit {
+
+WirePolicy wire_policy_from(std::string_view text, int steps) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') {
+    return parse_wire_policy(text, "policy");
+  }
+  if (text.starts_with('@')) {
+    return read_wire_policy(text.substr(1));
+  }
+  if (text == "paper") {
+    return wire_policy_of(VMajorPolicy{}, steps);
+  }
+  if (text.starts_with("v-major")) {
+    return wire_policy_of(parse_v_major(text), steps);
+  }
+  return wire_preset(text, steps);
+}
+
+}  // namespace dit
