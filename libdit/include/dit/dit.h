@@ -43,8 +43,8 @@ DIT_API const char* dit_version(void);
 /** What was wrong in this thread's last call that failed; "" when none has. Valid until this thread's next
  * call. */
 DIT_API const char* dit_last_error(void);
-/** Where warnings go: `log` gets each as a line without a newline, by any thread, and by several at once. Null:
- * to stderr, where they go at first. */
+/** Where warnings go: `log` gets each as a line without a newline, by any thread, and by several at once.
+ * Null: to stderr, where they go at first. */
 DIT_API dit_status dit_set_log(void (*log)(const char* line, void* user), void* user);
 /** @} */
 
@@ -255,6 +255,11 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
                                       size_t* target_bytes);
 /** [batch, rows, heads, head_dim] of the source and of the target tensor on this rank: four numbers each. */
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
+/** Bytes that the transfer's buffers take, but for what a policy remembers or sends late. */
+DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
+/** Host memory of the caller's for these buffers, before the first start: it stays until the transfer is
+ * freed and nothing of it is under way. Without it the transfer allocates them at its first start. */
+DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* workspace, size_t bytes);
 /** Starts. All ranks start a transfer equally often; different transfers in any order, as each has its own
  * channel. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
  * until it was cancelled and `release` was called. Under a policy with a guard ranks talk here. */

@@ -107,7 +107,7 @@ dit_transfer::~dit_transfer() {
   }
 }
 
-void dit_transfer::require_startable() const {
+void dit_transfer::require_idle() const {
   if (under_way_) {
     throw std::invalid_argument("transfer is under way: expected a wait before the next start");
   }
@@ -118,8 +118,13 @@ void dit_transfer::require_startable() const {
   }
 }
 
+void dit_transfer::use_workspace(std::span<std::byte> workspace) {
+  require_idle();
+  way_->use_workspace(workspace);
+}
+
 void dit_transfer::start(const dit_transfer_call& call) {
-  require_startable();
+  require_idle();
   const dit::SourceTensor source =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "c_interface/handles.hpp"
@@ -17,13 +18,14 @@ struct dit_transfer {
 
   [[nodiscard]] const dit::TensorTransfer& way() const { return *way_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
+  void use_workspace(std::span<std::byte> workspace);
   void start(const dit_transfer_call& call);
   [[nodiscard]] bool test();
   void wait();
   void cancel(std::shared_ptr<void> of_caller);
 
  private:
-  void require_startable() const;
+  void require_idle() const;
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is

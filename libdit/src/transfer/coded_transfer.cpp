@@ -9,7 +9,6 @@ namespace dit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Buffers = std::pair<TransferBuffer, TransferBuffer>;
 
 /// Adds the time until its end.
 class Watch {
@@ -92,10 +91,10 @@ double CodedTransfer::encode(const SourceTensor& source, std::span<const std::ui
                              bool watched) {
   const Watch watch(times_.coding_seconds);
   sizes_ = coded_.sizes(resolved_->by_peer);
-  reserve(send_, sizes_.send_bytes, memory_);
-  reserve(recv_, sizes_.recv_bytes, memory_);
+  reserve(buffers_.send, sizes_.send_bytes, memory_);
+  reserve(buffers_.recv, sizes_.recv_bytes, memory_);
   CodedBlocks::Loss loss;
-  coded_.encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), send_.span(),
+  coded_.encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send.span(),
                 watched ? &loss : nullptr, active);
   layer_->late = nullptr;  // of an encoding that is not sent
   if (resolved_->late) {
@@ -107,10 +106,10 @@ double CodedTransfer::encode(const SourceTensor& source, std::span<const std::ui
 void CodedTransfer::encode_late(const SourceTensor& source, CodedBlocks::Loss* loss) {
   layer_->late = resolved_;
   layer_->late_sizes = coded_.sizes(resolved_->by_peer, WirePart::later);
-  reserve(layer_->late_send, layer_->late_sizes.send_bytes, memory_);
-  reserve(layer_->late_recv, layer_->late_sizes.recv_bytes, memory_);
-  coded_.encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(), layer_->late_send.span(),
-                loss);
+  reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory_);
+  reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory_);
+  coded_.encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(),
+                layer_->late_buffers.send.span(), loss);
 }
 
 /// What the step before sent for this one.
@@ -124,7 +123,7 @@ void CodedTransfer::finish_late() {
     layer_->late_request.wait();
   }
   const Watch watch(times_.coding_seconds);
-  coded_.remember(late->by_peer, layer_->late_recv.span(), layer_->memory.get());
+  coded_.remember(late->by_peer, layer_->late_buffers.recv.span(), layer_->memory.get());
 }
 
 dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
@@ -142,23 +141,22 @@ dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes
 ExchangeRequest CodedTransfer::start(const TargetTensor& target, const TransferStart& how) {
   target_ = target;
   dit_exchange_call call = call_of(WirePart::now, sizes_, how);
-  call.send = send_.data();
-  call.recv = recv_.data();
+  call.send = buffers_.send.data();
+  call.recv = buffers_.recv.data();
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
-  ExchangeRequest request = context().start(call, std::make_shared<Buffers>(send_, recv_));
+  ExchangeRequest request = context().start(call, std::make_shared<TransferBuffers>(buffers_));
   if (layer_->late != nullptr) {
     call = call_of(WirePart::later, layer_->late_sizes, how);
-    call.send = layer_->late_send.data();
-    call.recv = layer_->late_recv.data();
-    layer_->late_request =
-        context().start(call, std::make_shared<Buffers>(layer_->late_send, layer_->late_recv));
+    call.send = layer_->late_buffers.send.data();
+    call.recv = layer_->late_buffers.recv.data();
+    layer_->late_request = context().start(call, std::make_shared<TransferBuffers>(layer_->late_buffers));
   }
   return request;
 }
 
 void CodedTransfer::finish() {
   const Watch watch(times_.coding_seconds);
-  coded_.decode(resolved_->by_peer, recv_.span(), layer_->memory.get(), target_);
+  coded_.decode(resolved_->by_peer, buffers_.recv.span(), layer_->memory.get(), target_);
 }
 
 TransferTimes CodedTransfer::take_times() {
@@ -177,8 +175,27 @@ std::uint64_t CodedTransfer::slow_bytes(int layer) const {
   return bytes / static_cast<std::uint64_t>(std::max(steps, 1));
 }
 
+std::pair<std::size_t, std::size_t> CodedTransfer::most_bytes() const {
+  std::pair<std::size_t, std::size_t> most{0, 0};
+  for (const ResolvedWire& resolved : run_.all()) {
+    const CodedBlocks::Sizes sizes = coded_.sizes(resolved.by_peer);
+    most = {std::max(most.first, sizes.send_bytes), std::max(most.second, sizes.recv_bytes)};
+  }
+  return most;
+}
+
+std::size_t CodedTransfer::workspace_bytes() const {
+  const auto [send, recv] = most_bytes();
+  return TransferBuffers::workspace_bytes(send, recv);
+}
+
+void CodedTransfer::use_workspace(std::span<std::byte> workspace) {
+  const auto [send, recv] = most_bytes();
+  buffers_.lie_in(workspace, send, recv);
+}
+
 std::shared_ptr<void> CodedTransfer::release_buffers() {
-  return std::make_shared<Buffers>(std::exchange(send_, {}), std::exchange(recv_, {}));
+  return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
 }
 
 void CodedTransfer::count_ages(std::vector<std::uint64_t>& rows_by_age) const {

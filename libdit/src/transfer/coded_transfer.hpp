@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "transfer/tensor_transfer.hpp"
@@ -27,6 +28,8 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] ExchangeRequest start(const TargetTensor& target, const TransferStart& how) override;
   void finish() override;
   [[nodiscard]] std::uint64_t slow_bytes(int layer) const override;
+  [[nodiscard]] std::size_t workspace_bytes() const override;
+  void use_workspace(std::span<std::byte> workspace) override;
   [[nodiscard]] std::shared_ptr<void> release_buffers() override;
 
   [[nodiscard]] TransferTimes take_times() override;
@@ -36,13 +39,14 @@ class CodedTransfer final : public TensorTransfer {
   // What a layer of a branch keeps from step to step.
   struct Layer {
     std::unique_ptr<ExchangeMemory> memory;  // null: nothing is remembered
-    TransferBuffer late_send, late_recv;
+    TransferBuffers late_buffers;
     const ResolvedWire* late = nullptr;  // under way or, with no request, complete; null: nothing is late
     CodedBlocks::Sizes late_sizes;
     ExchangeRequest late_request;  // last: its end waits, and what is above must still be there
   };
   [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
                                           const TransferStart& how) const;
+  [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;
   [[nodiscard]] Layer& layer_of(const TransferPlace& place);
   void finish_late();
   /// Relative L2 of what is left behind.
@@ -57,7 +61,7 @@ class CodedTransfer final : public TensorTransfer {
   CodedBlocks coded_;
   const TransferMemory& memory_;
   std::vector<Layer> layers_;  // branch after branch
-  TransferBuffer send_, recv_;
+  TransferBuffers buffers_;
   // Of what is under way:
   Layer* layer_ = nullptr;
   const ResolvedWire* resolved_ = nullptr;

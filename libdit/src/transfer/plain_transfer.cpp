@@ -5,20 +5,17 @@
 #include "wire/pack.hpp"
 
 namespace dit {
-namespace {
-
-using Buffers = std::pair<TransferBuffer, TransferBuffer>;
-
-}  // namespace
-
 PlainTransfer::Side::Side(const std::vector<PeerBlock>& peers, std::size_t element_bytes)
     : in_place(blocks_in_place(peers, element_bytes)), packed(packed_blocks(peers, element_bytes)) {}
 
-void PlainTransfer::Side::choose(bool dense, const TransferMemory& memory) {
+std::size_t PlainTransfer::Side::packed_bytes() const {
+  return packed.empty() ? 0 : packed.back().offset + packed.back().bytes;
+}
+
+void PlainTransfer::Side::choose(bool dense, TransferBuffer& buffer, const TransferMemory& memory) {
   uses_buffer = !dense || in_place.empty();
-  const std::size_t bytes = packed.empty() ? 0 : packed.back().offset + packed.back().bytes;
-  if (uses_buffer && buffer.size() < bytes) {
-    buffer = memory.allocate(bytes);
+  if (uses_buffer && buffer.size() < packed_bytes()) {
+    buffer = memory.allocate(packed_bytes());
   }
 }
 
@@ -30,32 +27,37 @@ PlainTransfer::PlainTransfer(ExchangeContext& context, const UlyssesLayout& layo
       memory_kind_(memory_kind),
       memory_(TransferMemory::of(memory_kind)),
       send_(blocks().send, element_bytes),
-      recv_(blocks().recv, element_bytes) {
-  send_.choose(true, memory_);
-  recv_.choose(true, memory_);
+      recv_(blocks().recv, element_bytes) {}
+
+std::size_t PlainTransfer::workspace_bytes() const {
+  return TransferBuffers::workspace_bytes(send_.packed_bytes(), recv_.packed_bytes());
+}
+
+void PlainTransfer::use_workspace(std::span<std::byte> workspace) {
+  buffers_.lie_in(workspace, send_.packed_bytes(), recv_.packed_bytes());
 }
 
 void PlainTransfer::pack(const SourceTensor& source, const TransferPlace& /*place*/,
                          std::span<const std::uint32_t> /*active*/, void* stream) {
-  send_.choose(source.is_dense(), memory_);
+  send_.choose(source.is_dense(), buffers_.send, memory_);
   source_ = source;
   if (send_.uses_buffer) {
-    memory_.pack(blocks().send, element_bytes_, source, send_.buffer, stream);
+    memory_.pack(blocks().send, element_bytes_, source, buffers_.send, stream);
   } else {
     require_in_tensor(blocks().send, element_bytes_, source.bytes.size());
   }
 }
 
 ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferStart& how) {
-  recv_.choose(target.is_dense(), memory_);
+  recv_.choose(target.is_dense(), buffers_.recv, memory_);
   if (!recv_.uses_buffer) {
     require_in_tensor(blocks().recv, element_bytes_, target.bytes.size());
   }
   target_ = target;
   stream_ = how.stream;
   dit_exchange_call call{};
-  call.send = send_.uses_buffer ? send_.buffer.data() : source_.bytes.data();
-  call.recv = recv_.uses_buffer ? recv_.buffer.data() : target.bytes.data();
+  call.send = send_.uses_buffer ? buffers_.send.data() : source_.bytes.data();
+  call.recv = recv_.uses_buffer ? buffers_.recv.data() : target.bytes.data();
   call.send_blocks = send_.blocks().data();
   call.recv_blocks = recv_.blocks().data();
   call.memory_kind = memory_kind_;
@@ -65,12 +67,12 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
   call.label = how.label;
   call.layout_id = layout_id_;
   call.channel = how.channel;
-  return context().start(call, std::make_shared<Buffers>(send_.buffer, recv_.buffer));
+  return context().start(call, std::make_shared<TransferBuffers>(buffers_));
 }
 
 void PlainTransfer::finish() {
   if (recv_.uses_buffer) {
-    memory_.unpack(blocks().recv, element_bytes_, recv_.buffer, target_, stream_);
+    memory_.unpack(blocks().recv, element_bytes_, buffers_.recv, target_, stream_);
   }
 }
 
@@ -79,7 +81,7 @@ std::uint64_t PlainTransfer::slow_bytes(int /*layer*/) const {
 }
 
 std::shared_ptr<void> PlainTransfer::release_buffers() {
-  return std::make_shared<Buffers>(std::exchange(send_.buffer, {}), std::exchange(recv_.buffer, {}));
+  return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
 }
 
 }  // namespace dit

@@ -23,6 +23,8 @@ class PlainTransfer final : public TensorTransfer {
   [[nodiscard]] ExchangeRequest start(const TargetTensor& target, const TransferStart& how) override;
   void finish() override;
   [[nodiscard]] std::uint64_t slow_bytes(int layer) const override;
+  [[nodiscard]] std::size_t workspace_bytes() const override;
+  void use_workspace(std::span<std::byte> workspace) override;
   [[nodiscard]] std::shared_ptr<void> release_buffers() override;
 
  private:
@@ -31,10 +33,10 @@ class PlainTransfer final : public TensorTransfer {
     Side(const std::vector<PeerBlock>& peers, std::size_t element_bytes);
     std::vector<dit_block> in_place;  // in a dense tensor; empty: they are in pieces
     std::vector<dit_block> packed;    // in a buffer
-    TransferBuffer buffer;
-    bool uses_buffer = false;  // in the exchange that is under way
+    bool uses_buffer = false;         // in the exchange that is under way
+    [[nodiscard]] std::size_t packed_bytes() const;
     [[nodiscard]] const std::vector<dit_block>& blocks() const { return uses_buffer ? packed : in_place; }
-    void choose(bool dense, const TransferMemory& memory);
+    void choose(bool dense, TransferBuffer& buffer, const TransferMemory& memory);
   };
 
   std::size_t element_bytes_;
@@ -42,6 +44,7 @@ class PlainTransfer final : public TensorTransfer {
   int memory_kind_;
   const TransferMemory& memory_;
   Side send_, recv_;
+  TransferBuffers buffers_;
   // Of what is under way:
   SourceTensor source_;
   TargetTensor target_;

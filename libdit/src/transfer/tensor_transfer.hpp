@@ -70,6 +70,11 @@ class TensorTransfer {
 
   /// Bytes sent to peers at the context's slow_level or beyond in a layer, the mean over all steps.
   [[nodiscard]] virtual std::uint64_t slow_bytes(int layer) const = 0;
+  /// Bytes that buffers take, but for what is remembered and what travels late; and memory of the caller's
+  /// for them, host memory that outlives the transfer and its exchanges, given when nothing is under way.
+  /// Throws std::length_error when it is short. Without it buffers are allocated at first need.
+  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  virtual void use_workspace(std::span<std::byte> workspace) = 0;
   /// Since the last call; zeros for a tensor that travels as it is.
   [[nodiscard]] virtual TransferTimes take_times() { return {}; }
   /// Adds the rows that are remembered, of all layers, by their ages in steps.

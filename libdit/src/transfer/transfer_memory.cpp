@@ -1,5 +1,6 @@
 #include "transfer/transfer_memory.hpp"
 
+#include <stdexcept>
 #include <string>
 
 #include "exchange/exchange.hpp"
@@ -24,6 +25,19 @@ class HostMemory final : public TransferMemory {
 };
 
 }  // namespace
+
+void TransferBuffers::lie_in(std::span<std::byte> workspace, std::size_t send_bytes, std::size_t recv_bytes) {
+  const std::size_t needed = workspace_bytes(send_bytes, recv_bytes);
+  if (workspace.size() < needed) {
+    throw std::length_error("the workspace has " + std::to_string(workspace.size()) + " bytes: expected " +
+                            std::to_string(needed));
+  }
+  const auto part = [&](std::size_t begin, std::size_t bytes) {
+    return TransferBuffer({std::shared_ptr<void>(), workspace.data() + begin}, bytes);  // owns nothing
+  };
+  send = part(0, send_bytes);
+  recv = part(aligned(send_bytes), recv_bytes);
+}
 
 const TransferMemory& TransferMemory::of(int memory_kind) {
   static const HostMemory host;

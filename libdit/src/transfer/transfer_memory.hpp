@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "dit/exchange.h"
 #include "layout/layout.hpp"
@@ -25,6 +26,24 @@ class TransferBuffer {
  private:
   std::shared_ptr<std::byte[]> memory_;
   std::size_t bytes_ = 0;
+};
+
+/// A transfer's two buffers, its own or in memory of the caller's.
+class TransferBuffers {
+ public:
+  TransferBuffer send, recv;
+
+  /// Memory of the caller's instead: `workspace` outlives its use. Throws std::length_error when it is short.
+  void lie_in(std::span<std::byte> workspace, std::size_t send_bytes, std::size_t recv_bytes);
+  [[nodiscard]] static std::size_t workspace_bytes(std::size_t send_bytes, std::size_t recv_bytes) {
+    return aligned(send_bytes) + recv_bytes;
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;  // bytes
+  [[nodiscard]] static std::size_t aligned(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 };
 
 class TransferMemory {

@@ -37,6 +37,8 @@ class WireRun {
   [[nodiscard]] const ResolvedWire& resolve(AttentionTensor tensor, const TransferPlace& place) const;
   /// The same where the guard found too much left behind: what would be approximated travels in bf16.
   [[nodiscard]] const ResolvedWire& guarded(const ResolvedWire& resolved) const;
+  /// Every way in which some tensor travels at some place, each once.
+  [[nodiscard]] std::span<const ResolvedWire> all() const { return resolved_; }
   /// As in dit_exchange_call: equal for exchanges of equal sizes.
   [[nodiscard]] std::uint64_t layout_id(AttentionTensor tensor, int group, const ResolvedWire& resolved,
                                         WirePart part) const;

@@ -126,7 +126,14 @@ static void scatter_and_gather(const job* j, const plan* p, int kind, int group,
   int32_t* source =
       sequence_tensor(p, 0, kind == DIT_SCATTER_QUERY ? p->shape.heads : p->shape.kv_heads, j->rank);
   dit_transfer* scatter = make_transfer(j, p, kind, group, groups);
-  size_t source_bytes, target_bytes;
+  size_t source_bytes, target_bytes, workspace_bytes;
+  REQUIRE_OK(dit_transfer_workspace_bytes(scatter, &workspace_bytes));
+  unsigned char* workspace = allocate(workspace_bytes + 1);
+  workspace[workspace_bytes] = 77;
+  if (workspace_bytes > 0) {
+    CHECK(dit_transfer_use_workspace(scatter, workspace, workspace_bytes - 1) == DIT_ERROR_ARGUMENT);
+  }
+  if (group % 2 == 0) REQUIRE_OK(dit_transfer_use_workspace(scatter, workspace, workspace_bytes));
   REQUIRE_OK(dit_transfer_bytes(scatter, &source_bytes, &target_bytes));
   int32_t* target = allocate(target_bytes);
   memset(target, 0xff, target_bytes);
@@ -139,6 +146,8 @@ static void scatter_and_gather(const job* j, const plan* p, int kind, int group,
   }
   REQUIRE_OK(dit_transfer_free(&scatter));
   CHECK(scatter == NULL);
+  CHECK(workspace[workspace_bytes] == 77);
+  free(workspace);
   free(target);
   free(source);
 }

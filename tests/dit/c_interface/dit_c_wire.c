@@ -94,6 +94,8 @@ static void* run_rank(void* argument) {
   dit_layout* layout = NULL;
   dit_wire* wire = NULL;
   dit_transfer* transfers[3] = {NULL};
+  unsigned char* workspaces[3];
+  size_t bytes[3];
   dit_open_options open = {.struct_size = sizeof open, .timeout_seconds = 60};
   REQUIRE_OK(dit_local_group_member(job->group, job->rank, &open.communicator));
   REQUIRE_OK(dit_session_open("local", &open, &session));
@@ -114,6 +116,10 @@ static void* run_rank(void* argument) {
     const dit_transfer_options how = {
         .struct_size = sizeof how, .kind = kind, .groups = 1, .element_bytes = 4, .wire = wire};
     REQUIRE_OK(dit_transfer_create(session, layout, &how, &transfers[kind]));
+    REQUIRE_OK(dit_transfer_workspace_bytes(transfers[kind], &bytes[kind]));
+    workspaces[kind] = allocate(bytes[kind] + 1);
+    workspaces[kind][bytes[kind]] = 77;
+    if (kind > 0) REQUIRE_OK(dit_transfer_use_workspace(transfers[kind], workspaces[kind], bytes[kind]));
   }
   dit_exchange_totals before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
   dit_rank_part part = {.struct_size = sizeof part};
@@ -123,7 +129,11 @@ static void* run_rank(void* argument) {
   REQUIRE_OK(dit_session_totals(session, &after));
   job->slow_bytes = after.sent_bytes[1] - before.sent_bytes[1];
   CHECK(dit_wire_free(&wire) == DIT_ERROR_ARGUMENT); /* has transfers */
-  for (int kind = 0; kind < 3; ++kind) REQUIRE_OK(dit_transfer_free(&transfers[kind]));
+  for (int kind = 0; kind < 3; ++kind) {
+    REQUIRE_OK(dit_transfer_free(&transfers[kind]));
+    CHECK(workspaces[kind][bytes[kind]] == 77);
+    free(workspaces[kind]);
+  }
   REQUIRE_OK(dit_wire_free(&wire));
   REQUIRE_OK(dit_layout_free(&layout));
   REQUIRE_OK(dit_session_close(&session));
