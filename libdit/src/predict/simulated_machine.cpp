@@ -1,4 +1,4 @@
-#include "simulated_machine.hpp"
+#include "predict/simulated_machine.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace dit::tool {
+namespace dit {
 
 namespace {
 
@@ -59,8 +59,9 @@ void run(std::vector<std::string> words) {
   const int error = posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
-    throw std::runtime_error(words[0] + " cannot be started (" + std::strerror(error) +
-                             "): expected it beside dit or on PATH; it is built where SimGrid is found");
+    throw std::runtime_error(
+        words[0] + " cannot be started (" + std::strerror(error) +
+        "): expected it beside this program or on PATH; it is built where SimGrid is found");
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -108,4 +109,4 @@ SimulatedExchange SimulatedMachine::exchange(int nodes, std::size_t bytes) const
   return known_.at({nodes, bytes});
 }
 
-}  // namespace dit::tool
+}  // namespace dit

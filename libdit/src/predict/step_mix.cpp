@@ -1,22 +1,35 @@
-#include "step_mix.hpp"
+#include "predict/step_mix.hpp"
 
 #include "wire/block_codec.hpp"
 
-namespace dit::tool {
+namespace dit {
 
 namespace {
 
 double share_of(const WirePlan& plan, WireTensor tensor, int step, WireElement element) {
+  const WirePlan::Shape& shape = plan.shape();
   double bits = 0;
-  for (int layer = 0; layer < plan.shape().layers; ++layer) {
-    for (const int branch : {0, 1}) {
-      bits += bits_of(plan.mode(tensor, kFarLevel, layer, step, branch), element) / 2;
+  int modes = 0;
+  for (int level = shape.slow_level; level < static_cast<int>(shape.levels.size()); ++level) {
+    for (int layer = 0; layer < shape.layers; ++layer) {
+      for (const int branch : {0, 1}) {
+        bits += bits_of(plan.mode(tensor, level, layer, step, branch), element);
+        ++modes;
+      }
     }
   }
-  return bits / (plan.shape().layers * 8.0 * static_cast<double>(bytes_of(element)));
+  return modes == 0 ? 1 : bits / (modes * 8.0 * static_cast<double>(bytes_of(element)));
 }
 
 }  // namespace
+
+TensorShares tensor_shares(const WirePlan& plan, int step, WireElement element) {
+  TensorShares shares{};
+  for (int tensor = 0; tensor < kWireTensors; ++tensor) {
+    shares[static_cast<std::size_t>(tensor)] = share_of(plan, static_cast<WireTensor>(tensor), step, element);
+  }
+  return shares;
+}
 
 StepMix mix_of(const WirePolicy& policy, int layers, int steps, WireElement element) {
   const WirePlan plan = far_plan(policy, layers, steps);
@@ -30,10 +43,9 @@ StepMix mix_of(const WirePolicy& policy, int layers, int steps, WireElement elem
   for (int step = 0; step < steps; ++step) {
     Sum& sum = plan.active_fraction(step) < 1 ? selective : full;
     ++sum.steps;
-    for (const WireTensor tensor : {WireTensor::query, WireTensor::key, WireTensor::value}) {
-      sum.shares.scatter += share_of(plan, tensor, step, element) / 3;
-    }
-    sum.shares.output += share_of(plan, WireTensor::output, step, element);
+    const auto [query, key, value, output] = tensor_shares(plan, step, element);
+    sum.shares.scatter += (query + key + value) / 3;
+    sum.shares.output += output;
   }
   return {static_cast<double>(full.steps) / steps, full.mean(), selective.mean()};
 }
@@ -44,4 +56,4 @@ Prediction mixed(const Prediction& a, const Prediction& b, double share) {
           mix(a.exchange_seconds, b.exchange_seconds), mix(a.exposed_seconds, b.exposed_seconds)};
 }
 
-}  // namespace dit::tool
+}  // namespace dit

@@ -1,4 +1,4 @@
-#include "schedule/model_cost.hpp"
+#include "predict/model_cost.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,3 @@
-/// @file
 /// Shapes of published diffusion transformers, for predictions; and what machines compute.
 #pragma once
 
@@ -6,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dit::tool {
+namespace dit {
 
 struct PublishedModel {
   std::string name;
@@ -32,4 +31,4 @@ struct PublishedRates {
 /// Null for a machine of which nothing is known.
 [[nodiscard]] const PublishedRates* published_rates(const std::string& machine);
 
-}  // namespace dit::tool
+}  // namespace dit

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedule/order.hpp"
+#include "predict/replay.hpp"
 
 namespace dit {
 

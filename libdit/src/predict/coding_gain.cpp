@@ -1,4 +1,4 @@
-#include "wire/coding_gain.hpp"
+#include "predict/coding_gain.hpp"
 
 #include <algorithm>
 #include <limits>

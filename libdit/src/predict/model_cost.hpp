@@ -36,11 +36,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "layout/layout.hpp"
-#include "schedule/order.hpp"
 #include "schedule/step_graph.hpp"
 
 namespace dit {
@@ -101,22 +98,5 @@ struct ExchangeVolume {
 /// Fills in seconds and slow_bytes of all steps. Throws std::invalid_argument that names the field of shape
 /// or rates, its value and what was expected.
 void estimate(StepGraph& graph, const ForwardShape& shape, const MachineRates& rates);
-
-/// A forward pass of all units on some number of ranks.
-struct RankPrediction {
-  int ranks = 1;
-  Schedule schedule = Schedule::flat;  ///< the best one
-  Prediction prediction;
-};
-struct RankAdvice {
-  std::vector<RankPrediction> counts;  ///< as asked for
-  int best = 1;                        ///< ranks; of equals the fewest
-  int slower_from = 0;                 ///< the first asked-for count above `best` that is slower; 0: none
-  std::string words;  ///< "fastest on 6 ranks: 41 ms, 3.1 times as fast as 1 rank; 12 ranks: 58 ms, ..."
-};
-/// Predicts for each of `counts` (ascending, at least one); shape.ranks is ignored.
-[[nodiscard]] RankAdvice best_rank_count(const BlockGraphOptions& graph, const ForwardShape& shape,
-                                         const MachineRates& rates, const std::vector<int>& counts,
-                                         const PredictOptions& options = {});
 
 }  // namespace dit

@@ -1,13 +1,12 @@
-#include "machine_rates.hpp"
+#include "predict/machine_rates.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
-#include <vector>
+#include <span>
 
-#include "report.hpp"
-
-namespace dit::tool {
+namespace dit {
 
 namespace {
 
@@ -23,6 +22,12 @@ constexpr double coding_seconds = 0.015;  // of each mode: longer than a turn on
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 /// Levels from the first to the last, both included.
@@ -44,9 +49,9 @@ class LinkProbe {
     return static_cast<int>(std::count(chosen_.begin(), chosen_.end(), true));
   }
 
-  /// Median time of an exchange in which `bytes` leave this rank, in equal parts for the chosen peers.
-  [[nodiscard]] double seconds(std::size_t bytes) {
-    const std::size_t part = std::max<std::size_t>(1, bytes / static_cast<std::size_t>(std::max(1, peers())));
+  /// Median time of an exchange of so many bytes with each chosen peer; as many on all ranks, whatever the
+  /// number of their peers.
+  [[nodiscard]] double seconds(std::size_t part) {
     std::vector<std::byte> send(part * chosen_.size());
     std::vector<std::byte> recv(send.size());
     std::vector<dit_block> blocks;
@@ -74,30 +79,32 @@ class LinkProbe {
   std::vector<bool> chosen_;
 };
 
-double slowest(const Member& member, double own) {
-  double most = own;
-  for (const auto& rank : member.gather_values(std::span<const double>(&own, 1))) {
-    most = std::max(most, rank[0]);
-  }
-  return most;
+template <typename Number>
+Number largest(ExchangeContext& context, Number own) {
+  const std::vector<std::byte> all = context.all_gather(std::as_bytes(std::span(&own, 1)));
+  std::vector<Number> numbers(all.size() / sizeof(Number));
+  std::memcpy(numbers.data(), all.data(), all.size());
+  return *std::max_element(numbers.begin(), numbers.end());
 }
 
 /// The slowest rank's times as a rate and a time of a message; nothing where nobody has such peers.
 /// `sharing`: ranks whose bytes go over one link.
-std::optional<LinkRates> probe(const Member& member, ExchangeContext& context, LevelRange levels,
-                               int sharing) {
+std::optional<LinkRates> probe(ExchangeContext& context, LevelRange levels, int sharing) {
   LinkProbe link(context, levels);
-  const double peers = slowest(member, link.peers());
+  const auto peers = static_cast<std::size_t>(largest(context, link.peers()));
   if (peers == 0) return std::nullopt;
-  const double small = slowest(member, link.seconds(small_bytes));
+  const auto seconds = [&](std::size_t bytes) {  // that leave a rank with most peers
+    return largest(context, link.seconds(std::max<std::size_t>(1, bytes / peers)));
+  };
+  const double small = seconds(small_bytes);
   std::size_t bytes = first_bytes;
-  double large = slowest(member, link.seconds(bytes));
+  double large = seconds(bytes);
   while (large < long_enough && bytes < most_bytes) {
     bytes *= 4;
-    large = slowest(member, link.seconds(bytes));
+    large = seconds(bytes);
   }
   const double transfer = std::max(large - small, 1e-9);
-  return LinkRates{static_cast<double>(bytes) * sharing / transfer, small / peers};
+  return LinkRates{static_cast<double>(bytes) * sharing / transfer, small / static_cast<double>(peers)};
 }
 
 /// Numbers that change a little from step to step, coded and decoded again and again.
@@ -132,79 +139,53 @@ double codec_seconds_a_byte(const WireMode& mode, WireElement element, float mom
   return seconds_since(begin) / times / static_cast<double>(tensor.size());
 }
 
-bool counts_as_attention(StepRole role) {
-  return role == StepRole::attention;
-}
-
 }  // namespace
 
-ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run, const GenerateOptions& options,
-                           int ranks_per_node) {
-  ForwardShape shape;
-  shape.attention = run.attention;
-  shape.width = network.width;
-  shape.mlp_ratio = static_cast<double>(network.mlp_ratio);
-  shape.patch_elements = network.patch_elements();
-  shape.element_bytes = static_cast<std::int64_t>(at::elementSize(options.dtype));
-  shape.ranks = run.layout_ranks;
-  shape.ranks_per_node = ranks_per_node;
-  return shape;
-}
-
-ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& options) {
-  GenerateOptions alone = options;
-  alone.guidance_mode = GuidanceMode::sequential;
-  alone.wire.reset();
-  Engine engine(model, nullptr);
-  const PixelDitConfig& network = model.config.network;
-  const ForwardShape shape = forward_shape(network, shape_of(network, alone, 1), alone, 1);
+ComputeRates compute_rates(const StepGraph& measured, const ForwardShape& shape) {
   double linear_flops = 0, linear_seconds = 0, attention_flops = 0, attention_seconds = 0;
-  const StepGraph graph = engine.measure(alone).full;
-  for (const Step& step : graph.steps) {
+  for (const Step& step : measured.steps) {
     if (is_exchange(step.role)) continue;
-    const double flops = step_flops(step.role, shape) / (counts_as_attention(step.role) ? graph.parts : 1);
-    (counts_as_attention(step.role) ? attention_flops : linear_flops) += flops;
-    (counts_as_attention(step.role) ? attention_seconds : linear_seconds) += step.seconds;
+    const bool attention = step.role == StepRole::attention;
+    const double flops =
+        step_flops(step.role, shape, step.group, measured.groups) / (attention ? measured.parts : 1);
+    (attention ? attention_flops : linear_flops) += flops;
+    (attention ? attention_seconds : linear_seconds) += step.seconds;
   }
   return {linear_flops / std::max(linear_seconds, 1e-9), attention_flops / std::max(attention_seconds, 1e-9)};
 }
 
-MeasuredLinks measure_links(const Member& member) {
+MeasuredLinks measure_links(ExchangeContext* context) {
   MeasuredLinks links;
-  if (member.context() == nullptr) return links;
-  const ExchangeContext& context = *member.context();
+  if (context == nullptr) return links;
+  const int slow = context->slow_level();
   int near = 0;
-  for (int peer = 0; peer < context.size(); ++peer) {
-    if (peer == context.rank() || context.level_of(peer) < context.slow_level()) ++near;
+  for (int peer = 0; peer < context->size(); ++peer) {
+    if (peer == context->rank() || context->level_of(peer) < slow) ++near;
   }
-  for (const auto& rank : member.gather_values(std::span<const int>(&near, 1))) {
-    links.ranks_per_node = std::max(links.ranks_per_node, rank[0]);
-  }
-  ExchangeContext& all = *member.context();
-  const int slow = all.slow_level();
-  links.fast = probe(member, all, {0, slow - 1}, 1);
-  links.slow = probe(member, all, {slow, std::numeric_limits<int>::max()}, links.ranks_per_node);
+  links.ranks_per_node = largest(*context, near);
+  links.fast = probe(*context, {0, slow - 1}, 1);
+  links.slow = probe(*context, {slow, std::numeric_limits<int>::max()}, links.ranks_per_node);
   return links;
 }
 
-std::vector<LevelSeconds> measure_levels(const Member& member, ExchangeContext& context) {
+std::vector<LevelSeconds> measure_levels(ExchangeContext& context) {
   std::vector<LevelSeconds> levels;
   const std::vector<std::string> names = context.levels();
   for (int level = context.slow_level(); level < static_cast<int>(names.size()); ++level) {
-    const std::optional<LinkRates> link = probe(member, context, {level, level}, 1);
+    const std::optional<LinkRates> link = probe(context, {level, level}, 1);
     if (link) levels.push_back({level, names[static_cast<std::size_t>(level)], 1 / link->bytes_per_second});
   }
   return levels;
 }
 
-double measure_coding(const Member& member, const std::vector<ModeShare>& modes, WireElement element,
+double measure_coding(ExchangeContext* context, const std::vector<ModeShare>& modes, WireElement element,
                       float momentum) {
-  member.barrier();  // ranks that share cores measure at the same time
+  if (context != nullptr) context->barrier();  // ranks that share cores measure at the same time
   double seconds = 0;
   for (const ModeShare& each : modes) {
     seconds += each.share * codec_seconds_a_byte(each.mode, element, momentum);
   }
-  return slowest(member, seconds);
+  return context != nullptr ? largest(*context, seconds) : seconds;
 }
 
-}  // namespace dit::tool
+}  // namespace dit

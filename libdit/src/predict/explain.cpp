@@ -1,11 +1,9 @@
-#include "schedule/explain.hpp"
+#include "predict/explain.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <stdexcept>
-
-#include "schedule/replay.hpp"
 
 namespace dit {
 namespace {

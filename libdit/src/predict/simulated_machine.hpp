@@ -1,4 +1,3 @@
-/// @file
 /// All-to-alls on a machine that nobody here has: run by tapa-sim, libtapa's plans and MPI on SimGrid.
 #pragma once
 
@@ -7,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dit::tool {
+namespace dit {
 
 /// One all-to-all of equal blocks, in seconds.
 struct SimulatedExchange {
@@ -36,4 +35,4 @@ class SimulatedMachine {
   std::map<std::pair<int, std::size_t>, SimulatedExchange> known_;
 };
 
-}  // namespace dit::tool
+}  // namespace dit

@@ -1,9 +1,9 @@
-#include "published_models.hpp"
+#include "predict/published_models.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace dit::tool {
+namespace dit {
 
 namespace {
 
@@ -40,7 +40,8 @@ const PublishedModel& published_model(const std::string& name) {
   const auto found =
       std::find_if(models().begin(), models().end(), [&](const PublishedModel& m) { return m.name == name; });
   if (found == models().end()) {
-    throw std::invalid_argument("--model is \"" + name + "\", expected one of " + published_model_names());
+    throw std::invalid_argument("model \"" + name + "\" is not published: expected one of " +
+                                published_model_names());
   }
   return *found;
 }
@@ -57,4 +58,4 @@ const PublishedRates* published_rates(const std::string& machine) {
   return found == rates().end() ? nullptr : &*found;
 }
 
-}  // namespace dit::tool
+}  // namespace dit

@@ -1,4 +1,4 @@
-#include "schedule/replay.hpp"
+#include "predict/replay.hpp"
 
 #include <algorithm>
 #include <cmath>

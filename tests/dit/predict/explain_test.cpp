@@ -1,11 +1,11 @@
-#include "schedule/explain.hpp"
+#include "predict/explain.hpp"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
 #include "../message_of.hpp"
-#include "graphs.hpp"
+#include "../schedule/graphs.hpp"
 
 namespace dit {
 namespace {

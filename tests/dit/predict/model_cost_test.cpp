@@ -1,11 +1,11 @@
-#include "schedule/model_cost.hpp"
+#include "predict/model_cost.hpp"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
 #include "../message_of.hpp"
-#include "graphs.hpp"
+#include "../schedule/graphs.hpp"
 
 namespace dit {
 namespace {
@@ -185,27 +185,6 @@ TEST(ModelCost, EstimatesAGraph) {
   }
 }
 
-TEST(ModelCost, MoreRanksHelpUntilLinksAreFull) {
-  // One rank computes for about a minute; on a slow NIC two nodes are worse than one.
-  MachineRates rates = round_rates();
-  rates.fast = {1e6, 1e-4};
-  rates.slow = {50, 1e-2};
-  const RankAdvice advice = best_rank_count({1, 2, 1, false}, small_shape(1, 4), rates, {1, 2, 4, 8});
-  ASSERT_EQ(advice.counts.size(), 4u);
-  EXPECT_EQ(advice.best, 4);
-  EXPECT_EQ(advice.slower_from, 8);
-  EXPECT_GT(advice.counts[0].prediction.seconds, advice.counts[1].prediction.seconds);
-  EXPECT_EQ(advice.words.substr(0, 21), "fastest on 4 ranks: 1") << advice.words;
-  EXPECT_NE(advice.words.find(" times as fast as 1 rank; 8 ranks are slower: "), std::string::npos)
-      << advice.words;
-  // With a fast NIC they all help.
-  rates.slow = rates.fast;
-  const RankAdvice fast = best_rank_count({1, 2, 1, false}, small_shape(1, 4), rates, {1, 2, 4, 8});
-  EXPECT_EQ(fast.best, 8);
-  EXPECT_EQ(fast.slower_from, 0);
-  EXPECT_EQ(fast.words.find("slower"), std::string::npos) << fast.words;
-}
-
 template <class Change>
 std::string refusal(Change change) {
   StepGraph graph = transformer_graph({});
@@ -234,8 +213,6 @@ TEST(ModelCost, RefusesWhatMakesNoSense) {
             nothing_thrown);
   EXPECT_EQ(refusal([](Shape&, Rates& rates) { rates.step_seconds = -1; }),
             "step_seconds = -1.000000: expected 0 or more");
-  EXPECT_THROW((void)best_rank_count({}, small_shape(1, 1), round_rates(), {}), std::invalid_argument);
-  EXPECT_THROW((void)best_rank_count({}, small_shape(1, 1), round_rates(), {2, 2}), std::invalid_argument);
   EXPECT_THROW((void)step_flops(StepRole::mlp, ForwardShape{}), std::invalid_argument);
   EXPECT_THROW((void)exchange_volume(StepRole::mlp, small_shape(2, 1), false), std::invalid_argument);
 }

@@ -1,12 +1,18 @@
-/// @file
-/// The steps of a run under a wire policy: those in which V-Major leaves rows behind and the others, what
-/// travels in them, and the mean of what is predicted for either.
+/// The steps of a run under a wire policy: what travels in them, those in which V-Major leaves rows behind
+/// and the others, and the mean of what is predicted for either.
 #pragma once
 
-#include "schedule/order.hpp"
+#include <array>
+
+#include "predict/replay.hpp"
 #include "wire/wire_policy.hpp"
 
-namespace dit::tool {
+namespace dit {
+
+/// By WireTensor: of the bytes of full tensors what travels between nodes in a step, the mean of layers,
+/// branches and levels.
+using TensorShares = std::array<double, kWireTensors>;
+[[nodiscard]] TensorShares tensor_shares(const WirePlan& plan, int step, WireElement element);
 
 /// Of the bytes of tensors what travels between nodes.
 struct WireShares {
@@ -23,4 +29,4 @@ struct StepMix {
 /// `share` of the one and the rest of the other.
 [[nodiscard]] Prediction mixed(const Prediction& a, const Prediction& b, double share);
 
-}  // namespace dit::tool
+}  // namespace dit
