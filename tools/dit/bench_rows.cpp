@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -19,28 +20,73 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+using Parts = std::vector<std::string>;
+
+std::string joined(Parts::const_iterator begin, Parts::const_iterator end) {
+  std::string text;
+  for (auto part = begin; part != end; ++part) text += (part == begin ? "" : "/") + *part;
+  return text;
+}
+
+bool is_schedule(const std::string& word) {
+  return word == "auto" || word == "flat" || word == "v-first" || word == "pipelined";
+}
+
+bool is_mode(const std::string& word) {
+  return word == "auto" || word == "batched" || word == "sequential" || word == "parallel";
+}
+
+/// Whether a policy's first word only begins a path.
+bool begins_path(const std::string& word) {
+  try {
+    static_cast<void>(parse_policy(word));
+    return false;
+  } catch (const std::exception&) {
+    return word.empty() || std::filesystem::is_directory(word);
+  }
+}
+
+/// The end of the policy that begins at `begin`: one word, or a path up to the row's end or to what may
+/// follow.
+Parts::const_iterator end_of_policy(Parts::const_iterator begin, Parts::const_iterator end) {
+  if (!begins_path(*begin)) return begin + 1;
+  if (end[-1].ends_with(".json")) return end;
+  if (end - begin > 2 && is_mode(end[-2])) return end - 2;
+  return end - begin > 1 && is_mode(end[-1]) ? end - 1 : end;
+}
+
+int parse_groups(const std::string& groups, const std::string& row) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(groups.data(), groups.data() + groups.size(), number);
+  if (error != std::errc() || end != groups.data() + groups.size() || number < 1 || number > 1024) {
+    throw std::invalid_argument("--rows: head groups \"" + groups + "\" of " + row +
+                                ", expected a whole number from 1 to 1024");
+  }
+  return number;
+}
+
+/// Plugin and policy may be paths: the plugin ends where a schedule's name follows.
 BenchRow parse_row(const std::string& text) {
   const std::size_t equals = text.find('=');
-  const std::vector<std::string> parts = split(text.substr(equals + 1), '/');
+  const Parts parts = split(text.substr(equals + 1), '/');
   BenchRow row;
   row.name = text.substr(0, equals);
-  if (row.name.empty() || parts.size() < 3 || parts.size() > 5 || parts[0].empty()) {
+  const auto refuse = [&] {
     throw std::invalid_argument("--rows: \"" + text +
                                 "\", expected name=plugin/schedule/policy[/guidance-mode[/head-groups]]");
-  }
-  row.plugin = parts[0];
-  row.schedule = parse_schedule_or_auto(parts[1]);
-  row.policy = parse_policy(parts[2]);
-  if (parts.size() > 3) row.guidance_mode = parse_mode_or_auto(parts[3]);
-  if (parts.size() > 4) {
-    const std::string& groups = parts[4];
-    const auto [end, error] = std::from_chars(groups.data(), groups.data() + groups.size(), row.head_groups);
-    if (error != std::errc() || end != groups.data() + groups.size() || row.head_groups < 1 ||
-        row.head_groups > 1024) {
-      throw std::invalid_argument("--rows: head groups \"" + groups + "\" of " + row.name +
-                                  ", expected a whole number from 1 to 1024");
-    }
-  }
+  };
+  if (row.name.empty() || parts.size() < 3) refuse();
+  auto schedule = std::find_if(parts.begin() + 1, parts.end(), is_schedule);
+  if (schedule == parts.end()) schedule = parts.begin() + 1;  // refused below, by its name
+  row.plugin = joined(parts.begin(), schedule);
+  const auto policy = schedule + 1;
+  if (row.plugin.empty() || policy == parts.end()) refuse();
+  row.schedule = parse_schedule_or_auto(*schedule);
+  auto next = end_of_policy(policy, parts.end());
+  if (parts.end() - next > 2) refuse();
+  row.policy = parse_policy(joined(policy, next));
+  if (next != parts.end()) row.guidance_mode = parse_mode_or_auto(*next++);
+  if (next != parts.end()) row.head_groups = parse_groups(*next, row.name);
   return row;
 }
 

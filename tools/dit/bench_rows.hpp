@@ -29,7 +29,7 @@ struct BenchRow {
 };
 
 /// "name=plugin/schedule/policy[/guidance-mode[/head-groups]]", rows with a semicolon between; a name alone
-/// takes that row of `defaults`. Throws std::invalid_argument.
+/// takes that row of `defaults`. Plugin and policy may be paths. Throws std::invalid_argument.
 [[nodiscard]] std::vector<BenchRow> parse_rows(const std::string& text,
                                                const std::vector<BenchRow>& defaults);
 /// The ablation: flat, +TAPA, +V-First, pipelined, +V-Major; without a plugin `tapa` all by `plugin`.

@@ -4,22 +4,12 @@
 #include <vector>
 
 #include "failure.hpp"
+#include "predict/choose_order.hpp"
 #include "quantity.hpp"
 
 namespace dit::tool {
 
 namespace {
-
-/// A candidate's time of one sampling step, by replay of what was measured. V-Major steps are mixed as they
-/// will come.
-double predicted_seconds(const MeasuredGraphs& graphs, const GenerateOptions& options) {
-  const auto seconds = [&](const StepGraph& graph) {
-    return predict(graph, make_order(options.schedule, graph)).seconds;
-  };
-  if (!graphs.selective) return seconds(graphs.full);
-  const double share = graphs.selective_share;
-  return (1 - share) * seconds(graphs.full) + share * seconds(*graphs.selective);
-}
 
 std::vector<GuidanceMode> modes_to_try(const GenerateOptions& options) {
   if (options.guidance_mode) return {*options.guidance_mode};
@@ -45,14 +35,11 @@ Choice choose(const Member& member, const RunWords& words, GenerateOptions optio
   for (const GuidanceMode mode : modes_to_try(options)) {
     GenerateOptions candidate = options;
     candidate.guidance_mode = mode;
-    const MeasuredGraphs graphs = engine.measure(candidate);
-    for (const Schedule each : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
-      candidate.schedule = each;
-      const double seconds = predicted_seconds(graphs, candidate);
-      if (seconds >= best) continue;
-      best = seconds;
-      chosen = candidate;
-    }
+    const ChosenSchedule fastest = best_schedule(engine.measure(candidate));
+    if (fastest.seconds >= best) continue;
+    best = fastest.seconds;
+    candidate.schedule = fastest.schedule;
+    chosen = candidate;
   }
   return {chosen,
           std::string(to_string(chosen.schedule)) + " predicted at " + figure(best * 1e3) + " ms a step"};

@@ -16,7 +16,7 @@ CodingGain gain_at(const Member& member, const WirePlan& plan, int level, WireEl
   const std::vector<ModeShare> modes = modes_of_level(plan, level);
   CodingGain gain;
   gain.share = bytes_share(modes, element);
-  gain.codec_seconds = measure_coding(member, modes, element, plan.policy().momentum);
+  gain.codec_seconds = measure_coding(member.context(), modes, element, plan.policy().momentum);
   return gain;
 }
 
@@ -33,7 +33,7 @@ std::vector<CodingVerdict> CodingJudge::judge(const GenerateOptions& options, co
   if (!links_are_real || !options.wire || context == nullptr || context->size() == 1 || !is_codable(options))
     return verdicts;
   const auto [known, is_new] = levels_.try_emplace(plugin);
-  if (is_new) known->second = measure_levels(member_, *context);
+  if (is_new) known->second = measure_levels(*context);
   const WirePlan plan(*options.wire,
                       {layers_, options.sampler.steps, context->levels(), context->slow_level()});
   for (const LevelSeconds& level : known->second) {

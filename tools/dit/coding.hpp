@@ -9,7 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "job.hpp"
-#include "machine_rates.hpp"
+#include "predict/machine_rates.hpp"
 #include "run_words.hpp"
 
 namespace dit::tool {

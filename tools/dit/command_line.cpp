@@ -29,8 +29,7 @@ void say_once(const std::string& line) {
   }
 }
 
-constexpr const char* commands =
-    "generate, plan, profile, check, compare, inspect, train, evaluate, bench, sim";
+constexpr const char* commands = "generate, plan, profile, check, compare, inspect, bench, sim";
 
 /// Words that nothing takes, with what would be taken.
 [[noreturn]] void refuse_rest(const CLI::App& app) {
@@ -62,8 +61,6 @@ void parse_and_run(CLI::App& app, int argc, const char* const* argv) {
   add_check_command(app);
   add_compare_command(app);
   add_inspect_command(app);
-  add_train_command(app);
-  add_evaluate_command(app);
   add_bench_command(app);
   add_sim_command(app);
   try {

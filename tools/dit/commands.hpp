@@ -13,8 +13,6 @@ void add_profile_command(CLI::App& app);
 void add_check_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
-void add_train_command(CLI::App& app);
-void add_evaluate_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_sim_command(CLI::App& app);
 

@@ -8,13 +8,14 @@
 
 #include "coding.hpp"
 #include "commands.hpp"
+#include "engine/tensor_views.hpp"
 #include "engine/run_shape.hpp"
 #include "engine/threads.hpp"
 #include "files.hpp"
 #include "job.hpp"
-#include "machine_rates.hpp"
+#include "model_rates.hpp"
 #include "plan_policy.hpp"
-#include "plan_rows.hpp"
+#include "predict/plan_rows.hpp"
 #include "profile.hpp"
 #include "quantity.hpp"
 #include "run_words.hpp"
@@ -88,7 +89,7 @@ std::string link_text(const LinkRates& link) {
          " us a message";
 }
 
-void print(const Words& words, const Machine& machine, const GenerateOptions& options,
+void print(const Words& words, const Machine& machine, const GenerateOptions& options, const StepMix& mix,
            const PlanRows& planner, const std::vector<PlanRow>& rows, const std::vector<int>& counts) {
   const MachineRates& rates = machine.rates;
   std::cout << options.height << "x" << options.width << ", guidance " << figure(options.guidance) << ", "
@@ -113,7 +114,6 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   }
   std::cout << table.text() << "\n" << advice(rows, counts, exact_label) << advice(rows, counts, policy);
   if (planner.nodes(counts.back()) > 1) {
-    const StepMix mix = planner.mix();
     const auto mean = [&](double full, double selective) {
       return figure(100 * (mix.full_share * full + (1 - mix.full_share) * selective));
     };
@@ -124,8 +124,10 @@ void print(const Words& words, const Machine& machine, const GenerateOptions& op
   for (const auto& [name, verdict] : machine.coding) std::cout << verdict_text(name, verdict) << "\n";
   if (words.explain) {
     for (const Schedule schedule : {Schedule::flat, Schedule::v_first, Schedule::pipelined}) {
-      const PlanRow row{fastest(rows, true, 0)->ranks, 1, true, schedule, {}, 0, 0};
-      std::cout << "\n" << to_string(schedule) << " on " << row.ranks << " ranks\n" << planner.explained(row);
+      const int ranks = fastest(rows, true, 0)->ranks;
+      std::cout << "\n"
+                << to_string(schedule) << " on " << ranks << " ranks\n"
+                << planner.explained(ranks, schedule);
     }
   }
   std::cout << std::flush;
@@ -205,6 +207,28 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
   return machine;
 }
 
+/// What the rows are asked of: shapes and memory as the engine would have them.
+PlanQuestion question_of(const ModelConfig& config, const GenerateOptions& options) {
+  PlanQuestion question;
+  question.layers = static_cast<int>(config.network.layers);
+  question.head_groups = options.head_groups;
+  question.mix = mix_of(*options.wire, question.layers, options.sampler.steps, wire_element(options.dtype));
+  question.run = [&config, options](int ranks, Schedule schedule) {
+    GenerateOptions on_ranks = options;
+    on_ranks.schedule = schedule;
+    const RunShape shape = shape_of(config.network, on_ranks, ranks);
+    const UlyssesLayout layout = layout_of(shape, on_ranks);  // refuses rank counts that the heads forbid
+    PlannedRun run;
+    run.shape = forward_shape(config.network, shape, on_ranks);
+    run.units = shape.units;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      run.cache_bytes = std::max(run.cache_bytes, cache_of(config.network, shape, on_ranks, rank).total());
+    }
+    return run;
+  };
+  return question;
+}
+
 void plan_on(const Member& member, const Words& words, ModelSource& source) {
   GenerateOptions options;
   member.on_leader([&] { require_outputs({{"--json", words.json}}); });
@@ -232,7 +256,7 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
     compute.linear = std::min(compute.linear, rank[0].linear);
     compute.attention = std::min(compute.attention, rank[0].attention);
   }
-  const MeasuredLinks links = measure_links(member);
+  const MeasuredLinks links = measure_links(member.context());
   const std::map<std::string, CodingGain> presets =
       measure_presets(member, options, static_cast<int>(source.get().config.network.layers));
   member.on_leader([&] {
@@ -247,10 +271,14 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
       verdict = {"links between nodes", gain};
       verdict.gain.link_seconds = ranks_per_node / machine.rates.slow.bytes_per_second;
     }
-    const ModelConfig& config = source.get().config;
-    const PlanRows planner(config, options, machine.rates, ranks_per_node, words.progress_cost);
+    PlanQuestion question = question_of(source.get().config, options);
+    question.rates = machine.rates;
+    question.ranks_per_node = ranks_per_node;
+    question.predict.progress_cost = words.progress_cost;
+    const StepMix mix = question.mix;
+    const PlanRows planner(std::move(question));
     const std::vector<PlanRow> rows = planner.rows(counts);
-    if (words.json != "-") print(words, machine, options, planner, rows, counts);
+    if (words.json != "-") print(words, machine, options, mix, planner, rows, counts);
     if (!words.json.empty()) write_json(words.json, to_json(machine, rows, counts, policy_label(words)));
   });
 }

@@ -200,6 +200,10 @@ DIT_API dit_status dit_wire_text(const dit_wire* wire, char* text, size_t bytes,
 /** Share of the bytes of full tensors that the policy sends on links of a level (of dit_session_level), over
  * the whole run. */
 DIT_API dit_status dit_wire_share(const dit_wire* wire, int level, double* share);
+/** Sets *pays to 1 when coding pays on links of a level where a rank sends `bytes_per_second`: when it saves
+ * more time than it takes on this machine, where it is timed now (some milliseconds). Ranks may come to
+ * different answers: let one decide, and make the wire again with the level in `off`. */
+DIT_API dit_status dit_wire_pays(const dit_wire* wire, int level, double bytes_per_second, int* pays);
 /** With V-Major: chooses the rows that travel in a layer, step and branch, those whose V changed most since
  * they last travelled. `value`: this rank's V in the sequence layout. The start of the V transfer does it by
  * itself; call it where Q or K start before. A no-op for other policies. */

@@ -5,7 +5,8 @@
 #include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
 #include "c_interface/tensor.hpp"
-#include "wire/coding_gain.hpp"
+#include "predict/coding_gain.hpp"
+#include "predict/machine_rates.hpp"
 #include "wire/wire_policy_file.hpp"
 #include "wire/wire_words.hpp"
 
@@ -203,6 +204,24 @@ dit_status dit_wire_share(const dit_wire* wire, int level, double* share) {
     double& result = required(share, "share");
     require_level(level, static_cast<int>(run.plan().shape().levels.size()));
     result = bytes_share(modes_of_level(run.plan(), level), run.element());
+  });
+}
+
+dit_status dit_wire_pays(const dit_wire* wire, int level, double bytes_per_second, int* pays) {
+  return guarded(__func__, [&] {
+    const dit::WireRun& run = required(wire, "wire").run;
+    int& result = required(pays, "pays");
+    require_level(level, static_cast<int>(run.plan().shape().levels.size()));
+    if (!(bytes_per_second > 0)) {
+      throw std::invalid_argument("bytes_per_second = " + std::to_string(bytes_per_second) +
+                                  ": expected more than 0");
+    }
+    const std::vector<dit::ModeShare> modes = modes_of_level(run.plan(), level);
+    dit::CodingGain gain;
+    gain.share = bytes_share(modes, run.element());
+    gain.link_seconds = 1 / bytes_per_second;
+    gain.codec_seconds = measure_coding(nullptr, modes, run.element(), run.plan().policy().momentum);
+    result = gain.pays() ? 1 : 0;
   });
 }
 

@@ -122,7 +122,7 @@ CacheBytes Engine::cache_for(const GenerateOptions& options) const {
   return cache_of(network, shape, options, rank % shape.layout_ranks);
 }
 
-MeasuredGraphs Engine::measure(const GenerateOptions& options) {
+std::vector<StepKind> Engine::measure(const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   use_compute_threads(state_->threads);
   StepEstimates measured;

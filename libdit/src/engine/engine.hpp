@@ -14,6 +14,7 @@
 #include "engine/guidance.hpp"
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
+#include "predict/choose_order.hpp"
 #include "sampling/sampler.hpp"
 #include "schedule/execute.hpp"
 #include "schedule/order.hpp"
@@ -92,13 +93,6 @@ struct GenerateResult {
   StepGraph graph;  ///< of the trace's step ids
 };
 
-/// Graphs with estimates that all ranks agree on.
-struct MeasuredGraphs {
-  StepGraph full;
-  std::optional<StepGraph> selective;  ///< with V-Major: a step of the mean fraction of rows
-  double selective_share = 0;          ///< of the image's steps
-};
-
 /// Called on rank 0 after each step.
 using Progress = std::function<void(int step, int steps, const StepReport&)>;
 
@@ -126,8 +120,9 @@ class Engine {
   void check(const GenerateOptions& options) const;
   /// Cache bytes of this rank for these options.
   [[nodiscard]] CacheBytes cache_for(const GenerateOptions& options) const;
-  /// Measures the steps of a forward pass on these ranks, nothing overlapped. Collective.
-  [[nodiscard]] MeasuredGraphs measure(const GenerateOptions& options);
+  /// Measures the steps of the image's first forward pass on these ranks, nothing overlapped, and tells what
+  /// all its steps will take by what the wire policy sends in them; the same on all ranks. Collective.
+  [[nodiscard]] std::vector<StepKind> measure(const GenerateOptions& options);
   [[nodiscard]] const LoadedModel& model() const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace dit {
 namespace {
@@ -32,7 +33,22 @@ std::vector<double> agreed(const std::vector<double>& own, const std::vector<boo
 }
 
 bool is_scatter(StepRole role) {
-  return role == StepRole::scatter_query || role == StepRole::scatter_key || role == StepRole::scatter_value;
+  return is_exchange(role) && role != StepRole::gather_output;
+}
+
+std::optional<WireTensor> sent_by(StepRole role) {
+  switch (role) {
+    case StepRole::scatter_query:
+      return WireTensor::query;
+    case StepRole::scatter_key:
+      return WireTensor::key;
+    case StepRole::scatter_value:
+      return WireTensor::value;
+    case StepRole::gather_output:
+      return WireTensor::output;
+    default:
+      return std::nullopt;
+  }
 }
 
 /// Exchanges that found data waiting looked faster than the links: none is faster, by bytes, than the slowest
@@ -48,13 +64,22 @@ void even_out(std::map<StepEstimates::Key, double>& seconds,
 
 }  // namespace
 
+double share_of(StepRole role, const TensorShares& sent) {
+  const std::optional<WireTensor> tensor = sent_by(role);
+  return tensor ? sent[static_cast<std::size_t>(*tensor)] : 1;
+}
+
+double whole(double seen, double share) {
+  return share > 0 ? seen / share : seen;
+}
+
 void StepEstimates::add(const StepGraph& graph, const std::vector<double>& step_seconds,
-                        ExchangeContext* context) {
+                        const TensorShares& sent, ExchangeContext* context) {
   std::map<Key, std::vector<double>> measured;
   std::map<Key, double> bytes;
   for (std::size_t id = 0; id < graph.steps.size(); ++id) {
     const Step& step = graph.steps[id];
-    measured[{step.role, step.group}].push_back(step_seconds[id]);
+    measured[{step.role, step.group}].push_back(whole(step_seconds[id], share_of(step.role, sent)));
     bytes[{step.role, step.group}] = static_cast<double>(step.slow_bytes);
   }
   std::vector<double> own;
@@ -82,12 +107,9 @@ bool StepEstimates::cover(const StepGraph& graph) const {
   });
 }
 
-void StepEstimates::fill(StepGraph& graph, double active_fraction) const {
+void StepEstimates::fill(StepGraph& graph, const TensorShares& sent) const {
   for (Step& step : graph.steps) {
-    step.seconds = seconds_.at({step.role, step.group});
-    if (is_scatter(step.role)) {
-      step.seconds *= active_fraction;
-    }
+    step.seconds = seconds_.at({step.role, step.group}) * share_of(step.role, sent);
   }
 }
 

@@ -18,16 +18,36 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Where one unit's exchanges travel under another's attention, what they bring should soon find a free hand.
-/// The same for all schedules: what was measured with one is used for another.
-int attention_parts(int units) {
-  constexpr int kParts = 4;
-  return units > 1 ? kParts : 1;
+/// Orders are made for shares up to a tenth apart: one for each step's own would not be worth its time.
+TensorShares rounded(TensorShares shares) {
+  for (double& share : shares) {
+    if (share > 0) share = std::exp2(std::round(std::log2(share) * 4.0) / 4.0);
+  }
+  return shares;
 }
 
-/// Orders are made for eighths of the rows: a plan for each step's own fraction would not be worth its time.
-double rounded_up(double fraction) {
-  return std::ceil(fraction * 8.0) / 8.0;
+/// Steps of about the same shares: their number and their mean.
+struct SharesKind {
+  TensorShares about{};
+  TensorShares sum{};
+  int steps = 0;
+  [[nodiscard]] TensorShares mean() const {
+    TensorShares shares = sum;
+    for (double& share : shares) share /= steps;
+    return shares;
+  }
+};
+std::vector<SharesKind> kinds_of(const std::vector<TensorShares>& steps) {
+  std::vector<SharesKind> kinds;
+  for (const TensorShares& step : steps) {
+    const TensorShares about = rounded(step);
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const SharesKind& known) { return known.about == about; });
+    if (kind == kinds.end()) kind = kinds.insert(kind, SharesKind{about, {}, 0});
+    for (std::size_t tensor = 0; tensor < step.size(); ++tensor) kind->sum[tensor] += step[tensor];
+    ++kind->steps;
+  }
+  return kinds;
 }
 
 }  // namespace
@@ -51,6 +71,7 @@ void ImageRun::allocate(const PixelDit& model) {
   model_ = &model;
   make_forward();
   make_graph();
+  make_shares();
   options_.sampler.image_tokens = shape_.tokens;
   sampler_ = make_sampler(options_.sampler);
   if (options_.step_cache > 0) {
@@ -85,10 +106,30 @@ void ImageRun::make_graph() {
   graph.units = shape_.units;
   graph.layers = static_cast<int>(model_->config().layers);
   graph.groups = options_.head_groups;
-  graph.parts = attention_parts(shape_.units);
   graph.selective = active_rows_ != nullptr;
   graph_ = transformer_graph(graph);
   forward_->note_bytes(graph_);
+}
+
+void ImageRun::make_shares() {
+  for (int step = 0; step < options_.sampler.steps; ++step) {
+    shares_.push_back(wire_ != nullptr ? tensor_shares(wire_->plan(), step, wire_element(options_.dtype))
+                                       : kFullTensors);
+  }
+}
+
+/// Takes what a step's exchanges and computations took, one after the other.
+void ImageRun::learn(int step, const std::vector<double>& step_seconds) {
+  TensorShares mean{};
+  for (const TensorShares& each : shares_) {
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += each[i] / static_cast<double>(shares_.size());
+  }
+  StepGraph graph = graph_;  // has the mean bytes of all steps
+  for (Step& each : graph.steps) {
+    const double bytes = whole(static_cast<double>(each.slow_bytes), share_of(each.role, mean));
+    each.slow_bytes = static_cast<std::uint64_t>(std::llround(bytes));
+  }
+  estimates_.add(graph, step_seconds, shares_[static_cast<std::size_t>(step)], context_);
 }
 
 double ImageRun::active_fraction(int step) const {
@@ -104,16 +145,17 @@ void ImageRun::prepare_order(int step) {
     order_ = flat_order(graph_);
     return;
   }
-  const double fraction = needs_estimates ? rounded_up(active_fraction(step)) : 1.0;
-  if (fraction == order_fraction_) {
+  const TensorShares shares =
+      needs_estimates ? rounded(shares_[static_cast<std::size_t>(step)]) : kFullTensors;
+  if (order_shares_ == shares) {
     return;
   }
   if (needs_estimates) {
-    estimates_.fill(graph_, fraction);
+    estimates_.fill(graph_, shares);
   }
   order_ = needs_estimates ? make_shared_order(options_.schedule, graph_, context_)
                            : make_order(options_.schedule, graph_);
-  order_fraction_ = fraction;
+  order_shares_ = shares;
 }
 
 ImageRun::Question ImageRun::question_of(int step) const {
@@ -135,7 +177,7 @@ ExecutionTimes ImageRun::run_forward(int step, const Question& question) {
   begin_pass(step, question);
   ExecutionTimes times = execute(graph_, order_, *forward_, &trace_, step);
   if (measuring_) {
-    estimates_.add(graph_, times.step_seconds, context_);
+    learn(step, times.step_seconds);
   }
   return times;
 }
@@ -217,31 +259,21 @@ void ImageRun::note_policy(int step, StepReport& report) {
   report.oldest_row = ages.empty() ? 0 : static_cast<int>(ages.size()) - 1;
 }
 
-MeasuredGraphs ImageRun::measure() {
+std::vector<StepKind> ImageRun::measure() {
   const Order order = flat_order(graph_);
   for (const bool measured : {false, true}) {  // the first pass touches all memory for the first time
     begin_pass(0, question_of(0));
     const ExecutionTimes times = execute(graph_, order, *forward_);
     if (measured) {
-      estimates_.add(graph_, times.step_seconds, context_);
+      learn(0, times.step_seconds);
     }
   }
-  MeasuredGraphs measured;
-  estimates_.fill(graph_, 1.0);
-  measured.full = graph_;
-  double active = 0;
-  int selective = 0;
-  for (int step = 0; step < options_.sampler.steps; ++step) {
-    const double fraction = active_fraction(step);
-    active += fraction < 1 ? fraction : 0;
-    selective += fraction < 1 ? 1 : 0;
+  std::vector<StepKind> kinds;
+  for (const SharesKind& kind : kinds_of(shares_)) {
+    estimates_.fill(graph_, kind.mean());
+    kinds.push_back({graph_, static_cast<double>(kind.steps) / static_cast<double>(shares_.size())});
   }
-  if (selective > 0) {
-    estimates_.fill(graph_, active / selective);
-    measured.selective = graph_;
-    measured.selective_share = static_cast<double>(selective) / options_.sampler.steps;
-  }
-  return measured;
+  return kinds;
 }
 
 at::Tensor ImageRun::collect_rows(const at::Tensor& own) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/engine.hpp"
@@ -23,9 +24,9 @@ class ImageRun {
 
   /// One sampling step. Collective.
   [[nodiscard]] StepReport advance(int step);
-  /// A forward pass of the first step with nothing overlapped, for the estimates: the graph of a full step,
-  /// and with V-Major of one in which rows stay, with them. Collective.
-  [[nodiscard]] MeasuredGraphs measure();
+  /// A forward pass of the first step with nothing overlapped, for the estimates: graphs of all kinds of
+  /// steps with them. Collective.
+  [[nodiscard]] std::vector<StepKind> measure();
 
   /// After the last step: the image, and the layers when they were recorded, on rank 0. Collective.
   void collect(GenerateResult& result);
@@ -43,6 +44,8 @@ class ImageRun {
 
   void make_forward();
   void make_graph();
+  void make_shares();
+  void learn(int step, const std::vector<double>& step_seconds);
   void prepare_order(int step);
   [[nodiscard]] ExecutionTimes run_forward(int step, const Question& question);
   void begin_pass(int step, const Question& question);
@@ -69,8 +72,9 @@ class ImageRun {
   std::unique_ptr<ParallelForward> forward_;
   std::unique_ptr<StepCache> step_cache_;
   StepGraph graph_;
+  std::vector<TensorShares> shares_;  // of each step
   Order order_;
-  double order_fraction_ = -1;  // of rows, for which the order was made
+  std::optional<TensorShares> order_shares_;  // for which the order was made
   bool measuring_ = false;
   std::unique_ptr<Sampler> sampler_;
   at::Tensor velocity_;  // the last one that was computed

@@ -224,7 +224,6 @@ std::string options_text(const GenerateOptions& options) {
   for (const int step : options.only_steps) {
     text << ' ' << step;
   }
-  text << ' ' << (options.wire ? to_json(*options.wire) : "exact");
   return text.str();
 }
 
@@ -233,7 +232,8 @@ std::string timing_text(const GenerateOptions& options) {
   text << options.height << 'x' << options.width << ' ' << (options.guidance != 1.0) << ' '
        << to_string(options.guidance_mode.value_or(default_guidance_mode(options.schedule))) << ' '
        << options.head_groups << ' ' << static_cast<int>(options.beyond_heads) << ' '
-       << c10::toString(options.dtype) << ' ' << options.device.str();
+       << c10::toString(options.dtype) << ' ' << options.device.str() << ' '
+       << (options.wire ? to_json(*options.wire) : "exact");
   return text.str();
 }
 

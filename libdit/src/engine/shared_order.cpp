@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "predict/choose_order.hpp"
+
 namespace dit {
 namespace {
 

@@ -1,5 +1,4 @@
-/// One order for all ranks: rank 0 makes it, since a search for the best takes its time on cores that ranks
-/// share.
+/// One order for all ranks: rank 0 makes it, whatever another rank's arithmetic would make of its numbers.
 #pragma once
 
 #include "exchange/exchange.hpp"

@@ -123,6 +123,33 @@ class Reader {
   png_infop info_ = nullptr;
 };
 
+std::uint32_t big_endian(std::string_view bytes) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+  return value;
+}
+
+/// What is wrong with the chunks' lengths, or nothing. libpng makes room for what a chunk's header claims,
+/// and of its own limit for that it only warns.
+std::string fault_of_chunks(std::string_view bytes) {
+  constexpr std::size_t around = 12;  // length, type and checksum
+  constexpr const char* cut_short = "the file is cut short";
+  while (!bytes.empty()) {
+    if (bytes.size() < around) return cut_short;
+    const std::uint32_t length = big_endian(bytes);
+    const std::string_view type = bytes.substr(4, 4);
+    if (length > bytes.size() - around) return cut_short;
+    if (type != "IDAT" && length > kMostChunkBytes) {
+      return "chunk " + std::string(type) + " has " + std::to_string(length) + " bytes: expected at most " +
+             std::to_string(kMostChunkBytes);
+    }
+    if (type == "IEND") return "";
+    bytes.remove_prefix(around + length);
+  }
+  return cut_short;
+}
+
 }  // namespace
 
 PngFile read_png(const std::filesystem::path& path) {
@@ -132,6 +159,8 @@ PngFile read_png(const std::filesystem::path& path) {
       png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, signature) != 0) {
     throw std::runtime_error(path.string() + ": not a PNG file");
   }
+  const std::string fault = fault_of_chunks(std::string_view(bytes).substr(signature));
+  if (!fault.empty()) throw std::runtime_error(path.string() + ": not a readable PNG: " + fault);
   Reader reader(path.string(), bytes);
   PngFile file;
   file.image = reader.read_image();

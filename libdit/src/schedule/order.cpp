@@ -14,10 +14,10 @@ auto& at(Container& container, StepId id) {
   return container[static_cast<std::size_t>(id)];
 }
 
-/// Computes by id; exchanges leave when they can.
-class VFirst {
+/// Computes in a given order; exchanges leave when they can and are waited for when something needs them.
+class Overlap {
  public:
-  explicit VFirst(const StepGraph& graph) : graph_(graph), states_(graph.steps.size()) {
+  explicit Overlap(const StepGraph& graph) : graph_(graph), states_(graph.steps.size()) {
     consumers_.resize(graph.steps.size());
     for (std::size_t id = 0; id < graph.steps.size(); ++id) {
       for (const StepId before : graph.steps[id].after)
@@ -25,10 +25,8 @@ class VFirst {
     }
   }
 
-  Order build() {
-    for (std::size_t id = 0; id < graph_.steps.size(); ++id) {
-      if (!is_exchange(graph_.steps[id].role)) compute(static_cast<StepId>(id));
-    }
+  Order build(const std::vector<StepId>& computes) {
+    for (const StepId step : computes) compute(step);
     // What nobody consumes is still waited for.
     for (std::size_t id = 0; id < graph_.steps.size(); ++id) complete(static_cast<StepId>(id));
     return std::move(order_);
@@ -72,6 +70,35 @@ class VFirst {
   Order order_;
 };
 
+using Turn = std::vector<StepId>;
+
+bool waits_for_exchange(const StepGraph& graph, const Step& step) {
+  return std::any_of(step.after.begin(), step.after.end(),
+                     [&](StepId before) { return is_exchange(at(graph.steps, before).role); });
+}
+
+/// All of an attention, its head groups and parts, is one turn.
+bool begins_turn(const StepGraph& graph, const Step& previous, const Step& step, bool blocks_apart) {
+  if (blocks_apart && previous.layer != step.layer) return true;
+  const bool goes_on = previous.role == StepRole::attention && step.role == StepRole::attention;
+  return !goes_on && waits_for_exchange(graph, step);
+}
+
+/// What each unit computes, by id.
+std::vector<std::vector<Turn>> turns_of_units(const StepGraph& graph, bool blocks_apart) {
+  std::vector<std::vector<Turn>> units(static_cast<std::size_t>(graph.units));
+  for (std::size_t id = 0; id < graph.steps.size(); ++id) {
+    const Step& step = graph.steps[id];
+    if (is_exchange(step.role)) continue;
+    std::vector<Turn>& turns = units[static_cast<std::size_t>(step.unit)];
+    if (turns.empty() || begins_turn(graph, at(graph.steps, turns.back().back()), step, blocks_apart)) {
+      turns.emplace_back();
+    }
+    turns.back().push_back(static_cast<StepId>(id));
+  }
+  return units;
+}
+
 }  // namespace
 
 Order flat_order(const StepGraph& graph) {
@@ -84,7 +111,33 @@ Order flat_order(const StepGraph& graph) {
 }
 
 Order v_first_order(const StepGraph& graph) {
-  return VFirst(graph).build();
+  std::vector<StepId> computes;
+  for (std::size_t id = 0; id < graph.steps.size(); ++id) {
+    if (!is_exchange(graph.steps[id].role)) computes.push_back(static_cast<StepId>(id));
+  }
+  return Overlap(graph).build(computes);
+}
+
+Order interleaved_order(const StepGraph& graph, const Turns& turns) {
+  if (turns.behind < 0) {
+    throw std::invalid_argument("behind is " + std::to_string(turns.behind) + ": expected 0 or more turns");
+  }
+  const auto units = turns_of_units(graph, turns.blocks_apart);
+  const auto behind = static_cast<std::size_t>(turns.behind);
+  std::size_t rounds = 0;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    rounds = std::max(rounds, units[unit].size() + unit * behind);
+  }
+  std::vector<StepId> computes;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      const std::size_t turn = round - unit * behind;  // of a unit that has not begun: beyond its last
+      if (turn < units[unit].size()) {
+        computes.insert(computes.end(), units[unit][turn].begin(), units[unit][turn].end());
+      }
+    }
+  }
+  return Overlap(graph).build(computes);
 }
 
 const char* to_string(Schedule schedule) {
@@ -107,31 +160,6 @@ Schedule parse_schedule(std::string_view name) {
   }
   throw std::invalid_argument("schedule \"" + std::string(name) + "\" is not known: expected one of " +
                               names);
-}
-
-Order make_order(Schedule schedule, const StepGraph& graph) {
-  switch (schedule) {
-    case Schedule::flat:
-      return flat_order(graph);
-    case Schedule::v_first:
-      return v_first_order(graph);
-    case Schedule::pipelined:
-      return pipelined_order(graph);
-  }
-  throw std::invalid_argument("schedule number " + std::to_string(static_cast<int>(schedule)) +
-                              " does not exist");
-}
-
-ChosenOrder best_order(const StepGraph& graph, const PredictOptions& options) {
-  ChosenOrder best;
-  for (const Schedule schedule : kSchedules) {
-    Order order = make_order(schedule, graph);
-    const Prediction prediction = predict(graph, order, options);
-    if (best.order.empty() || prediction.seconds < best.prediction.seconds) {
-      best = {schedule, std::move(order), prediction};
-    }
-  }
-  return best;
 }
 
 }  // namespace dit

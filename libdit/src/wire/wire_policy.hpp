@@ -51,7 +51,7 @@ struct WirePolicy {
   /// each exchange.
   double guard = 0;
   /// Levels whose links carry everything in full, whatever the rules say: those on which coding would take
-  /// longer than it saves (coding_gain.hpp).
+  /// longer than it saves (predict/coding_gain.hpp).
   std::vector<std::string> off;
   std::vector<WireRule> rules;
   bool operator==(const WirePolicy&) const = default;

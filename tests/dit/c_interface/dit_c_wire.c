@@ -129,6 +129,13 @@ static void* run_rank(void* argument) {
   REQUIRE_OK(dit_session_totals(session, &after));
   job->slow_bytes = after.sent_bytes[1] - before.sent_bytes[1];
   CHECK(dit_wire_free(&wire) == DIT_ERROR_ARGUMENT); /* has transfers */
+  int pays = 7;
+  REQUIRE_OK(dit_wire_pays(wire, 1, 1e3, &pays)); /* a kilobyte a second: any coding pays that saves bytes */
+  CHECK(pays == 1);
+  REQUIRE_OK(dit_wire_pays(wire, 1, 1e15, &pays));
+  CHECK(pays == (job->share == 1)); /* faster than any memory */
+  CHECK(dit_wire_pays(wire, 1, 0, &pays) == DIT_ERROR_ARGUMENT);
+  CHECK(dit_wire_pays(wire, 2, 1e6, &pays) == DIT_ERROR_ARGUMENT);
   for (int kind = 0; kind < 3; ++kind) {
     REQUIRE_OK(dit_transfer_free(&transfers[kind]));
     CHECK(workspaces[kind][bytes[kind]] == 77);

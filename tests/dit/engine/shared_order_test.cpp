@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "exchange/local.hpp"
+#include "predict/choose_order.hpp"
 
 namespace dit {
 namespace {

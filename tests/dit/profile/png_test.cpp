@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include "../message_of.hpp"
@@ -144,6 +145,28 @@ TEST_F(Png, ErrorsNameFileAndFault) {
   EXPECT_EQ(error(png_bytes(16384, 16384, 16, PNG_COLOR_TYPE_RGB_ALPHA, row({0}))), "the file is cut short");
   EXPECT_THAT(error(png_bytes(4, 2, 8, PNG_COLOR_TYPE_GRAY, row({1, 2, 3, 4}))),
               HasSubstr("not a readable PNG: "));
+}
+
+/// The most memory that this process ever had, in bytes.
+std::int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{1024} * usage.ru_maxrss;
+}
+
+TEST_F(Png, AChunkIsNoLongerThanItsFile) {
+  const std::string begin = png_bytes(1, 1, 8, PNG_COLOR_TYPE_GRAY, row({0})).substr(0, 33);
+  const std::int64_t before = peak_memory();
+  EXPECT_EQ(error(begin + big_endian(0x7fffffff) + "tEXt"), "not a readable PNG: the file is cut short");
+  EXPECT_EQ(error(begin + big_endian(0x7ffffff0) + "zTXt" + std::string(100, 'k')),
+            "not a readable PNG: the file is cut short");
+  EXPECT_LT(peak_memory() - before, 100 << 20);
+}
+
+TEST_F(Png, AChunkOfManyBytesIsRefusedUnlessItHasThePixels) {
+  const std::string text = "key" + std::string(1, '\0') + std::string(9 << 20, 'v');
+  EXPECT_EQ(error(png_bytes(1, 1, 8, PNG_COLOR_TYPE_GRAY, row({0}), chunk("tEXt", text))),
+            "not a readable PNG: chunk tEXt has 9437188 bytes: expected at most 8388608");
 }
 
 TEST_F(Png, DamageIsNoticedOrHarmless) {  // a sanitizer sees what leaks or is read beyond the end

@@ -6,6 +6,7 @@
 
 #include "../message_of.hpp"
 #include "graphs.hpp"
+#include "predict/choose_order.hpp"
 #include "schedule/order.hpp"
 
 namespace dit {
@@ -16,17 +17,10 @@ using test::find;
 
 const Schedule kSchedules[] = {Schedule::flat, Schedule::v_first, Schedule::pipelined};
 
+const Turns kTurns[] = {{false, 0}, {true, 0}, {false, 1}, {true, 1}, {true, 2}, {true, 100}};
+
 std::size_t position(const Order& order, const Action& action) {
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), action) - order.begin());
-}
-
-int most_under_way(const Order& order) {
-  int now = 0, most = 0;
-  for (const Action& action : order) {
-    now += action.kind == Kind::start ? 1 : action.kind == Kind::wait ? -1 : 0;
-    most = std::max(most, now);
-  }
-  return most;
 }
 
 TEST(Orders, EveryScheduleOfEveryShapeIsSound) {
@@ -39,6 +33,7 @@ TEST(Orders, EveryScheduleOfEveryShapeIsSound) {
         const Order order = make_order(schedule, graph);
         EXPECT_EQ(verify(graph, order), "") << to_string(schedule);
       }
+      for (const Turns turns : kTurns) EXPECT_EQ(verify(graph, interleaved_order(graph, turns)), "");
     }
   }
 }
@@ -66,8 +61,7 @@ TEST(Orders, AnyGraphIsScheduled) {
     const StepGraph graph = random_graph(seed);
     SCOPED_TRACE("seed " + std::to_string(seed));
     for (const Schedule schedule : kSchedules) EXPECT_EQ(verify(graph, make_order(schedule, graph)), "");
-    EXPECT_EQ(verify(graph, pipelined_order(graph, 1)), "");
-    EXPECT_LE(most_under_way(pipelined_order(graph, 1)), 1);
+    for (const Turns turns : kTurns) EXPECT_EQ(verify(graph, interleaved_order(graph, turns)), "");
   }
 }
 
@@ -137,17 +131,38 @@ TEST(Orders, EveryRankMakesTheSameOrder) {
   EXPECT_EQ(pipelined_order(graph), pipelined_order(StepGraph(graph)));
 }
 
-TEST(Orders, PipelinedKeepsItsLimit) {
+TEST(Orders, OneUnitHasNobodyToInterleaveWith) {
   for (const auto& shape : test::small_shapes()) {
-    if (shape.layers != 2) continue;
-    const StepGraph graph = test::with_random_estimates(transformer_graph(shape), 5);
-    for (int limit = 1; limit <= 3; ++limit) {
-      const Order order = pipelined_order(graph, limit);
-      EXPECT_EQ(verify(graph, order), "") << test::name(shape);
-      EXPECT_LE(most_under_way(order), limit) << test::name(shape);
-    }
+    if (shape.units != 1) continue;
+    const StepGraph graph = transformer_graph(shape);
+    EXPECT_EQ(interleaved_order(graph), v_first_order(graph)) << test::name(shape);
   }
-  EXPECT_THROW((void)pipelined_order(transformer_graph({}), -1), std::invalid_argument);
+}
+
+/// The computations of an order: "0V 1V" for V of unit 0, then of unit 1.
+std::string computed(const StepGraph& graph, const Order& order) {
+  std::string text;
+  for (const Action& action : order) {
+    if (action.kind != Kind::compute) continue;
+    const Step& step = graph.steps[static_cast<std::size_t>(action.step)];
+    text += std::to_string(step.unit) + std::string(1, to_string(step.role)[0]) + " ";
+  }
+  return text;
+}
+
+TEST(Orders, UnitsTakeTurns) {
+  const StepGraph graph = transformer_graph({2, 2, 2, false});
+  // prepare, value, query, key; attention of both groups; finish, mlp, value, ...
+  EXPECT_EQ(
+      computed(graph, interleaved_order(graph)),
+      "0p 0v 0q 0k 1p 1v 1q 1k 0a 0a 1a 1a 0f 0m 0v 0q 0k 1f 1m 1v 1q 1k 0a 0a 1a 1a 0f 0m 0l 1f 1m 1l ");
+  EXPECT_EQ(
+      computed(graph, interleaved_order(graph, {true, 1})),
+      "0p 0v 0q 0k 0a 0a 1p 1v 1q 1k 0f 0m 1a 1a 0v 0q 0k 1f 1m 0a 0a 1v 1q 1k 0f 0m 0l 1a 1a 1f 1m 1l ");
+  EXPECT_EQ(misuse_of([&] {
+              (void)interleaved_order(graph, {false, -1});
+            }),
+            "behind is -1: expected 0 or more turns");
 }
 
 TEST(Orders, NamesAreReadBack) {

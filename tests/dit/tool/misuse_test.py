@@ -10,7 +10,7 @@ import ground
 from ground import MODEL, good, run
 
 WHOLE = "expected a whole number from "
-COMMANDS = "expected one of generate, plan, profile, check, compare, inspect, train, evaluate, bench, sim"
+COMMANDS = "expected one of generate, plan, profile, check, compare, inspect, bench, sim"
 CLASSES = "expected a number from 0 to 2 or one of spots, stripes, waves"
 
 
@@ -305,30 +305,6 @@ class Misuse(unittest.TestCase):
             (["--json", "x", "--plot", "x"], "--plot x: is the file of --json too, expected another one"),
             (["--images", MODEL + "/config.json"],
              f"--images {MODEL}/config.json: expected a folder, or a place for a new one (Not a directory)"),
-        ])
-
-    def test_train_and_evaluate(self):
-        self.check_table(["train", "-o", "trained"], [
-            ([], "steps = none: expected steps, minutes or both"),
-            (["--steps", "0"], f'--steps: "0", {WHOLE}1 to 1000000000'),
-            (["--steps", "many"], f'--steps: "many", {WHOLE}1 to 1000000000'),
-            (["--seed", "-1"], f'--seed: "-1", {WHOLE}0 to 9223372036854775807'),
-            (["--sizes", "128"], "--sizes 128: expected PIXELS:FIELDS, such as 128:160"),
-            (["--steps", "1", "--sizes", "130:4"], "size = 130: expected 8 to 1024 pixels, a multiple of the patch, 4"),
-            (["--learning-rate", "nan"], '--learning-rate: "nan", expected a number from 1e-12 to 100'),
-            (["--heads", "0"], f'--heads: "0", {WHOLE}1 to 65536'),
-            (["--log", "/nonexistent/l"], "--log /nonexistent/l: there is no folder /nonexistent"),
-            (["--state", "-"], "--state -: only text goes to the standard output, expected a file"),
-        ])
-        self.check_table(["evaluate"], [
-            (["--size", "0"], f'--size: "0", {WHOLE}8 to 1024'),
-            (["--fields", "99999999999"], f'--fields: "99999999999", {WHOLE}2 to 100000'),
-            (["--seed", "-1"], f'--seed: "-1", {WHOLE}0 to 9223372036854775807'),
-            (["--guidance", "1.5,-1"], '--guidance: "-1", expected a number from 0 to 1000'),
-            (["--sheet", "sheet.gif"], "--sheet sheet.gif: a PNG is written, expected a name that ends in .png"),
-            (["--markdown", "/nonexistent/m"], "--markdown /nonexistent/m: there is no folder /nonexistent"),
-            (["--fields-of", "/nonexistent"],
-             "--fields-of /nonexistent: expected a folder of dit bench --fields with a row exact"),
         ])
 
     def test_plan(self):

@@ -1,0 +1,27 @@
+#include "model_rates.hpp"
+
+namespace dit::tool {
+
+ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run,
+                           const GenerateOptions& options) {
+  ForwardShape shape;
+  shape.attention = run.attention;
+  shape.width = network.width;
+  shape.mlp_ratio = static_cast<double>(network.mlp_ratio);
+  shape.patch_elements = network.patch_elements();
+  shape.element_bytes = static_cast<std::int64_t>(at::elementSize(options.dtype));
+  shape.ranks = run.layout_ranks;
+  return shape;
+}
+
+ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& options) {
+  GenerateOptions alone = options;
+  alone.guidance_mode = GuidanceMode::sequential;
+  alone.wire.reset();
+  Engine engine(model, nullptr);
+  const PixelDitConfig& network = model.config.network;
+  return compute_rates(engine.measure(alone).front().graph,
+                       forward_shape(network, shape_of(network, alone, 1), alone));
+}
+
+}  // namespace dit::tool
