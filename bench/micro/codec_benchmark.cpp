@@ -20,8 +20,9 @@ struct Block {
   Block(const Codec& codec, std::int64_t rows)
       : values(static_cast<std::size_t>(rows * kRow)),
         code(codec.encoded_bytes(rows, kRow)),
-        reference(values.size(), 0.5F),
-        change(values.size(), 0.01F) {
+        reference(values.size(), 0x3f00),  // 0.5
+        digits(values.size()),
+        change(values.size(), 66) {
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
     for (float& value : values) {
@@ -31,8 +32,9 @@ struct Block {
   }
   std::vector<float> values;
   std::vector<std::byte> code;
-  std::vector<float> reference, change;
-  [[nodiscard]] WireReference remembered() { return {reference, change, 0.5F}; }
+  std::vector<std::uint16_t> reference;
+  std::vector<std::uint8_t> digits, change;
+  [[nodiscard]] WireReference remembered() { return {reference, digits, change, 0.5F}; }
 };
 
 using Body = void (*)(const Codec&, std::int64_t rows, Block&);

@@ -10,7 +10,7 @@ namespace dit::tool {
 namespace {
 
 std::string psnr_text(double psnr) {
-  return std::isfinite(psnr) ? figure(psnr) : "equal";
+  return std::isfinite(psnr) ? figure(psnr) : psnr > 0 ? "equal" : "not finite";
 }
 
 /// "balanced, off" where a preset is off on all levels between nodes, "partly off" where on some.
@@ -78,6 +78,7 @@ nlohmann::ordered_json bench_json(const std::vector<BenchResult>& results) {
       row["judged"].push_back({{"seed", r.images[i].seed},
                                {"class", r.images[i].label},
                                {"psnr_db", r.quality[i].psnr_db},
+                               {"equal", r.quality[i].mse == 0},
                                {"ssim", r.quality[i].ssim}});
     }
     rows.push_back(row);

@@ -83,14 +83,18 @@ void print(const Words& words, const Compared& compared) {
   if (words.json) {
     nlohmann::ordered_json json = {
         {"a", words.a}, {"b", words.b}, {"equal", compared.equal}, {"range", compared.range}};
-    json["psnr_db"] = q.psnr_db;  // infinite: null
+    json["psnr_db"] = q.psnr_db;  // infinite: null, and for what is not finite
+    json["finite"] = std::isfinite(q.mse);
     json["ssim"] = q.ssim;
     json["mse"] = q.mse;
     json["max_error"] = q.max_error;
     std::cout << json.dump(2) << std::endl;
     return;
   }
-  std::cout << "PSNR       " << (std::isfinite(q.psnr_db) ? figure(q.psnr_db) + " dB" : "infinite (equal)")
+  std::cout << "PSNR       "
+            << (!std::isfinite(q.mse)      ? "none (not all values are finite)"
+                : std::isfinite(q.psnr_db) ? figure(q.psnr_db) + " dB"
+                                           : "infinite (equal)")
             << "\nSSIM       " << q.ssim << "\nMSE        " << q.mse << "\nmax error  " << q.max_error
             << " of " << compared.range << std::endl;
 }
@@ -111,7 +115,8 @@ void add_compare_command(CLI::App& app) {
       ->add_option("--range", words->range,
                    "largest minus smallest possible value; default: 255, or the file's")
       ->check(number(1e-30, 1e30));
-  command->add_flag("--json", words->json, "JSON; psnr_db is null when equal");
+  command->add_flag("--json", words->json,
+                    "JSON; psnr_db is null when equal, and when not all values are finite");
   command->callback([words] {
     if (is_png(words->a) != is_png(words->b)) {
       throw std::invalid_argument(words->a + " and " + words->b +

@@ -33,7 +33,12 @@ class Trial {
 
   /// Of the median image, dB to the exact one.
   [[nodiscard]] double psnr(const WirePolicy& policy) const {
-    const std::vector<at::Tensor> images = run(policy);
+    std::vector<at::Tensor> images;
+    try {
+      images = run(policy);
+    } catch (const NotFinite&) {
+      return -std::numeric_limits<double>::infinity();
+    }
     std::vector<double> values;
     for (std::size_t i = 0; i < images.size(); ++i) {
       values.push_back(quality(images[i], exact_[i], field_range).psnr_db);

@@ -96,7 +96,8 @@ void declare_run(CLI::App& app, RunWords& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--policy", words.policy,
-                 "exact, bf16, fp8, balanced, fast, draft, displaced, paper or v-major[:warmup=5,refresh=10,"
+                 "exact, bf16, int8, fp8, fine, good, balanced, fast, draft, displaced, paper or "
+                 "v-major[:warmup=5,refresh=10,"
                  "ratio=linear,boundary=LEVEL,format=[residual-]FORMAT], or a policy file (FILE.json)")
       ->capture_default_str()
       ->group(group);

@@ -49,7 +49,20 @@ void require_same(ExchangeContext* context, const std::string& what, const std::
   }
 }
 
+std::string not_finite_text(int step, std::optional<int> layer, const GenerateOptions& options) {
+  std::string text = "the image is not finite in step " + std::to_string(step) + " of " +
+                     std::to_string(options.sampler.steps) + ", from " +
+                     (layer ? "layer " + std::to_string(*layer) : "behind the last layer") + " on (from 0)";
+  if (options.wire && !options.wire->name.empty()) {
+    text += ", policy " + options.wire->name;
+  }
+  return text + ": expected finite weights" + (options.wire ? ", or a policy that sends more" : "");
+}
+
 }  // namespace
+
+NotFinite::NotFinite(int step, std::optional<int> layer, const GenerateOptions& options)
+    : std::runtime_error(not_finite_text(step, layer, options)), step_(step), layer_(layer) {}
 
 struct Engine::State {
   LoadedModel model;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,19 @@ struct GenerateResult {
   StepGraph graph;  ///< of the trace's step ids
 };
 
+/// An image that has become NaN or infinite. Steps and layers count from 0.
+class NotFinite : public std::runtime_error {
+ public:
+  /// `layer` none: no layer's output was; it came after the last one.
+  NotFinite(int step, std::optional<int> layer, const GenerateOptions& options);
+  [[nodiscard]] int step() const { return step_; }
+  [[nodiscard]] std::optional<int> layer() const { return layer_; }
+
+ private:
+  int step_;
+  std::optional<int> layer_;
+};
+
 /// Called on rank 0 after each step.
 using Progress = std::function<void(int step, int steps, const StepReport&)>;
 
@@ -112,8 +126,8 @@ class Engine {
   Engine(Engine&&) noexcept;
 
   /// Collective. What does not fit (sizes, ranks, budgets) is refused before anything is allocated or sent;
-  /// also options that differ between ranks. With `pipelined` the first step of the first image of a size
-  /// runs without overlap, to be measured.
+  /// also options that differ between ranks. Throws NotFinite on a rank whose part of the image is. With
+  /// `pipelined` the first step of the first image of a size runs without overlap, to be measured.
   [[nodiscard]] GenerateResult generate(const GenerateOptions& options, const Progress& progress = {});
   /// Checks options as generate does; throws the same (std::length_error for a cache over its budget). Not
   /// collective.

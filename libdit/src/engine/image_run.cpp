@@ -238,6 +238,7 @@ StepReport ImageRun::advance(int step) {
   const at::Tensor velocity = report.reused ? velocity_ : computed_velocity(step, question, report);
   sample_ =
       sampler_->advance(step, sample_, answer_from_velocity(*sampler_, step, question.sample, velocity));
+  require_finite(step);
   report.seconds = seconds_since(begin);
   const Bytes after = sent();
   report.slow_bytes = after.slow - before.slow;
@@ -246,6 +247,12 @@ StepReport ImageRun::advance(int step) {
     note_policy(step, report);
   }
   return report;
+}
+
+void ImageRun::require_finite(int step) const {
+  if (!at::isfinite(sample_).all().item<bool>()) {
+    throw NotFinite(step, forward_->first_not_finite(), options_);
+  }
 }
 
 void ImageRun::note_policy(int step, StepReport& report) {

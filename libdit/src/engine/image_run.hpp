@@ -54,6 +54,7 @@ class ImageRun {
   [[nodiscard]] at::Tensor computed_velocity(int step, const Question& question, StepReport& report);
   [[nodiscard]] bool reuses(int step, const Question& question);
   void note_policy(int step, StepReport& report);
+  void require_finite(int step) const;
   [[nodiscard]] Bytes sent() const;
   [[nodiscard]] Question question_of(int step) const;
   [[nodiscard]] at::Tensor collect_rows(const at::Tensor& own) const;

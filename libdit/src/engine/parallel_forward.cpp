@@ -1,5 +1,7 @@
 #include "engine/parallel_forward.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -21,6 +23,14 @@ std::size_t index_of(AttentionTensor tensor) {
 /// Samples side by side; one sample needs no copy.
 at::Tensor joined(const std::vector<at::Tensor>& samples) {
   return samples.size() == 1 ? samples[0] : at::cat(samples, 0);
+}
+
+at::Tensor sum_of(const std::vector<at::Tensor>& samples) {
+  at::Tensor sum = samples[0].sum();
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    sum = sum + samples[i].sum();
+  }
+  return sum;
 }
 
 AttentionTensor tensor_of(StepRole role) {
@@ -152,6 +162,7 @@ void ParallelForward::prepare(Unit& unit) const {
   unit.conditioning.clear();
   unit.x.clear();
   unit.normed.clear();
+  unit.sums.clear();
   const at::Tensor patches = pass_.patches.to(setup_.options);
   const at::Tensor time = at::full({1}, pass_.time, setup_.options.dtype(at::kFloat));
   for (const std::int64_t label : unit.labels) {
@@ -190,7 +201,7 @@ void ParallelForward::attend(Unit& unit, const Step& step) const {
   group.attended_parts.resize(static_cast<std::size_t>(graph_->parts));
   group.attended_parts[static_cast<std::size_t>(step.part)] =
       attention(query.narrow(1, rows.begin, rows.size()), key, parts[index_of(AttentionTensor::value)],
-                group.kv_of_head, most_scores_[static_cast<std::size_t>(step.layer)]);
+                group.kv_of_head, most_scores_[static_cast<std::size_t>(step.layer)], setup_.wire != nullptr);
 }
 
 void ParallelForward::finish(Unit& unit, int layer) const {
@@ -204,6 +215,7 @@ void ParallelForward::feed_forward(Unit& unit, int layer) {
   for (std::size_t i = 0; i < unit.x.size(); ++i) {
     unit.x[i] = setup_.model->feed_forward(layer, unit.x[i], unit.conditioning[i]);
   }
+  unit.sums.push_back(sum_of(unit.x));
   unit.normed.clear();
   if (pass_.keep_layers && &unit == units_.data()) {
     kept_layers_[static_cast<std::size_t>(layer)] = unit.x[0][0];
@@ -284,6 +296,20 @@ std::vector<at::Tensor> ParallelForward::velocities() const {
     branches.insert(branches.end(), unit.velocity.begin(), unit.velocity.end());
   }
   return branches;
+}
+
+std::optional<int> ParallelForward::first_not_finite() const {
+  std::optional<int> first;
+  for (const Unit& unit : units_) {
+    const auto broken = std::find_if(unit.sums.begin(), unit.sums.end(), [](const at::Tensor& sum) {
+      return !std::isfinite(sum.item<double>());
+    });
+    const auto layer = static_cast<int>(broken - unit.sums.begin());
+    if (broken != unit.sums.end() && layer < first.value_or(layer + 1)) {
+      first = layer;
+    }
+  }
+  return first;
 }
 
 void ParallelForward::note_bytes(StepGraph& graph) const {

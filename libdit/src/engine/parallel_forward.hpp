@@ -60,6 +60,9 @@ class ParallelForward : public StepWork {
   /// With keep_layers: of the first branch, per layer [own tokens, width].
   [[nodiscard]] const std::vector<at::Tensor>& kept_layers() const { return kept_layers_; }
 
+  /// After execute: the first layer behind which some of this rank's numbers are not finite.
+  [[nodiscard]] std::optional<int> first_not_finite() const;
+
   /// Fills in the slow_bytes of a graph's exchanges; with a wire policy the mean of all steps.
   void note_bytes(StepGraph& graph) const;
 
@@ -90,6 +93,7 @@ class ParallelForward : public StepWork {
     at::Tensor output;                          // attention's, in the sequence layout
     std::vector<Group> groups;
     std::vector<at::Tensor> velocity;
+    std::vector<at::Tensor> sums;  // of x after each layer: looked at only where an image is not finite
   };
 
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;

@@ -111,17 +111,19 @@ std::optional<LinkRates> probe(ExchangeContext& context, LevelRange levels, int 
 double codec_seconds_a_byte(const WireMode& mode, WireElement element, float momentum) {
   if (mode.is_exact()) return 0;
   const auto rows = static_cast<std::int64_t>(coded_numbers) / coded_row;
-  std::vector<float> numbers(coded_numbers), memory[4];
+  std::vector<float> numbers(coded_numbers);
+  std::vector<std::uint16_t> values[2];
+  std::vector<std::uint8_t> digits[2], changes[2];
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = static_cast<float>(i * 2654435761U % 2048) / 1024.0F - 1.0F;
   }
-  for (std::vector<float>& side : memory) side.resize(coded_numbers);
+  for (std::vector<std::uint16_t>& side : values) side.resize(coded_numbers);
+  for (std::vector<std::uint8_t>& side : digits) side.resize(coded_numbers);
+  for (std::vector<std::uint8_t>& side : changes) side.resize(momentum != 0 ? coded_numbers : 0);
   std::vector<std::uint16_t> ages[2];
   for (std::vector<std::uint16_t>& side : ages) side.resize(static_cast<std::size_t>(rows));
-  BlockMemory sent{
-      {memory[0], momentum != 0 ? std::span(memory[1]) : std::span<float>(), momentum}, ages[0], 0};
-  BlockMemory received{
-      {memory[2], momentum != 0 ? std::span(memory[3]) : std::span<float>(), momentum}, ages[1], 0};
+  BlockMemory sent{{values[0], digits[0], changes[0], momentum}, ages[0], 0};
+  BlockMemory received{{values[1], digits[1], changes[1], momentum}, ages[1], 0};
   const BlockCodec codec(mode, element);
   std::vector<std::byte> tensor(coded_numbers * bytes_of(element));
   store_elements(numbers, element, tensor);

@@ -136,6 +136,15 @@ void check_sizes(std::span<const float> a, std::span<const float> b, std::int64_
   }
 }
 
+/// Never NaN: it must be possible to put pictures in order.
+double psnr(double mse, double range) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (!std::isfinite(mse)) {
+    return -infinity;
+  }
+  return mse == 0 ? infinity : 10 * std::log10(range * range / mse);
+}
+
 }  // namespace
 
 Quality compare(std::span<const float> a, std::span<const float> b, std::int64_t channels,
@@ -151,8 +160,7 @@ Quality compare(std::span<const float> a, std::span<const float> b, std::int64_t
     }
   }
   quality.mse = squares / static_cast<double>(a.size());
-  quality.psnr_db = quality.mse == 0 ? std::numeric_limits<double>::infinity()
-                                     : 10 * std::log10(range * range / quality.mse);
+  quality.psnr_db = psnr(quality.mse, range);
   quality.ssim = 0;
   for (std::int64_t channel = 0; channel < channels; ++channel) {
     quality.ssim +=

@@ -157,12 +157,15 @@ void RedundancyProfile::code(RedundancyCell& cell, Track& track, const std::vect
     }
     Track::Memory& memory = track.memories[i];
     memory.value.resize(now.size());
+    memory.digits.resize(now.size());
     memory.change.resize(momentum_ > 0 ? now.size() : 0);
     const Codec codec(modes[i].format, WireElement::fp32);
     std::vector<std::byte> bytes(codec.encoded_bytes(rows, static_cast<std::int64_t>(row)));
+    std::vector<float> came(now.size());
     codec.encode(rows, static_cast<std::int64_t>(row), std::as_bytes(std::span(now)),
-                 {memory.value, memory.change, momentum_}, modes[i].residual, bytes);
-    cell.errors.push_back(ratio(distance(now, memory.value), length(now)));
+                 {memory.value, memory.digits, memory.change, momentum_}, modes[i].residual, bytes,
+                 std::as_writable_bytes(std::span(came)));
+    cell.errors.push_back(ratio(distance(now, came), length(now)));
   }
 }
 

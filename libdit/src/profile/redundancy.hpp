@@ -42,7 +42,8 @@ class RedundancyProfile {
   struct Track {  // of a tensor of a layer
     std::vector<float> before, before_that;
     struct Memory {
-      std::vector<float> value, change;
+      std::vector<std::uint16_t> value;
+      std::vector<std::uint8_t> digits, change;
     };
     std::vector<Memory> memories;  // of each mode
   };

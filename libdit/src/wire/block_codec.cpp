@@ -33,22 +33,30 @@ void all_young(BlockMemory& memory) {
 class ReferenceRows {
  public:
   ReferenceRows(const WireReference& whole, std::span<const std::uint32_t> rows, std::size_t row)
-      : whole_(whole), rows_(rows), row_(row), value_(take(whole.value)), change_(take(whole.change)) {}
-  [[nodiscard]] WireReference some() { return {value_, change_, whole_.momentum}; }
+      : whole_(whole),
+        rows_(rows),
+        row_(row),
+        value_(take(whole.value)),
+        digits_(take(whole.digits)),
+        change_(take(whole.change)) {}
+  [[nodiscard]] WireReference some() { return {value_, digits_, change_, whole_.momentum}; }
   void put_back() {
     give(value_, whole_.value);
+    give(digits_, whole_.digits);
     give(change_, whole_.change);
   }
 
  private:
-  [[nodiscard]] std::vector<float> take(std::span<const float> from) const {
-    std::vector<float> to(from.empty() ? 0 : rows_.size() * row_);
+  template <typename Number>
+  [[nodiscard]] std::vector<Number> take(std::span<Number> from) const {
+    std::vector<Number> to(from.empty() ? 0 : rows_.size() * row_);
     for (std::size_t i = 0; i < rows_.size() && !to.empty(); ++i) {
       std::copy_n(from.data() + rows_[i] * row_, row_, to.data() + i * row_);
     }
     return to;
   }
-  void give(const std::vector<float>& from, std::span<float> to) const {
+  template <typename Number>
+  void give(const std::vector<Number>& from, std::span<Number> to) const {
     for (std::size_t i = 0; i < rows_.size() && !from.empty(); ++i) {
       std::copy_n(from.data() + i * row_, row_, to.data() + rows_[i] * row_);
     }
@@ -57,8 +65,23 @@ class ReferenceRows {
   const WireReference& whole_;
   std::span<const std::uint32_t> rows_;
   std::size_t row_;
-  std::vector<float> value_, change_;
+  std::vector<std::uint16_t> value_;
+  std::vector<std::uint8_t> digits_, change_;
 };
+
+/// Rows side by side, from where they lie and back.
+void gather_rows(std::span<const std::uint32_t> rows, std::size_t row_bytes, std::span<const std::byte> all,
+                 std::span<std::byte> some) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(some.data() + i * row_bytes, all.data() + rows[i] * row_bytes, row_bytes);
+  }
+}
+void scatter_rows(std::span<const std::uint32_t> rows, std::size_t row_bytes, std::span<const std::byte> some,
+                  std::span<std::byte> all) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(all.data() + rows[i] * row_bytes, some.data() + i * row_bytes, row_bytes);
+  }
+}
 
 }  // namespace
 
@@ -113,64 +136,68 @@ void BlockCodec::require_count(const char* what, std::size_t active, std::int64_
 std::vector<std::uint32_t> BlockCodec::choose(std::int64_t rows, std::size_t row,
                                               std::span<const std::byte> in,
                                               const BlockMemory& memory) const {
-  const WireReference& reference = memory.reference;
   std::vector<float> values(static_cast<std::size_t>(rows) * row);
   load_elements(in, element_, values, *kernels_);
   std::vector<float> scores(static_cast<std::size_t>(rows));
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    const float* change = reference.change.empty() ? nullptr : reference.change.data() + i * row;
     const bool old = memory.most_age > 0 && !memory.ages.empty() && memory.ages[i] + 1 >= memory.most_age;
     scores[i] = old ? std::numeric_limits<float>::infinity()
-                    : kernels_->distance(values.data() + i * row, reference.value.data() + i * row, change,
-                                         reference.momentum, row);
+                    : kernels_->distance(values.data() + i * row, parts_of(memory.reference).from(i * row),
+                                         memory.reference.momentum, row);
   }
   return choose_active_rows(scores, 1 - mode_.rows);
 }
 
 void BlockCodec::encode_rows(std::span<const std::uint32_t> active, std::size_t row,
-                             std::span<const std::byte> in, BlockMemory* memory,
-                             std::span<std::byte> out) const {
+                             std::span<const std::byte> in, BlockMemory* memory, std::span<std::byte> out,
+                             std::span<std::byte> came) const {
   const std::size_t row_bytes = row * bytes_of(element_);
   const auto count = static_cast<std::int64_t>(active.size());
   std::vector<std::byte> some(active.size() * row_bytes);
-  for (std::size_t i = 0; i < active.size(); ++i) {
-    std::memcpy(some.data() + i * row_bytes, in.data() + active[i] * row_bytes, row_bytes);
-  }
+  gather_rows(active, row_bytes, in, some);
   if (memory == nullptr) {
     return codec_.encode(count, static_cast<std::int64_t>(row), some, out);
   }
   ReferenceRows reference(memory->reference, active, row);
-  codec_.encode(count, static_cast<std::int64_t>(row), some, reference.some(), mode_.residual, out);
-  extrapolate(memory->reference, element_, {}, *kernels_);
+  const std::span<std::byte> some_came = came.empty() ? came : std::span(some);
+  codec_.encode(count, static_cast<std::int64_t>(row), some, reference.some(), mode_.residual, out,
+                some_came);
+  extrapolate(memory->reference, element_, came, *kernels_);
   reference.put_back();
+  if (!came.empty()) {
+    scatter_rows(active, row_bytes, some, came);
+  }
   note_ages(*memory, active);
 }
 
 void BlockCodec::decode_rows(std::span<const std::uint32_t> active, std::size_t row,
-                             std::span<const std::byte> in, BlockMemory& memory) const {
-  std::vector<std::byte> some(active.size() * row * bytes_of(element_));
+                             std::span<const std::byte> in, BlockMemory& memory,
+                             std::span<std::byte> out) const {
+  const std::size_t row_bytes = row * bytes_of(element_);
+  std::vector<std::byte> some(active.size() * row_bytes);
   ReferenceRows reference(memory.reference, active, row);
   codec_.decode(static_cast<std::int64_t>(active.size()), static_cast<std::int64_t>(row), in,
                 reference.some(), mode_.residual, some);
-  extrapolate(memory.reference, element_, {}, *kernels_);
+  extrapolate(memory.reference, element_, out, *kernels_);
   reference.put_back();
+  scatter_rows(active, row_bytes, some, out);
   note_ages(memory, active);
 }
 
 void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-                        BlockMemory* memory, std::span<std::byte> out,
-                        std::span<const std::uint32_t> active) const {
+                        BlockMemory* memory, std::span<std::byte> out, std::span<const std::uint32_t> active,
+                        std::span<std::byte> came) const {
   require_memory(memory, WireEnd::sender);
   if (mode_.skip) {
     grow_older(*memory);
-    return extrapolate(memory->reference, element_, {}, *kernels_);
+    return extrapolate(memory->reference, element_, came, *kernels_);
   }
   if (!mode_.leaves_rows() || row_elements == 0) {
     if (memory == nullptr) {
       return codec_.encode(rows, row_elements, in, out);
     }
     all_young(*memory);
-    return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out);
+    return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out, came);
   }
   const auto row = static_cast<std::size_t>(row_elements);
   const std::vector<std::uint32_t> chosen =
@@ -178,7 +205,7 @@ void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<
   require_count("what is active", chosen.size(), rows);
   const std::vector<std::uint8_t> mask = rows_to_mask(chosen, rows);
   std::memcpy(out.data(), mask.data(), mask.size());
-  encode_rows(chosen, row, in, memory, out.subspan(mask.size()));
+  encode_rows(chosen, row, in, memory, out.subspan(mask.size()), came);
 }
 
 std::vector<std::uint32_t> BlockCodec::mask_rows(std::int64_t rows, std::span<const std::byte> in) const {
@@ -209,8 +236,7 @@ void BlockCodec::decode(std::int64_t rows, std::int64_t row_elements, std::span<
     return codec_.decode(rows, row_elements, in, memory->reference, mode_.residual, out);
   }
   const std::vector<std::uint32_t> active = mask_rows(rows, in);
-  decode_rows(active, static_cast<std::size_t>(row_elements), in.subspan(row_mask_bytes(rows)), *memory);
-  store_elements(memory->reference.value, element_, out, *kernels_);
+  decode_rows(active, static_cast<std::size_t>(row_elements), in.subspan(row_mask_bytes(rows)), *memory, out);
 }
 
 }  // namespace dit

@@ -176,6 +176,15 @@ class Codec::Pass {
     }
   }
 
+  /// `values`: what was decoded; of a residual (`momentum` not null) they become what it stands for.
+  void remember(Segment& values, const ReferenceParts& reference, const float* momentum) const {
+    if (momentum != nullptr) {
+      kernels_.advance(values.data(), *momentum, count_, reference, values.data());
+    } else {
+      kernels_.replace(values.data(), count_, reference);
+    }
+  }
+
  private:
   [[nodiscard]] std::size_t rows_of_piece() const { return row_ <= kWireSegment ? count_ / row_ : 1; }
   [[nodiscard]] std::size_t piece_bytes(std::size_t count) const {
@@ -201,25 +210,22 @@ class Codec::Pass {
 
 namespace {
 
-/// A part of a reference.
-struct ReferencePart {
-  float* value;
-  float* change;  // null: no momentum
-};
-ReferencePart part_of(const WireReference& reference, std::size_t at) {
-  return {reference.value.data() + at, reference.change.empty() ? nullptr : reference.change.data() + at};
-}
-
 void require_reference(const WireReference& reference, std::size_t elements) {
-  if (reference.value.size() != elements ||
+  if (reference.value.size() != elements || reference.digits.size() != elements ||
       (!reference.change.empty() && reference.change.size() != elements)) {
-    throw std::length_error("a reference of " + std::to_string(reference.value.size()) + " and " +
-                            std::to_string(reference.change.size()) + " numbers: expected " +
+    throw std::length_error("a reference of " + std::to_string(reference.value.size()) + ", " +
+                            std::to_string(reference.digits.size()) + " and " +
+                            std::to_string(reference.change.size()) + " numbers: expected twice " +
                             std::to_string(elements) + ", and as many or none");
   }
 }
 
 }  // namespace
+
+ReferenceParts parts_of(const WireReference& reference) {
+  return {reference.value.data(), reference.digits.data(),
+          reference.change.empty() ? nullptr : reference.change.data()};
+}
 
 Codec::Codec(WireFormat format, WireElement element, const CodecKernels& kernels)
     : format_(format), element_(element), kernels_(&kernels) {}
@@ -253,25 +259,25 @@ void Codec::decode(std::int64_t rows, std::int64_t row_elements, std::span<const
 }
 
 void Codec::encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-                   const WireReference& reference, bool residual, std::span<std::byte> out) const {
+                   const WireReference& reference, bool residual, std::span<std::byte> out,
+                   std::span<std::byte> came) const {
   Pass pass(*this, rows, row_elements);
   require_bytes("the block to encode", in.size(), pass.tensor_bytes());
   require_bytes("the encoded block", out.size(), pass.code_bytes());
+  require_bytes("what comes of it", came.size(), came.empty() ? 0 : pass.tensor_bytes());
   require_reference(reference, pass.elements());
   Segment values;
   while (pass.next()) {
-    const ReferencePart part = part_of(reference, pass.at());
+    const ReferenceParts part = parts_of(reference).from(pass.at());
     pass.load(in, values);
     if (residual) {
-      kernels_->residual(values.data(), part.value, part.change, reference.momentum, pass.count(),
-                         values.data());
+      kernels_->residual(values.data(), part, reference.momentum, pass.count(), values.data());
     }
     pass.encode(values, out);
     pass.decode(out, values);
-    if (residual) {
-      kernels_->advance(values.data(), reference.momentum, pass.count(), part.value, part.change);
-    } else {
-      kernels_->replace(values.data(), pass.count(), part.value, part.change);
+    pass.remember(values, part, residual ? &reference.momentum : nullptr);
+    if (!came.empty()) {
+      pass.store(values.data(), came);
     }
   }
 }
@@ -284,14 +290,10 @@ void Codec::decode(std::int64_t rows, std::int64_t row_elements, std::span<const
   require_reference(reference, pass.elements());
   Segment values;
   while (pass.next()) {
-    const ReferencePart part = part_of(reference, pass.at());
+    const ReferenceParts part = parts_of(reference).from(pass.at());
     pass.decode(in, values);
-    if (residual) {
-      kernels_->advance(values.data(), reference.momentum, pass.count(), part.value, part.change);
-    } else {
-      kernels_->replace(values.data(), pass.count(), part.value, part.change);
-    }
-    pass.store(part.value, out);
+    pass.remember(values, part, residual ? &reference.momentum : nullptr);
+    pass.store(values.data(), out);
   }
 }
 
@@ -313,17 +315,30 @@ void store_elements(std::span<const float> values, WireElement element, std::spa
   }
 }
 
+void recall(const WireReference& reference, WireElement element, std::span<std::byte> out,
+            const CodecKernels& kernels) {
+  require_reference(reference, reference.value.size());
+  require_bytes("the block", out.size(), reference.value.size() * bytes_of(element));
+  Segment values;
+  for (std::size_t at = 0; at < reference.value.size(); at += kWireSegment) {
+    const std::size_t count = std::min(kWireSegment, reference.value.size() - at);
+    kernels.recall(parts_of(reference).from(at), count, values.data());
+    Elements(element, kernels).store(values.data(), count, out, at);
+  }
+}
+
 void extrapolate(const WireReference& reference, WireElement element, std::span<std::byte> out,
                  const CodecKernels& kernels) {
   const std::size_t elements = reference.value.size();
   require_reference(reference, elements);
   require_bytes("the block", out.size(), out.empty() ? 0 : elements * bytes_of(element));
+  Segment values;
   for (std::size_t at = 0; at < elements; at += kWireSegment) {
     const std::size_t count = std::min(kWireSegment, elements - at);
-    const ReferencePart part = part_of(reference, at);
-    kernels.advance(nullptr, reference.momentum, count, part.value, part.change);
+    const ReferenceParts part = parts_of(reference).from(at);
+    kernels.advance(nullptr, reference.momentum, count, part, values.data());
     if (!out.empty()) {
-      Elements(element, kernels).store(part.value, count, out, at);
+      Elements(element, kernels).store(values.data(), count, out, at);
     }
   }
 }

@@ -44,13 +44,25 @@ inline constexpr int kWireFormats = 7;
 enum class WireElement : std::uint8_t { fp32, bf16 };
 [[nodiscard]] std::size_t bytes_of(WireElement element);
 
-/// What both ends remember of a block: what the receiver last had. With a momentum they expect that it moves
-/// on as it last did, momentum times as far.
+/// What both ends remember of a block: what the receiver last had, in 24 bits. With a momentum they expect
+/// that it moves on as it last did, momentum times as far. What is remembered is rounded, what arrives is
+/// not; 16 bits would not do: the small steps of int1 and int2 would be lost in rounding, again and again.
+/// What is remembered is always finite: where a number is not, the receiver gets NaN (or the infinity, from
+/// formats that have it) in this step; the reference stays as it was and is expected to stay, so that the
+/// next step is sound again.
 struct WireReference {
-  std::span<float> value;
-  std::span<float> change;  ///< what value last moved by; empty: no momentum
+  std::span<std::uint16_t> value;  ///< sign, exponent and 7 bits of mantissa of an fp32
+  std::span<std::uint8_t> digits;  ///< 8 bits of mantissa more
+  /// What value last moved by: a sign, 6 bits of exponent (2^-39 to 1.5 * 2^23) and 1 of mantissa; nothing
+  /// where value was zero, as it is before the first step. Empty: no momentum.
+  std::span<std::uint8_t> change;
   float momentum = 0;
 };
+[[nodiscard]] ReferenceParts parts_of(const WireReference& reference);
+/// That all takes, of a number.
+[[nodiscard]] constexpr std::size_t reference_bytes(bool momentum) {
+  return momentum ? 4 : 3;
+}
 
 /// A block of `rows` rows of `row_elements` numbers, one after the other, to bytes and back. A value.
 class Codec {
@@ -70,9 +82,10 @@ class Codec {
 
   /// The same, and the reference becomes what the receiver has: bit for bit the same at both ends, if it was
   /// before. `residual`: only the difference to what both ends expect travels; what one step leaves out, the
-  /// next ones bring (error feedback). `out` of decode is the new reference, as elements.
+  /// next ones bring (error feedback). `came`: what decode will write; may be empty.
   void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-              const WireReference& reference, bool residual, std::span<std::byte> out) const;
+              const WireReference& reference, bool residual, std::span<std::byte> out,
+              std::span<std::byte> came = {}) const;
   void decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
               const WireReference& reference, bool residual, std::span<std::byte> out) const;
 
@@ -89,6 +102,10 @@ void load_elements(std::span<const std::byte> tensor, WireElement element, std::
                    const CodecKernels& kernels = fastest_codec_kernels());
 void store_elements(std::span<const float> values, WireElement element, std::span<std::byte> tensor,
                     const CodecKernels& kernels = fastest_codec_kernels());
+
+/// What is remembered, as elements.
+void recall(const WireReference& reference, WireElement element, std::span<std::byte> out,
+            const CodecKernels& kernels = fastest_codec_kernels());
 
 /// Nothing travels: the reference moves on as both ends expect it to. `out`: as elements; may be empty.
 void extrapolate(const WireReference& reference, WireElement element, std::span<std::byte> out,

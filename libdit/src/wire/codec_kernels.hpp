@@ -15,6 +15,16 @@ inline constexpr std::size_t kWireSegment = 1024;  ///< elements that share the 
 enum class GroupFormat : std::uint8_t { int8, int4, int2, int1 };
 inline constexpr std::size_t kGroupFormats = 4;
 
+/// A part of a WireReference (codec.hpp).
+struct ReferenceParts {
+  std::uint16_t* value;
+  std::uint8_t* digits;
+  std::uint8_t* change;  ///< null: no momentum
+  [[nodiscard]] ReferenceParts from(std::size_t at) const {
+    return {value + at, digits + at, change != nullptr ? change + at : nullptr};
+  }
+};
+
 struct CodecKernels {
   const char* name;
   void (*widen)(const std::uint16_t* bf16, std::size_t count, float* values);
@@ -27,16 +37,21 @@ struct CodecKernels {
   /// Of each row: its exponent, then a byte for each element.
   void (*encode_fp8)(const float* values, std::size_t rows, std::size_t row, std::uint8_t* code);
   void (*decode_fp8)(const std::uint8_t* code, std::size_t rows, std::size_t row, float* values);
-  /// residual = values - prediction; prediction = reference + momentum * change. `change` null: no momentum.
-  void (*residual)(const float* values, const float* reference, const float* change, float momentum,
-                   std::size_t count, float* residual);
-  /// reference = prediction + residual (null: nothing is added); change = what the reference moved by.
-  void (*advance)(const float* residual, float momentum, std::size_t count, float* reference, float* change);
-  /// reference = values; change = what the reference moved by.
-  void (*replace)(const float* values, std::size_t count, float* reference, float* change);
+  /// Of at most kWireSegment values, as the next one: residual = values - prediction; prediction = reference
+  /// + momentum * change, or the reference alone.
+  void (*residual)(const float* values, const ReferenceParts& reference, float momentum, std::size_t count,
+                   float* residual);
+  /// values = prediction + residual (null: nothing is added), and replace(values). They may be the same
+  /// array.
+  void (*advance)(const float* residual, float momentum, std::size_t count, const ReferenceParts& reference,
+                  float* values);
+  /// reference = values; change = what the reference moved by. Where values are not finite the reference
+  /// stays and does not move.
+  void (*replace)(const float* values, std::size_t count, const ReferenceParts& reference);
+  /// The reference itself.
+  void (*recall)(const ReferenceParts& reference, std::size_t count, float* values);
   /// The square of the distance between values and prediction, summed in a fixed order.
-  float (*distance)(const float* values, const float* reference, const float* change, float momentum,
-                    std::size_t count);
+  float (*distance)(const float* values, const ReferenceParts& reference, float momentum, std::size_t count);
 };
 
 /// Those that this processor runs, the plain one first, the fastest last.

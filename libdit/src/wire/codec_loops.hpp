@@ -381,68 +381,99 @@ void narrow(const float* from, std::size_t count, std::uint16_t* to) {
   }
 }
 
-// ---- References
+// ---- References: the upper 24 bits of an fp32, and what it last moved by in a byte: a sign, 6 bits of
+// exponent, 1 of mantissa.
 
-void residual(const float* x, const float* reference, const float* change, float momentum, std::size_t count,
+// To nearest, halves to even; beyond the largest: infinity.
+std::uint32_t upper_bits(float value) {
+  const std::uint32_t bits = bits_of(value);
+  return bits + 0x7fU + (bits >> 8U & 1U);
+}
+// NaN and infinity, also what would become one.
+bool is_finite(float value) {
+  return (upper_bits(value) & kMagnitude) < kInfinity && (bits_of(value) & kMagnitude) < kInfinity;
+}
+float remembered(const ReferenceParts& reference, std::size_t i) {
+  return float_of(static_cast<std::uint32_t>(reference.value[i]) << 16U |
+                  static_cast<std::uint32_t>(reference.digits[i]) << 8U);
+}
+
+constexpr std::int32_t kLeastChange = (127 - 40) << 1;  // below 2^-40 and a half: nothing
+constexpr std::int32_t kMostChange = 127;               // 1.5 * 2^23
+
+std::uint8_t change_code(float change) {
+  const std::uint32_t bits = bits_of(change);
+  const auto rounded = static_cast<std::int32_t>(((bits & kMagnitude) + 0x200000U) >> 22U) - kLeastChange;
+  const std::int32_t least = rounded > 0 ? rounded : 0;
+  const std::int32_t most = least < kMostChange ? least : kMostChange;
+  return static_cast<std::uint8_t>(static_cast<std::uint32_t>(most) | (bits >> 24U & 0x80U));
+}
+float change_of(std::uint8_t code) {
+  const std::uint32_t magnitude = code & 0x7fU;
+  const std::uint32_t bits = (magnitude + static_cast<std::uint32_t>(kLeastChange)) << 22U;
+  return float_of((magnitude > 0 ? bits : 0U) | (static_cast<std::uint32_t>(code) & 0x80U) << 24U);
+}
+
+void recall(const ReferenceParts& reference, std::size_t count, float* values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = remembered(reference, i);
+  }
+}
+
+// What both ends expect.
+void expect(const ReferenceParts& reference, float momentum, std::size_t count, float* values) {
+  recall(reference, count, values);
+  for (std::size_t i = 0; reference.change != nullptr && i < count; ++i) {
+    values[i] += momentum * change_of(reference.change[i]);
+  }
+}
+
+void residual(const float* x, const ReferenceParts& reference, float momentum, std::size_t count,
               float* result) {
-  if (change == nullptr) {
-    for (std::size_t i = 0; i < count; ++i) {
-      result[i] = x[i] - reference[i];
-    }
-    return;
-  }
+  float expected[kWireSegment];
+  expect(reference, momentum, count, expected);
   for (std::size_t i = 0; i < count; ++i) {
-    result[i] = x[i] - (reference[i] + momentum * change[i]);
+    result[i] = x[i] - expected[i];
   }
 }
 
-void advance(const float* step, float momentum, std::size_t count, float* reference, float* change) {
-  if (change == nullptr) {
-    for (std::size_t i = 0; step != nullptr && i < count; ++i) {
-      reference[i] += step[i];
-    }
-    return;
-  }
-  if (step == nullptr) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const float next = reference[i] + momentum * change[i];
-      change[i] = next - reference[i];
-      reference[i] = next;
-    }
-    return;
+void replace(const float* x, std::size_t count, const ReferenceParts& reference) {
+  for (std::size_t i = 0; reference.change != nullptr && i < count; ++i) {
+    const float before = remembered(reference, i);
+    const bool moves = is_finite(x[i]) && before != 0.0F;  // what comes from nothing will not do so again
+    reference.change[i] = moves ? change_code(x[i] - before) : std::uint8_t{0};
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const float next = reference[i] + momentum * change[i] + step[i];
-    change[i] = next - reference[i];
-    reference[i] = next;
+    const std::uint32_t next = is_finite(x[i]) ? upper_bits(x[i]) : bits_of(remembered(reference, i));
+    reference.value[i] = static_cast<std::uint16_t>(next >> 16U);
+    reference.digits[i] = static_cast<std::uint8_t>(next >> 8U);
   }
 }
 
-void replace(const float* x, std::size_t count, float* reference, float* change) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (change != nullptr) {
-      change[i] = x[i] - reference[i];
-    }
-    reference[i] = x[i];
+void advance(const float* step, float momentum, std::size_t count, const ReferenceParts& reference,
+             float* x) {
+  float next[kWireSegment];
+  expect(reference, momentum, count, next);
+  for (std::size_t i = 0; step != nullptr && i < count; ++i) {
+    next[i] += step[i];
   }
+  for (std::size_t i = 0; i < count; ++i) {
+    x[i] = next[i];
+  }
+  replace(next, count, reference);
 }
 
-float distance(const float* x, const float* reference, const float* change, float momentum,
-               std::size_t count) {
+// Of any number of values: rows may be longer than a segment.
+float distance(const float* x, const ReferenceParts& reference, float momentum, std::size_t count) {
   float lane[kLanes] = {};
-  std::size_t begin = 0;
-  for (; begin + kLanes <= count; begin += kLanes) {
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const std::size_t at = begin + i;
-      const float moved = change != nullptr ? momentum * change[at] : 0.0F;
-      const float off = x[at] - (reference[at] + moved);
+  for (std::size_t begin = 0; begin < count; begin += kLanes) {
+    const std::size_t some = count - begin < kLanes ? count - begin : kLanes;
+    float expected[kLanes] = {};
+    expect(reference.from(begin), momentum, some, expected);
+    for (std::size_t i = 0; i < some; ++i) {
+      const float off = x[begin + i] - expected[i];
       lane[i] += off * off;
     }
-  }
-  for (; begin < count; ++begin) {
-    const float moved = change != nullptr ? momentum * change[begin] : 0.0F;
-    const float off = x[begin] - (reference[begin] + moved);
-    lane[0] += off * off;
   }
   return sum_of_lanes(lane);
 }
@@ -460,6 +491,7 @@ extern const CodecKernels DIT_KERNELS = {
     residual,
     advance,
     replace,
+    recall,
     distance};
 
 }  // namespace dit

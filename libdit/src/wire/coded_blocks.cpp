@@ -18,7 +18,7 @@ std::uint64_t side_bytes(std::span<const PeerBlock> blocks, std::span<const std:
   std::uint64_t bytes = 0;
   for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
     if (remembered[peer] != 0) {
-      bytes += elements_of(blocks[peer]) * sizeof(float) * (options.momentum != 0 ? 2 : 1);
+      bytes += elements_of(blocks[peer]) * reference_bytes(options.momentum != 0);
       bytes += options.ages ? static_cast<std::uint64_t>(blocks[peer].rows()) * sizeof(std::uint16_t) : 0;
     }
   }
@@ -29,13 +29,14 @@ bool is_in(WirePart part, const WireMode& mode) {
   return mode.late == (part == WirePart::later);
 }
 
-void add_loss(std::span<const std::byte> rows, WireElement element, std::span<const float> came,
+void add_loss(std::span<const std::byte> rows, WireElement element, std::span<const std::byte> came,
               CodedBlocks::Loss& loss) {
-  std::vector<float> values(came.size());
+  std::vector<float> values(rows.size() / bytes_of(element)), arrived(values.size());
   load_elements(rows, element, values);
+  load_elements(came, element, arrived);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double value = values[i];
-    const double off = value - static_cast<double>(came[i]);
+    const double off = value - static_cast<double>(arrived[i]);
     loss.error += off * off;
     loss.whole += value * value;
   }
@@ -62,8 +63,9 @@ ExchangeMemory::Side::Side(std::span<const PeerBlock> blocks, std::span<const st
     rows += place.rows;
     places.push_back(place);
   }
-  value.assign(numbers, 0.0F);
-  change.assign(options.momentum != 0 ? numbers : 0, 0.0F);
+  value.assign(numbers, 0);
+  digits.assign(numbers, 0);
+  change.assign(options.momentum != 0 ? numbers : 0, 0);
   ages.assign(options.ages ? rows : 0, 0);
 }
 
@@ -71,6 +73,7 @@ BlockMemory ExchangeMemory::Side::of(std::size_t peer, const MemoryOptions& opti
   const Place& place = places[peer];
   BlockMemory memory;
   memory.reference.value = std::span(value).subspan(place.number, place.numbers);
+  memory.reference.digits = std::span(digits).subspan(place.number, place.numbers);
   if (!change.empty()) {
     memory.reference.change = std::span(change).subspan(place.number, place.numbers);
   }
@@ -96,12 +99,14 @@ CacheBytes ExchangeMemory::bytes(const ExchangeLayout& layout, const PeerFlags& 
 
 void ExchangeMemory::keep_sent(Sent& kept) const {
   kept.value = sent_.value;
+  kept.digits = sent_.digits;
   kept.change = sent_.change;
   kept.ages = sent_.ages;
 }
 
 void ExchangeMemory::put_back_sent(const Sent& kept) {
   sent_.value = kept.value;
+  sent_.digits = kept.digits;
   sent_.change = kept.change;
   sent_.ages = kept.ages;
 }
@@ -139,12 +144,12 @@ CodedBlocks::Sizes CodedBlocks::sizes(std::span<const WireMode> modes, WirePart 
   return sizes;
 }
 
-std::span<std::byte> CodedBlocks::scratch(const PeerBlock& block) {
+std::span<std::byte> CodedBlocks::room_for(const PeerBlock& block, std::vector<std::byte>& buffer) const {
   const std::size_t bytes = elements_of(block) * bytes_of(element_);
-  if (scratch_.size() < bytes) {
-    scratch_.resize(bytes);
+  if (buffer.size() < bytes) {
+    buffer.resize(bytes);
   }
-  return std::span(scratch_).first(bytes);
+  return std::span(buffer).first(bytes);
 }
 
 void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode, const SourceTensor& tensor,
@@ -153,16 +158,19 @@ void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode, con
   if (memory == nullptr && mode.is_exact()) {
     return pack(std::span(&block, 1), bytes_of(element_), tensor, code);
   }
-  const std::span<std::byte> rows = scratch(block);
+  const std::span<std::byte> rows = room_for(block, scratch_);
   pack(std::span(&block, 1), bytes_of(element_), tensor, rows);
-  const bool counts = loss != nullptr && memory != nullptr;
-  if (counts && mode.late) {  // what the receiver uses now
-    add_loss(rows, element_, memory->reference.value, *loss);
+  if (loss == nullptr || memory == nullptr) {
+    return codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
   }
-  codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
-  if (counts && !mode.late) {
-    add_loss(rows, element_, memory->reference.value, *loss);
+  const std::span<std::byte> came = room_for(block, came_);
+  if (mode.late) {  // what the receiver uses now
+    recall(memory->reference, element_, came);
+    codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
+  } else {
+    codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active, came);
   }
+  add_loss(rows, element_, came, *loss);
 }
 
 void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
@@ -186,9 +194,9 @@ void CodedBlocks::decode_block(const PeerBlock& block, const WireMode& mode, std
   if (memory == nullptr && mode.is_exact()) {
     return unpack(std::span(&block, 1), bytes_of(element_), code, tensor);
   }
-  const std::span<std::byte> rows = scratch(block);
+  const std::span<std::byte> rows = room_for(block, scratch_);
   if (mode.late && memory != nullptr) {
-    store_elements(memory->reference.value, element_, rows);
+    recall(memory->reference, element_, rows);
     std::fill(memory->ages.begin(), memory->ages.end(), std::uint16_t{1});  // until remember()
   } else {
     codec_of(mode).decode(block.rows(), block.row_elements, code, memory, rows);
@@ -227,7 +235,7 @@ void CodedBlocks::remember(std::span<const WireMode> modes, std::span<const std:
     codec_of(modes[peer])
         .decode(block.rows(), block.row_elements,
                 buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes), &remembered,
-                scratch(block));
+                room_for(block, scratch_));
   }
 }
 

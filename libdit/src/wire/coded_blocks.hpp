@@ -44,8 +44,8 @@ class ExchangeMemory {
   [[nodiscard]] BlockMemory received_from(std::size_t peer) { return received_.of(peer, options_); }
   /// What is remembered of sent blocks, kept aside: an encoding that is not sent after all is undone with it.
   struct Sent {
-    std::vector<float> value, change;
-    std::vector<std::uint16_t> ages;
+    std::vector<std::uint16_t> value, ages;
+    std::vector<std::uint8_t> digits, change;
   };
   void keep_sent(Sent& kept) const;
   void put_back_sent(const Sent& kept);
@@ -62,8 +62,8 @@ class ExchangeMemory {
     [[nodiscard]] BlockMemory of(std::size_t peer, const MemoryOptions& options);
 
     std::vector<Place> places;
-    std::vector<float> value, change;
-    std::vector<std::uint16_t> ages;
+    std::vector<std::uint16_t> value, ages;
+    std::vector<std::uint8_t> digits, change;
   };
 
   MemoryOptions options_;
@@ -115,7 +115,7 @@ class CodedBlocks {
 
  private:
   using Flags = std::vector<std::uint8_t>;
-  [[nodiscard]] std::span<std::byte> scratch(const PeerBlock& block);
+  [[nodiscard]] std::span<std::byte> room_for(const PeerBlock& block, std::vector<std::byte>& buffer) const;
   [[nodiscard]] WireMode mode_of(const WireMode& mode, const Flags& whole, std::size_t peer) const;
   [[nodiscard]] BlockCodec codec_of(const WireMode& mode) const { return {mode, element_, rows_.samples}; }
   [[nodiscard]] std::vector<dit_block> places(std::span<const PeerBlock> blocks,
@@ -131,6 +131,7 @@ class CodedBlocks {
   WireElement element_;
   SampleRows rows_;
   std::vector<std::byte> scratch_;  // a block as it is in the tensor
+  std::vector<std::byte> came_;     // and as the receiver has it, where somebody asks
 };
 
 }  // namespace dit

@@ -79,18 +79,20 @@ const char* to_string(WireTensor tensor) {
 }
 
 std::vector<std::string> wire_preset_names() {
-  return {"exact", "bf16", "fp8", "balanced", "fast", "draft", "displaced"};
+  return {"exact", "bf16", "int8", "fp8", "fine", "good", "balanced", "fast", "draft", "displaced"};
 }
 
 namespace {
 
 /// Up to which part of a run of 50 steps something holds. With fewer steps tensors move farther in each: the
-/// part grows by a power of how much fewer they are.
+/// part grows by a power of how much fewer they are, by another one below 25.
 struct Part {
   double part = 0;
   double power = 0;
+  double power_of_few = power;
   [[nodiscard]] int end(int steps) const {
-    const double grown = part * std::pow(50.0 / steps, power);
+    const double many = part * std::pow(50.0 / std::max(steps, 25), power);
+    const double grown = many * std::pow(25.0 / std::min(steps, 25), power_of_few);
     return static_cast<int>(std::lround(std::min(1.0, grown) * steps));
   }
 };
@@ -104,7 +106,8 @@ void add_steps(WirePolicy& policy, const char* mode, int first, int end) {
   }
 }
 
-/// The first steps move far: what they leave behind all later ones start from.
+/// The first steps move far, and those after them decide what the image becomes: what these leave behind all
+/// later ones start from.
 void add_first_steps(WirePolicy& policy, const Parts& parts, int steps) {
   const int int8 = std::max(1, parts.int8.end(steps));
   const int int4 = std::max(int8, parts.int4.end(steps));
@@ -113,11 +116,26 @@ void add_first_steps(WirePolicy& policy, const Parts& parts, int steps) {
   add_steps(policy, "residual int2", int4, parts.int2.end(steps));
 }
 
+WirePolicy fine() {
+  WirePolicy policy;
+  policy.momentum = 0.5F;
+  policy.rules = {rule_of("residual int8")};
+  return policy;
+}
+
+WirePolicy good(int steps) {
+  WirePolicy policy;
+  policy.momentum = 0.5F;
+  policy.rules = {rule_of("residual int4")};
+  add_steps(policy, "residual int8", 0, Part{0.06, 1.74, 0.9}.end(steps));
+  return policy;
+}
+
 WirePolicy balanced(int steps) {
   WirePolicy policy;
   policy.momentum = suitable_momentum(steps);
   policy.rules = {rule_of("residual int1")};
-  add_first_steps(policy, {{0.02, 1.6}, {0.16, 1.3}, {0.32, 1.6}}, steps);
+  add_first_steps(policy, {{0.04, 1.585, 1.2}, {0.14, 1.36}, {0.28, 1.585}}, steps);
   return policy;
 }
 
@@ -150,13 +168,17 @@ WirePolicy displaced() {
 }  // namespace
 
 float suitable_momentum(int steps) {
-  return std::clamp(0.01F * static_cast<float>(steps) + 0.25F, 0.5F, 0.75F);
+  return std::clamp(0.03F * static_cast<float>(steps), 0.5F, 0.75F);
 }
 
 WirePolicy wire_preset(std::string_view name, int steps) {
   WirePolicy policy;
-  if (name == "bf16" || name == "fp8") {
+  if (name == "bf16" || name == "int8" || name == "fp8") {
     policy.rules = {rule_of(name)};
+  } else if (name == "fine") {
+    policy = fine();
+  } else if (name == "good") {
+    policy = good(steps);
   } else if (name == "balanced") {
     policy = balanced(steps);
   } else if (name == "fast") {
@@ -166,8 +188,9 @@ WirePolicy wire_preset(std::string_view name, int steps) {
   } else if (name == "displaced") {
     policy = displaced();
   } else if (name != "exact") {
-    throw std::invalid_argument("wire policy '" + std::string(name) +
-                                "': expected exact, bf16, fp8, balanced, fast, draft or displaced");
+    throw std::invalid_argument(
+        "wire policy '" + std::string(name) +
+        "': expected exact, bf16, int8, fp8, fine, good, balanced, fast, draft or displaced");
   }
   policy.name = name;
   return policy;

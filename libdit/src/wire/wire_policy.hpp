@@ -42,7 +42,8 @@ struct WireRule {
 /// ratio for a layer, step and branch. Of the output all rows travel.
 struct WirePolicy {
   std::string name;
-  float momentum = 0;  ///< how far what moved is expected to move on, 0 to 1; takes memory as the values do
+  float momentum =
+      0;  ///< how far what moved is expected to move on, 0 to 1; takes memory, a third of what the values do
   /// A skipped tensor that would be so many steps old travels in full; rows that old travel before all
   /// others. 0: any age.
   int most_age = 0;
@@ -57,9 +58,10 @@ struct WirePolicy {
   bool operator==(const WirePolicy&) const = default;
 };
 
-/// "exact", "bf16", "fp8" (each step, nothing remembered), "balanced", "fast", "draft", or "displaced": bf16,
-/// and from the fifth step on K and V of the step before are used while the new ones travel. V-Major as
-/// published ("paper") is wire/v_major.hpp's.
+/// "exact"; "bf16", "int8", "fp8" (each step, nothing remembered); a ladder of residuals, fewer bytes and
+/// lower quality with each: "fine", "good", "balanced", "fast", "draft"; or "displaced": bf16, and from the
+/// fifth step on K and V of the step before are used while the new ones travel. V-Major as published
+/// ("paper") is wire/v_major.hpp's.
 [[nodiscard]] std::vector<std::string> wire_preset_names();
 /// For a run of so many steps: the fewer there are, the farther tensors move in each, and the more bits they
 /// get. Throws std::invalid_argument that lists the names.

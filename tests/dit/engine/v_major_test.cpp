@@ -259,7 +259,7 @@ TEST(VMajor, CacheIsCountedBeforeAndRefusedOverBudget) {
     const std::uint64_t own = context.rank() == 0 ? 9 : 10;
     const std::uint64_t heads = context.rank() == 3 ? 2 : 1;
     EXPECT_EQ(engine.cache_for(options).reference, 2U * 2 * 4 * own * 20);
-    EXPECT_EQ(engine.cache_for(options).received, 2U * 2 * 3 * (39 - own) * (4 * heads * 4 + 2));
+    EXPECT_EQ(engine.cache_for(options).received, 2U * 2 * 3 * (39 - own) * (3 * heads * 4 + 2));
     GenerateOptions small = options;
     small.cache_budget = 1000;
     EXPECT_THROW(static_cast<void>(engine.generate(small)), std::length_error);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -265,7 +267,7 @@ TEST(Wire, MemoryIsAnnounced) {
   const std::uint64_t plain = generate_on(nodes(4, 1), options).report.cache.total();
   EXPECT_GT(plain, 0U);
   options.wire->momentum = 0.5F;
-  EXPECT_EQ(generate_on(nodes(4, 1), options).report.cache.total(), 2 * plain);
+  EXPECT_EQ(3 * generate_on(nodes(4, 1), options).report.cache.total(), 4 * plain);
   options.cache_budget = plain;
   EXPECT_THROW(generate_on(nodes(4, 1), options), std::length_error);
 }
@@ -288,6 +290,69 @@ TEST(Wire, GuardSendsMore) {
   options.wire->guard = 1e6;
   const GenerateResult never = generate_on(group, options);
   EXPECT_TRUE(at::equal(never.image, free.image));
+}
+
+/// Norms as large as a softmax without the maximum allows.
+LoadedModel loud_model() {
+  LoadedModel model = small_model();
+  for (auto& [name, tensor] : model.weights) {
+    if (name.find("attn.norm_") != std::string::npos) {
+      tensor = at::full_like(tensor, 4.4);
+    }
+  }
+  return model;
+}
+
+at::Tensor image_of(const LoadedModel& model, const LocalGroupOptions& group,
+                    const GenerateOptions& options) {
+  at::Tensor image;
+  run_local_ranks(group, [&](ExchangeContext& context) {
+    const at::Tensor made = Engine(model, &context).generate(options).image;
+    if (context.rank() == 0) {
+      image = made;
+    }
+  });
+  return image;
+}
+
+// Decoded queries and keys have other norms than the model's: what moved on and on grows without a bound.
+TEST(Wire, WhatIsForeseenTooFarIsStillFinite) {
+  GenerateOptions options = longer_image();
+  options.sampler.steps = 40;
+  options.wire = policy({"full", "skip"}, 1.0F);
+  EXPECT_TRUE(at::isfinite(image_of(loud_model(), nodes(3, 1), options)).all().item<bool>());
+  options.wire = policy({"residual int8", "skip", "residual int2"}, 0.9F);
+  options.wire->rules[2].every = 6;
+  EXPECT_TRUE(at::isfinite(image_of(loud_model(), nodes(3, 1), options)).all().item<bool>());
+}
+
+// An image that is none is an error on any ranks, with the place where it broke.
+TEST(Engine, NotFiniteIsAnErrorWithStepAndLayer) {
+  const GenerateOptions options = longer_image();
+  for (const double broken : {std::nan(""), HUGE_VAL}) {
+    LoadedModel model = small_model();
+    model.weights["blocks.1.ff.net.2.bias"][3] = broken;
+    for (const int ranks : {1, 3}) {
+      try {
+        image_of(model, nodes(ranks), options);
+        ADD_FAILURE() << ranks << " ranks";
+      } catch (const NotFinite& error) {
+        EXPECT_EQ(error.step(), 0);
+        EXPECT_EQ(error.layer(), std::optional(1));
+        EXPECT_EQ(
+            std::string(error.what()),
+            "the image is not finite in step 0 of 10, from layer 1 on (from 0): expected finite weights");
+      }
+    }
+    model = small_model();
+    model.weights["proj_out.bias"][0] = broken;
+    try {
+      image_of(model, nodes(2), options);
+      ADD_FAILURE();
+    } catch (const NotFinite& error) {
+      EXPECT_EQ(error.layer(), std::nullopt);
+    }
+  }
 }
 
 TEST(StepCache, TakesTheLastAnswer) {

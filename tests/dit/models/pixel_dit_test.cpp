@@ -97,8 +97,9 @@ TEST(Attention, PartsOfTheQueriesGiveTheSameBits) {
     const at::Tensor q = at::randn({1, kQueries, 2, 8});
     const at::Tensor k = at::randn({1, keys, 2, 8});
     const at::Tensor v = at::randn({1, keys, 2, 8});
-    for (const double most_score : {kUnknownScore, 40.0}) {
-      const at::Tensor all = attention(q, k, v, most_score);
+    for (const auto& [most_score, measure] :
+         {std::pair(kUnknownScore, false), std::pair(40.0, false), std::pair(40.0, true)}) {
+      const at::Tensor all = attention(q, k, v, most_score, measure);
       for (const int parts : {1, 2, 4, 40}) {
         std::vector<at::Tensor> results;
         std::int64_t next = 0;
@@ -106,7 +107,7 @@ TEST(Attention, PartsOfTheQueriesGiveTheSameBits) {
           const Range rows = attention_part(kQueries, keys, part, parts);
           EXPECT_EQ(rows.begin, next);
           next = rows.end;
-          results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v, most_score));
+          results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v, most_score, measure));
         }
         EXPECT_EQ(next, kQueries);
         EXPECT_TRUE(at::equal(at::cat(results, 1), all)) << keys << " keys, " << parts << " parts";
@@ -144,6 +145,24 @@ TEST(Attention, KnownLimitsOfScoresChangeRoundingOnly) {
   const auto brief = [](const at::Tensor& t) { return t.to(at::kBFloat16); };
   EXPECT_TRUE(
       at::equal(attention(brief(q), brief(k), brief(v), 1.0), attention(brief(q), brief(k), brief(v))));
+}
+
+// Decoded queries and keys need not be within what the model's norms allow.
+TEST(Attention, NumbersBeyondTheirBoundAreNoOverflow) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor q = at::randn({1, 60, 2, 4});
+  const at::Tensor k = at::randn({1, 500, 2, 4});
+  const at::Tensor v = at::randn({1, 500, 2, 4});
+  const auto measured = [&](const at::Tensor& queries) { return attention(queries, k, v, 40.0, true); };
+  EXPECT_TRUE(at::equal(measured(q * 100), attention(q * 100, k, v)));
+  EXPECT_TRUE(at::equal(measured(q), attention(q, k, v, 40.0)));
+  at::Tensor loud = q.clone();  // one head's norms are nothing to the others
+  loud.select(2, 1) *= 100;
+  const at::Tensor heads = measured(loud);
+  EXPECT_TRUE(at::isfinite(heads).all().item<bool>());
+  EXPECT_TRUE(at::equal(heads.select(2, 0), attention(q, k, v, 40.0).select(2, 0)));
+  loud[0][3][0][2] = std::nan("");
+  EXPECT_TRUE(at::isnan(measured(loud)[0][3][0]).all().item<bool>());
 }
 
 TEST(Attention, FollowsItsFormulaInDouble) {

@@ -85,14 +85,19 @@ TEST(Quality, SmallPicturesHaveSsimToo) {
   EXPECT_LT(compare(a, b, 1, 2, 3, 1.0).ssim, 1);
 }
 
-TEST(Quality, NotANumberIsSeen) {
-  std::vector<float> b = picture_a();
-  b[7] = std::nanf("");
-  const Quality q = compare(picture_a(), b, 2, kHeight, kWidth, 1.0);
-  EXPECT_TRUE(std::isnan(q.mse));
-  EXPECT_TRUE(std::isnan(q.psnr_db));
-  EXPECT_TRUE(std::isnan(q.ssim));
-  EXPECT_TRUE(std::isnan(q.max_error));
+// What is not finite is like nothing, not even itself, and no picture is worse.
+TEST(Quality, NotFiniteIsWorst) {
+  for (const float broken : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> b = picture_a();
+    b[7] = broken;
+    for (const std::vector<float>& a : {picture_a(), b}) {
+      const Quality q = compare(a, b, 2, kHeight, kWidth, 1.0);
+      EXPECT_FALSE(std::isfinite(q.mse));
+      EXPECT_EQ(q.psnr_db, -std::numeric_limits<double>::infinity());
+      EXPECT_FALSE(std::isfinite(q.ssim));
+      EXPECT_FALSE(std::isfinite(q.max_error));
+    }
+  }
 }
 
 TEST(Quality, MisuseNamesWhatIsWrong) {

@@ -59,6 +59,14 @@ class Compare(unittest.TestCase):
         self.assertEqual(json.loads(good("inspect", "--json", "difference.png"))["size"], "32x32")
         self.assertIn("infinite (equal)", good("compare", "1.png", "1.png"))
 
+    def test_what_is_not_finite_is_not_equal(self):
+        values = [i / 100 for i in range(64)]
+        values[9] = math.nan
+        broken_models.safetensors("nan.safetensors", {"image": ("F32", [1, 8, 8], struct.pack("<64f", *values))})
+        self.assertIn("not all values are finite", good("compare", "nan.safetensors", "nan.safetensors"))
+        report = json.loads(good("compare", "nan.safetensors", "nan.safetensors", "--json"))
+        self.assertEqual((report["equal"], report["finite"], report["psnr_db"]), (False, False, None))
+
     def test_latents_carry_their_range(self):
         good("generate", "--model", MODEL, "--steps", 2, "--save-latents", "range.safetensors")
         self.assertEqual(json.loads(good("compare", "range.safetensors", "range.safetensors", "--json"))["range"], 4)

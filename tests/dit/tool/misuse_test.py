@@ -73,7 +73,7 @@ class Misuse(unittest.TestCase):
             (["--guidance-mode", "parallel"], "guidance_mode = parallel: expected an even number of ranks for it, not 3"),
             (["--head-groups", "9"], "head_groups = 9: expected 1 to 2, the heads of a rank"),
             (["--policy", "lossy"],
-             '--policy is "lossy", expected exact, bf16, fp8, balanced, fast, draft, displaced, paper, step-cache:THRESHOLD, '
+             '--policy is "lossy", expected exact, bf16, int8, fp8, fine, good, balanced, fast, draft, displaced, paper, step-cache:THRESHOLD, '
              'v-major[:key=value,...] or a policy file (FILE.json)'),
             (["--policy", "fast+step-cache:0"],
              '--policy is "step-cache:0", expected step-cache:THRESHOLD, more than 0, such as step-cache:0.1'),

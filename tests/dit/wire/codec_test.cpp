@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace dit {
@@ -275,11 +276,12 @@ TEST(Codec, AnyBytesDecode) {
       for (int round = 0; round < 30; ++round) {
         std::vector<std::byte> code(codec.encoded_bytes(shape.rows, shape.row));
         for (std::byte& byte : code) byte = static_cast<std::byte>(random());
-        std::vector<float> change(shape.elements(), 0.5F);
-        std::vector<float> value = change;
+        std::vector<std::uint8_t> change(shape.elements(), 78);
+        std::vector<std::uint16_t> value(shape.elements(), 0x3f00);
+        std::vector<std::uint8_t> digits(shape.elements());
         std::vector<std::byte> out(shape.elements() * 4);
         codec.decode(shape.rows, shape.row, code, out);
-        codec.decode(shape.rows, shape.row, code, {value, change, 0.5F}, true, out);
+        codec.decode(shape.rows, shape.row, code, {value, digits, change, 0.5F}, true, out);
       }
     }
   }
@@ -287,7 +289,8 @@ TEST(Codec, AnyBytesDecode) {
 
 TEST(Codec, RefusesOtherSizes) {
   std::vector<std::byte> tensor(4 * 64), code(64);
-  std::vector<float> value(64);
+  std::vector<std::uint16_t> value(64);
+  std::vector<std::uint8_t> digits(64);
   for (const WireFormat format : kFormats) {
     const Codec codec(format, WireElement::fp32);
     std::vector<std::byte> right(codec.encoded_bytes(2, 32));
@@ -296,7 +299,8 @@ TEST(Codec, RefusesOtherSizes) {
     EXPECT_THROW(codec.decode(2, 32, longer, tensor), std::length_error);
     EXPECT_THROW(codec.decode(2, 32, std::span(right).first(right.size() - 1), tensor), std::length_error);
     EXPECT_THROW(codec.encode(2, 32, std::span(tensor).first(255), right), std::length_error);
-    EXPECT_THROW(codec.encode(2, 32, tensor, {std::span(value).first(63), {}, 0}, true, right),
+    EXPECT_THROW(codec.encode(2, 32, tensor, {std::span(value).first(63), std::span(digits).first(63), {}, 0},
+                              true, right),
                  std::length_error);
   }
 }
@@ -309,9 +313,35 @@ TEST(Codec, NamesOfFormats) {
 // ---- References
 
 struct End {
-  std::vector<float> value, change;
+  End(std::size_t numbers, float how_far)
+      : value(numbers), digits(numbers), change(how_far > 0 ? numbers : 0), momentum(how_far) {}
+  std::vector<std::uint16_t> value;
+  std::vector<std::uint8_t> digits, change;
   float momentum;
-  [[nodiscard]] WireReference reference() { return {value, change, momentum}; }
+  [[nodiscard]] WireReference reference() { return {value, digits, change, momentum}; }
+};
+
+// Both ends of one stream.
+struct Stream {
+  Stream(Shape of, WireFormat how, float momentum)
+      : shape(of),
+        codec(how, WireElement::fp32),
+        sender(of.elements(), momentum),
+        receiver(of.elements(), momentum) {}
+  std::vector<float> send(const std::vector<float>& x, bool residual) {
+    std::vector<std::byte> code(codec.encoded_bytes(shape.rows, shape.row)), came(x.size() * 4), out(came);
+    codec.encode(shape.rows, shape.row, tensor_of(x, WireElement::fp32), sender.reference(), residual, code,
+                 came);
+    codec.decode(shape.rows, shape.row, code, receiver.reference(), residual, out);
+    EXPECT_EQ(came, out);
+    EXPECT_EQ(sender.value, receiver.value);
+    EXPECT_EQ(sender.digits, receiver.digits);
+    EXPECT_EQ(sender.change, receiver.change);
+    return floats_of(out, WireElement::fp32);
+  }
+  Shape shape;
+  Codec codec;
+  End sender, receiver;
 };
 
 TEST(Reference, BothEndsAgreeAfterAnySteps) {
@@ -319,8 +349,7 @@ TEST(Reference, BothEndsAgreeAfterAnySteps) {
   for (const Shape shape : kShapes) {
     for (const float momentum : {0.0F, 0.75F}) {
       for (const WireElement element : {WireElement::fp32, WireElement::bf16}) {
-        const std::vector<float> none(shape.elements(), 0.0F);
-        End sender{none, momentum > 0 ? none : std::vector<float>(), momentum};
+        End sender(shape.elements(), momentum);
         End receiver = sender;
         std::vector<float> x = normal_values(shape.elements(), 1);
         for (int step = 0; step < 30; ++step) {
@@ -329,22 +358,24 @@ TEST(Reference, BothEndsAgreeAfterAnySteps) {
           for (std::size_t i = 0; i < x.size(); ++i) x[i] += moved[i];
           const CodecKernels& here = *codec_kernels()[random() % codec_kernels().size()];
           const CodecKernels& there = *codec_kernels()[random() % codec_kernels().size()];
-          std::vector<std::byte> out(shape.elements() * bytes_of(element));
+          std::vector<std::byte> out(shape.elements() * bytes_of(element)), came(out.size());
           if (random() % 8 == 0) {
-            extrapolate(sender.reference(), element, {}, here);
+            extrapolate(sender.reference(), element, came, here);
             extrapolate(receiver.reference(), element, out, there);
           } else {
             const WireFormat format = kFormats[random() % std::size(kFormats)];
             const bool residual = random() % 2 == 0;
             const Codec write(format, element, here);
             std::vector<std::byte> code(write.encoded_bytes(shape.rows, shape.row));
-            write.encode(shape.rows, shape.row, tensor_of(x, element), sender.reference(), residual, code);
+            write.encode(shape.rows, shape.row, tensor_of(x, element), sender.reference(), residual, code,
+                         came);
             Codec(format, element, there)
                 .decode(shape.rows, shape.row, code, receiver.reference(), residual, out);
           }
           ASSERT_EQ(sender.value, receiver.value);
+          ASSERT_EQ(sender.digits, receiver.digits);
           ASSERT_EQ(sender.change, receiver.change);
-          ASSERT_EQ(out, tensor_of(receiver.value, element));
+          ASSERT_EQ(out, came);
         }
       }
     }
@@ -356,20 +387,16 @@ TEST(Reference, FeedbackBringsWhatIsMissing) {
   const Shape shape{16, 32};
   const std::vector<float> x = normal_values(shape.elements(), 3);
   for (const WireFormat format : {WireFormat::int8, WireFormat::int4, WireFormat::int2, WireFormat::int1}) {
-    End end{std::vector<float>(x.size(), 0.0F), {}, 0};
-    const Codec codec(format, WireElement::fp32);
-    std::vector<std::byte> code(codec.encoded_bytes(shape.rows, shape.row));
-    for (int step = 0; step < 100; ++step) {
-      codec.encode(shape.rows, shape.row, tensor_of(x, WireElement::fp32), end.reference(), true, code);
-    }
-    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(end.value[i], x[i], 0.02) << to_string(format);
+    Stream stream(shape, format, 0);
+    std::vector<float> came;
+    for (int step = 0; step < 100; ++step) came = stream.send(x, true);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(came[i], x[i], 0.02) << to_string(format);
   }
 }
 
 // With momentum 1 what moves evenly is foreseen.
 TEST(Reference, MomentumForesees) {
-  const std::vector<float> zero(64, 0.0F);
-  End end{zero, zero, 1};
+  End end(64, 1);
   const Codec full(WireFormat::full, WireElement::fp32);
   for (const float now : {1.0F, 3.0F}) {
     std::vector<std::byte> code(256);
@@ -379,6 +406,69 @@ TEST(Reference, MomentumForesees) {
   std::vector<std::byte> out(256);
   extrapolate(end.reference(), WireElement::fp32, out);
   EXPECT_EQ(floats_of(out, WireElement::fp32), std::vector<float>(64, 5.0F));
+}
+
+// What is remembered is rounded, what arrives is not: it is as near as the residual's format brings it.
+TEST(Reference, RoundingIsNotSeen) {
+  const Shape shape{32, 64};
+  const std::vector<float> x = normal_values(shape.elements(), 3);
+  Stream stream(shape, WireFormat::int8, 0.5F);
+  std::vector<float> came;
+  for (int step = 0; step < 20; ++step) came = stream.send(x, true);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(came[i], x[i], 1e-6);
+}
+
+// A byte for what moved: from 2^-39 to 2^23 within a quarter, signs and zeros as they are.
+TEST(Reference, ChangesInAByte) {
+  for (int power = -38; power < 23; ++power) {
+    for (const float part : {1.0F, 1.2F, -1.3F, 1.49F, -1.7F, 1.99F}) {
+      const float change = std::ldexp(part, power);
+      End end(32, 1);
+      const Codec full(WireFormat::full, WireElement::fp32);
+      std::vector<std::byte> code(128), out(128);
+      for (const float times : {1.0F, 2.0F}) {  // from nothing to the first one is no movement
+        const std::vector<float> values(32, times * change);
+        full.encode(1, 32, tensor_of(values, WireElement::fp32), end.reference(), false, code);
+        EXPECT_EQ(end.change[0] == 0, times == 1.0F);
+      }
+      extrapolate(end.reference(), WireElement::fp32, out);
+      for (const float next : floats_of(out, WireElement::fp32)) {
+        EXPECT_NEAR(next / change, 3, 0.26) << change;
+      }
+    }
+  }
+  End end(1, 1);
+  for (const float value : {1e-10F, 1e-10F, 1.001e-10F}) {  // the last one: too little
+    kPortableKernels.replace(&value, 1, parts_of(end.reference()));
+    EXPECT_EQ(end.change[0] & 0x7f, 0);
+  }
+}
+
+// What is not finite shows in its step, and the next one is as if it had never been.
+TEST(Reference, RecoversFromWhatIsNotFinite) {
+  const Shape shape{3, 32};
+  for (const float broken : {kNan, kInfinity, -kInfinity}) {
+    for (const WireFormat format : kFormats) {
+      for (const bool residual : {false, true}) {
+        for (const float momentum : {0.0F, 0.75F}) {
+          SCOPED_TRACE(std::string(to_string(format)) + (residual ? " residual of " : " of ") +
+                       std::to_string(broken));
+          Stream stream(shape, format, momentum);
+          std::vector<float> x = normal_values(96, 1);
+          for (int step = 0; step < 40; ++step) stream.send(x, residual);
+          const std::vector<float> before = stream.send(x, residual);
+          const float sound = std::exchange(x[40], broken);
+          for (int step = 0; step < 2; ++step) {
+            EXPECT_FALSE(std::isfinite(stream.send(x, residual)[40]));
+          }
+          x[40] = sound;
+          stream.send(x, residual);
+          const std::vector<float> after = stream.send(x, residual);
+          for (std::size_t i = 0; i < 96; ++i) EXPECT_NEAR(after[i], before[i], 0.3) << i;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

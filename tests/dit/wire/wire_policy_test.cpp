@@ -262,10 +262,23 @@ TEST(WirePreset, FewerStepsMoreBits) {
 TEST(WirePreset, BalancedOfFiftySteps) {
   const WirePlan plan(wire_preset("balanced", 50), shape());
   for (int step = 0; step < 50; ++step) {
-    EXPECT_EQ(at(plan, step), step < 1    ? "residual int8"
-                              : step < 8  ? "residual int4"
-                              : step < 16 ? "residual int2"
+    EXPECT_EQ(at(plan, step), step < 2    ? "residual int8"
+                              : step < 7  ? "residual int4"
+                              : step < 14 ? "residual int2"
                                           : "residual int1");
+  }
+}
+
+// Each rung of the ladder sends less than the one before, whatever the steps.
+TEST(WirePreset, ALadder) {
+  for (const int steps : {12, 20, 25, 50, 100}) {
+    double before = 1;
+    for (const char* name : {"bf16", "fine", "good", "balanced", "fast", "draft"}) {
+      const WirePlan plan(wire_preset(name, steps), shape(9, steps));
+      const double share = bytes_share(modes_of_level(plan, kSlow), WireElement::bf16);
+      EXPECT_TRUE(share < before || std::string(name) == "bf16") << name << ' ' << steps << ' ' << share;
+      before = share;
+    }
   }
 }
 
