@@ -163,10 +163,11 @@ void Operation::fail(int code, const std::string& message) {
   message_ = message;
   leave_queue();
   // Messages may still be in flight: their memory must stay, so what failed is given up, not freed.
-  if (stage_ == Stage::running && executor_) {
-    static_cast<void>(executor_.release());
-    tags_ = {};
-  }
+  const bool in_flight = numbers_.pending() || sums_.pending() || (executor_ && !executor_->done());
+  if (executor_ && !executor_->done()) static_cast<void>(executor_.release());
+  numbers_.give_up();
+  sums_.give_up();
+  if (in_flight) tags_ = {};
   tell_probe();
   stage_ = Stage::finished;
 }
@@ -370,8 +371,15 @@ bool Operation::step_plan() {
   }
   stage_ = Stage::ready;
   if (entry_->choice.algorithm == Algorithm::memory) buffers_ = &state_->parts()->channels.buffers(channel_);
-  if (mode_ == Mode::persistent) leave_queue();
+  end_preparation();
   return true;
+}
+
+/// A persistent operation takes all that options decide now: they may be others when it is started.
+void Operation::end_preparation() {
+  if (mode_ != Mode::persistent) return;
+  if (entry_->plan) executor_ = state_->take_executor(*entry_);
+  leave_queue();
 }
 
 /// The plan for blocks of one size; false: not yet.
@@ -477,9 +485,7 @@ void Operation::plan_from_counts() {
       decision_.text, decision_,
       Counts::partial(state_->size(), std::move(known), std::move(rows), std::move(columns)), key_, mean_);
   stage_ = Stage::ready;
-  if (mode_ == Mode::persistent) {
-    leave_queue();
-  }
+  end_preparation();
 }
 
 }  // namespace tapa
