@@ -1,4 +1,4 @@
-# What libdit's engine uses: libtorch and libpng. Without them only dit::exchange is built; it needs nothing but spdlog.
+# What libdit's engine uses: libtorch and libpng. Without them only dit::exchange is built.
 option(DIT_ENGINE "build libdit's engine and the dit tool (needs libtorch and libpng)" ON)
 set(DIT_TORCH_ROOT "" CACHE PATH "folder of a libtorch (with include/ and lib/); empty: the system's, then Python's torch")
 

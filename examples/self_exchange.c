@@ -36,8 +36,8 @@ static dit_status new_context(dit_context** context) {
 static dit_status open_context(const dit_open_options* options, dit_context** context) {
   REFUSE_IF(options == NULL, "options is null");
   REFUSE_IF(context == NULL, "context is null");
-  REFUSE_IF(options->struct_size < sizeof(dit_open_options), "options.struct_size is %zu",
-            options->struct_size);
+  REFUSE_IF(options->struct_size < offsetof(dit_open_options, config) + sizeof(options->config),
+            "options.struct_size is %zu", options->struct_size);
   REFUSE_IF(!(options->timeout_seconds >= 0), "options.timeout_seconds is %g", options->timeout_seconds);
   REFUSE_IF(options->config != NULL && *options->config != '\0', "config has '%s', there are no settings",
             options->config);
@@ -69,7 +69,8 @@ static const char* level_name(const dit_context* context, int level) {
 
 /* The rank's own block always travels whole, so lists of rows are looked at no further. */
 static dit_status check_selection(const dit_row_selection* s, size_t bytes) {
-  REFUSE_IF(s->struct_size < sizeof(dit_row_selection), "selection.struct_size is %zu", s->struct_size);
+  REFUSE_IF(s->struct_size < offsetof(dit_row_selection, recv_rows) + sizeof(s->recv_rows),
+            "selection.struct_size is %zu", s->struct_size);
   REFUSE_IF(s->row_bytes == 0, "selection.row_bytes is 0");
   REFUSE_IF(bytes % s->row_bytes != 0, "%zu bytes are no multiple of row_bytes, %zu", bytes, s->row_bytes);
   REFUSE_IF(s->boundary < 0 || s->boundary > 1, "selection.boundary is %d, expected 0 or 1", s->boundary);
@@ -79,8 +80,7 @@ static dit_status check_selection(const dit_row_selection* s, size_t bytes) {
 }
 
 static dit_status check_call(const dit_exchange_call* call) {
-  REFUSE_IF(call == NULL, "call is null");
-  REFUSE_IF(call->struct_size < sizeof(dit_exchange_call), "call.struct_size is %zu", call->struct_size);
+  REFUSE_IF(call->channel != 0, "call.channel is %d, this plugin opens none", call->channel);
   REFUSE_IF(call->flags & ~DIT_EXCHANGE_BLOCKING, "call.flags is %u", call->flags);
   REFUSE_IF(call->memory_kind < DIT_MEMORY_HOST || call->memory_kind > DIT_MEMORY_LEVEL_ZERO,
             "call.memory_kind is %d", call->memory_kind);
@@ -100,10 +100,24 @@ static dit_status check_call(const dit_exchange_call* call) {
   return call->selection == NULL ? DIT_OK : check_selection(call->selection, from.bytes);
 }
 
-static dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
+/* A caller may have been built for a shorter struct: what it does not have is zero. */
+static dit_status read_call(const dit_exchange_call* given, dit_exchange_call* call) {
+  const size_t least = offsetof(dit_exchange_call, layout_id) + sizeof(call->layout_id);
+  REFUSE_IF(given == NULL, "call is null");
+  REFUSE_IF(given->struct_size < least, "call.struct_size is %zu, expected %zu or more", given->struct_size,
+            least);
+  memset(call, 0, sizeof(*call));
+  memcpy(call, given, given->struct_size < sizeof(*call) ? given->struct_size : sizeof(*call));
+  return DIT_OK;
+}
+
+static dit_status start(dit_context* context, const dit_exchange_call* given, dit_request** request) {
   REFUSE_IF(request == NULL, "request is null");
   *request = NULL; /* complete when start returns */
-  const dit_status status = check_call(call);
+  dit_exchange_call whole;
+  const dit_exchange_call* const call = &whole;
+  dit_status status = read_call(given, &whole);
+  if (status == DIT_OK) status = check_call(call);
   if (status != DIT_OK) return status;
   if (call->memory_kind != DIT_MEMORY_HOST)
     return refuse(DIT_ERROR_UNSUPPORTED, "only host memory: call.memory_kind is %d", call->memory_kind);
@@ -134,8 +148,11 @@ static dit_status split(dit_context* context, int colour, int key, dit_context**
 
 static dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
   REFUSE_IF(totals == NULL, "totals is null");
-  REFUSE_IF(totals->struct_size < sizeof(*totals), "totals.struct_size is %zu", totals->struct_size);
-  *totals = context->totals;
+  const size_t least = offsetof(dit_exchange_totals, wait_seconds) + sizeof(totals->wait_seconds);
+  const size_t known = totals->struct_size < sizeof(*totals) ? totals->struct_size : sizeof(*totals);
+  REFUSE_IF(known < least, "totals.struct_size is %zu, expected %zu or more", known, least);
+  memcpy(totals, &context->totals, known);
+  totals->struct_size = known;
   return DIT_OK;
 }
 

@@ -1,12 +1,13 @@
-// The life of a context: open, split, describe, close.
+// The life of a context: open, split, channels, describe, close.
 #include "common/context.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <string_view>
+
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
 namespace {
@@ -34,6 +35,17 @@ std::string names_of(const Levels& levels) {
   return text;
 }
 
+// A channel of a communicator of its own. Collective.
+std::unique_ptr<Channel> make_channel(const AllToAllKind& kind, int index, MPI_Comm comm,
+                                      const PluginConfig& config, Levels& levels) {
+  auto channel = std::make_unique<Channel>();
+  channel->index = index;
+  channel->comm = comm;
+  channel->exchange = kind.make(comm, config);
+  levels = channel->exchange->levels();
+  return channel;
+}
+
 }  // namespace
 
 void check_progress_config(const PluginConfig& config) {
@@ -51,12 +63,13 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
     rank_ = rank_in(comm_);
     agree(mine);
     const PluginConfig config = kind_.read(settings_.config.c_str());
-    exchange_ = kind_.make(comm_, config);
-    levels_ = exchange_->levels();
+    if (limited_) arrivals_ = std::make_unique<Arrivals>(comm_);
+    channels_.push_back(make_channel(kind_, 0, comm_, config, levels_));
+    started_.push_back(0);
     crowded_ = ranks_of_node(levels_) > cores();
     read_settings(config);
   } catch (...) {
-    exchange_.reset();
+    channels_.clear();
     MPI_Comm_free(&comm_);
     throw;
   }
@@ -67,16 +80,24 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
 MpiContext::~MpiContext() {
   stop();
   session_.leave(*this, failed_ == DIT_OK);
-  exchange_.reset();
-  MPI_Comm_free(&comm_);
+  free_communicators();
+}
+
+void MpiContext::free_communicators() {
+  for (const auto& channel : channels_) {
+    channel->exchange.reset();
+    MPI_Comm_free(&channel->comm);
+  }
 }
 
 // All ranks open a context, or none; a config that differs would make them exchange in different ways.
 void MpiContext::agree(const std::string& mine) {
   const unsigned long hash = std::hash<std::string>()(settings_.config);
   const unsigned long wrong = mine.empty() ? 0 : static_cast<unsigned long>(rank_) + 1;
-  unsigned long most[3] = {hash, ~hash, wrong};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_UNSIGNED_LONG, MPI_MAX, comm_), "MPI_Allreduce");
+  const unsigned long limited = settings_.timeout_seconds > 0 ? 1 : 0;
+  const unsigned long unthreaded = session_.threads() ? 0 : 1;
+  unsigned long most[5] = {hash, ~hash, wrong, limited, unthreaded};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, most, 5, MPI_UNSIGNED_LONG, MPI_MAX, comm_), "MPI_Allreduce");
   if (!mine.empty()) throw PluginFailure(DIT_ERROR_ARGUMENT, mine);
   if (most[2] != 0)
     throw PluginFailure(DIT_ERROR_ARGUMENT, "rank " + std::to_string(most[2] - 1) +
@@ -84,6 +105,8 @@ void MpiContext::agree(const std::string& mine) {
   if (most[0] != ~most[1])
     throw PluginFailure(DIT_ERROR_ARGUMENT, "options.config is '" + settings_.config + "' on rank " +
                                                 std::to_string(rank_) + ", expected the same on all ranks");
+  limited_ = most[3] != 0;
+  threaded_everywhere_ = most[4] == 0;
 }
 
 void MpiContext::read_settings(const PluginConfig& config) {
@@ -92,21 +115,31 @@ void MpiContext::read_settings(const PluginConfig& config) {
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, "config has progress=thread, but this is " + session_.text() +
                                                    ", expected MPI_THREAD_MULTIPLE for that");
   threaded_ = progress != "calls" && session_.threads();
+  threaded_everywhere_ = threaded_everywhere_ && progress != "calls";
   longest_pause_us_ = config.number("poll_us", crowded_ ? kCrowdedPause : kDefaultPause, 1);
 }
 
 ContextPlace MpiContext::place() const {
-  return {rank_, static_cast<int>(levels_.names.size()), levels_.of};
+  return {rank_, static_cast<int>(levels_.names.size()), levels_.of, static_cast<int>(channels_.size())};
 }
 
 // MPI may still write into memory of what failed, so such a context is only left, not taken down.
 void MpiContext::close() {
   Lock lock(mutex_);
-  while (failed_ == DIT_OK && !under_way_.empty()) {
-    dit_request& first = *under_way_.front();
-    wait_for(first, lock);
-    take_finished(&first);
+  if (failed_ != DIT_OK) return;
+  try {
+    for (const auto& request : under_way_) wait_for(*request, lock);
+  } catch (const PluginFailure& failure) {  // also when it is only late
+    failed_ = failure.status();
+    throw;
   }
+  if (arrivals_) settle_arrivals(lock);
+}
+
+// Ranks may close at different times, or not at all, which is no error here.
+void MpiContext::settle_arrivals(Lock& lock) {
+  const auto last = Clock::now() + kSettleTime;
+  while (!arrivals_->settle() && Clock::now() < last) pause_in_wait(lock);
 }
 
 bool MpiContext::failed() const {
@@ -120,22 +153,52 @@ void MpiContext::abandon() noexcept {
 }
 
 void MpiContext::stop() noexcept {
-  bool stuck = false;
+  std::vector<std::pair<std::thread*, bool>> threads{{&thread_, false}};
   {
     const Lock lock(mutex_);
     stopped_ = true;
-    stuck = starting_;
+    for (const auto& channel : channels_) {
+      threads.emplace_back(&channel->starter, channel->starting);
+      channel->in_line.notify_all();
+    }
   }
   wake_.notify_all();
-  if (!thread_.joinable()) return;
-  if (stuck) {
-    thread_.detach();  // it waits inside MPI for a rank that will not come
-  } else {
-    thread_.join();
+  for (const auto& [thread, stuck] : threads) {
+    if (!thread->joinable()) continue;
+    if (stuck) {
+      thread->detach();  // it waits inside MPI for a rank that will not come
+    } else {
+      thread->join();
+    }
   }
 }
 
+// Other collective calls of the communicator come after the starts that the program has made before.
+void MpiContext::wait_for_starts() {
+  Lock lock(mutex_);
+  const auto unstarted = [](const auto& request) {
+    return !request->started && request->channel->index == 0;
+  };
+  while (failed_ == DIT_OK && std::any_of(under_way_.begin(), under_way_.end(), unstarted))
+    pause_in_wait(lock);
+}
+
+int MpiContext::open_channel() {
+  wait_for_starts();
+  require_good();
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm_, &comm), "MPI_Comm_dup");
+  Levels levels;
+  auto channel = make_channel(kind_, static_cast<int>(channels_.size()), comm,
+                              kind_.read(settings_.config.c_str()), levels);
+  const Lock lock(mutex_);
+  channels_.push_back(std::move(channel));
+  started_.push_back(0);
+  return channels_.back()->index;
+}
+
 std::unique_ptr<MpiContext> MpiContext::split(int colour, int key) {
+  wait_for_starts();
   require_good();
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, key, &part), "MPI_Comm_split");
@@ -145,9 +208,7 @@ std::unique_ptr<MpiContext> MpiContext::split(int colour, int key) {
 
 void MpiContext::totals(dit_exchange_totals& totals) const {
   const Lock lock(mutex_);
-  const std::size_t known = std::min(totals.struct_size, sizeof totals_);
-  std::memcpy(&totals, &totals_, known);
-  totals.struct_size = known;
+  give(totals_, totals);
 }
 
 std::string MpiContext::describe() const {
@@ -156,7 +217,7 @@ std::string MpiContext::describe() const {
   text += levels_.slow < static_cast<int>(levels_.names.size())
               ? ", slow from " + levels_.names[static_cast<std::size_t>(levels_.slow)]
               : ", all in one node";
-  text += "; " + exchange_->text() + "; " + session_.text() + "; ";
+  text += "; " + channels_.front()->exchange->text() + "; " + session_.text() + "; ";
   if (crowded_) text += "waits asleep, as there are more ranks than cores; ";
   if (threaded_)
     text += "progress by a thread that pauses at most " +

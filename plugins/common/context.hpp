@@ -3,13 +3,15 @@
 /// Where MPI allows (MPI_THREAD_MULTIPLE), a thread looks at what is under way while the program computes. It
 /// sleeps most of the time: MPI and the kernel move bytes by themselves for a while, and cores may be shared
 /// with ranks that compute. Once the program waits, it looks itself, all the time, and the thread keeps out
-/// of the way. Without exchanges the thread sleeps until there are some.
+/// of the way. Without exchanges the thread sleeps until there are some. Starts that wait for other ranks
+/// have a thread for each channel, so that channels never wait for each other.
 #pragma once
 
 #include <mpi.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -18,6 +20,8 @@
 #include <vector>
 
 #include "common/all_to_all.hpp"
+#include "common/arrivals.hpp"
+#include "common/channel.hpp"
 #include "common/mpi_error.hpp"
 #include "common/mpi_session.hpp"
 #include "dit/exchange.h"
@@ -26,11 +30,16 @@
 /// An exchange under way.
 struct dit_request {
   std::unique_ptr<dit::Transfer> transfer;
+  dit::Channel* channel = nullptr;
+  std::uint64_t number = 0;  ///< in its channel, from 1
   MPI_Request request = MPI_REQUEST_NULL;
   std::string label;
   std::chrono::steady_clock::time_point begun;
   bool started = false;
   bool done = false;
+  bool cancelled = false;  ///< nobody waits for it; when it is done:
+  dit_release release = nullptr;
+  void* user = nullptr;
 };
 
 namespace dit {
@@ -51,8 +60,8 @@ class MpiContext final : public SessionMember {
 
   /// Waits for what is under way; collective. Throws PluginFailure when that fails.
   void close();
-  /// Whether an exchange has failed: then close does nothing, and the context must not be destroyed, as MPI
-  /// may still write into its memory; abandon() makes that safe.
+  /// Whether an exchange or close has failed: then close does nothing, and the context must not be destroyed,
+  /// as MPI may still write into its memory; abandon() makes that safe.
   [[nodiscard]] bool failed() const;
   void abandon() noexcept;
 
@@ -60,10 +69,17 @@ class MpiContext final : public SessionMember {
   [[nodiscard]] int size() const { return static_cast<int>(levels_.of.size()); }
   [[nodiscard]] const Levels& levels() const { return levels_; }
 
-  /// Null when the exchange is complete.
-  [[nodiscard]] dit_request* start(const dit_exchange_call& call);
-  [[nodiscard]] bool test(dit_request* request);
-  void wait(dit_request* request);
+  /// Sets the request, null when the exchange is complete. Throws PluginFailure; the request is then set when
+  /// a blocking exchange is late.
+  void start(const dit_exchange_call& call, dit_request*& request);
+  /// These set the request to null when its buffers are no longer used.
+  void test(dit_request*& request);
+  void wait(dit_request*& request);
+  void cancel(dit_request*& request, dit_release release, void* user);
+  /// Tells the owners of cancelled exchanges that are done.
+  void release_buffers() noexcept;
+
+  [[nodiscard]] int open_channel();
 
   [[nodiscard]] std::unique_ptr<MpiContext> split(int colour, int key);
   void totals(dit_exchange_totals& totals) const;
@@ -80,44 +96,57 @@ class MpiContext final : public SessionMember {
       10000;  ///< each look takes a core, and its cache, from another rank
   static constexpr double kLongestPauseOfWait = 2500;
   static constexpr int kWaitersHaste = 8;  ///< the end is seen so much sooner than beside computation
+  static constexpr std::chrono::milliseconds kNoticePause{5};    ///< between looks for questions
+  static constexpr std::chrono::milliseconds kAnswersTime{200};  ///< a late exchange's ranks have to answer
+  static constexpr std::chrono::milliseconds kSettleTime{1000};  ///< for messages on their way at close
 
   void agree(const std::string& mine);
   void read_settings(const PluginConfig& config);
   [[nodiscard]] ContextPlace place() const;
-  void check(const dit_exchange_call& call) const;
 
   void run_here(Transfer& transfer);
-  [[nodiscard]] dit_request& enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer,
-                                     Lock& lock);
+  [[nodiscard]] dit_request& enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer);
+  [[nodiscard]] bool must_wait_in_line(const dit_request& request) const;
+  void start_by_thread(Channel& channel);
   void start_transfer(dit_request& request, Lock& lock);
   void advance();
+  void look_once() noexcept;
   [[nodiscard]] bool unfinished() const;
   void wait_for(dit_request& request, Lock& lock);
-  void take_finished(dit_request* request);
+  void find_missing(const dit_request& request, Lock& lock);
+  void take_finished(dit_request*& request);
   [[nodiscard]] dit_request& known(dit_request* request);
   void run_thread();
+  void run_starter(Channel& channel);
   [[nodiscard]] std::chrono::microseconds pause(double longest_us) const;
   void pause_in_wait(Lock& lock) const;
   [[nodiscard]] std::string overdue(const dit_request& request) const;
+  void settle_arrivals(Lock& lock);
+  void wait_for_starts();
+  void free_communicators();
   [[noreturn]] void fail(dit_status status, const std::string& what);
   void require_good() const;
 
   const AllToAllKind& kind_;
   MpiSession& session_;
-  MPI_Comm comm_;
+  MPI_Comm comm_;  ///< of channel 0
   ContextSettings settings_;
-  std::unique_ptr<AllToAll> exchange_;
+  std::vector<std::unique_ptr<Channel>> channels_;
   Levels levels_;
   int rank_ = 0;
   bool threaded_ = false;
   bool crowded_ = false;  ///< more ranks than cores: who waits must leave the core to those that compute
+  bool limited_ = false;  ///< some rank has a time limit, and may ask for arrivals
+  bool threaded_everywhere_ = false;  ///< alike on all ranks
   double longest_pause_us_ = 0;
 
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable wake_;
   std::deque<std::unique_ptr<dit_request>> under_way_;  ///< in order of their starts
-  bool waiting_ = false;                                ///< the program waits, and looks itself
-  bool starting_ = false;  ///< the thread is inside a start that waits for other ranks
+  std::unique_ptr<Arrivals> arrivals_;                  ///< when some rank has a time limit
+  std::vector<std::uint64_t> started_;                  ///< exchanges, by channel
+  Clock::time_point next_look_;                         ///< for questions about arrivals
+  int waiting_ = 0;  ///< threads of the program that wait, and look themselves
   bool stopped_ = false;
   dit_exchange_totals totals_{};
   dit_status failed_ = DIT_OK;

@@ -1,4 +1,4 @@
-// What is under way in a context: starting, looking, waiting.
+// What is under way in a context: starting, looking, waiting, giving up.
 #include <sched.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include "common/context.hpp"
 #include "common/prompt_thread.hpp"
 #include "exchange/select_rows.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
 
@@ -30,41 +31,44 @@ void MpiContext::fail(dit_status status, const std::string& what) {
   throw PluginFailure(status, what);
 }
 
-void MpiContext::check(const dit_exchange_call& call) const {
-  require_argument(check_call(&call, place()));
+void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
+  require_good();
+  require_argument(check_call(&given, place()));
+  dit_exchange_call call = completed(given);
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, wrong);
-}
-
-dit_request* MpiContext::start(const dit_exchange_call& call) {
-  require_good();
-  check(call);
-  auto transfer = exchange_->prepare(call, place());
+  // Agreeing on a layout would make this thread wait, while other ranks start those of other channels first.
+  if (!threaded_everywhere_ && channels_.size() > 1) call.layout_id = 0;
+  Channel& channel = *channels_[static_cast<std::size_t>(call.channel)];
+  auto transfer = channel.exchange->prepare(call, place());
   Lock lock(mutex_);
   count_sent(call, place(), totals_);
+  ++started_[static_cast<std::size_t>(call.channel)];
   const bool blocking = (call.flags & DIT_EXCHANGE_BLOCKING) != 0;
   const auto begun = Clock::now();
-  // MPI's own blocking call, when order and time limit allow.
-  if (blocking && under_way_.empty() && settings_.timeout_seconds <= 0) {
+  // MPI's own blocking call, when order and time limits allow.
+  if (blocking && under_way_.empty() && !limited_) {
     lock.unlock();
     run_here(*transfer);
     lock.lock();
     totals_.wait_seconds += seconds_since(begun);
     ++totals_.exchanges;
-    return nullptr;
+    return;
   }
-  dit_request& request = enqueue(call, std::move(transfer), lock);
+  dit_request& request = enqueue(call, std::move(transfer));
+  if (must_wait_in_line(request))
+    start_by_thread(channel);
+  else
+    start_transfer(request, lock);  // no look at it yet: MPI may yield the core when it finds nothing
+  result = &request;
   if (blocking) {
     wait_for(request, lock);
     totals_.wait_seconds += seconds_since(begun);
-  }
-  if (request.done) {
-    take_finished(&request);
-    return nullptr;
+    take_finished(result);
+    return;
   }
   lock.unlock();  // first, or the thread would wake up only to wait for the mutex
   if (threaded_) wake_.notify_one();
-  return &request;
 }
 
 void MpiContext::run_here(Transfer& transfer) {
@@ -77,41 +81,50 @@ void MpiContext::run_here(Transfer& transfer) {
   transfer.finish();
 }
 
-// The caller's thread posts it: waking the other thread for that takes longer. But not when the start would
-// wait for other ranks, nor past one that does.
-dit_request& MpiContext::enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer,
-                                 Lock& lock) {
-  const bool wait_in_line =
-      threaded_ && (transfer->start_waits() || (!under_way_.empty() && !under_way_.back()->started));
+dit_request& MpiContext::enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer) {
   auto made = std::make_unique<dit_request>();
   made->transfer = std::move(transfer);
+  made->channel = channels_[static_cast<std::size_t>(call.channel)].get();
+  made->number = started_[static_cast<std::size_t>(call.channel)];
   made->label = call_name(call.label);
   made->begun = Clock::now();
   under_way_.push_back(std::move(made));
-  dit_request& request = *under_way_.back();
-  if (wait_in_line) {
-    wake_.notify_one();
-  } else {
-    start_transfer(request, lock);  // no look at it yet: MPI may yield the core when it finds nothing
-  }
-  return request;
+  return *under_way_.back();
+}
+
+// The caller's thread posts it: waking another thread for that takes longer. But not when the start would
+// wait for other ranks, nor past one of its channel that does.
+bool MpiContext::must_wait_in_line(const dit_request& request) const {
+  return threaded_ && (request.transfer->start_waits() ||
+                       std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& other) {
+                         return other.get() != &request && other->channel == request.channel &&
+                                !other->started;
+                       }));
+}
+
+void MpiContext::start_by_thread(Channel& channel) {
+  if (channel.starter.joinable())
+    channel.in_line.notify_one();
+  else
+    channel.starter = std::thread([this, &channel] { run_starter(channel); });
 }
 
 void MpiContext::start_transfer(dit_request& request, Lock& lock) {
+  Channel& channel = *request.channel;
   try {
     if (request.transfer->start_waits()) {
-      starting_ = true;
+      channel.starting = true;
       lock.unlock();
       request.transfer->start(request.request);
       lock.lock();
-      starting_ = false;
+      channel.starting = false;
     } else {
       request.transfer->start(request.request);
     }
     request.started = true;
   } catch (const std::exception& e) {
     if (!lock.owns_lock()) lock.lock();
-    starting_ = false;
+    channel.starting = false;
     const auto* failure = dynamic_cast<const PluginFailure*>(&e);
     fail(failure != nullptr ? failure->status() : DIT_ERROR_INTERNAL, request.label + ": " + e.what());
   }
@@ -119,6 +132,10 @@ void MpiContext::start_transfer(dit_request& request, Lock& lock) {
 
 // Looks at everything once. With the mutex held.
 void MpiContext::advance() {
+  if (arrivals_ && Clock::now() >= next_look_) {
+    arrivals_->serve(started_);
+    next_look_ = Clock::now() + kNoticePause;
+  }
   for (const auto& request : under_way_) {
     if (request->done || !request->started) continue;
     int done = 0;
@@ -145,23 +162,22 @@ dit_request& MpiContext::known(dit_request* request) {
   return *request;
 }
 
-void MpiContext::take_finished(dit_request* request) {
+void MpiContext::take_finished(dit_request*& request) {
   std::erase_if(under_way_, [request](const auto& known) { return known.get() == request; });
+  request = nullptr;
 }
 
-bool MpiContext::test(dit_request* request) {
-  Lock lock(mutex_);
+void MpiContext::test(dit_request*& request) {
+  const Lock lock(mutex_);
   const dit_request& under_way = known(request);
   if (failed_ == DIT_OK && !under_way.done) advance();
-  if (under_way.done) {
+  if (under_way.done)
     take_finished(request);
-    return true;
-  }
-  if (failed_ != DIT_OK) throw PluginFailure(failed_, failure_);
-  return false;
+  else if (failed_ != DIT_OK)
+    throw PluginFailure(failed_, failure_);
 }
 
-void MpiContext::wait(dit_request* request) {
+void MpiContext::wait(dit_request*& request) {
   const auto begun = Clock::now();
   Lock lock(mutex_);
   wait_for(known(request), lock);
@@ -169,31 +185,84 @@ void MpiContext::wait(dit_request* request) {
   totals_.wait_seconds += seconds_since(begun);
 }
 
+void MpiContext::cancel(dit_request*& request, dit_release release, void* user) {
+  const Lock lock(mutex_);
+  dit_request& given_up = known(request);
+  given_up.cancelled = true;
+  given_up.release = release;
+  given_up.user = user;
+  request = nullptr;
+}
+
+// A look whose failure is for the next call to report.
+void MpiContext::look_once() noexcept {
+  try {
+    if (failed_ == DIT_OK) advance();
+  } catch (const PluginFailure&) {
+  }
+}
+
+// Without the mutex: what is called may do anything but call the context.
+void MpiContext::release_buffers() noexcept {
+  std::vector<std::unique_ptr<dit_request>> free;
+  {
+    const Lock lock(mutex_);
+    const auto cancelled = [](const auto& request) { return request->cancelled; };
+    if (std::none_of(under_way_.begin(), under_way_.end(), cancelled)) return;
+    look_once();
+    for (auto& request : under_way_)
+      if (request->cancelled && request->done) free.push_back(std::move(request));
+    std::erase(under_way_, nullptr);
+  }
+  for (const auto& request : free)
+    if (request->release != nullptr) request->release(request->user);
+}
+
 std::string MpiContext::overdue(const dit_request& request) const {
-  return request.label + " has not ended after " + std::to_string(seconds_since(request.begun)) +
-         " s on rank " + std::to_string(rank_) + " of " + std::to_string(size()) + ", the limit is " +
-         std::to_string(settings_.timeout_seconds) + " s: " +
-         (request.started ? "a rank has not started it or is much slower"
-                          : "a rank has not come to agree on what is exchanged");
+  const int channel = request.channel->index;
+  std::string text = request.label + " (number " + std::to_string(request.number) +
+                     (channel == 0 ? "" : " of channel " + std::to_string(channel)) +
+                     ") has not ended after " + std::to_string(seconds_since(request.begun)) + " s on rank " +
+                     std::to_string(rank_) + " of " + std::to_string(size()) + ", the limit is " +
+                     std::to_string(settings_.timeout_seconds) + " s: ";
+  const std::string missing = arrivals_->missing(request.number);
+  if (missing.empty())
+    return text + (request.started ? "all ranks have started it, one of them or the network is slower"
+                                   : "all ranks have started it and still agree on what is exchanged");
+  return text + "missing: " + missing +
+         "; no sign of a rank means that it has not started this exchange, or makes no progress at all";
 }
 
 void MpiContext::wait_for(dit_request& request, Lock& lock) {
   struct Waiting {
-    explicit Waiting(MpiContext& context) : context_(context) { context_.waiting_ = true; }
+    explicit Waiting(MpiContext& context) : context_(context) { ++context_.waiting_; }
     ~Waiting() {
-      context_.waiting_ = false;
+      --context_.waiting_;
       if (context_.unfinished()) context_.wake_.notify_one();
     }
     MpiContext& context_;
   } const waiting(*this);
   const auto begun = Clock::now();
+  const double limit = settings_.timeout_seconds;
   while (!request.done) {
     if (failed_ != DIT_OK) throw PluginFailure(failed_, failure_);
     advance();
     if (request.done) break;
-    if (settings_.timeout_seconds > 0 && seconds_since(begun) > settings_.timeout_seconds)
-      fail(DIT_ERROR_TIMEOUT, overdue(request));
+    if (limit > 0 && seconds_since(begun) > limit) {
+      find_missing(request, lock);
+      if (!request.done) throw PluginFailure(DIT_ERROR_TIMEOUT, overdue(request));
+    }
     pause_in_wait(lock);
+  }
+}
+
+// Asks for arrivals, and looks for answers for a moment; the exchange may end meanwhile.
+void MpiContext::find_missing(const dit_request& request, Lock& lock) {
+  arrivals_->ask(request.channel->index);
+  const auto last = Clock::now() + kAnswersTime;
+  while (failed_ == DIT_OK && !request.done && !arrivals_->all_answered() && Clock::now() < last) {
+    pause_in_wait(lock);
+    advance();
   }
 }
 
@@ -223,21 +292,33 @@ void MpiContext::run_thread() {
   Lock lock(mutex_);
   try {
     while (!stopped_ && failed_ == DIT_OK) {
-      const auto next = std::find_if(under_way_.begin(), under_way_.end(),
-                                     [](const auto& request) { return !request->started; });
-      if (next != under_way_.end()) {
-        start_transfer(**next, lock);
-        continue;
-      }
-      if (waiting_ || !unfinished()) {
+      if (waiting_ > 0 || !unfinished()) {
         wake_.wait(lock);
         continue;
       }
       wake_.wait_for(lock, pause(longest_pause_us_));
-      if (!stopped_ && !waiting_ && failed_ == DIT_OK) advance();
+      if (!stopped_ && waiting_ == 0 && failed_ == DIT_OK) advance();
     }
   } catch (const PluginFailure&) {
     // Kept as the context's failure: the next call of the program reports it.
+  }
+}
+
+// Starts in order what one channel has in line.
+void MpiContext::run_starter(Channel& channel) {
+  Lock lock(mutex_);
+  try {
+    while (!stopped_ && failed_ == DIT_OK) {
+      const auto next = std::find_if(under_way_.begin(), under_way_.end(), [&](const auto& request) {
+        return request->channel == &channel && !request->started;
+      });
+      if (next == under_way_.end())
+        channel.in_line.wait(lock);
+      else
+        start_transfer(**next, lock);
+    }
+  } catch (const PluginFailure&) {
+    // As in run_thread.
   }
 }
 

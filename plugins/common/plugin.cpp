@@ -72,6 +72,7 @@ dit_status open(const dit_open_options* options, dit_context** context) {
 dit_status close(dit_context* context) {
   if (context == nullptr) return DIT_OK;
   const dit_status status = answer([&] { context->inner->close(); });
+  context->inner->release_buffers();
   if (context->inner->failed()) {
     context->inner->abandon();
     static_cast<void>(context->inner.release());
@@ -106,31 +107,56 @@ int slow_level(const dit_context* context) {
   return context == nullptr ? 0 : context->inner->levels().slow;
 }
 
-dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
-  return answer([&] {
+// A call of a context: guarded, and followed by a look at what was cancelled.
+template <class Body>
+dit_status on_context(dit_context* context, const Body& body) noexcept {
+  const dit_status status = answer([&] {
     require(context, "context");
+    body(*context->inner);
+  });
+  if (context != nullptr) context->inner->release_buffers();
+  return status;
+}
+
+dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
+  return on_context(context, [&](MpiContext& inner) {
     require(request, "request");
     *request = nullptr;
     require(call, "call");
-    *request = context->inner->start(*call);
+    inner.start(*call, *request);
   });
 }
 
 dit_status test(dit_context* context, dit_request** request, int* done) {
-  return answer([&] {
-    require(context, "context");
+  return on_context(context, [&](MpiContext& inner) {
     require(request, "request");
     require(done, "done");
-    *done = *request == nullptr || context->inner->test(*request) ? 1 : 0;
-    if (*done != 0) *request = nullptr;
+    if (*request != nullptr) inner.test(*request);
+    *done = *request == nullptr ? 1 : 0;
   });
 }
 
 dit_status wait(dit_context* context, dit_request** request) {
-  return answer([&] {
-    require(context, "context");
+  return on_context(context, [&](MpiContext& inner) {
     require(request, "request");
-    if (dit_request* const waited = std::exchange(*request, nullptr)) context->inner->wait(waited);
+    if (*request != nullptr) inner.wait(*request);
+  });
+}
+
+dit_status cancel(dit_context* context, dit_request** request, dit_release release, void* user) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(request, "request");
+    if (*request != nullptr)
+      inner.cancel(*request, release, user);
+    else if (release != nullptr)
+      release(user);
+  });
+}
+
+dit_status open_channel(dit_context* context, int* channel) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(channel, "channel");
+    *channel = inner.open_channel();
   });
 }
 
@@ -193,6 +219,8 @@ extern "C" __attribute__((visibility("default"))) const dit_exchange_plugin* dit
                                             dit::totals,
                                             dit::describe,
                                             dit::last_error,
-                                            dit::abort_job};
+                                            dit::abort_job,
+                                            dit::cancel,
+                                            dit::open_channel};
   return &table;
 }

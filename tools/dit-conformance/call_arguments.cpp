@@ -1,7 +1,9 @@
 // Wrong calls: start must refuse them with words that name the argument, and must not have done anything.
+#include <cstring>
 #include <limits>
 
 #include "checks.hpp"
+#include "exchange/struct_sizes.hpp"
 #include "known_exchange.hpp"
 #include "refusal.hpp"
 
@@ -63,6 +65,7 @@ std::vector<Case> call_cases() {
           {"unknown memory kind", "memory_kind", [](Wrong& w) { w.call.memory_kind = 77; }},
           {"negative memory kind", "memory_kind", [](Wrong& w) { w.call.memory_kind = -1; }},
           {"negative device", "device", [](Wrong& w) { w.call.device = -1; }},
+          {"a channel that was not opened", "channel", [](Wrong& w) { w.call.channel = 12345; }},
           {"a device for host memory", "device", [](Wrong& w) { w.call.device = 1; }},
           {"unknown flag", "flags", [](Wrong& w) { w.call.flags = 1u << 7; }},
           {"a block past the end of memory", "send_blocks",
@@ -168,6 +171,20 @@ void larger_structs(ExchangeContext& context, Findings& findings) {
   findings.problem(exchange.problem());
 }
 
+// A caller of the first interface: what lies behind its struct is not read.
+void smaller_structs(ExchangeContext& context, Findings& findings) {
+  KnownExchange exchange(context, {[](int, int) { return std::size_t{10}; }}, 5);
+  dit_exchange_call call = exchange.call();
+  call.struct_size = first_call_bytes;
+  std::memset(reinterpret_cast<std::byte*>(&call) + first_call_bytes, 0xff, sizeof(call) - first_call_bytes);
+  dit_request* request = nullptr;
+  const dit_exchange_plugin& table = context.plugin().table();
+  findings.expect(table.start(context.handle(), &call, &request) == DIT_OK,
+                  "the struct_size of the first interface is refused");
+  findings.expect(table.wait(context.handle(), &request) == DIT_OK, "wait failed");
+  findings.problem(exchange.problem());
+}
+
 }  // namespace
 
 std::vector<Check> call_checks() {
@@ -180,7 +197,8 @@ std::vector<Check> call_checks() {
              if (c.size() > 1) refuse(c, f, row_cases(), true);
            }},
           {"wrong calls: device memory", device_memory},
-          {"calls of a later interface", larger_structs}};
+          {"calls of a later interface", larger_structs},
+          {"calls of an older interface", smaller_structs}};
 }
 
 }  // namespace dit::conformance

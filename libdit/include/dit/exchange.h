@@ -4,11 +4,20 @@
  * A plugin is a shared library that exports one function, dit_exchange_plugin_v1, which returns a table of
  * functions. It knows nothing of attention, tensors or models. libdit finds plugins by name (libdit-exchange-
  * NAME.so on the search path) or has them linked in. The interface is C, versioned, and grows only at the end
- * of its structs: struct_size tells how much of a struct the other side knows.
+ * of its structs: struct_size tells how much of a struct the other side knows. Both sides take structs of
+ * other sizes: what a smaller one lacks counts as zero, what a larger one has more is not read. Functions at
+ * the end of the table may be missing: look with DIT_EXCHANGE_HAS before they are called.
  *
  * Threads: a context is used by one thread at a time. Errors: functions return a dit_status; last_error then
  * tells in words which argument was wrong, its value, and what would have been right. No function ends the
  * program but abort_job.
+ *
+ * Buffers: what an exchange sends and receives belongs to the caller, and is in use until the exchange is
+ * done: until wait or test set the request to null (also when they fail), or start gave none. A failure that
+ * leaves the request as it is leaves the exchange under way: the plugin may still read and write the buffers.
+ * The caller then waits or tests again, or gives the request up with cancel and keeps the buffers until the
+ * plugin calls `release`. A late peer completes the exchange, whether it was given up or not, and the context
+ * stays good.
  */
 #ifndef DIT_EXCHANGE_H
 #define DIT_EXCHANGE_H
@@ -29,7 +38,8 @@ typedef enum dit_status {
   DIT_ERROR_ARGUMENT = 1,      /**< an argument is wrong; nothing was done */
   DIT_ERROR_UNSUPPORTED = 2,   /**< this plugin cannot do that (a memory kind, a split) */
   DIT_ERROR_COMMUNICATION = 3, /**< the layer below failed; the context is only good for close */
-  DIT_ERROR_TIMEOUT = 4,       /**< a peer did not arrive in time; last_error names what is known */
+  DIT_ERROR_TIMEOUT = 4,       /**< a peer did not arrive in time; last_error says which, as far as that can
+                                    be known. The exchange is still under way, see wait and cancel */
   DIT_ERROR_MEMORY = 5,        /**< an allocation failed; nothing was done */
   DIT_ERROR_INTERNAL = 6       /**< a bug of the plugin */
 } dit_status;
@@ -66,11 +76,12 @@ typedef struct dit_row_selection {
   const uint32_t* const* recv_rows; /**< ascending row numbers within the block, from each peer */
 } dit_row_selection;
 
-/** The exchange must be complete when start returns; it need not make progress in the background. */
+/** The exchange must be complete when start returns DIT_OK; it need not make progress in the background. When
+ * start fails with DIT_ERROR_TIMEOUT it is under way, and `*request` is set. */
 #define DIT_EXCHANGE_BLOCKING 1u
 
-/** One all-to-all. All ranks of a context make the same calls in the same order. Arrays are copied by start;
- * buffers belong to the caller and must stay until wait (or a true test) returns. What is received must not
+/** One all-to-all. All ranks of a context make the same calls in the same order, channel by channel. Arrays
+ * are copied by start; buffers are in use until the exchange is done, see above. What is received must not
  * overlap anything; sent blocks may overlap each other. */
 typedef struct dit_exchange_call {
   size_t struct_size;                 /**< sizeof(dit_exchange_call) */
@@ -87,13 +98,15 @@ typedef struct dit_exchange_call {
   uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin
                          may keep what it prepared for an id, and then need not ask the other ranks; 0: do not
                          keep */
+  int channel;        /**< 0, or one that open_channel gave */
 } dit_exchange_call;
 
 /** How a context is opened. */
 typedef struct dit_open_options {
   size_t struct_size; /**< sizeof(dit_open_options) */
   void* communicator; /**< null: all processes of the job. mpi, tapa: MPI_Comm*; local: dit_local_member* */
-  double timeout_seconds; /**< a wait that takes longer fails with DIT_ERROR_TIMEOUT; 0: never */
+  double timeout_seconds; /**< a wait that takes longer fails with DIT_ERROR_TIMEOUT; 0: never. It may be
+                               exceeded by a moment in which the missing ranks are found out */
   const char* config;     /**< plugin's own settings as "key=value,key=value"; may be null */
 } dit_open_options;
 
@@ -109,6 +122,10 @@ typedef struct dit_exchange_totals {
   double wait_seconds;     /**< spent in wait, and in start of blocking exchanges */
 } dit_exchange_totals;
 
+/** Called once when the buffers of a cancelled exchange are no longer used, by the thread of the call of the
+ * context that finds it out. It must not call the context. */
+typedef void (*dit_release)(void* user);
+
 /** The table of functions. None may be null unless said so. */
 typedef struct dit_exchange_plugin {
   size_t struct_size;      /**< sizeof(dit_exchange_plugin) as the plugin was built */
@@ -118,7 +135,9 @@ typedef struct dit_exchange_plugin {
 
   /** Opens a context. Collective over the communicator. */
   dit_status (*open)(const dit_open_options* options, dit_context** context);
-  /** Waits for what is under way and closes. Collective. Null is a no-op. */
+  /** Waits for what is under way, cancelled or not, and closes. Collective. Null is a no-op. The context is
+   * gone however it ends. When it fails the buffers of exchanges that are not done must stay for good, but
+   * for those whose release was called. */
   dit_status (*close)(dit_context* context);
   /** This rank's number in the context. */
   int (*rank)(const dit_context* context);
@@ -134,12 +153,16 @@ typedef struct dit_exchange_plugin {
   /** The first level that leaves a node (crosses NICs); level_count when there is none. Same on all ranks. */
   int (*slow_level)(const dit_context* context);
 
-  /** Starts an exchange. Collective in order; `*request` is null when it is already complete. Progress goes
-   * on while the caller computes, without further calls. */
+  /** Starts an exchange. Collective in order; `*request` is null when it is already complete, and when start
+   * fails, but for a blocking exchange that was started and whose wait failed: see wait. Progress goes on
+   * while the caller computes, without further calls. */
   dit_status (*start)(dit_context* context, const dit_exchange_call* call, dit_request** request);
-  /** Sets *done; when it is 1 the request is freed and set to null. A null request is done. */
+  /** Sets *done; when it is 1 the request is freed and set to null. A null request is done. Failures: see
+   * wait. */
   dit_status (*test)(dit_context* context, dit_request** request, int* done);
-  /** Waits, frees the request and sets it to null. A null request is done. */
+  /** Waits, frees the request and sets it to null. A null request is done. After a failure the request is
+   * null when the buffers are no longer used (the ranks did not agree on sizes, say), and else as it was:
+   * after DIT_ERROR_TIMEOUT wait and test may be called again, for as long again. */
   dit_status (*wait)(dit_context* context, dit_request** request);
 
   /** New contexts of the ranks with equal colour, ordered by key, then rank. Collective. colour < 0: *result
@@ -155,7 +178,27 @@ typedef struct dit_exchange_plugin {
   /** Ends all ranks of the job after a failure of this one; does not return where the job has several
    * processes. */
   void (*abort_job)(dit_context* context, int exit_code);
+
+  /* The table of the first plugins ended here. What follows may be missing, or null. */
+
+  /** Gives an exchange up and sets the request to null; nobody is told, and its other ranks complete it with
+   * this rank's data. The caller keeps the buffers as they are until `release` (may be null) is called with
+   * `user`, exactly once: now, if the exchange is done; or in a later call of the context (start, test, wait,
+   * cancel, close), once its late ranks have come; or never, when they never come, when the context fails
+   * with DIT_ERROR_COMMUNICATION, or when close fails. A null request: `release` is called now. Fails with
+   * DIT_ERROR_ARGUMENT only, without having done anything. */
+  dit_status (*cancel)(dit_context* context, dit_request** request, dit_release release, void* user);
+  /** A new channel, a number > 0. Exchanges of different channels never meet each other, so different ranks
+   * may start them in different orders, and one that is late holds up those of its channel only. Every
+   * context has channel 0. Collective, like the calls of channel 0. Channels end with the context; they cost
+   * what a communicator costs. */
+  dit_status (*open_channel)(dit_context* context, int* channel);
 } dit_exchange_plugin;
+
+/** Whether a plugin has a function of the later part of the table. */
+#define DIT_EXCHANGE_HAS(table, function)                                                         \
+  ((table)->struct_size >= offsetof(dit_exchange_plugin, function) + sizeof((table)->function) && \
+   (table)->function != NULL)
 
 /** The function that a plugin exports. `wanted` is the caller's DIT_EXCHANGE_VERSION; returns null when the
  * plugin cannot serve that version. The table lives as long as the library is loaded. */

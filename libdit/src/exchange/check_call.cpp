@@ -6,10 +6,20 @@
 #include <cstring>
 #include <vector>
 
+#include "exchange/struct_sizes.hpp"
+
 namespace dit {
 namespace {
 
 using std::to_string;
+
+// "" when a struct has at least what its first version had.
+template <typename Struct>
+std::string check_size(const Struct& given, std::size_t least, const char* name, const char* type) {
+  if (given.struct_size >= least) return {};
+  return std::string(name) + ".struct_size is " + to_string(given.struct_size) + ", expected sizeof(" + type +
+         "), " + to_string(least) + " or more";
+}
 
 std::string element(const char* array, std::size_t index) {
   return std::string(array) + "[" + to_string(index) + "]";
@@ -27,7 +37,7 @@ struct Side {
   const std::uint32_t* const* rows = nullptr;
 };
 
-std::string check_fixed_fields(const dit_exchange_call& call) {
+std::string check_fixed_fields(const dit_exchange_call& call, int channels) {
   if ((call.flags & ~DIT_EXCHANGE_BLOCKING) != 0)
     return "call.flags is " + to_string(call.flags) + ", expected 0 or DIT_EXCHANGE_BLOCKING (1)";
   if (call.memory_kind < DIT_MEMORY_HOST || call.memory_kind > DIT_MEMORY_LEVEL_ZERO)
@@ -36,6 +46,9 @@ std::string check_fixed_fields(const dit_exchange_call& call) {
   if (call.device < 0) return "call.device is " + to_string(call.device) + ", expected 0 or more";
   if (call.memory_kind == DIT_MEMORY_HOST && call.device != 0)
     return "call.device is " + to_string(call.device) + ", expected 0 for host memory";
+  if (call.channel < 0 || call.channel >= channels)
+    return "call.channel is " + to_string(call.channel) + ", expected 0" +
+           (channels == 1 ? ": no channel was opened" : " to " + to_string(channels - 1));
   return {};
 }
 
@@ -139,9 +152,9 @@ std::string check_selected_side(const Side& side, const dit_row_selection& selec
 
 std::string check_selection(Side send, Side recv, const dit_row_selection& selection,
                             const ContextPlace& place) {
-  if (selection.struct_size < sizeof(dit_row_selection))
-    return "selection.struct_size is " + to_string(selection.struct_size) + ", expected " +
-           to_string(sizeof(dit_row_selection)) + " (sizeof(dit_row_selection)) or more";
+  if (std::string problem = check_size(selection, first_selection_bytes, "selection", "dit_row_selection");
+      !problem.empty())
+    return problem;
   if (selection.row_bytes == 0) return "selection.row_bytes is 0, expected at least 1";
   if (selection.boundary < 0 || selection.boundary > place.level_count)
     return "selection.boundary is " + to_string(selection.boundary) + ", expected a level from 0 to " +
@@ -156,25 +169,25 @@ std::string check_selection(Side send, Side recv, const dit_row_selection& selec
 
 }  // namespace
 
-std::string check_call(const dit_exchange_call* call, const ContextPlace& place) {
-  if (call == nullptr) return "call is null, expected a dit_exchange_call";
-  if (call->struct_size < sizeof(dit_exchange_call))
-    return "call.struct_size is " + to_string(call->struct_size) + ", expected " +
-           to_string(sizeof(dit_exchange_call)) + " (sizeof(dit_exchange_call)) or more";
+std::string check_call(const dit_exchange_call* given, const ContextPlace& place) {
+  if (given == nullptr) return "call is null, expected a dit_exchange_call";
+  std::string problem = check_size(*given, first_call_bytes, "call", "dit_exchange_call");
+  if (!problem.empty()) return problem;
+  const dit_exchange_call call = completed(*given);
   const std::size_t size = place.size();
-  const Side send{"send", "send_blocks", "send_counts", "send_rows", call->send, call->send_blocks};
-  const Side recv{"recv", "recv_blocks", "recv_counts", "recv_rows", call->recv, call->recv_blocks};
-  std::string problem = check_fixed_fields(*call);
+  const Side send{"send", "send_blocks", "send_counts", "send_rows", call.send, call.send_blocks};
+  const Side recv{"recv", "recv_blocks", "recv_counts", "recv_rows", call.recv, call.recv_blocks};
+  problem = check_fixed_fields(call, place.channels);
   if (problem.empty()) problem = check_blocks(send, size);
   if (problem.empty()) problem = check_blocks(recv, size);
   if (!problem.empty()) return problem;
 
   const auto self = static_cast<std::size_t>(place.rank);
-  if (call->send_blocks[self].bytes != call->recv_blocks[self].bytes)
-    return "call." + element("recv_blocks", self) + " has " + to_string(call->recv_blocks[self].bytes) +
-           " bytes, but this rank sends itself " + to_string(call->send_blocks[self].bytes);
+  if (call.send_blocks[self].bytes != call.recv_blocks[self].bytes)
+    return "call." + element("recv_blocks", self) + " has " + to_string(call.recv_blocks[self].bytes) +
+           " bytes, but this rank sends itself " + to_string(call.send_blocks[self].bytes);
   if (problem = check_overlaps(send, recv, size); !problem.empty()) return problem;
-  return call->selection == nullptr ? std::string{} : check_selection(send, recv, *call->selection, place);
+  return call.selection == nullptr ? std::string{} : check_selection(send, recv, *call.selection, place);
 }
 
 std::string check_host_memory(const dit_exchange_call& call, const char* plugin) {
@@ -186,9 +199,9 @@ std::string check_host_memory(const dit_exchange_call& call, const char* plugin)
 std::string check_open(const dit_open_options* options, dit_context* const* context) {
   if (options == nullptr) return "options is null, expected dit_open_options";
   if (context == nullptr) return "context is null, expected where to put the context";
-  if (options->struct_size < sizeof(dit_open_options))
-    return "options.struct_size is " + to_string(options->struct_size) + ", expected " +
-           to_string(sizeof(dit_open_options)) + " (sizeof(dit_open_options)) or more";
+  if (std::string problem = check_size(*options, first_open_options_bytes, "options", "dit_open_options");
+      !problem.empty())
+    return problem;
   if (!(options->timeout_seconds >= 0))  // not a number too
     return "options.timeout_seconds is " + to_string(options->timeout_seconds) +
            ", expected 0 (never) or more";
@@ -197,10 +210,7 @@ std::string check_open(const dit_open_options* options, dit_context* const* cont
 
 std::string check_totals(const dit_exchange_totals* totals) {
   if (totals == nullptr) return "totals is null, expected where to put them";
-  if (totals->struct_size < sizeof(dit_exchange_totals))
-    return "totals.struct_size is " + to_string(totals->struct_size) + ", expected " +
-           to_string(sizeof(dit_exchange_totals)) + " (sizeof(dit_exchange_totals)) or more";
-  return {};
+  return check_size(*totals, first_totals_bytes, "totals", "dit_exchange_totals");
 }
 
 std::size_t copy_text(const std::string& words, char* text, std::size_t bytes) {

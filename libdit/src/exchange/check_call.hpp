@@ -15,12 +15,14 @@ struct ContextPlace {
   int rank = 0;
   int level_count = 1;
   std::span<const int> levels;  ///< level of each peer; size of the context many
+  int channels = 1;             ///< 0 and those that were opened
 
   [[nodiscard]] std::size_t size() const { return levels.size(); }
 };
 
 /// What is wrong with a call, "" when nothing is: names the argument, its value and what would be right. A
-/// plugin returns DIT_ERROR_ARGUMENT with these words, before it does anything.
+/// plugin returns DIT_ERROR_ARGUMENT with these words, before it does anything. The call may be a caller's of
+/// an older version: a plugin reads completed(call) of struct_sizes.hpp.
 [[nodiscard]] std::string check_call(const dit_exchange_call* call, const ContextPlace& place);
 
 /// "" when the call's buffers are in host memory, else the words for DIT_ERROR_UNSUPPORTED. After check_call.

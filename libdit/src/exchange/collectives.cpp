@@ -1,15 +1,23 @@
 // Small collective operations, each made of exchanges.
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 #include "exchange/exchange.hpp"
 
 namespace dit {
 namespace {
 
-// Every rank's `own` to every rank; counts are known to all.
-void gather_blocks(ExchangeContext& context, std::span<const std::byte> own,
-                   std::span<const std::size_t> counts, std::byte* all, const char* label) {
+// Every rank's `own` to every rank; counts are known to all. The buffers live as long as a late rank uses
+// them.
+std::vector<std::byte> gather_blocks(ExchangeContext& context, std::span<const std::byte> own,
+                                     std::span<const std::size_t> counts, const char* label) {
+  struct Buffers {
+    std::vector<std::byte> own, all;
+  };
+  const auto buffers = std::make_shared<Buffers>();
+  buffers->own.assign(own.begin(), own.end());
+  buffers->all.resize(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
   std::vector<dit_block> send(counts.size(), dit_block{0, own.size()});
   std::vector<dit_block> recv;
   std::size_t offset = 0;
@@ -18,12 +26,13 @@ void gather_blocks(ExchangeContext& context, std::span<const std::byte> own,
     offset += bytes;
   }
   dit_exchange_call call{};
-  call.send = own.data();
-  call.recv = all;
+  call.send = buffers->own.data();
+  call.recv = buffers->all.data();
   call.send_blocks = send.data();
   call.recv_blocks = recv.data();
   call.label = label;
-  context.exchange(call);
+  context.exchange(call, buffers);
+  return std::move(buffers->all);
 }
 
 }  // namespace
@@ -35,9 +44,7 @@ void ExchangeContext::barrier() {
 
 std::vector<std::byte> ExchangeContext::all_gather(std::span<const std::byte> own) {
   const std::vector<std::size_t> counts(static_cast<std::size_t>(size()), own.size());
-  std::vector<std::byte> all(counts.size() * own.size());
-  gather_blocks(*this, own, counts, all.data(), "all_gather");
-  return all;
+  return gather_blocks(*this, own, counts, "all_gather");
 }
 
 std::string ExchangeContext::agree_on_error(std::string_view own) {
@@ -57,11 +64,11 @@ std::string ExchangeContext::agree_on_error(std::string_view own) {
   // Only the first message goes to everybody.
   std::vector<std::size_t> counts(lengths.size(), 0);
   counts[first] = lengths[first];
-  std::string message(lengths[first], '\0');
   const std::string_view sent = static_cast<std::size_t>(rank()) == first ? own : std::string_view();
-  gather_blocks(*this, std::as_bytes(std::span(sent)), counts, reinterpret_cast<std::byte*>(message.data()),
-                "agree_on_error");
-  std::string words = "rank " + std::to_string(first) + ": " + message;
+  const std::vector<std::byte> message =
+      gather_blocks(*this, std::as_bytes(std::span(sent)), counts, "agree_on_error");
+  std::string words = "rank " + std::to_string(first) + ": " +
+                      std::string(reinterpret_cast<const char*>(message.data()), message.size());
   if (failed > 1)
     words +=
         " (" + std::to_string(failed - 1) + (failed == 2 ? " other rank" : " other ranks") + " failed too)";

@@ -1,68 +1,13 @@
-// Contexts and requests with owners.
-#include <spdlog/spdlog.h>
-
+// Contexts with owners.
 #include <cstdio>
 #include <cstdlib>
 
 #include "exchange/exchange.hpp"
+#include "exchange/log.hpp"
+#include "exchange/plugin_status.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
-namespace {
-
-// Throws the plugin's words for a status that is not DIT_OK.
-void check(const dit_exchange_plugin& table, const dit_context* context, dit_status status,
-           const char* function) {
-  if (status == DIT_OK) return;
-  const char* words = table.last_error(context);
-  std::string text = std::string("exchange plugin ") + table.name + ": ";
-  if (words != nullptr && *words != '\0')
-    text += words;
-  else
-    text += std::string(function) + " failed with status " + std::to_string(status) + ", without words";
-  throw ExchangeError(status, text);
-}
-
-}  // namespace
-
-ExchangeRequest::ExchangeRequest(ExchangeRequest&& other) noexcept
-    : table_(other.table_), context_(other.context_), request_(std::exchange(other.request_, nullptr)) {}
-
-ExchangeRequest& ExchangeRequest::operator=(ExchangeRequest&& other) noexcept {
-  if (this == &other) return *this;
-  finish();
-  table_ = other.table_;
-  context_ = other.context_;
-  request_ = std::exchange(other.request_, nullptr);
-  return *this;
-}
-
-ExchangeRequest::~ExchangeRequest() {
-  finish();
-}
-
-// For where nothing may be thrown.
-void ExchangeRequest::finish() noexcept {
-  try {
-    wait();
-  } catch (const std::exception& error) {
-    spdlog::warn("an exchange that nobody waited for failed: {}", error.what());
-  }
-}
-
-bool ExchangeRequest::test() {
-  if (request_ == nullptr) return true;
-  int done = 0;
-  check(*table_, context_, table_->test(context_, &request_, &done), "test");
-  return done != 0;
-}
-
-void ExchangeRequest::wait() {
-  if (request_ == nullptr) return;
-  const dit_status status = table_->wait(context_, &request_);
-  request_ = nullptr;
-  check(*table_, context_, status, "wait");
-}
-
 ExchangeContext::ExchangeContext(const ExchangePlugin& plugin, const Options& options) : plugin_(plugin) {
   dit_open_options plain{};
   plain.struct_size = sizeof(plain);
@@ -88,7 +33,7 @@ ExchangeContext::~ExchangeContext() {
   try {
     close();
   } catch (const std::exception& error) {
-    spdlog::warn("{}", error.what());
+    log_warning(error.what());
   }
 }
 
@@ -136,22 +81,30 @@ int ExchangeContext::level_named(std::string_view name) const {
                                               ", fast to slow: " + list);
 }
 
-ExchangeRequest ExchangeContext::start(dit_exchange_call call) {
+ExchangeRequest ExchangeContext::start(dit_exchange_call call, std::shared_ptr<void> buffers) {
   call.struct_size = sizeof(call);
-  ExchangeRequest request;
-  request.table_ = &plugin_.table();
-  request.context_ = context_;
-  check(plugin_.table(), context_, plugin_.table().start(context_, &call, &request.request_), "start");
-  return request;
+  ExchangeRequest request(plugin_.table(), context_, std::move(buffers));
+  const dit_status status = plugin_.table().start(context_, &call, &request.request_);
+  if (status == DIT_OK) return request;
+  const ExchangeError error = plugin_error(plugin_.table(), context_, status, "start");
+  if (request.active()) request.cancel();  // a blocking exchange that is late
+  throw error;
+}
+
+int ExchangeContext::open_channel() {
+  int channel = 0;
+  if (const auto open = function_of(plugin_.table(), &dit_exchange_plugin::open_channel))
+    check(plugin_.table(), context_, open(context_, &channel), "open_channel");
+  return channel;
 }
 
 std::uint64_t ExchangeContext::take_layout_ids(std::uint64_t count) {
   return std::exchange(next_layout_id_, next_layout_id_ + count);
 }
 
-void ExchangeContext::exchange(dit_exchange_call call) {
+void ExchangeContext::exchange(dit_exchange_call call, std::shared_ptr<void> buffers) {
   call.flags |= DIT_EXCHANGE_BLOCKING;
-  start(call).wait();
+  start(call, std::move(buffers)).wait();
 }
 
 std::unique_ptr<ExchangeContext> ExchangeContext::split(int colour, int key) {

@@ -51,8 +51,9 @@ class ExchangePlugin {
   std::string path_;
 };
 
-/// An exchange under way. Waits when destroyed, so that buffers outlive it if they are declared before it.
-/// Must not outlive its context.
+/// An exchange under way. Waits when destroyed, so that buffers outlive it if they are declared before it;
+/// when that wait fails the exchange is cancelled (a late rank would write into buffers that are gone, so
+/// give them to keep_alive where that may happen). Must not outlive its context.
 class ExchangeRequest {
  public:
   ExchangeRequest() = default;
@@ -60,16 +61,29 @@ class ExchangeRequest {
   ExchangeRequest& operator=(ExchangeRequest&& other) noexcept;
   ~ExchangeRequest();
   [[nodiscard]] bool test();
+  /// Throws ExchangeError. While active() is true after that the exchange is under way: wait again, test, or
+  /// cancel.
   void wait();
   [[nodiscard]] bool active() const { return request_ != nullptr; }
 
+  /// What the buffers belong to: kept until the exchange is done, also when it is given up.
+  void keep_alive(std::shared_ptr<void> buffers) { buffers_ = std::move(buffers); }
+  /// Gives the exchange up. The buffers given here or to keep_alive live until they are no longer used: for
+  /// good with plugins that cannot say when that is, and with ranks that never come.
+  void cancel();
+  void cancel(std::shared_ptr<void> buffers);
+
  private:
   friend class ExchangeContext;
+  ExchangeRequest(const dit_exchange_plugin& table, dit_context* context, std::shared_ptr<void> buffers)
+      : table_(&table), context_(context), buffers_(std::move(buffers)) {}
   void finish() noexcept;
+  void settle(dit_status status, const char* function);
 
   const dit_exchange_plugin* table_ = nullptr;
   dit_context* context_ = nullptr;
   dit_request* request_ = nullptr;
+  std::shared_ptr<void> buffers_;
 };
 
 /// One group of ranks.
@@ -93,13 +107,19 @@ class ExchangeContext {
   [[nodiscard]] int slow_level() const;
   [[nodiscard]] int level_named(std::string_view name) const;  ///< throws ExchangeError that lists the names
 
-  /// struct_size is filled in. See dit_exchange_call for the lifetime of buffers.
-  [[nodiscard]] ExchangeRequest start(dit_exchange_call call);
+  /// struct_size is filled in. `buffers`, if any, is kept as ExchangeRequest::keep_alive does, also when a
+  /// blocking exchange fails.
+  [[nodiscard]] ExchangeRequest start(dit_exchange_call call, std::shared_ptr<void> buffers = nullptr);
   /// The first of `count` layout ids that no other exchange of this context uses. All ranks must take as many
   /// in the same order, and then give the same ids to the same exchanges.
   [[nodiscard]] std::uint64_t take_layout_ids(std::uint64_t count);
-  void exchange(dit_exchange_call call);  ///< blocking
-  void barrier();                         ///< an exchange of one byte with everybody
+  /// Blocking. When it throws because a rank is late the exchange is cancelled; without `buffers` the call's
+  /// must then stay until the context is closed.
+  void exchange(dit_exchange_call call, std::shared_ptr<void> buffers = nullptr);
+  /// A channel for dit_exchange_call::channel, see dit/exchange.h. Collective; 0, the channel that is always
+  /// there, with plugins that have no others.
+  [[nodiscard]] int open_channel();
+  void barrier();  ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
   [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);
   /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...", of the first rank that

@@ -57,6 +57,7 @@ LocalPart::LocalPart(const dit_exchange_call& call, const ContextPlace& place)
     : send(call.send),
       recv(call.recv),
       label(call.label == nullptr ? "" : call.label),
+      channel(call.channel),
       peers_left(place.size()) {
   for (int peer = 0; peer < static_cast<int>(place.size()); ++peer) {
     send_runs.push_back(dit::send_runs(call, place, peer));
@@ -65,7 +66,8 @@ LocalPart::LocalPart(const dit_exchange_call& call, const ContextPlace& place)
 }
 
 std::string LocalPart::name() const {
-  return "exchange " + to_string(number) + (label.empty() ? "" : " ('" + label + "')");
+  return "exchange " + to_string(number) + (channel == 0 ? "" : " of channel " + to_string(channel)) +
+         (label.empty() ? "" : " ('" + label + "')");
 }
 
 void LocalJob::fail(const std::string& why) {
@@ -75,7 +77,7 @@ void LocalJob::fail(const std::string& why) {
 }
 
 LocalGroup::LocalGroup(std::shared_ptr<LocalJob> job, std::vector<int> nodes, bool has_nodes)
-    : job_(std::move(job)), nodes_(std::move(nodes)), has_nodes_(has_nodes), started_(nodes_.size()) {
+    : job_(std::move(job)), nodes_(std::move(nodes)), has_nodes_(has_nodes) {
   if (has_nodes_) level_names_.push_back("node");
   level_names_.push_back("world");
 }
@@ -91,20 +93,28 @@ int LocalGroup::slow_level() const {
   return one_node ? static_cast<int>(level_names_.size()) : 1;
 }
 
+std::uint64_t& LocalGroup::started(int channel, int rank) {
+  std::vector<std::uint64_t>& ranks = started_[channel];
+  ranks.resize(nodes_.size());
+  return ranks[static_cast<std::size_t>(rank)];
+}
+
 void LocalGroup::start(int rank, const std::shared_ptr<LocalPart>& part) {
   std::vector<std::pair<int, std::shared_ptr<LocalPart>>> present;
   present.reserve(nodes_.size());  // nothing may fail once the part is published
   {
     const std::scoped_lock lock(job_->mutex);
     if (!failure().empty()) throw PluginFailure(DIT_ERROR_COMMUNICATION, failure());
-    part->number = started_[static_cast<std::size_t>(rank)] + 1;
-    Round& round = rounds_[part->number];
+    std::uint64_t& before = started(part->channel, rank);
+    part->number = before + 1;
+    const Key key{part->channel, part->number};
+    Round& round = rounds_[key];
     round.parts.resize(nodes_.size());
     round.parts[static_cast<std::size_t>(rank)] = part;
     for (int peer = 0; peer < size(); ++peer)
       if (const auto& other = round.parts[static_cast<std::size_t>(peer)]) present.emplace_back(peer, other);
-    if (++round.arrived == nodes_.size()) rounds_.erase(part->number);
-    ++started_[static_cast<std::size_t>(rank)];
+    if (++round.arrived == nodes_.size()) rounds_.erase(key);
+    ++before;
     for (const auto& [peer, other] : present) ++part->copies_under_way, ++other->copies_under_way;
   }
   for (const auto& [peer, other] : present) copy_between(rank, *part, peer, *other);
@@ -149,9 +159,12 @@ void LocalGroup::wait(int rank, LocalPart& part, Seconds limit) {
     if (all_there && !part.problem.empty()) throw PluginFailure(DIT_ERROR_COMMUNICATION, part.problem);
     const Clock::time_point now = Clock::now();
     if (all_there && now >= part.due) return;
-    if (!all_there && !failure().empty())
-      give_up(rank, part, lock, DIT_ERROR_COMMUNICATION, part.name() + ": " + failure());
-    if (limited && now >= last) give_up(rank, part, lock, DIT_ERROR_TIMEOUT, late_words(rank, part, limit));
+    if (!all_there && !failure().empty()) {
+      const std::string words = part.name() + ": " + failure();
+      give_up(rank, part, lock, words);
+      throw PluginFailure(DIT_ERROR_COMMUNICATION, words);
+    }
+    if (limited && now >= last) throw PluginFailure(DIT_ERROR_TIMEOUT, late_words(rank, part, limit));
     if (all_there)
       job_->changed.wait_until(lock, limited ? std::min(part.due, last) : part.due);
     else if (limited)
@@ -161,25 +174,34 @@ void LocalGroup::wait(int rank, LocalPart& part, Seconds limit) {
   }
 }
 
-// Makes the group useless, waits until nobody copies to or from the part any more, and throws.
-void LocalGroup::give_up(int rank, LocalPart& part, std::unique_lock<std::mutex>& lock, dit_status status,
-                         std::string words) {
+void LocalGroup::give_up(int rank, LocalPart& part, const std::string& words) {
+  std::unique_lock lock(job_->mutex);
+  give_up(rank, part, lock, words);
+}
+
+// Once the group has failed no copy begins.
+void LocalGroup::give_up(int rank, LocalPart& part, std::unique_lock<std::mutex>& lock,
+                         const std::string& words) {
   if (failure().empty()) failure_ = "rank " + to_string(rank) + " gave up: " + words;
   job_->changed.notify_all();
   job_->changed.wait(lock, [&] { return part.copies_under_way == 0; });
-  throw PluginFailure(status, std::move(words));
 }
 
-std::string LocalGroup::late_words(int rank, const LocalPart& part, Seconds limit) const {
+bool LocalGroup::released(const LocalPart& part) {
+  const std::scoped_lock lock(job_->mutex);
+  return part.copies_under_way == 0 && (part.peers_left == 0 || !failure().empty());
+}
+
+std::string LocalGroup::late_words(int rank, const LocalPart& part, Seconds limit) {
   std::string words = part.name() + ": rank " + to_string(rank) + " waited " + seconds_text(limit.count());
   if (part.peers_left == 0)
     return words + "; its data needs " + seconds_text(Seconds(part.due - Clock::now()).count()) +
            " more to arrive";
   std::string missing;
-  for (std::size_t peer = 0; peer < started_.size(); ++peer)
-    if (started_[peer] < part.number)
+  for (int peer = 0; peer < size(); ++peer)
+    if (const std::uint64_t count = started(part.channel, peer); count < part.number)
       missing += (missing.empty() ? " for " : ", ") + ("rank " + to_string(peer)) + " (has started " +
-                 plural(started_[peer], "exchange") + ")";
+                 plural(count, "exchange") + ")";
   return words + (missing.empty() ? " for a copy to end" : missing);
 }
 

@@ -28,13 +28,14 @@ struct LocalPart {
   std::vector<std::vector<ByteRun>> send_runs, recv_runs;  // for each peer
   std::string label;
 
-  std::uint64_t number = 0;             // of the exchange within its group, from 1
+  int channel;
+  std::uint64_t number = 0;             // of the exchange within its channel, from 1
   std::size_t peers_left;               // with whom nothing has been exchanged yet; the rank itself counts
   std::size_t copies_under_way = 0;     // by whichever thread
   EmulatedNics::Clock::time_point due;  // when its last message arrives
   std::string problem;                  // why its data is not all there, "" when it is
 
-  [[nodiscard]] std::string name() const;  // "exchange 3 ('v')"
+  [[nodiscard]] std::string name() const;  // "exchange 3 of channel 1 ('v')"
 };
 
 /// What all groups of one run share: threads that wait in one group must hear of a rank that left.
@@ -67,9 +68,14 @@ class LocalGroup {
   void start(int rank, const std::shared_ptr<LocalPart>& part);
   /// True when the part is complete, well or with a problem.
   [[nodiscard]] bool done(const LocalPart& part);
-  /// Waits until it is. Throws PluginFailure when it never will be, or not in time (0: no limit); then nobody
-  /// touches the part's buffers any more.
+  /// Waits until it is. Throws PluginFailure: with DIT_ERROR_TIMEOUT when it is not in time (0: no limit),
+  /// and is still under way; else when it never will be, and nobody touches its buffers any more.
   void wait(int rank, LocalPart& part, Seconds limit);
+  /// Ends what is under way: the group is of no use to anybody afterwards, and nobody touches the part's
+  /// buffers any more.
+  void give_up(int rank, LocalPart& part, const std::string& words);
+  /// Whether nobody touches a part's buffers any more.
+  [[nodiscard]] bool released(const LocalPart& part);
 
   /// The group of the ranks with this rank's colour: the same object for all of them, made by the first one
   /// to come. `members`: their ranks here, in the order that they have there. `number`: of the split, the
@@ -77,7 +83,8 @@ class LocalGroup {
   std::shared_ptr<LocalGroup> subgroup(std::uint64_t number, int colour, const std::vector<int>& members);
 
  private:
-  struct Round {  // an exchange that not all ranks have started
+  using Key = std::pair<int, std::uint64_t>;  // channel and number of an exchange
+  struct Round {                              // an exchange that not all ranks have started
     std::vector<std::shared_ptr<LocalPart>> parts;
     std::size_t arrived = 0;
   };
@@ -90,17 +97,17 @@ class LocalGroup {
     return job_->failure.empty() ? failure_ : job_->failure;
   }
   void copy_between(int rank, LocalPart& part, int peer, LocalPart& other);
-  void give_up(int rank, LocalPart& part, std::unique_lock<std::mutex>& lock, dit_status status,
-               std::string words);
-  [[nodiscard]] std::string late_words(int rank, const LocalPart& part, Seconds limit) const;
+  void give_up(int rank, LocalPart& part, std::unique_lock<std::mutex>& lock, const std::string& words);
+  [[nodiscard]] std::uint64_t& started(int channel, int rank);
+  [[nodiscard]] std::string late_words(int rank, const LocalPart& part, Seconds limit);
 
   std::shared_ptr<LocalJob> job_;
   std::vector<int> nodes_;
   bool has_nodes_;
   std::vector<const char*> level_names_;
-  std::string failure_;                 // why this group is of no use any more
-  std::vector<std::uint64_t> started_;  // exchanges, by rank
-  std::map<std::uint64_t, Round> rounds_;
+  std::string failure_;                                // why this group is of no use any more
+  std::map<int, std::vector<std::uint64_t>> started_;  // exchanges, by channel and rank
+  std::map<Key, Round> rounds_;
   std::map<std::pair<std::uint64_t, int>, Subgroup> subgroups_;
 };
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "exchange/local_group.hpp"
 #include "exchange/plugin_config.hpp"
 #include "exchange/plugin_guard.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
 namespace {
@@ -19,7 +21,11 @@ using Clock = std::chrono::steady_clock;
 // What a dit_request stands for.
 struct LocalRequest {
   std::shared_ptr<LocalPart> part;
+  dit_release release = nullptr;  // once it is given up
+  void* user = nullptr;
 };
+
+using LocalRequests = std::vector<std::unique_ptr<LocalRequest>>;
 
 // What a dit_context stands for. C code knows it as the incomplete type, of which every plugin has its own.
 struct LocalContext {
@@ -28,7 +34,7 @@ struct LocalContext {
     totals.struct_size = sizeof(totals);
   }
   [[nodiscard]] ContextPlace place() const {
-    return {rank, static_cast<int>(group->level_names().size()), levels};
+    return {rank, static_cast<int>(group->level_names().size()), levels, channels};
   }
 
   std::shared_ptr<LocalGroup> group;
@@ -36,8 +42,10 @@ struct LocalContext {
   double timeout_seconds;
   std::vector<int> levels;
   std::uint64_t splits = 0;
+  int channels = 1;
   dit_exchange_totals totals{};
-  std::vector<std::unique_ptr<LocalRequest>> requests;  // under way
+  LocalRequests requests;   // under way
+  LocalRequests cancelled;  // with buffers in use
 };
 
 // Words belong to a thread: contexts are used by one thread at a time, and failed opens have none.
@@ -59,22 +67,46 @@ dit_context* handle(std::unique_ptr<LocalContext> context) {
   return reinterpret_cast<dit_context*>(context.release());
 }
 
-void forget(LocalContext& context, const LocalRequest* request) {
-  std::erase_if(context.requests, [&](const auto& owned) { return owned.get() == request; });
+std::unique_ptr<LocalRequest> take(LocalContext& context, const dit_request* request) {
+  const auto found = std::ranges::find(context.requests, reinterpret_cast<const LocalRequest*>(request),
+                                       &std::unique_ptr<LocalRequest>::get);
+  if (found == context.requests.end())
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "request is none of this context, expected one that start gave");
+  std::unique_ptr<LocalRequest> taken = std::move(*found);
+  context.requests.erase(found);
+  return taken;
 }
 
-void wait_for(LocalContext& context, const LocalRequest& request, Clock::time_point begin = Clock::now()) {
+void wait_for(LocalContext& context, LocalPart& part, Clock::time_point begin = Clock::now()) {
   const auto count_time = [&] {
     context.totals.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   };
   try {
-    context.group->wait(context.rank, *request.part, LocalGroup::Seconds(context.timeout_seconds));
+    context.group->wait(context.rank, part, LocalGroup::Seconds(context.timeout_seconds));
   } catch (...) {
     count_time();
     throw;
   }
   count_time();
   ++context.totals.exchanges;
+}
+
+// Tells the owners of cancelled exchanges whose buffers are no longer used.
+void release_buffers(LocalContext& context) noexcept {
+  const auto in_use = [&](const auto& request) { return !context.group->released(*request->part); };
+  const auto free = std::partition(context.cancelled.begin(), context.cancelled.end(), in_use);
+  const LocalRequests done(std::make_move_iterator(free), std::make_move_iterator(context.cancelled.end()));
+  context.cancelled.erase(free, context.cancelled.end());
+  for (const auto& request : done)
+    if (request->release != nullptr) request->release(request->user);
+}
+
+// A call of a context: guarded, and followed by a look at what was cancelled.
+template <typename Body>
+dit_status on_context(dit_context* context, const Body& body) noexcept {
+  const dit_status status = guarded(last_words(), [&] { body(self(context)); });
+  if (context != nullptr) release_buffers(self(context));
+  return status;
 }
 
 dit_status open(const dit_open_options* options, dit_context** context) {
@@ -97,19 +129,31 @@ dit_status open(const dit_open_options* options, dit_context** context) {
   });
 }
 
-// Every request is waited for, whatever comes of the ones before: nobody may touch its buffers afterwards.
+// Afterwards nobody touches the buffers of a request, whatever comes of it.
+void finish(LocalContext& context, LocalPart& part) {
+  try {
+    context.group->wait(context.rank, part, LocalGroup::Seconds(context.timeout_seconds));
+  } catch (const PluginFailure& failure) {
+    if (failure.status() == DIT_ERROR_TIMEOUT) context.group->give_up(context.rank, part, failure.what());
+    throw;
+  }
+}
+
+// Every request is waited for, whatever comes of the ones before.
 dit_status close(dit_context* context) {
+  if (context == nullptr) return DIT_OK;
   return guarded(last_words(), [&] {
-    if (context == nullptr) return;
     const std::unique_ptr<LocalContext> closing(&self(context));
     std::exception_ptr first_error;
-    for (const auto& request : closing->requests) {
-      try {
-        wait_for(*closing, *request);
-      } catch (const PluginFailure&) {
-        if (first_error == nullptr) first_error = std::current_exception();
+    for (const LocalRequests* requests : {&closing->requests, &closing->cancelled})
+      for (const auto& request : *requests) {
+        try {
+          finish(*closing, *request->part);
+        } catch (const PluginFailure&) {
+          if (first_error == nullptr) first_error = std::current_exception();
+        }
       }
-    }
+    release_buffers(*closing);
     if (first_error != nullptr) std::rethrow_exception(first_error);
   });
 }
@@ -140,48 +184,45 @@ int slow_level(const dit_context* context) {
   return context == nullptr ? 0 : self(context).group->slow_level();
 }
 
+// A request that is late stays; any other end of its wait is the request's end.
+void wait_and_forget(LocalContext& local, dit_request*& request, Clock::time_point begin = Clock::now()) {
+  try {
+    wait_for(local, *reinterpret_cast<const LocalRequest*>(request)->part, begin);
+  } catch (const PluginFailure& failure) {
+    if (failure.status() != DIT_ERROR_TIMEOUT) take(local, std::exchange(request, nullptr));
+    throw;
+  }
+  take(local, std::exchange(request, nullptr));
+}
+
+dit_request* handle(const std::unique_ptr<LocalRequest>& request) {
+  return reinterpret_cast<dit_request*>(request.get());
+}
+
 dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
-  return guarded(last_words(), [&] {
-    LocalContext& local = self(context);
+  return on_context(context, [&](LocalContext& local) {
     if (request == nullptr)
       throw PluginFailure(DIT_ERROR_ARGUMENT, "request is null, expected where to put the request");
     *request = nullptr;
     const ContextPlace place = local.place();
     require_argument(check_call(call, place));
-    if (const std::string words = check_host_memory(*call, "local"); !words.empty())
+    const dit_exchange_call whole = completed(*call);
+    if (const std::string words = check_host_memory(whole, "local"); !words.empty())
       throw PluginFailure(DIT_ERROR_UNSUPPORTED, words);
 
-    auto started = std::make_unique<LocalRequest>();
-    started->part = std::make_shared<LocalPart>(*call, place);
-    local.requests.reserve(local.requests.size() + 1);
     const auto begin = Clock::now();
+    auto started = std::make_unique<LocalRequest>(LocalRequest{std::make_shared<LocalPart>(whole, place)});
+    local.requests.reserve(local.requests.size() + 1);
     local.group->start(local.rank, started->part);
-    count_sent(*call, place, local.totals);
-    if ((call->flags & DIT_EXCHANGE_BLOCKING) != 0) {
-      wait_for(local, *started, begin);
-      return;
-    }
-    *request = reinterpret_cast<dit_request*>(started.get());
+    count_sent(whole, place, local.totals);
+    *request = handle(started);
     local.requests.push_back(std::move(started));
+    if ((whole.flags & DIT_EXCHANGE_BLOCKING) != 0) wait_and_forget(local, *request, begin);
   });
 }
 
-// The request's own owner ends here, however the wait ends.
-void wait_and_forget(LocalContext& local, dit_request*& request) {
-  const auto* waiting = reinterpret_cast<const LocalRequest*>(request);
-  request = nullptr;
-  try {
-    wait_for(local, *waiting);
-  } catch (...) {
-    forget(local, waiting);
-    throw;
-  }
-  forget(local, waiting);
-}
-
 dit_status test(dit_context* context, dit_request** request, int* done) {
-  return guarded(last_words(), [&] {
-    LocalContext& local = self(context);
+  return on_context(context, [&](LocalContext& local) {
     if (request == nullptr || done == nullptr)
       throw PluginFailure(DIT_ERROR_ARGUMENT, request == nullptr
                                                   ? "request is null, expected a pointer to one"
@@ -196,11 +237,35 @@ dit_status test(dit_context* context, dit_request** request, int* done) {
 }
 
 dit_status wait(dit_context* context, dit_request** request) {
-  return guarded(last_words(), [&] {
-    LocalContext& local = self(context);
+  return on_context(context, [&](LocalContext& local) {
     if (request == nullptr)
       throw PluginFailure(DIT_ERROR_ARGUMENT, "request is null, expected a pointer to one");
     if (*request != nullptr) wait_and_forget(local, *request);
+  });
+}
+
+dit_status cancel(dit_context* context, dit_request** request, dit_release release, void* user) {
+  return on_context(context, [&](LocalContext& local) {
+    if (request == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "request is null, expected a pointer to one");
+    if (*request == nullptr) {
+      if (release != nullptr) release(user);
+      return;
+    }
+    local.cancelled.reserve(local.cancelled.size() + 1);
+    auto given_up = take(local, *request);
+    *request = nullptr;
+    given_up->release = release;
+    given_up->user = user;
+    local.cancelled.push_back(std::move(given_up));
+  });
+}
+
+dit_status open_channel(dit_context* context, int* channel) {
+  return on_context(context, [&](LocalContext& local) {
+    if (channel == nullptr)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "channel is null, expected where to put its number");
+    *channel = local.channels++;
   });
 }
 
@@ -223,7 +288,7 @@ std::vector<ColourKey> gather_colours(LocalContext& local, ColourKey own) {
   call.label = "split";
   const auto part = std::make_shared<LocalPart>(call, local.place());
   local.group->start(local.rank, part);
-  local.group->wait(local.rank, *part, LocalGroup::Seconds(local.timeout_seconds));
+  finish(local, *part);
   return all;
 }
 
@@ -250,9 +315,7 @@ dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
   return guarded(last_words(), [&] {
     const LocalContext& local = self(context);
     require_argument(check_totals(totals));
-    const std::size_t known = totals->struct_size;
-    *totals = local.totals;
-    totals->struct_size = known;
+    give(local.totals, *totals);
   });
 }
 
@@ -303,7 +366,9 @@ extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t want
                                              totals,
                                              describe,
                                              last_error,
-                                             abort_job};
+                                             abort_job,
+                                             cancel,
+                                             open_channel};
   return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
 }
 

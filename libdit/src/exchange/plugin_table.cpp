@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "exchange/exchange.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
 namespace {
 
 using std::to_string;
 
-// Name of the first function that is null, or null when all are there.
+// Name of the first function that is null, or null when all are there that every plugin has.
 const char* missing_function(const dit_exchange_plugin& table) {
   const std::array functions{std::pair{"open", table.open != nullptr},
                              std::pair{"close", table.close != nullptr},
@@ -46,13 +47,13 @@ const dit_exchange_plugin& checked_table(dit_exchange_entry entry, const std::st
   // The version stands right behind the size in every version of the table.
   if (table->struct_size < offsetof(dit_exchange_plugin, name))
     refuse("gave a table of " + to_string(table->struct_size) + " bytes, expected at least " +
-           to_string(sizeof(dit_exchange_plugin)));
+           to_string(first_table_bytes));
   if (table->version != DIT_EXCHANGE_VERSION)
     refuse("was built for version " + to_string(table->version) + " of the exchange interface, expected " +
            to_string(DIT_EXCHANGE_VERSION));
-  if (table->struct_size < sizeof(dit_exchange_plugin))
+  if (table->struct_size < first_table_bytes)
     refuse("gave a table of " + to_string(table->struct_size) + " bytes, expected at least " +
-           to_string(sizeof(dit_exchange_plugin)));
+           to_string(first_table_bytes));
   if (table->name == nullptr || *table->name == '\0') refuse("has no name in its table");
   if (table->description == nullptr) refuse("has a null description in its table");
   if (const char* missing = missing_function(*table))

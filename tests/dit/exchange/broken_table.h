@@ -48,26 +48,26 @@ static const char* words(const dit_context* context) {
 }
 
 static dit_exchange_plugin broken_table(void) {
-  const dit_exchange_plugin table = {sizeof(dit_exchange_plugin),
-                                     DIT_EXCHANGE_VERSION,
-                                     "broken",
-                                     "for tests",
-                                     no_open,
-                                     no_close,
-                                     zero,
-                                     zero,
-                                     zero,
-                                     no_name,
-                                     zero_of,
-                                     zero,
-                                     no_start,
-                                     no_test,
-                                     no_wait,
-                                     no_split,
-                                     no_totals,
-                                     no_text,
-                                     words,
-                                     no_abort};
+  const dit_exchange_plugin table = {.struct_size = sizeof(dit_exchange_plugin),
+                                     .version = DIT_EXCHANGE_VERSION,
+                                     .name = "broken",
+                                     .description = "for tests",
+                                     .open = no_open,
+                                     .close = no_close,
+                                     .rank = zero,
+                                     .size = zero,
+                                     .level_count = zero,
+                                     .level_name = no_name,
+                                     .level_of = zero_of,
+                                     .slow_level = zero,
+                                     .start = no_start,
+                                     .test = no_test,
+                                     .wait = no_wait,
+                                     .split = no_split,
+                                     .totals = no_totals,
+                                     .describe = no_text,
+                                     .last_error = words,
+                                     .abort_job = no_abort};
   return table;
 }
 

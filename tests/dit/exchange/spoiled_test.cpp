@@ -10,6 +10,7 @@
 
 #include "checks.hpp"
 #include "exchange/local.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit {
 namespace {
@@ -86,6 +87,32 @@ TEST(SpoiledPlugin, WritesBetweenBlocks) {
                               };
                             }),
               Contains("plain: only oneself"));
+}
+
+TEST(SpoiledPlugin, ReleasesTwice) {
+  EXPECT_THAT(failed_checks(conformance::channel_checks(),
+                            [](dit_exchange_plugin& table) {
+                              table.cancel = [](dit_context* context, dit_request** request,
+                                                dit_release release, void* user) {
+                                if (*request != nullptr) release(user);
+                                return right().cancel(context, request, release, user);
+                              };
+                            }),
+              Contains("cancel: releases once"));
+}
+
+TEST(SpoiledPlugin, ReadsWhatOldCallersDoNotHave) {
+  EXPECT_THAT(
+      failed_checks(conformance::call_checks(),
+                    [](dit_exchange_plugin& table) {
+                      table.start = [](dit_context* context, const dit_exchange_call* call,
+                                       dit_request** request) {
+                        if (call != nullptr && call->struct_size == first_call_bytes && call->channel != 0)
+                          return DIT_ERROR_ARGUMENT;
+                        return right().start(context, call, request);
+                      };
+                    }),
+      Contains("calls of an older interface"));
 }
 
 TEST(SpoiledPlugin, LevelsAreNotSymmetric) {
@@ -166,7 +193,22 @@ TEST(SpoiledPlugin, TakesAnyStructSize) {
               Contains("arguments: null pointers"));
 }
 
-// After this nothing can be agreed on: the checks end with the words of the one that failed.
+// After these nothing can be agreed on: the checks end with the words of the one that failed.
+TEST(SpoiledPlugin, HasOneChannelForAll) {
+  try {
+    failed_checks(conformance::channel_checks(), [](dit_exchange_plugin& table) {
+      table.start = [](dit_context* context, const dit_exchange_call* call, dit_request** request) {
+        dit_exchange_call changed = *call;
+        changed.channel = 0;
+        return right().start(context, &changed, request);
+      };
+    });
+    FAIL() << "all checks went through";
+  } catch (const ExchangeError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("channels: each rank has its own order: "));
+  }
+}
+
 TEST(SpoiledPlugin, StartsWhatItShouldRefuse) {
   try {
     failed_checks(conformance::call_checks(), [](dit_exchange_plugin& table) {

@@ -47,36 +47,37 @@ inline dit_status fake_wait(dit_context* context, dit_request** request) {
 }
 
 inline const dit_exchange_plugin* fake_plugin(std::uint32_t /*wanted*/) {
-  static const dit_exchange_plugin table = {
-      sizeof(dit_exchange_plugin),
-      DIT_EXCHANGE_VERSION,
-      "fake",
-      "moves nothing",
-      [](const dit_open_options* options, dit_context** context) {
-        *context = new dit_context{static_cast<FakeWorld*>(options->communicator)};
-        return DIT_OK;
-      },
-      [](dit_context* context) {
-        delete context;
-        return DIT_OK;
-      },
-      [](const dit_context*) { return 0; },
-      [](const dit_context*) { return 1; },
-      [](const dit_context*) { return 1; },
-      [](const dit_context*, int) { return "world"; },
-      [](const dit_context*, int) { return 0; },
-      [](const dit_context*) { return 1; },
-      fake_start,
-      [](dit_context*, dit_request**, int* done) {
-        *done = 0;
-        return DIT_OK;
-      },
-      fake_wait,
-      [](dit_context*, int, int, dit_context**) { return DIT_ERROR_UNSUPPORTED; },
-      [](const dit_context*, dit_exchange_totals*) { return DIT_ERROR_UNSUPPORTED; },
-      [](const dit_context*, char*, std::size_t) { return std::size_t{0}; },
-      [](const dit_context*) { return "the link is down"; },
-      [](dit_context*, int) {}};
+  static const dit_exchange_plugin table = [] {
+    dit_exchange_plugin fake{};
+    fake.struct_size = sizeof(fake);
+    fake.version = DIT_EXCHANGE_VERSION;
+    fake.name = "fake";
+    fake.description = "moves nothing";
+    fake.open = [](const dit_open_options* options, dit_context** context) {
+      *context = new dit_context{static_cast<FakeWorld*>(options->communicator)};
+      return DIT_OK;
+    };
+    fake.close = [](dit_context* context) {
+      delete context;
+      return DIT_OK;
+    };
+    fake.rank = [](const dit_context*) { return 0; };
+    fake.size = fake.level_count = fake.slow_level = [](const dit_context*) { return 1; };
+    fake.level_name = [](const dit_context*, int) { return "world"; };
+    fake.level_of = [](const dit_context*, int) { return 0; };
+    fake.start = fake_start;
+    fake.test = [](dit_context*, dit_request**, int* done) {
+      *done = 0;
+      return DIT_OK;
+    };
+    fake.wait = fake_wait;
+    fake.split = [](dit_context*, int, int, dit_context**) { return DIT_ERROR_UNSUPPORTED; };
+    fake.totals = [](const dit_context*, dit_exchange_totals*) { return DIT_ERROR_UNSUPPORTED; };
+    fake.describe = [](const dit_context*, char*, std::size_t) { return std::size_t{0}; };
+    fake.last_error = [](const dit_context*) { return "the link is down"; };
+    fake.abort_job = [](dit_context*, int) {};
+    return fake;
+  }();
   return &table;
 }
 
