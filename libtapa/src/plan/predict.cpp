@@ -91,6 +91,7 @@ class Model {
     load.gathered = set.gathers * others * set.block;
     load.scattered = set.scatters * others * set.block;
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
+    load.alike = set.below < 0 ? 0.15 : 0.7;  // simulated: 128 ranks on 16 nodes, and their 8 lanes
     load.window = load.in_turns ? 0 : flat.window;
     load.crowded = !load.in_turns && flat.window == 0 && others > 1;
     return price(load, topology_, rates_);

@@ -51,7 +51,8 @@ std::string_view to_string(Driver driver) {
 /// What MPI keeps for a generalized request: it outlives the task, until the user has completed the request.
 struct Progress::Completion {
   std::string message;
-  std::atomic<int> code = MPI_SUCCESS;  // written last: the thread that asks need not be the one that completed
+  std::atomic<int> code =
+      MPI_SUCCESS;  // written last: the thread that asks need not be the one that completed
 
   static int query(void* state, MPI_Status* status) {
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
