@@ -55,6 +55,9 @@ Handle constant(const char* name) {
 MPI_Comm world() {
   return constant<MPI_Comm>("ompi_mpi_comm_world");
 }
+MPI_Comm self() {
+  return constant<MPI_Comm>("ompi_mpi_comm_self");
+}
 MPI_Datatype long_long() {
   return constant<MPI_Datatype>("ompi_mpi_long_long_int");
 }
@@ -64,6 +67,9 @@ MPI_Op minimum() {
 #else
 MPI_Comm world() {
   return MPI_COMM_WORLD;
+}
+MPI_Comm self() {
+  return MPI_COMM_SELF;
 }
 MPI_Datatype long_long() {
   return MPI_LONG_LONG_INT;
@@ -244,6 +250,25 @@ int own_obstacle(const Judgement& judgement) {
   return libtapa_is_there() ? kObstacles : no_libtapa;
 }
 
+int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+int at_end(MPI_Comm, int, void*, void*) {
+  end_libtapa();
+  return MPI_SUCCESS;
+}
+
+/// The first thing that MPI_Finalize does is to delete what hangs on MPI_COMM_SELF, the last first: what the
+/// program hangs there comes before this, and may still use all that it has.
+void hang_end() {
+  int key = MPI_KEYVAL_INVALID;
+  if (TAPA_PMPI(MPI_Comm_create_keyval)(copy_nothing, at_end, &key, nullptr) != MPI_SUCCESS) return;
+  TAPA_PMPI(MPI_Comm_set_attr)(self(), key, nullptr);
+  TAPA_PMPI(MPI_Comm_free_keyval)(&key);
+}
+
 }  // namespace
 
 Verdict verdict() {
@@ -271,6 +296,7 @@ void agree() {
   if (rank == 0 && !all.all_can()) tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
   agreed_at_once.store(all.at_once(), std::memory_order_relaxed);
+  if (all.all_can()) hang_end();
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
 }
 

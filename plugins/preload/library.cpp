@@ -4,12 +4,16 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "agreement.hpp"
 #include "options.hpp"
 
 namespace tapa::preload {
 
 namespace {
+
+std::atomic<int (*)()> end_guest{nullptr};
 
 void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -29,6 +33,7 @@ void introduce(void* libtapa) {
   if (guest(TAPA_VERSION, at_once() ? 1 : 0) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", TAPA_LIBRARY_NAME, TAPA_VERSION);
   }
+  end_guest = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
 }
 
 void* open_libtapa() {
@@ -61,6 +66,10 @@ void* tapa_function(const char* name) {
     say("preload: %s has no %s (another version?); this call stays with MPI", TAPA_LIBRARY_NAME, name);
   }
   return found;
+}
+
+void end_libtapa() {
+  if (const auto end = end_guest.load()) end();
 }
 
 }  // namespace tapa::preload

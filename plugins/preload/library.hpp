@@ -18,4 +18,7 @@ namespace tapa::preload {
 /// they can, so that a failure ends the job, with a message.
 [[nodiscard]] void* tapa_function(const char* name);
 
+/// MPI_Finalize has begun: libtapa, if it was loaded, releases what it keeps.
+void end_libtapa();
+
 }  // namespace tapa::preload

@@ -82,7 +82,7 @@ TEST(Ranking, ChoosesTheSameAsEver) {
            Case{"aurora", 96, Placement::block, 0xad1e3ffc24a6ccfcU},
            Case{"aurora", 41, Placement::round_robin, 0x3243fe89fb067647U},
            Case{"frontier", 64, Placement::block, 0x4542e6e3dff42f78U},
-           Case{"polaris", 30, Placement::block, 0x8a0d470186ba2da1U},
+           Case{"polaris", 30, Placement::block, 0x6cdbd3cef63b6d68U},
            Case{"hgx-h100", 32, Placement::round_robin, 0xb4a5a547e12d2935U},
            Case{"cpu-2socket", 112, Placement::block, 0x27db57d0b56990eeU},
        }) {

@@ -293,6 +293,43 @@ static int finalize(int late) {
   return bad;
 }
 
+#ifdef Alltoall_init
+static MPI_Request kept;
+static Buffers of_kept;
+
+static int start_at_end(MPI_Comm self, int key, void* value, void* extra) {
+  int bad = 0;
+  (void)self, (void)key, (void)value, (void)extra;
+  for (int round = 0; round < 3; ++round) {
+    fill(&of_kept, round);
+    MPI_Start(&kept);
+    MPI_Wait(&kept, MPI_STATUS_IGNORE);
+    bad += wrong(&of_kept);
+  }
+  MPI_Request_free(&kept);
+  if (bad != 0) fprintf(stderr, "rank %d: %d wrong at the end\n", rank, bad);
+  if (bad != 0) MPI_Abort(MPI_COMM_WORLD, 3);
+  return MPI_SUCCESS;
+}
+#endif
+
+/* A persistent request that is started when MPI_Finalize has begun, from what was hung up before it was made.
+ */
+static int finalize_persistent(void) {
+  int bad = 0;
+#ifdef Alltoall_init
+  static Buffers b;
+  int key;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, start_at_end, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+  MPI_Comm_free_keyval(&key);
+  for (int round = 0; round < 5; ++round) bad += blocking(&b, round, MPI_COMM_WORLD);
+  Alltoall_init(of_kept.send, kElements, MPI_INT, of_kept.recv, kElements, MPI_INT, MPI_COMM_WORLD,
+                MPI_INFO_NULL, &kept);
+#endif
+  return bad;
+}
+
 /* A rank that waits in an all-to-all gets on with its other messages, which the others may need first.
  * `behind`: it waits behind a nonblocking call. */
 static int progress(int behind) {
@@ -498,6 +535,7 @@ static int run(const char* mode) {
   if (strcmp(mode, "type-attributes") == 0) return type_attributes();
   if (strcmp(mode, "finalize") == 0) return finalize(0);
   if (strcmp(mode, "finalize-late") == 0) return finalize(1);
+  if (strcmp(mode, "finalize-persistent") == 0) return finalize_persistent();
   if (strcmp(mode, "progress") == 0) return progress(0);
   if (strcmp(mode, "progress-behind") == 0) return progress(1);
   if (strcmp(mode, "wait") == 0) return wait_only();

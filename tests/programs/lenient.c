@@ -142,7 +142,6 @@ int main(int argc, char** argv) {
     say("halves of one buffer", halves_of_one(count), &total);
     if (argc > 1 && strcmp(argv[1], "equal") == 0) continue;
     say("short blocks", short_blocks(count, MPI_INT, 1, 1), &total);
-    if (argc > 1 && strcmp(argv[1], "dense") == 0) continue;
     say("short blocks, spread", short_blocks(count, spread, 1, 2), &total);
     say("short blocks, last element in part", short_blocks(count, four, 4, 2), &total);
   }

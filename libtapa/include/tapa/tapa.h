@@ -235,7 +235,9 @@ TAPA_API int TAPA_Free(void* buffer);
  * intracommunicator. */
 TAPA_API int TAPA_Comm_setup(MPI_Comm comm);
 /** Sets an option for this communicator ("plan", "check", ...; see tapa-info --options). Collective: all
- * ranks must pass the same key and value. Sets `comm` up. An unknown key or a wrong value is MPI_ERR_ARG. */
+ * ranks must pass the same key and value. Sets `comm` up. Calls before it keep to the options that they
+ * found; it waits until nonblocking ones among them have begun on all ranks. An unknown key or a wrong value
+ * is MPI_ERR_ARG. */
 TAPA_API int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value);
 /** Reads an option into `value` (at most `size` bytes with the final zero); `length`, which may be null, gets
  * its full length. Sets `comm` up: collective on first use. */
@@ -260,6 +262,9 @@ TAPA_API const char* TAPA_Last_error(void);
  * when on some rank of the job an option asks for the library from the first call on (a plan, a report, ...);
  * alike on all ranks. Local. */
 TAPA_API int TAPA_Guest(const char* version, int at_once);
+/** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
+ */
+TAPA_API int TAPA_Guest_end(void);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);
 /** @} */

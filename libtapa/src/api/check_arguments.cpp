@@ -96,8 +96,9 @@ void require_host_memory(const void* address, const char* name) {
   throw CallError(
       MPI_ERR_BUFFER,
       std::string(name) +
-          " is GPU memory, expected host memory: MPI gets such calls on communicators that are set up "
-          "when the process uses a GPU already, and where TAPA_ENABLE=0");
+          " is GPU memory, expected host memory: this process first used a GPU when the communicator was "
+          "set up already, and the other ranks do not know; use it before the communicator's first "
+          "all-to-all, make another communicator, or set TAPA_ENABLE=0: then MPI gets such calls");
 }
 
 void require_host_memory(const Arguments& a, int ranks) {

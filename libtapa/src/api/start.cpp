@@ -34,6 +34,20 @@ void require_inactive(MPI_Request request, const std::string& name, bool to_star
                       : name + " is not a request of TAPA_Alltoall_init or its kin");
 }
 
+/// Whether starts come too late: what requests of ours need is freed with what hangs on MPI_COMM_SELF.
+bool too_late() {
+  return world_ends() && !has_forwarded_init();
+}
+
+int refuse(const char* function) {
+  return guarded(MPI_COMM_NULL, function, []() -> int {
+    throw CallError(
+        MPI_ERR_REQUEST,
+        "MPI_Finalize has ended what persistent requests need, expected a start before; from what "
+        "hangs on MPI_COMM_SELF only where that was hung there after the first all-to-all");
+  });
+}
+
 /// Whether persistent requests are MPI's own.
 bool left_to_mpi(const MPI_Request requests[], int count) {
   const bool ours_possible = world_began() && Progress::instance().driver() != Driver::none;
@@ -57,6 +71,7 @@ int run(const char* function, const MPI_Request requests[], int count, const Our
 extern "C" {
 
 int TAPA_Start(MPI_Request* request) {
+  if (too_late()) return refuse("TAPA_Start");
   const auto ours = [&] {
     require_request(request);
     require_inactive(*request, "request", true);
@@ -67,6 +82,7 @@ int TAPA_Start(MPI_Request* request) {
 }
 
 int TAPA_Startall(int count, MPI_Request requests[]) {
+  if (too_late()) return refuse("TAPA_Startall");
   if (count > 1 && requests != nullptr && has_forwarded_init()) {  // some may be MPI's, some ours
     int code = MPI_SUCCESS;
     for (int i = 0; i < count && code == MPI_SUCCESS; ++i) code = TAPA_Start(&requests[i]);

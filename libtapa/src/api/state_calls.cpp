@@ -8,6 +8,7 @@
 #include "comm/guest.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
+#include "run/progress.hpp"
 #include "tapa/tapa.h"
 
 using namespace tapa;
@@ -118,6 +119,12 @@ const char* TAPA_Last_error(void) {
 int TAPA_Guest(const char* version, int at_once) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
   become_guest(at_once != 0);
+  Progress::outlast_finalize();
+  return MPI_SUCCESS;
+}
+
+int TAPA_Guest_end(void) {
+  CommState::end_all();
   return MPI_SUCCESS;
 }
 

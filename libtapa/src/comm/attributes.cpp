@@ -48,25 +48,18 @@ void print_report() {
 }
 
 int at_finalize(MPI_Comm, int, void*, void*) {
-  print_report();
-  end_world();
-  freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
-  Progress::end();
-  for (const auto& state : CommState::all()) state->release();
-  free_retired(true);
-  free_type_keyval();
-  Registry& r = registry();
-  if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
-  if (r.end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.end_keyval);
+  CommState::end_all();
   return MPI_SUCCESS;
 }
 
 // Duplicates of a communicator make their own state, so nothing is copied.
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
-  check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
-            "MPI_Comm_create_keyval");
-  check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, r.end_keyval, nullptr), "MPI_Comm_set_attr");
+  if (!is_guest()) {  // else the drop-in says when
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
+              "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, r.end_keyval, nullptr), "MPI_Comm_set_attr");
+  }
   check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &r.keyval, nullptr),
             "MPI_Comm_create_keyval");
 }
@@ -136,6 +129,20 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
     if (auto state = weak.lock()) living.push_back(std::move(state));
   }
   return living;
+}
+
+void CommState::end_all() {
+  if (world_ends()) return;
+  print_report();
+  end_world();
+  freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
+  Progress::end();
+  for (const auto& state : all()) state->release();
+  free_retired(true);
+  free_type_keyval();
+  Registry& r = registry();
+  if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
+  if (r.end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.end_keyval);
 }
 
 std::vector<ReportRow> report_rows() {

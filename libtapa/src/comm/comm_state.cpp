@@ -1,5 +1,7 @@
 #include "comm/comm_state.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include "comm/retired_comms.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/progress.hpp"
 #include "run/shm_exchange.hpp"
 #include "topology/detect.hpp"
 #include "topology/override.hpp"
@@ -181,7 +184,19 @@ std::shared_ptr<const Topology> CommState::topology() const {
   return parts_->chooser.machine().topology;
 }
 
+/// Until nothing waits for its plan any more: ranks whose calls get theirs sooner and later must not get
+/// different ones.
+void CommState::wait_for_turns() {
+  while (!parts()->order.idle()) {
+    Progress::relay();
+    waiter().drive_mpi();
+    sched_yield();
+  }
+}
+
 void CommState::set_option(std::string_view name, std::string_view value) {
+  wait_for_turns();
+  const Progress::Pause pause;  // what is reset may wait inside MPI, and tasks take the lock too
   const std::lock_guard lock(mutex_);
   auto after = std::make_shared<Options>(*parts_->chooser.options());
   after->set(name, value, Origin::call);

@@ -68,6 +68,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// The states that live and were set up, in that order.
   [[nodiscard]] static std::vector<std::shared_ptr<CommState>> all();
 
+  /// MPI_Finalize has begun: prints the report, ends what is under way, frees what the states keep. Once.
+  static void end_all();
+
   explicit CommState(MPI_Comm user);
   ~CommState();
   CommState(const CommState&) = delete;
@@ -111,7 +114,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// A snapshot of the options; TAPA_Comm_set replaces it.
   [[nodiscard]] std::shared_ptr<const Options> options() const;
   [[nodiscard]] std::shared_ptr<const Topology> topology() const;
-  /// Sets an option; later operations see it. Throws std::invalid_argument.
+  /// Sets an option; later operations see it. Collective: waits until earlier ones have begun. Throws
+  /// std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
   /// The parts, locked as long as the result lives. No MPI call may be made meanwhile.
@@ -177,6 +181,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void enlist();
   [[nodiscard]] MachineView view_machine(const Options& options) const;
   [[nodiscard]] bool striped(const Topology& topology) const;
+  void wait_for_turns();
   void note_options();
   [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, std::optional<ProbeKey>& tried);
   [[nodiscard]] FastPath blocks_way(bool may_use_mpi);

@@ -107,6 +107,7 @@ class Operation {
   void after_arrivals();
   bool step_verdict();
   bool step_plan();
+  void end_preparation();
   bool choose_uniform(Offer offer);
   bool choose(Offer offer);
   bool launch();

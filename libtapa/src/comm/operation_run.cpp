@@ -69,7 +69,11 @@ void Operation::stage_blocks() {
     send_.push_back(direct ? b.data : take(b.bytes));
     if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), state_->comm());
   }
-  for (const Block& b : exchange_.recv) recv_.push_back(b.dense() ? b.data : take(b.bytes));
+  for (const Block& b : exchange_.recv) {
+    recv_.push_back(b.dense() ? b.data : take(b.bytes));
+    // What is shorter than expected leaves the rest of the receiver's memory as it is.
+    if (!b.dense() && b.bytes > 0 && !exchange_.uniform) gather_block(b, recv_.back(), state_->comm());
+  }
 }
 
 /// False: not yet.
@@ -103,13 +107,7 @@ void Operation::launch_plan() {
 
 // On the private communicator: MPI calls no error handler of the program's while this is alive.
 void Operation::launch_mpi() {
-  int code = MPI_SUCCESS;
-  if (state_->mpi_is_forced() || !countable_in_bytes(exchange_)) {
-    MpiCallStorage storage;
-    code = call_mpi(arguments_, state_->size(), state_->comm(), nullptr, storage);
-  } else {
-    code = all_to_all_in_bytes(arguments_.form, exchange_, state_->comm());
-  }
+  const int code = call_mpi(arguments_, exchange_, state_->comm(), state_->mpi_is_forced());
   if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
   finish();
 }

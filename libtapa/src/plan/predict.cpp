@@ -20,6 +20,7 @@ struct Set {
   double gathers = 0;   // share of the blocks that does not lie together before,
   double scatters = 0;  // or after
   double share = 1;     // of the ranks that take part
+  double lanes = 1;     // messages to each of the other members, for the busiest rank
 };
 
 class Model {
@@ -86,10 +87,11 @@ class Model {
     const double others = members(set.below, set.upto) - 1;
     if (others <= 0) return {};
     if (flat.algorithm == FlatAlgorithm::bruck) return bruck(flat.radix, set);
-    Load load = to_all(set, 1, set.block);
+    Load load = to_all(set, set.lanes, set.block);
     load.gathered = set.gathers * others * set.block;
     load.scattered = set.scatters * others * set.block;
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
+    load.alike = set.below < 0 ? 0.15 : 0.7;  // simulated: 128 ranks on 16 nodes, and their 8 lanes
     load.window = load.in_turns ? 0 : flat.window;
     load.crowded = !load.in_turns && flat.window == 0 && others > 1;
     return price(load, topology_, rates_);
@@ -122,7 +124,7 @@ class Model {
         const std::size_t rest = n % (power * wide);
         const std::size_t blocks =
             n / (power * wide) * power + (rest > distance ? std::min(rest - distance, power) : 0);
-        send_on(stage, place, distance, static_cast<double>(blocks) * set.block);
+        send_on(stage, place, distance, static_cast<double>(blocks) * set.block, set.lanes);
       }
       // What came through a NIC in an earlier stage lies where it leaves.
       const double lies = through_nics(topology_, stage.bytes) * (1 - 1 / static_cast<double>(power));
@@ -134,13 +136,14 @@ class Model {
   }
 
   /// A message of every member to the one so many places on, on the average of the first ones.
-  void send_on(Load& load, const std::vector<int>& place, std::size_t distance, double bytes) const {
+  void send_on(Load& load, const std::vector<int>& place, std::size_t distance, double bytes,
+               double lanes) const {
     constexpr std::size_t most = 256;
     const std::size_t looked_at = std::min(place.size(), most);
     const double share = 1 / static_cast<double>(looked_at);
     for (std::size_t i = 0; i < looked_at; ++i) {
       const int l = topology_.level_of(place[i], place[(i + distance) % place.size()]);
-      load.add(static_cast<std::size_t>(l), share, share * bytes);
+      load.add(static_cast<std::size_t>(l), share * lanes, share * bytes);
     }
   }
 
@@ -187,7 +190,11 @@ class Model {
     const bool whole = block <= block_;
     const double relayed = whole && split + 1 >= topology_.nic_level ? 1 / size(split) : 1;
     const double apart = !whole || !consecutive(split) ? 1 : 0;
-    Set set{split, upto, block * (size(upto) - size(split)) / others, relayed, apart};
+    const double theirs = (size(upto) - size(split)) / others;  // ranks of each other group
+    Set set{split, upto, block * size(split), relayed, apart};
+    set.lanes = std::max(1.0, theirs / size(split));
+    set.block *= set.lanes;
+    set.share = theirs / (size(split) * set.lanes);
     if (choice.order == PhaseOrder::slow_first) std::swap(set.gathers, set.scatters);
     return flat(choice.slow, set);
   }

@@ -67,11 +67,9 @@ Price price(const Load& load, const Topology& topology, const Rates& rates) {
   const double n = std::max(1.0, count);
   const double wires = std::max(network(load, topology, rates), chain);
   if (load.in_turns) {
-    // While a rank waits, the wires of its node serve others, but for those that wait alike: that share was
-    // simulated for 128 ranks on 16 nodes.
-    constexpr double alike = 0.15;
+    // While a rank waits, the wires of its node serve others, but for those that wait alike.
     const double alone = n * latency + sending + receiving + chain;
-    return {std::max(alone, wires) + std::min(alone, wires) * alike, wires};
+    return {std::max(alone, wires) + std::min(alone, wires) * load.alike, wires};
   }
   const double cores = std::min(1.0, rates.cores_per_rank * load.node / load.active);
   const double cpu = (load.one_way ? std::max(sending, receiving) : sending + receiving) / cores;

@@ -22,6 +22,7 @@ struct Load {
   double window = 0;      // messages in flight, 0 = no bound
   bool crowded = false;   // all send to all at once
   bool in_turns = false;  // every message waits for the one before it, at both ends
+  double alike = 0;       // then: share of the waiting that all ranks of a node do at the same time
   bool one_way = false;   // who sends does not receive
   bool asks = true;       // whether long messages ask their receivers before they are sent
 

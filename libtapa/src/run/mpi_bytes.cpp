@@ -79,14 +79,19 @@ class ByteSide {
   std::vector<int> displs_;
 };
 
-}  // namespace
-
+/// Whether MPI's int counts and displacements suffice.
 bool countable_in_bytes(const Exchange& exchange) {
   return countable(reach(span_of(exchange.recv))) &&
          (exchange.in_place || countable(reach(span_of(exchange.send))));
 }
 
-// Which of MPI's functions is called depends on the form alone: it must be the same on all ranks.
+int call_as_made(const Arguments& arguments, int ranks, MPI_Comm comm) {
+  MpiCallStorage storage;
+  return call_mpi(arguments, ranks, comm, nullptr, storage);
+}
+
+// Precondition: countable_in_bytes(). Which of MPI's functions is called depends on the form alone: it must
+// be the same on all ranks.
 int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   const bool uniform = form == Form::uniform;
   ByteSide recv(exchange.recv, uniform, false);
@@ -112,13 +117,18 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   return code;
 }
 
+}  // namespace
+
+int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
+  if (as_made || !countable_in_bytes(exchange))
+    return call_as_made(arguments, static_cast<int>(exchange.recv.size()), comm);
+  return all_to_all_in_bytes(arguments.form, exchange, comm);
+}
+
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {
-  if (!as_made) {
-    normalise(arguments, ranks, scratch);
-    if (countable_in_bytes(scratch)) return all_to_all_in_bytes(arguments.form, scratch, comm);
-  }
-  MpiCallStorage storage;
-  return call_mpi(arguments, ranks, comm, nullptr, storage);
+  if (as_made) return call_as_made(arguments, ranks, comm);
+  normalise(arguments, ranks, scratch);
+  return call_mpi(arguments, scratch, comm, false);
 }
 
 }  // namespace tapa

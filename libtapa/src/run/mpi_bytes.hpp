@@ -9,16 +9,12 @@
 
 namespace tapa {
 
-/// Carries `exchange`, of a call of this form, out on `comm`. Returns MPI's code. Precondition:
-/// countable_in_bytes().
-[[nodiscard]] int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm);
+/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, or
+/// when MPI could not count the bytes, else in bytes. Returns MPI's code. Which of the two is a local matter:
+/// either way the same function of MPI is called and the same bytes move.
+[[nodiscard]] int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
 
-/// Whether MPI's int counts and displacements suffice. A local matter: a rank that hands MPI the call as it
-/// was made calls the same function of MPI and moves the same bytes.
-[[nodiscard]] bool countable_in_bytes(const Exchange& exchange);
-
-/// Hands a blocking call to MPI: as it was made when `as_made`, or when MPI could not count the bytes, else
-/// in bytes. `scratch` is overwritten. Returns MPI's code.
+/// The same for a call whose blocks are not described yet: they are only where that is needed, in `scratch`.
 [[nodiscard]] int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made,
                            Exchange& scratch);
 

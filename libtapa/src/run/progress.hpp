@@ -65,6 +65,8 @@ class Progress {
   /// Ends it before MPI_Finalize does, for what must outlive its tasks; nothing when it was never made. What
   /// MPI deletes first there depends on what a program used first.
   static void end();
+  /// Before first use: MPI_Finalize will not end it, the caller will by end().
+  static void outlast_finalize();
 
   /// The driver in use: TAPA_PROGRESS when it names one that is possible here, else the first possible one.
   [[nodiscard]] Driver driver() const { return driver_; }
@@ -125,6 +127,7 @@ class Progress {
   static int hook();
   static std::atomic<bool> awake_;  // whether there may be something to do
   static std::atomic<bool> made_;
+  static std::atomic<bool> outlasts_;
   static int on_finalize(MPI_Comm comm, int keyval, void* value, void* extra);
   static int on_type_freed(MPI_Datatype type, int keyval, void* value, void* extra);
 

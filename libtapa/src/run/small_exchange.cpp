@@ -9,13 +9,16 @@
 
 namespace tapa {
 
-SmallExchange::~SmallExchange() {
-  // Left with requests only after an error: the memory must not be freed under them.
+void SmallExchange::give_up() {
+  if (!pending()) return;
+  struct Kept {
+    std::vector<std::size_t> outgoing, incoming;
+  };
+  static_cast<void>(new Kept{std::move(outgoing_), std::move(incoming_)});
   for (MPI_Request& request : requests_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    PMPI_Cancel(&request);
-    PMPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (request != MPI_REQUEST_NULL) PMPI_Request_free(&request);
   }
+  requests_.clear();
 }
 
 void SmallExchange::start(MPI_Comm comm, int tag, std::vector<int> members, std::size_t each,
@@ -23,6 +26,7 @@ void SmallExchange::start(MPI_Comm comm, int tag, std::vector<int> members, std:
   if (each > static_cast<std::size_t>(std::numeric_limits<int>::max()) / sizeof(std::size_t)) {
     throw CallError(MPI_ERR_INTERN, "exchange of " + std::to_string(each) + " numbers, expected fewer");
   }
+  give_up();
   members_ = std::move(members);
   each_ = each;
   outgoing_.assign(outgoing.begin(), outgoing.end());

@@ -14,19 +14,24 @@ namespace tapa {
 /// Reusable; its memory grows only.
 class SmallExchange {
  public:
-  ~SmallExchange();
+  ~SmallExchange() { give_up(); }
   SmallExchange() = default;
   SmallExchange(const SmallExchange&) = delete;
   SmallExchange& operator=(const SmallExchange&) = delete;
 
-  /// Starts: sends `each` numbers to every rank of `members` and receives as many from each. `outgoing` holds
-  /// them for members[0], members[1], ...; with `same` it holds `each` numbers that go to all. Throws
-  /// CallError.
+  /// Starts; one that was left unfinished is given up. Sends `each` numbers to every rank of `members` and
+  /// receives as many from each. `outgoing` holds them for members[0], members[1], ...; with `same` it holds
+  /// `each` numbers that go to all. Throws CallError.
   void start(MPI_Comm comm, int tag, std::vector<int> members, std::size_t each,
              std::span<const std::size_t> outgoing, bool same);
 
   /// Whether all numbers are there. Throws CallError.
   [[nodiscard]] bool test();
+
+  /// Whether messages are under way.
+  [[nodiscard]] bool pending() const { return !requests_.empty(); }
+  /// Forgets what is under way, whose tag may not be used again. Its memory stays: MPI may still use it.
+  void give_up();
 
   [[nodiscard]] const std::vector<int>& members() const { return members_; }
   /// What members()[i] sent.
