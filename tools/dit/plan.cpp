@@ -8,8 +8,8 @@
 
 #include "coding.hpp"
 #include "commands.hpp"
-#include "engine/tensor_views.hpp"
 #include "engine/run_shape.hpp"
+#include "engine/tensor_views.hpp"
 #include "engine/threads.hpp"
 #include "files.hpp"
 #include "job.hpp"

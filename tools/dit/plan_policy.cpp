@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "wire/wire_policy_file.hpp"
 #include "exchange/local.hpp"
 #include "field.hpp"
 #include "files.hpp"
@@ -16,6 +15,7 @@
 #include "profile/policy_search.hpp"
 #include "quantity.hpp"
 #include "report.hpp"
+#include "wire/wire_policy_file.hpp"
 
 namespace dit::tool {
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "wire/wire_policy_file.hpp"
 #include "quantity.hpp"
+#include "wire/wire_policy_file.hpp"
 
 namespace dit::tool {
 

@@ -5,9 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "wire/wire_policy_file.hpp"
 #include "transfer/active_rows.hpp"
 #include "transfer/wire_run.hpp"
+#include "wire/wire_policy_file.hpp"
 
 namespace dit {
 namespace {

@@ -2,10 +2,10 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "json/strict_json.hpp"  // read_text_file
 #include "profile/check_image.hpp"
 #include "profile/image.hpp"
 #include "profile/png_error.hpp"
-#include "json/strict_json.hpp"  // read_text_file
 
 namespace dit {
 namespace {

@@ -2,8 +2,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "weights/safetensors.hpp"
 #include "json/strict_json.hpp"
+#include "weights/safetensors.hpp"
 
 namespace dit {
 namespace {

@@ -3,8 +3,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "weights/model_files.hpp"
 #include "json/strict_json.hpp"
+#include "weights/model_files.hpp"
 
 namespace dit {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <stdexcept>
 
+#include "json/strict_json.hpp"
 #include "weights/atomic_file.hpp"
 #include "weights/embedded_model.hpp"
 #include "weights/safetensors.hpp"
-#include "json/strict_json.hpp"
 
 namespace dit {
 namespace {

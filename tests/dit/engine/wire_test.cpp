@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "engine/run_shape.hpp"
-#include "wire/wire_policy_file.hpp"
 #include "small_model.hpp"
+#include "wire/wire_policy_file.hpp"
 
 namespace dit {
 namespace {
