@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "topology/input_file.hpp"
 #include "topology/json_reader.hpp"
 
 namespace tapa::sim {
@@ -30,9 +29,7 @@ std::vector<fs::path> folders() {
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::invalid_argument(path + ": cannot be read, expected a file of schema tapa-sim/1");
-  return {std::istreambuf_iterator<char>(in), {}};
+  return read_input_file(path, max_topology_bytes, path, "a file of schema tapa-sim/1");
 }
 
 std::string find_file(const std::string& name) {

@@ -298,6 +298,30 @@ TEST_P(RequestsTest, CommunicatorFreedWhileUnderWay) {
   EXPECT_EQ(b.recv, b.expected(1));
 }
 
+// Before the set-up the call is MPI's, with arrays that the library makes and keeps.
+TEST(RequestsHanded, LargeCountsOnACommunicatorFreedEarly) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  Buffers b(comm, true, 5);
+  const auto scounts = Buffers::wide<MPI_Count>(b.scounts);
+  const auto rcounts = Buffers::wide<MPI_Count>(b.rcounts);
+  const auto sdispls = Buffers::wide<MPI_Aint>(b.sdispls);
+  const auto rdispls = Buffers::wide<MPI_Aint>(b.rdispls);
+  b.fill(3);
+  if (rank == 0) usleep(50000);  // the others test the request many times
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_EQ(TAPA_Ialltoallv_c(b.send.data(), scounts.data(), sdispls.data(), MPI_INT, b.recv.data(),
+                              rcounts.data(), rdispls.data(), MPI_INT, comm, &request),
+            MPI_SUCCESS)
+      << TAPA_Last_error();
+  MPI_Comm_free(&comm);
+  ASSERT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  EXPECT_EQ(b.recv, b.expected(3));
+}
+
 TEST_P(RequestsTest, PersistentRestarts) {
   Buffers b(comm_, true);
   MPI_Request request = MPI_REQUEST_NULL;

@@ -5,11 +5,14 @@
 
 enum {
   init,
+  init_thread,
   comm_dup,
   comm_split,
   alltoall,
   alltoallv,
+  alltoallw,
   ialltoall,
+  ialltoallv,
   isend,
   irecv,
   barrier,
@@ -25,14 +28,19 @@ enum {
   kCounters
 };
 static const char* const names[kCounters] = {
-    "MPI_Init",   "MPI_Comm_dup",  "MPI_Comm_split", "MPI_Alltoall",  "MPI_Alltoallv",  "MPI_Ialltoall",
-    "MPI_Isend",  "MPI_Irecv",     "MPI_Barrier",    "MPI_Allreduce", "MPI_Iallreduce", "MPI_Bcast",
-    "MPI_Gather", "MPI_Alloc_mem", "MPI_Free_mem",   "MPI_Wait",      "MPI_Test",       "MPI_Comm_rank"};
+    "MPI_Init",      "MPI_Init_thread", "MPI_Comm_dup",   "MPI_Comm_split", "MPI_Alltoall",  "MPI_Alltoallv",
+    "MPI_Alltoallw", "MPI_Ialltoall",   "MPI_Ialltoallv", "MPI_Isend",      "MPI_Irecv",     "MPI_Barrier",
+    "MPI_Allreduce", "MPI_Iallreduce",  "MPI_Bcast",      "MPI_Gather",     "MPI_Alloc_mem", "MPI_Free_mem",
+    "MPI_Wait",      "MPI_Test",        "MPI_Comm_rank"};
 static int counts[kCounters];
 
 int MPI_Init(int* argc, char*** argv) {
   ++counts[init];
   return PMPI_Init(argc, argv);
+}
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  ++counts[init_thread];
+  return PMPI_Init_thread(argc, argv, required, provided);
 }
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
   ++counts[comm_dup];
@@ -53,10 +61,23 @@ int MPI_Alltoallv(const void* send, const int* sendcounts, const int* sdispls, M
   ++counts[alltoallv];
   return PMPI_Alltoallv(send, sendcounts, sdispls, sendtype, recv, recvcounts, rdispls, recvtype, comm);
 }
+int MPI_Alltoallw(const void* send, const int* sendcounts, const int* sdispls, const MPI_Datatype* sendtypes,
+                  void* recv, const int* recvcounts, const int* rdispls, const MPI_Datatype* recvtypes,
+                  MPI_Comm comm) {
+  ++counts[alltoallw];
+  return PMPI_Alltoallw(send, sendcounts, sdispls, sendtypes, recv, recvcounts, rdispls, recvtypes, comm);
+}
 int MPI_Ialltoall(const void* send, int sendcount, MPI_Datatype sendtype, void* recv, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
   ++counts[ialltoall];
   return PMPI_Ialltoall(send, sendcount, sendtype, recv, recvcount, recvtype, comm, request);
+}
+int MPI_Ialltoallv(const void* send, const int* sendcounts, const int* sdispls, MPI_Datatype sendtype,
+                   void* recv, const int* recvcounts, const int* rdispls, MPI_Datatype recvtype,
+                   MPI_Comm comm, MPI_Request* request) {
+  ++counts[ialltoallv];
+  return PMPI_Ialltoallv(send, sendcounts, sdispls, sendtype, recv, recvcounts, rdispls, recvtype, comm,
+                         request);
 }
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request* request) {

@@ -1,10 +1,9 @@
 #include "known.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
+#include "topology/input_file.hpp"
 #include "topology/json_reader.hpp"
 
 namespace tapa::sim_tool {
@@ -16,9 +15,7 @@ constexpr std::size_t kMostRows = 4096;
 constexpr int kMost = 1 << 30;
 
 std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::invalid_argument("--known " + path + ": cannot be read, expected a file of --json");
-  return {std::istreambuf_iterator<char>(in), {}};
+  return read_input_file(path, kMostText, "--known " + path, "a file of --json");
 }
 
 void check_machine(const JsonReader& file, const Report& report, const std::string& path) {

@@ -14,7 +14,6 @@ namespace tapa {
 namespace {
 
 constexpr const char* format_name = "tapa-tuning/1";
-constexpr std::size_t most_file_bytes = std::size_t{16} << 20;
 constexpr std::size_t most_levels = 64;
 constexpr std::size_t most_measurements = 100000;
 constexpr std::size_t longest_text = 4096;
@@ -73,7 +72,7 @@ Measurement read_measurement(const JsonReader& value, const std::vector<TunedLev
 
 Tuning parse_tuning(const std::string& text, const std::string& path) {
   const std::string origin = "tuning file " + path;
-  const nlohmann::json document = parse_json(text, origin, most_file_bytes);
+  const nlohmann::json document = parse_json(text, origin, max_tuning_bytes);
   const JsonReader root(document, origin);
   if (const JsonReader format = root.at("format"); format.text() != format_name) {
     format.fail(std::string("\"") + format_name + "\"");

@@ -2,6 +2,7 @@
 /// The tuning file: what tapa-tune measured on a machine, and how the library uses it. No MPI.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "topology/topology.hpp"
 
 namespace tapa {
+
+/// A longer file is none.
+inline constexpr std::size_t max_tuning_bytes = std::size_t{16} << 20;
 
 /// What was measured for messages whose fastest common level is this one.
 struct TunedLevel {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "autotune/tuning_file.hpp"
 #include "comm/setup.hpp"
 #include "run/world.hpp"
+#include "topology/input_file.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 
@@ -21,11 +21,9 @@ namespace {
 constexpr char kGood = '+';
 constexpr char kBad = '-';
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw CallError(MPI_ERR_ARG, "option \"tuning\" is \"" + path + "\", expected a file that can be read");
-  return {std::istreambuf_iterator<char>(file), {}};
+std::string read_tuning_file(const std::string& path) {
+  if (path.empty()) return {};
+  return read_input_file(path, max_tuning_bytes, "option \"tuning\" is \"" + path + "\"", "a tuning file");
 }
 
 /// The topology that option "topology" asks for. The option describes the whole job, so that a program's
@@ -63,8 +61,7 @@ std::string pack_options(MPI_Comm comm) {
   try {
     const Options options = environment_options();
     const std::string& topology = options.settings().topology;
-    const std::string& path = options.settings().tuning;
-    return kGood + framed(options.serialize()) + framed(path.empty() ? std::string() : read_file(path)) +
+    return kGood + framed(options.serialize()) + framed(read_tuning_file(options.settings().tuning)) +
            framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm)));
   } catch (const std::exception& e) {
     return kBad + std::string(e.what());

@@ -1,14 +1,10 @@
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include "plan/cost.hpp"
 #include "plan/planner.hpp"
 #include "plan/predict_load.hpp"
-#include "plan/predict_sends.hpp"
-#include "plan/predict_view.hpp"
-#include "plan/route.hpp"
 
 namespace tapa {
 
@@ -16,255 +12,209 @@ namespace {
 
 using namespace prediction;
 
+/// One flat exchange between the groups of a level, or between ranks.
+struct Set {
+  int below = -1;       // level whose groups are the members; -1: ranks are
+  int upto = 0;         // level inside which they exchange
+  double block = 0;     // bytes for each pair of members
+  double gathers = 0;   // share of the blocks that does not lie together before,
+  double scatters = 0;  // or after
+  double share = 1;     // of the ranks that take part
+};
+
 class Model {
  public:
-  Model(const Topology& topology, const Rates& rates, double block)
-      : topology_(topology), pricing_(topology, rates), block_(block), levels_(topology.levels.size()) {
-    std::vector<int> count(static_cast<std::size_t>(std::max(1, topology.nodes())));
-    std::vector<int> first(count.size(), -1);
-    for (int rank = 0; rank < topology.ranks; ++rank) {
-      const auto node = static_cast<std::size_t>(topology.node_of(rank));
-      ++count[node];
-      if (first[node] < 0) first[node] = rank;
+  /// `own`: a rank of the node whose prices are meant, which has `ranks`.
+  Model(const Topology& topology, const Rates& rates, double block, std::size_t own, double ranks)
+      : topology_(topology), rates_(rates), block_(block), own_(own), node_(ranks) {
+    for (const Level& level : topology.levels)
+      size_.push_back(static_cast<double>(std::ranges::count(level.group, level.group[own])));
+    std::vector<double> served(topology.nics.size());
+    double busiest = 0;  // ranks that share a NIC
+    for (std::size_t r = 0; r < topology.rails.size(); ++r) {
+      if (topology.node_of(static_cast<int>(r)) != topology.node_of(static_cast<int>(own))) continue;
+      for (const int nic : topology.rails[r]) {
+        double& ranks_of_nic = served[static_cast<std::size_t>(nic)];
+        ranks_of_nic += 1 / static_cast<double>(topology.rails[r].size());
+        busiest = std::max(busiest, ranks_of_nic);
+      }
     }
-    const auto [least, most] = std::minmax_element(count.begin(), count.end());
-    const auto seen_from = [&](auto node) { return first[static_cast<std::size_t>(node - count.begin())]; };
-    views_.push_back(view_of(topology, seen_from(most)));
-    if (*least < *most) views_.push_back(view_of(topology, seen_from(least)));
-    view_ = &views_.front();
+    if (busiest > 0) nics_ = std::max(1.0, node_ / busiest);
   }
 
-  double seconds(const Choice& choice) {
-    Flat all = choice.flat;
-    switch (choice.algorithm) {
-      case Algorithm::mpi:
-      case Algorithm::linear:
-        all.algorithm = FlatAlgorithm::linear;
-        break;
-      case Algorithm::memory:
-        return worst([&] { return memory(); }).seconds;
-      case Algorithm::pairwise:
-        all.algorithm = FlatAlgorithm::pairwise;
-        break;
-      case Algorithm::bruck:
-        all.algorithm = FlatAlgorithm::bruck;
-        break;
-      case Algorithm::tapa:
-        return worst([&] { return tapa(choice); }).seconds;
-      case Algorithm::leaders:
-        return leaders(choice);
-    }
-    const double ranks = topology_.ranks;
-    return worst([&] { return flat(all, {-1, top(), ranks, block_, ranks}); }).seconds;
+  [[nodiscard]] double seconds(const Choice& choice) const {
+    const Set all{-1, top(), block_};
+    if (choice.algorithm == Algorithm::memory) return memory(all);
+    if (choice.algorithm == Algorithm::tapa) return tapa(choice);
+    if (choice.algorithm == Algorithm::leaders) return leaders(choice);
+    return flat(choice.flat, all).seconds;
   }
 
  private:
-  /// The longest that any view gives.
-  template <typename Cost>
-  Price worst(const Cost& cost) {
-    Price longest;
-    for (const View& view : views_) {
-      view_ = &view;
-      const Price price = cost();
-      if (price.seconds > longest.seconds) longest = price;
-    }
-    view_ = &views_.front();
-    return longest;
+  [[nodiscard]] int top() const { return static_cast<int>(topology_.levels.size()) - 1; }
+  [[nodiscard]] const Level& level(int l) const { return topology_.levels[static_cast<std::size_t>(l)]; }
+  /// Ranks of the own group of a level; of a level -1: one.
+  [[nodiscard]] double size(int l) const { return l < 0 ? 1 : size_[static_cast<std::size_t>(l)]; }
+  /// Groups of a level (-1: ranks) inside one of `upto`.
+  [[nodiscard]] double members(int l, int upto) const {
+    if (l >= upto) return 1;
+    if (l < 0 || upto < topology_.nic_level) return size(upto) / size(l);
+    return static_cast<double>(level(l).groups) / level(upto).groups;
+  }
+  /// Whether the ranks of every group of a level follow one another, so that their blocks lie together.
+  [[nodiscard]] bool consecutive(int l) const { return std::ranges::is_sorted(level(l).group); }
+
+  [[nodiscard]] Load load_of(const Set& set) const {
+    Load load{std::vector<double>(size_.size()), std::vector<double>(size_.size())};
+    load.node = node_;
+    load.nics = nics_;
+    load.active = std::min(size(set.upto), node_) * set.share;
+    return load;
   }
 
-  [[nodiscard]] int top() const { return static_cast<int>(levels_) - 1; }
-  [[nodiscard]] double size_at(int level) const { return view_->size_at(level); }
-  [[nodiscard]] double members(int level, int upto) const { return view_->members_of(level, upto); }
-  [[nodiscard]] Sends from_here() const { return {topology_, *view_}; }
-  [[nodiscard]] Price price(const Load& load) const { return pricing_.price(load, view_->node); }
+  /// As many messages and bytes to each of the other members.
+  [[nodiscard]] Load to_all(const Set& set, double messages, double bytes) const {
+    Load load = load_of(set);
+    for (int l = set.below + 1; l <= set.upto; ++l) {
+      const double there = members(set.below, l) - members(set.below, l - 1);
+      load.add(static_cast<std::size_t>(l), there * messages, there * bytes);
+    }
+    return load;
+  }
 
   [[nodiscard]] Price flat(const Flat& flat, const Set& set) const {
-    if (set.places <= 1) return {};
+    const double others = members(set.below, set.upto) - 1;
+    if (others <= 0) return {};
     if (flat.algorithm == FlatAlgorithm::bruck) return bruck(flat.radix, set);
-    Load load(levels_);
-    const double bytes = (set.places - 1) * set.block * set.out;
-    from_here().spread(load, set, set.places - 1, bytes);
-    load.gathered = set.gathers * bytes;
-    load.scattered = set.scatters * bytes;
-    if (set.below < 0 && flat.algorithm == FlatAlgorithm::linear)
-      load.late = std::min(1.0, kLate + own_node_first(topology_, load));
+    Load load = to_all(set, 1, set.block);
+    load.gathered = set.gathers * others * set.block;
+    load.scattered = set.scatters * others * set.block;
     load.in_turns = flat.algorithm == FlatAlgorithm::pairwise;
-    load.alike = set.below >= 0 ? kLanesAlike : kRanksAlike;
-    load.window = flat.algorithm == FlatAlgorithm::linear ? flat.window : 0;
-    load.crowded = flat.algorithm == FlatAlgorithm::linear && flat.window == 0 && set.places > 2;
-    return price(load);
+    load.window = load.in_turns ? 0 : flat.window;
+    load.crowded = !load.in_turns && flat.window == 0 && others > 1;
+    return price(load, topology_, rates_);
   }
 
-  /// One stage for each digit, one message for each value of it that occurs. Every message is scattered; what
-  /// goes through a NIC lies where it leaves, but for the blocks that start here.
+  /// A rank of each member of a set, in the order of the members.
+  [[nodiscard]] std::vector<int> places(const Set& set) const {
+    std::vector<int> list;
+    std::vector<bool> seen(static_cast<std::size_t>(topology_.ranks));
+    const std::vector<int>& outer = level(set.upto).group;
+    for (std::size_t rank = 0; rank < outer.size(); ++rank) {
+      if (outer[rank] != outer[own_]) continue;
+      const std::size_t member =
+          set.below < 0 ? rank : static_cast<std::size_t>(level(set.below).group[rank]);
+      if (!seen[member]) list.push_back(static_cast<int>(rank));
+      seen[member] = true;
+    }
+    return list;
+  }
+
+  /// One stage for each digit, one message for each value of it that occurs.
   [[nodiscard]] Price bruck(int radix, const Set& set) const {
-    const auto places = static_cast<long long>(std::lround(set.places));
-    const bool in_order = consecutive(topology_, std::max(set.below, 0));
-    Stages stages;
-    for (long long power = 1; power < places; power *= radix) {
-      Load stage(levels_);
-      stage.late = kLate;
-      double gathered = 0;
-      double messages = 0;
-      double leave = 0;  // share of the ranks whose farthest message leaves the node
-      for (long long digit = 1; digit < radix && digit * power < places; ++digit) {
-        Set sends = set;
-        const double bytes = passed_on(sends, radix, power, digit);
-        if (set.below < 0 && set.upto == top()) {
-          from_here().send_on_of_all(stage, sends, static_cast<int>(digit * power), bytes);
-        } else if (in_order) {
-          from_here().send_on(stage, sends, static_cast<double>(digit * power), bytes);
-        } else {
-          from_here().spread(stage, sends, 1, bytes);
-        }
-        gathered += bytes;
-        stage.scattered += bytes;
-        leave = std::max(leave, through_nics(topology_, stage.messages) - messages);
-        messages = through_nics(topology_, stage.messages);
+    const std::vector<int> place = places(set);
+    const std::size_t n = place.size();
+    const auto wide = static_cast<std::size_t>(radix);
+    Price total;
+    for (std::size_t power = 1; power < n; power *= wide) {
+      Load stage = load_of(set);
+      for (std::size_t distance = power; distance < std::min(n, power * wide); distance += power) {
+        const std::size_t rest = n % (power * wide);
+        const std::size_t blocks =
+            n / (power * wide) * power + (rest > distance ? std::min(rest - distance, power) : 0);
+        send_on(stage, place, distance, static_cast<double>(blocks) * set.block);
       }
-      const double sent = std::accumulate(stage.bytes.begin(), stage.bytes.end(), 0.0);
-      const double lies =
-          sent > 0 ? through_nics(topology_, stage.bytes) / sent * (1 - 1 / static_cast<double>(power)) : 0;
-      stage.gathered = gathered * (1 - lies);
-      follow(stages, stage, leave);
+      // What came through a NIC in an earlier stage lies where it leaves.
+      const double lies = through_nics(topology_, stage.bytes) * (1 - 1 / static_cast<double>(power));
+      for (const double bytes : stage.bytes) stage.scattered += bytes;
+      stage.gathered = stage.scattered - lies;
+      total += price(stage, topology_, rates_);
     }
-    return stages.total;
+    return total;
   }
 
-  /// Stages in a row. A rank that a message from another node holds up in one of them holds up those that it
-  /// sends to, but where most messages stay in the node, the others go on with the next stage meanwhile.
-  struct Stages {
-    Price total;           // until all are done
-    double ahead = 0;      // when those are done that wait for nobody from another node
-    double untouched = 1;  // their share
-    double nic = 0;        // when the node's NIC has sent what the stages so far gave it
-  };
-
-  void follow(Stages& stages, const Load& stage, double leave) const {
-    const Price across = price(stage);
-    const double late = stages.total.seconds;
-    stages.total += across;
-    if (stages.untouched <= 0 || leave <= 0) {
-      stages.ahead = stages.untouched <= 0 ? stages.total.seconds : stages.ahead + across.seconds;
-      return;
+  /// A message of every member to the one so many places on, on the average of the first ones.
+  void send_on(Load& load, const std::vector<int>& place, std::size_t distance, double bytes) const {
+    constexpr std::size_t most = 256;
+    const std::size_t looked_at = std::min(place.size(), most);
+    const double share = 1 / static_cast<double>(looked_at);
+    for (std::size_t i = 0; i < looked_at; ++i) {
+      const int l = topology_.level_of(place[i], place[(i + distance) % place.size()]);
+      load.add(static_cast<std::size_t>(l), share, share * bytes);
     }
-    const Price inside = price(kept_inside(topology_, stage));
-    const double wires = pricing_.network(stage);
-    stages.nic = std::max(stages.nic, stages.ahead + across.head) + wires;
-    double end = std::max({stages.ahead + across.seconds, stages.nic + across.tail, late + inside.seconds});
-    // Those that were held up send to other nodes now, when the NIC has done most of its work.
-    if (leave > stages.untouched) end = std::max(end, late + price(alone(topology_, stage)).seconds);
-    stages.untouched -= leave;
-    stages.ahead = stages.untouched > 0 ? stages.ahead + inside.seconds : end;
-    stages.total.seconds = end;
   }
 
   /// Bytes as in messages, but looking at a sequence number instead of matching a message.
-  [[nodiscard]] Price memory() const {
+  [[nodiscard]] double memory(const Set& all) const {
     constexpr double look = 0.1;  // of the CPU time of a message, measured on 2 cores
-    const double others = topology_.ranks - 1;
-    Load load(levels_);
-    from_here().spread(load, {-1, top(), others + 1, block_, view_->node}, others * look, others * block_);
+    Load load = to_all(all, look, block_);
     load.asks = false;
-    return price(load);
+    return price(load, topology_, rates_).seconds;
   }
 
-  /// As one node sees it: a small one relays more, but has less to exchange inside.
-  [[nodiscard]] Price tapa(const Choice& choice) const {
-    const std::vector<Price> phases = phases_of(choice);
-    Price both;
-    for (std::size_t i = 0; i + 1 < phases.size(); ++i) both += phases[i];
-    const double side_by_side = std::min(both.wires, phases.back().wires);
-    both += phases.back();
-    const int level = topology_.find_level(choice.splits.back());
-    const double posts = (size_at(level) - 1) * 2 * pricing_.message(level);
-    const double parts = std::min<double>(choice.pipeline, std::max(1.0, members(level, top()) - 1));
-    // A core posts all that is ready before it turns to what has arrived: only wires work side by side.
-    if (parts > 1) both.seconds += (parts - 1) * posts - side_by_side * (1 - 1 / parts);
-    // Blocks that stay in the group travel by themselves.
-    if (choice.order == PhaseOrder::slow_first) both.seconds += posts;
-    return both;
-  }
-
-  /// Fast to slow, seen from one node.
-  [[nodiscard]] std::vector<Price> phases_of(const Choice& choice) const {
-    std::vector<Price> phases(choice.splits.size() + 1);
+  /// From the slowest phase to the fast one.
+  [[nodiscard]] double tapa(const Choice& choice) const {
+    const bool fast_first = choice.order == PhaseOrder::fast_first;
+    Price slowest, others;
     int upto = top();
     double block = block_;
     for (std::size_t i = choice.splits.size(); i-- > 0;) {
-      const int level = topology_.find_level(choice.splits[i]);
-      phases[i + 1] = between(choice, level, upto, block);
-      block *= 1 + (members(level, upto) - 1) *
-                       view_->lanes[static_cast<std::size_t>(level)][static_cast<std::size_t>(upto)];
-      upto = level;
+      const int split = topology_.find_level(choice.splits[i]);
+      const Price phase = between(choice, split, upto, block);
+      (upto == top() ? slowest : others) += phase;
+      block *= size(upto) / size(split);
+      upto = split;
     }
     const double apart = block > block_ ? 1 : 0;  // more than one block of the user's for each pair
-    phases[0] = flat(choice.fast, {-1, upto, size_at(upto), block, size_at(upto), apart, apart});
-    return phases;
+    others += flat(choice.fast, {-1, upto, block, apart, apart});
+    const int split = topology_.find_level(choice.splits.back());
+    const double posts =
+        (size(upto) - 1) * 2 * (rates_.levels[static_cast<std::size_t>(split)].message + rates_.step);
+    const double parts = std::min<double>(choice.pipeline, std::max(1.0, members(split, top()) - 1));
+    double seconds = others.seconds + slowest.seconds;
+    // A core posts all that is ready before it turns to what has arrived: only wires work side by side.
+    if (parts > 1) seconds += (parts - 1) * posts - std::min(others.wires, slowest.wires) * (1 - 1 / parts);
+    // Blocks that stay in the group travel by themselves.
+    return seconds + (fast_first ? 0 : posts);
   }
 
   /// The phase across the groups of a level, inside one of level `upto`.
-  [[nodiscard]] Price between(const Choice& choice, int level, int upto, double block) const {
-    const auto l = static_cast<std::size_t>(level);
-    const auto u = static_cast<std::size_t>(upto);
-    const double q = size_at(level);
-    const double n = members(level, upto);
-    const bool bruck = choice.slow.algorithm == FlatAlgorithm::bruck;
-    const bool fast_first = choice.order == PhaseOrder::fast_first;
-    const bool whole = block <= block_;
+  [[nodiscard]] Price between(const Choice& choice, int split, int upto, double block) const {
+    const double others = members(split, upto) - 1;
+    if (others <= 0) return {};
     // What comes through a NIC or leaves through one lies in one piece, but for blocks that start or end
     // here.
-    const double relayed = whole && level + 1 >= topology_.nic_level ? 1 / q : 1;
-    const double apart = !whole || !consecutive(topology_, level) ? 1 : 0;
-    const double lanes = view_->lanes[l][u];
-    Set set{level, upto, n, block * q, size_at(upto)};
-    set.gathers = fast_first ? relayed : apart;
-    set.scatters = fast_first ? apart : relayed;
-    set.even = std::min(1.0, view_->ranks[l][u] / (q * lanes));
-    if (bruck) {
-      look_at_members(topology_, *view_, set);
-    } else {
-      (fast_first ? set.out : set.in) = lanes;
-    }
+    const bool whole = block <= block_;
+    const double relayed = whole && split + 1 >= topology_.nic_level ? 1 / size(split) : 1;
+    const double apart = !whole || !consecutive(split) ? 1 : 0;
+    Set set{split, upto, block * (size(upto) - size(split)) / others, relayed, apart};
+    if (choice.order == PhaseOrder::slow_first) std::swap(set.gathers, set.scatters);
     return flat(choice.slow, set);
   }
 
-  [[nodiscard]] double leaders(const Choice& choice) {
-    const int level = topology_.find_level(choice.splits.front());
-    const double q = size_at(level);
-    const double n = members(level, top());
+  [[nodiscard]] double leaders(const Choice& choice) const {
+    const int split = topology_.find_level(choice.splits.front());
+    const double q = size(split);
     const double k = choice.leaders == 0 ? q : std::min<double>(choice.leaders, q);
     const double remote = topology_.ranks - q;
-    const double local = choice.local_direct ? 0 : q;
-    Load gather(levels_);  // every member to k leaders; the leader is the busiest
-    from_here().spread(gather, {-1, level, q, 0, k}, q - 1, (q - 1) * (remote + local) * block_ / k);
-    Load scatter = gather;
-    for (double& count : gather.messages) count *= k / q;
-    for (double& count : scatter.received) count *= k / q;
-    const double relayed = q * remote * block_ / k;
-    gather.gathered = scatter.scattered = remote * block_;
-    gather.scattered = scatter.gathered = relayed;
-    gather.one_way = scatter.one_way = true;
-    if (choice.local_direct) {
-      gather.one_way = false;
-      from_here().spread(gather, {-1, level, q, 0, q}, q - 1, (q - 1) * block_);
-    }
-    const Price slow = flat(choice.slow, {level, top(), n, q * q * block_ / k, k * view_->node / q, 1, 1});
-    return price(gather).seconds + slow.seconds + (k >= q ? 0 : price(scatter).seconds);
+    // Every member to k leaders, and back the same way; a leader is the busiest.
+    Load gather = to_all({-1, split}, 1, (remote + (choice.local_direct ? 0 : q)) * block_ / k);
+    gather.gathered = remote * block_;
+    gather.scattered = q * remote * block_ / k;
+    gather.one_way = true;
+    const double inside = price(gather, topology_, rates_).seconds * (k >= q ? 1 : 2);
+    const double slow = flat(choice.slow, {split, top(), q * q * block_ / k, 1, 1, k / q}).seconds;
+    const double direct = choice.local_direct ? flat({}, {-1, split, block_}).seconds : 0;
+    return inside + slow + direct;
   }
 
-  // Simulated: pairwise order of 128 ranks on 16 nodes, and of their 8 lanes.
-  static constexpr double kRanksAlike = 0.15;
-  static constexpr double kLanesAlike = 0.7;
-  // Simulated: share of messages that end when their NIC has done all its work, 112 and 128 ranks.
-  static constexpr double kLate = 0.5;
-
   const Topology& topology_;
-  LoadPricing pricing_;
+  const Rates& rates_;
   double block_;
-  std::size_t levels_;
-  std::vector<View> views_;
-  const View* view_ = nullptr;  // that prices are meant for
+  std::size_t own_;
+  double node_;
+  double nics_ = 1;           // that these ranks load
+  std::vector<double> size_;  // of that rank's group of each level
 };
 
 }  // namespace
@@ -274,7 +224,21 @@ double predict(const Topology& topology, const Rates& rates, const Choice& choic
     if (const std::string reason = why_not(topology, choice); !reason.empty())
       throw std::invalid_argument(reason);
   }
-  return Model(topology, rates, static_cast<double>(bytes)).seconds(choice);
+  std::vector<int> ranks(static_cast<std::size_t>(std::max(1, topology.nodes())));
+  std::vector<std::size_t> first(ranks.size());
+  for (int r = topology.ranks; r-- > 0;) {
+    const auto node = static_cast<std::size_t>(topology.node_of(r));
+    ++ranks[node];
+    first[node] = static_cast<std::size_t>(r);
+  }
+  // The fullest node has most to send, the emptiest most to relay.
+  const auto [least, most] = std::ranges::minmax_element(ranks);
+  const auto seen_from = [&](auto node) {
+    const Model model(topology, rates, static_cast<double>(bytes),
+                      first[static_cast<std::size_t>(node - ranks.begin())], *node);
+    return model.seconds(choice);
+  };
+  return *least == *most ? seen_from(most) : std::max(seen_from(most), seen_from(least));
 }
 
 }  // namespace tapa

@@ -50,8 +50,8 @@ std::string_view to_string(Driver driver) {
 
 /// What MPI keeps for a generalized request: it outlives the task, until the user has completed the request.
 struct Progress::Completion {
-  int code = MPI_SUCCESS;
   std::string message;
+  std::atomic<int> code = MPI_SUCCESS;  // written last: the thread that asks need not be the one that completed
 
   static int query(void* state, MPI_Status* status) {
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
@@ -59,8 +59,9 @@ struct Progress::Completion {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     const auto& completion = *static_cast<Completion*>(state);
-    if (completion.code != MPI_SUCCESS) set_last_error(completion.message);
-    return completion.code;
+    const int code = completion.code.load(std::memory_order_acquire);
+    if (code != MPI_SUCCESS) set_last_error(completion.message);
+    return code;
   }
   static int release(void* state) {
     delete static_cast<Completion*>(state);
@@ -292,8 +293,8 @@ int Progress::open_receive(Job& job) {
 void Progress::close(Job& job) {
   const int code = job.task->result();
   if (job.completion != nullptr) {
-    job.completion->code = code;
     if (code != MPI_SUCCESS) job.completion->message = job.task->message();
+    job.completion->code.store(code, std::memory_order_release);
   }
   job.task.reset();  // first, so that what the program does after its wait finds everything released
   hand_over();

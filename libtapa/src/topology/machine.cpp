@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "topology/input_file.hpp"
 #include "topology/topology_file.hpp"
 
 namespace tapa {
@@ -56,21 +56,7 @@ void add_nics(const Machine& machine, int nodes, const std::vector<int>& node, c
 }
 
 std::string read_file(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error))
-    throw std::invalid_argument(path + ": is a folder, expected a topology file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::invalid_argument(path + ": cannot be read, expected a topology file");
-  std::string text;
-  std::vector<char> block(std::size_t{1} << 16);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > max_topology_bytes) {
-      throw std::invalid_argument(path + ": more than " + std::to_string(max_topology_bytes) +
-                                  " bytes, expected a topology file");
-    }
-  }
-  return text;
+  return read_input_file(path, max_topology_bytes, path, "a topology file");
 }
 
 /// The path that a name stands for.
