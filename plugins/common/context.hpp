@@ -113,14 +113,14 @@ class MpiContext final : public SessionMember {
   void look_once() noexcept;
   [[nodiscard]] bool unfinished() const;
   void wait_for(dit_request& request, Lock& lock);
-  void find_missing(const dit_request& request, Lock& lock);
+  [[nodiscard]] std::string find_missing(const dit_request& request, Lock& lock);
   void take_finished(dit_request*& request);
   [[nodiscard]] dit_request& known(dit_request* request);
   void run_thread();
   void run_starter(Channel& channel);
   [[nodiscard]] std::chrono::microseconds pause(double longest_us) const;
   void pause_in_wait(Lock& lock) const;
-  [[nodiscard]] std::string overdue(const dit_request& request) const;
+  [[nodiscard]] std::string overdue(const dit_request& request, const std::string& missing) const;
   void settle_arrivals(Lock& lock);
   void wait_for_starts();
   void free_communicators();
@@ -144,6 +144,7 @@ class MpiContext final : public SessionMember {
   std::condition_variable wake_;
   std::deque<std::unique_ptr<dit_request>> under_way_;  ///< in order of their starts
   std::unique_ptr<Arrivals> arrivals_;                  ///< when some rank has a time limit
+  bool asking_ = false;                                 ///< a thread asks for arrivals
   std::vector<std::uint64_t> started_;                  ///< exchanges, by channel
   Clock::time_point next_look_;                         ///< for questions about arrivals
   int waiting_ = 0;  ///< threads of the program that wait, and look themselves

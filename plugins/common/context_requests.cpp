@@ -37,6 +37,8 @@ void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
   dit_exchange_call call = completed(given);
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, wrong);
+  if (const std::string wrong = check_not_strided(call, kind_.name); !wrong.empty())
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, wrong);
   // Agreeing on a layout would make this thread wait, while other ranks start those of other channels first.
   if (!threaded_everywhere_ && channels_.size() > 1) call.layout_id = 0;
   Channel& channel = *channels_[static_cast<std::size_t>(call.channel)];
@@ -218,14 +220,13 @@ void MpiContext::release_buffers() noexcept {
     if (request->release != nullptr) request->release(request->user);
 }
 
-std::string MpiContext::overdue(const dit_request& request) const {
+std::string MpiContext::overdue(const dit_request& request, const std::string& missing) const {
   const int channel = request.channel->index;
   std::string text = request.label + " (number " + std::to_string(request.number) +
                      (channel == 0 ? "" : " of channel " + std::to_string(channel)) +
                      ") has not ended after " + std::to_string(seconds_since(request.begun)) + " s on rank " +
                      std::to_string(rank_) + " of " + std::to_string(size()) + ", the limit is " +
                      std::to_string(settings_.timeout_seconds) + " s: ";
-  const std::string missing = arrivals_->missing(request.number);
   if (missing.empty())
     return text + (request.started ? "all ranks have started it, one of them or the network is slower"
                                    : "all ranks have started it and still agree on what is exchanged");
@@ -249,21 +250,36 @@ void MpiContext::wait_for(dit_request& request, Lock& lock) {
     advance();
     if (request.done) break;
     if (limit > 0 && seconds_since(begun) > limit) {
-      find_missing(request, lock);
-      if (!request.done) throw PluginFailure(DIT_ERROR_TIMEOUT, overdue(request));
+      const std::string missing = find_missing(request, lock);
+      if (!request.done) throw PluginFailure(DIT_ERROR_TIMEOUT, overdue(request, missing));
     }
     pause_in_wait(lock);
   }
 }
 
-// Asks for arrivals, and looks for answers for a moment; the exchange may end meanwhile.
-void MpiContext::find_missing(const dit_request& request, Lock& lock) {
-  arrivals_->ask(request.channel->index);
-  const auto last = Clock::now() + kAnswersTime;
-  while (failed_ == DIT_OK && !request.done && !arrivals_->all_answered() && Clock::now() < last) {
-    pause_in_wait(lock);
-    advance();
+// Asks for arrivals, one thread at a time, and looks for answers for a moment; the exchange may end
+// meanwhile.
+std::string MpiContext::find_missing(const dit_request& request, Lock& lock) {
+  const auto look_until = [&](const auto& enough) {
+    const auto last = Clock::now() + kAnswersTime;
+    while (failed_ == DIT_OK && !request.done && !enough() && Clock::now() < last) {
+      pause_in_wait(lock);
+      advance();
+    }
+  };
+  while (asking_ && failed_ == DIT_OK) look_until([&] { return !asking_; });
+  asking_ = true;
+  std::string missing;
+  try {
+    arrivals_->ask(request.channel->index);
+    look_until([&] { return arrivals_->all_answered(); });
+    missing = arrivals_->missing(request.number);
+  } catch (...) {
+    asking_ = false;
+    throw;
   }
+  asking_ = false;
+  return missing;
 }
 
 void MpiContext::pause_in_wait(Lock& lock) const {

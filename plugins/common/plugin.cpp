@@ -221,6 +221,10 @@ extern "C" __attribute__((visibility("default"))) const dit_exchange_plugin* dit
                                             dit::last_error,
                                             dit::abort_job,
                                             dit::cancel,
-                                            dit::open_channel};
+                                            dit::open_channel,
+                                            0,
+                                            nullptr,
+                                            nullptr,
+                                            nullptr};
   return &table;
 }

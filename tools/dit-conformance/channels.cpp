@@ -66,7 +66,7 @@ void nobody_waits_for_another_channel(ExchangeContext& context, Findings& findin
 
 // Starts an exchange, gives it up, and makes others until it has been released on all ranks.
 void give_up(ExchangeContext& context, Findings& findings) {
-  const auto cancel = function_of(context.plugin().table(), &dit_exchange_plugin::cancel);
+  const auto cancel = entry_of(context.plugin().table(), &dit_exchange_plugin::cancel);
   if (cancel == nullptr) return findings.note("not supported");
   const dit_exchange_plugin& table = context.plugin().table();
   const dit_release count = [](void* user) { ++*static_cast<unsigned char*>(user); };

@@ -5,7 +5,7 @@ namespace dit::conformance {
 std::vector<Check> all_checks() {
   std::vector<Check> all;
   for (const auto& checks : {plain_checks(), group_checks(), selection_checks(), argument_checks(),
-                             call_checks(), channel_checks(), overlap_checks()})
+                             call_checks(), channel_checks(), strided_checks(), overlap_checks()})
     all.insert(all.end(), checks.begin(), checks.end());
   return all;
 }

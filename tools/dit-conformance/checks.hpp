@@ -26,6 +26,7 @@ struct Check {
 [[nodiscard]] std::vector<Check> argument_checks();   ///< wrong arguments, of all functions but start
 [[nodiscard]] std::vector<Check> call_checks();       ///< wrong calls
 [[nodiscard]] std::vector<Check> channel_checks();    ///< channels, exchanges that are given up
+[[nodiscard]] std::vector<Check> strided_checks();    ///< blocks that do not lie together
 [[nodiscard]] std::vector<Check> overlap_checks();    ///< progress while the rank computes; a report
 
 /// The outcome of a check, the same on all ranks.

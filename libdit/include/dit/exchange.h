@@ -8,9 +8,14 @@
  * other sizes: what a smaller one lacks counts as zero, what a larger one has more is not read. Functions at
  * the end of the table may be missing: look with DIT_EXCHANGE_HAS before they are called.
  *
- * Threads: a context is used by one thread at a time. Errors: functions return a dit_status; last_error then
- * tells in words which argument was wrong, its value, and what would have been right. No function ends the
- * program but abort_job.
+ * Threads: different contexts, and different channels of one context, may be used by different threads at the
+ * same time: start, and test, wait and cancel for the channel's requests; totals and describe by any. What
+ * belongs to a context as a whole (open, close, split, open_channel, register_memory, unregister_memory) is
+ * called while no other thread uses it. Plugins over MPI need MPI_THREAD_MULTIPLE for that; describe says
+ * what they have.
+ *
+ * Errors: functions return a dit_status; last_error then tells in words which argument was wrong, its value,
+ * and what would have been right. No function ends the program but abort_job.
  *
  * Buffers: what an exchange sends and receives belongs to the caller, and is in use until the exchange is
  * done: until wait or test set the request to null (also when they fail), or start gave none. A failure that
@@ -58,6 +63,17 @@ typedef struct dit_block {
   size_t bytes;  /**< may be 0 */
 } dit_block;
 
+/** One peer's bytes that do not lie together: planes of rows of row_bytes bytes, in this order. An image's
+ * tokens are rows, its batch may be planes. Zero in any of the three is no bytes. */
+typedef struct dit_strided_block {
+  size_t offset;       /**< bytes from the start of the buffer to the first row */
+  size_t row_bytes;    /**< bytes that lie together */
+  size_t rows;         /**< in a plane */
+  size_t row_stride;   /**< bytes from a row to the next; row_bytes or more */
+  size_t planes;       /**< 1 when there is one */
+  size_t plane_stride; /**< bytes from a plane to the next; not read with one plane */
+} dit_strided_block;
+
 /** Which rows of which blocks travel. A row is row_bytes bytes; every block is a whole number of rows. For
  * peers that are reached at `boundary` or a slower level only the active rows travel, and the receiver's
  * other rows stay as they are; for nearer peers (and the rank itself) all rows travel. What a rank sends to a
@@ -99,6 +115,12 @@ typedef struct dit_exchange_call {
                          may keep what it prepared for an id, and then need not ask the other ranks; 0: do not
                          keep */
   int channel;        /**< 0, or one that open_channel gave */
+  /** Blocks with strides, in place of send_blocks and recv_blocks, which then are not read; each may be null.
+   * The bytes of a block are what its sender and its receiver must agree on, not their strides. Only with
+   * plugins that have DIT_CAPABILITY_STRIDED, and without a selection. That strided blocks do not overlap is
+   * not checked. */
+  const dit_strided_block* send_strided;
+  const dit_strided_block* recv_strided; /**< see send_strided */
 } dit_exchange_call;
 
 /** How a context is opened. */
@@ -112,6 +134,7 @@ typedef struct dit_open_options {
 
 typedef struct dit_context dit_context; /**< one group of ranks; the plugin's own */
 typedef struct dit_request dit_request; /**< one exchange under way; the plugin's own */
+typedef struct dit_memory dit_memory;   /**< registered memory; the plugin's own */
 
 /** What one rank of a context has moved, for reports. Bytes by the level at which the peer is reached. */
 typedef struct dit_exchange_totals {
@@ -121,6 +144,9 @@ typedef struct dit_exchange_totals {
                                 what it sends to itself is not counted */
   double wait_seconds;     /**< spent in wait, and in start of blocking exchanges */
 } dit_exchange_totals;
+
+/** What a plugin can do beside what all can, see dit_exchange_plugin::capabilities. */
+#define DIT_CAPABILITY_STRIDED 1u /**< strided blocks, copied straight from source to target */
 
 /** Called once when the buffers of a cancelled exchange are no longer used, by the thread of the call of the
  * context that finds it out. It must not call the context. */
@@ -193,6 +219,22 @@ typedef struct dit_exchange_plugin {
    * context has channel 0. Collective, like the calls of channel 0. Channels end with the context; they cost
    * what a communicator costs. */
   dit_status (*open_channel)(dit_context* context, int* channel);
+  /** DIT_CAPABILITY_...; 0 in shorter tables. */
+  uint64_t capabilities;
+  /** Tells the plugin of memory that exchanges will use again and again, so that it can prepare it once: pin
+   * it, register it with the network, map it into peers. Collective, like the calls of channel 0; ranks may
+   * register different numbers of bytes, also none. The memory stays the caller's, who unregisters it before
+   * freeing it. Exchanges work the same with any memory, registered or not. Null where nothing can be
+   * prepared. */
+  dit_status (*register_memory)(dit_context* context, void* pointer, size_t bytes, int memory_kind,
+                                int device, dit_memory** memory);
+  /** Ends what register_memory began and sets the handle to null; no exchange under way uses the memory.
+   * Collective; null on all ranks is a no-op. Null where register_memory is. */
+  dit_status (*unregister_memory)(dit_context* context, dit_memory** memory);
+  /** Makes a device stream wait: what is put into `stream` afterwards sees what was received and may
+   * overwrite what was sent. Does not wait itself. The request stays, for wait or test, which may be called
+   * at once or later. A null request: nothing to wait for. Null where the plugin moves host memory only. */
+  dit_status (*wait_stream)(dit_context* context, dit_request* request, void* stream);
 } dit_exchange_plugin;
 
 /** Whether a plugin has a function of the later part of the table. */

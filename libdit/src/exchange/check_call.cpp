@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "exchange/select_rows.hpp"
 #include "exchange/struct_sizes.hpp"
 
 namespace dit {
@@ -31,8 +32,10 @@ struct Side {
   const char* blocks_name;
   const char* counts_name;
   const char* rows_name;
+  const char* strided_name;
   const void* buffer;
   const dit_block* blocks;
+  const dit_strided_block* strided;
   const std::size_t* counts = nullptr;
   const std::uint32_t* const* rows = nullptr;
 };
@@ -52,20 +55,56 @@ std::string check_fixed_fields(const dit_exchange_call& call, int channels) {
   return {};
 }
 
+// "" when `bytes` from an offset of the side's buffer are memory; `name` of the block.
+std::string check_extent(const Side& side, const std::string& name, std::size_t offset, std::size_t bytes) {
+  if (side.buffer == nullptr)
+    return std::string("call.") + side.buffer_name + " is null, but " + name + " has " + to_string(bytes) +
+           " bytes";
+  const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
+  if (offset > UINTPTR_MAX - start || bytes > UINTPTR_MAX - start - offset)
+    return name + " ends past the end of memory: offset " + to_string(offset) + ", " + to_string(bytes) +
+           " bytes";
+  return {};
+}
+
+// Bytes from the first to behind the last one of a block that has some; false when the number is too large.
+bool extent_of(const dit_strided_block& block, std::size_t& bytes) {
+  std::size_t rows = 0, planes = 0;
+  return !__builtin_mul_overflow(block.rows - 1, block.row_stride, &rows) &&
+         !__builtin_mul_overflow(block.planes - 1, block.planes > 1 ? block.plane_stride : 0, &planes) &&
+         !__builtin_add_overflow(rows, planes, &bytes) &&
+         !__builtin_add_overflow(bytes, block.row_bytes, &bytes);
+}
+
+std::string check_strided(const Side& side, std::size_t size) {
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    const dit_strided_block& block = side.strided[peer];
+    if (block.row_bytes == 0 || block.rows == 0 || block.planes == 0) continue;
+    const std::string name = "call." + element(side.strided_name, peer);
+    if (block.row_stride < block.row_bytes)
+      return name + ".row_stride is " + to_string(block.row_stride) + ", expected at least row_bytes, " +
+             to_string(block.row_bytes);
+    if (block.planes > 1 && block.plane_stride < block.row_bytes)
+      return name + ".plane_stride is " + to_string(block.plane_stride) + ", expected at least row_bytes, " +
+             to_string(block.row_bytes);
+    std::size_t extent = 0;
+    if (!extent_of(block, extent)) return name + " ends past the end of memory: its extent has no number";
+    if (std::string problem = check_extent(side, name, block.offset, extent); !problem.empty())
+      return problem;
+  }
+  return {};
+}
+
 std::string check_blocks(const Side& side, std::size_t size) {
+  if (side.strided != nullptr) return check_strided(side, size);
   if (side.blocks == nullptr)
     return std::string("call.") + side.blocks_name + " is null, expected " + to_string(size) + " blocks";
   for (std::size_t peer = 0; peer < size; ++peer) {
     const dit_block& block = side.blocks[peer];
     if (block.bytes == 0) continue;
     const std::string name = "call." + element(side.blocks_name, peer);
-    if (side.buffer == nullptr)
-      return std::string("call.") + side.buffer_name + " is null, but " + name + " has " +
-             to_string(block.bytes) + " bytes";
-    const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
-    if (block.offset > UINTPTR_MAX - start || block.bytes > UINTPTR_MAX - start - block.offset)
-      return name + " ends past the end of memory: offset " + to_string(block.offset) + ", " +
-             to_string(block.bytes) + " bytes";
+    if (std::string problem = check_extent(side, name, block.offset, block.bytes); !problem.empty())
+      return problem;
   }
   return {};
 }
@@ -79,6 +118,7 @@ struct Range {
 };
 
 void add_ranges(std::vector<Range>& ranges, const Side& side, std::size_t size, bool received) {
+  if (side.strided != nullptr) return;  // they may lie in each other's gaps
   const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
   for (std::size_t peer = 0; peer < size; ++peer) {
     const dit_block& block = side.blocks[peer];
@@ -175,19 +215,31 @@ std::string check_call(const dit_exchange_call* given, const ContextPlace& place
   if (!problem.empty()) return problem;
   const dit_exchange_call call = completed(*given);
   const std::size_t size = place.size();
-  const Side send{"send", "send_blocks", "send_counts", "send_rows", call.send, call.send_blocks};
-  const Side recv{"recv", "recv_blocks", "recv_counts", "recv_rows", call.recv, call.recv_blocks};
+  const Side send{"send",         "send_blocks", "send_counts",    "send_rows",
+                  "send_strided", call.send,     call.send_blocks, call.send_strided};
+  const Side recv{"recv",         "recv_blocks", "recv_counts",    "recv_rows",
+                  "recv_strided", call.recv,     call.recv_blocks, call.recv_strided};
   problem = check_fixed_fields(call, place.channels);
   if (problem.empty()) problem = check_blocks(send, size);
   if (problem.empty()) problem = check_blocks(recv, size);
   if (!problem.empty()) return problem;
 
   const auto self = static_cast<std::size_t>(place.rank);
-  if (call.send_blocks[self].bytes != call.recv_blocks[self].bytes)
-    return "call." + element("recv_blocks", self) + " has " + to_string(call.recv_blocks[self].bytes) +
-           " bytes, but this rank sends itself " + to_string(call.send_blocks[self].bytes);
+  const std::size_t to_self = block_bytes(call.send_blocks, call.send_strided, self);
+  const std::size_t from_self = block_bytes(call.recv_blocks, call.recv_strided, self);
+  if (to_self != from_self)
+    return "call." + element(call.recv_strided == nullptr ? "recv_blocks" : "recv_strided", self) + " has " +
+           to_string(from_self) + " bytes, but this rank sends itself " + to_string(to_self);
+  if (call.selection != nullptr && (call.send_strided != nullptr || call.recv_strided != nullptr))
+    return "call.selection is given with strided blocks, expected one of them";
   if (problem = check_overlaps(send, recv, size); !problem.empty()) return problem;
   return call.selection == nullptr ? std::string{} : check_selection(send, recv, *call.selection, place);
+}
+
+std::string check_not_strided(const dit_exchange_call& call, const char* plugin) {
+  if (call.send_strided == nullptr && call.recv_strided == nullptr) return {};
+  return std::string("plugin ") + plugin + " takes no strided blocks, call." +
+         (call.send_strided != nullptr ? "send_strided" : "recv_strided") + " is not null";
 }
 
 std::string check_host_memory(const dit_exchange_call& call, const char* plugin) {

@@ -28,6 +28,9 @@ struct ContextPlace {
 /// "" when the call's buffers are in host memory, else the words for DIT_ERROR_UNSUPPORTED. After check_call.
 [[nodiscard]] std::string check_host_memory(const dit_exchange_call& call, const char* plugin);
 
+/// "" when no block has strides, else the words for DIT_ERROR_UNSUPPORTED. After check_call.
+[[nodiscard]] std::string check_not_strided(const dit_exchange_call& call, const char* plugin);
+
 /// What is wrong with the arguments of open, but for its config; "" when nothing is.
 [[nodiscard]] std::string check_open(const dit_open_options* options, dit_context* const* context);
 

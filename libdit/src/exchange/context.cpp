@@ -83,6 +83,9 @@ int ExchangeContext::level_named(std::string_view name) const {
 
 ExchangeRequest ExchangeContext::start(dit_exchange_call call, std::shared_ptr<void> buffers) {
   call.struct_size = sizeof(call);
+  if ((call.send_strided != nullptr || call.recv_strided != nullptr) && !takes_strided())
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED, "exchange plugin " + plugin_.name() +
+                                                   " takes no strided blocks, expected packed ones");
   ExchangeRequest request(plugin_.table(), context_, std::move(buffers));
   const dit_status status = plugin_.table().start(context_, &call, &request.request_);
   if (status == DIT_OK) return request;
@@ -93,9 +96,25 @@ ExchangeRequest ExchangeContext::start(dit_exchange_call call, std::shared_ptr<v
 
 int ExchangeContext::open_channel() {
   int channel = 0;
-  if (const auto open = function_of(plugin_.table(), &dit_exchange_plugin::open_channel))
+  if (const auto open = entry_of(plugin_.table(), &dit_exchange_plugin::open_channel))
     check(plugin_.table(), context_, open(context_, &channel), "open_channel");
   return channel;
+}
+
+bool ExchangeContext::takes_strided() const {
+  return (entry_of(plugin_.table(), &dit_exchange_plugin::capabilities) & DIT_CAPABILITY_STRIDED) != 0;
+}
+
+RegisteredMemory ExchangeContext::register_memory(void* pointer, std::size_t bytes, dit_memory_kind kind,
+                                                  int device) {
+  RegisteredMemory registered;
+  const auto begin = entry_of(plugin_.table(), &dit_exchange_plugin::register_memory);
+  if (begin == nullptr) return registered;
+  registered.table_ = &plugin_.table();
+  registered.context_ = context_;
+  check(plugin_.table(), context_, begin(context_, pointer, bytes, kind, device, &registered.memory_),
+        "register_memory");
+  return registered;
 }
 
 std::uint64_t ExchangeContext::take_layout_ids(std::uint64_t count) {

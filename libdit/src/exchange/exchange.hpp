@@ -72,6 +72,9 @@ class ExchangeRequest {
   /// good with plugins that cannot say when that is, and with ranks that never come.
   void cancel();
   void cancel(std::shared_ptr<void> buffers);
+  /// What is put into a device stream afterwards sees what was received. Throws ExchangeError, with
+  /// DIT_ERROR_UNSUPPORTED for plugins of host memory only.
+  void wait_stream(void* stream);
 
  private:
   friend class ExchangeContext;
@@ -84,6 +87,25 @@ class ExchangeRequest {
   dit_context* context_ = nullptr;
   dit_request* request_ = nullptr;
   std::shared_ptr<void> buffers_;
+};
+
+/// Memory that a plugin has prepared for exchanges; nothing with plugins that prepare none. Ends when
+/// destroyed, which is collective. Must not outlive its context.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(RegisteredMemory&& other) noexcept;
+  RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+  ~RegisteredMemory();
+  [[nodiscard]] bool active() const { return memory_ != nullptr; }
+
+ private:
+  friend class ExchangeContext;
+  void end() noexcept;
+
+  const dit_exchange_plugin* table_ = nullptr;
+  dit_context* context_ = nullptr;
+  dit_memory* memory_ = nullptr;
 };
 
 /// One group of ranks.
@@ -119,6 +141,11 @@ class ExchangeContext {
   /// A channel for dit_exchange_call::channel, see dit/exchange.h. Collective; 0, the channel that is always
   /// there, with plugins that have no others.
   [[nodiscard]] int open_channel();
+  /// Whether calls may have send_strided and recv_strided. The same on all ranks.
+  [[nodiscard]] bool takes_strided() const;
+  /// See dit_exchange_plugin::register_memory. Collective.
+  [[nodiscard]] RegisteredMemory register_memory(void* pointer, std::size_t bytes,
+                                                 dit_memory_kind kind = DIT_MEMORY_HOST, int device = 0);
   void barrier();  ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
   [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,6 +44,7 @@ struct LocalContext {
   std::vector<int> levels;
   std::uint64_t splits = 0;
   int channels = 1;
+  mutable std::mutex mutex;  // guards what follows: channels may have a thread each
   dit_exchange_totals totals{};
   LocalRequests requests;   // under way
   LocalRequests cancelled;  // with buffers in use
@@ -67,7 +69,13 @@ dit_context* handle(std::unique_ptr<LocalContext> context) {
   return reinterpret_cast<dit_context*>(context.release());
 }
 
+void keep(LocalContext& context, LocalRequests& requests, std::unique_ptr<LocalRequest> request) {
+  const std::scoped_lock lock(context.mutex);
+  requests.push_back(std::move(request));
+}
+
 std::unique_ptr<LocalRequest> take(LocalContext& context, const dit_request* request) {
+  const std::scoped_lock lock(context.mutex);
   const auto found = std::ranges::find(context.requests, reinterpret_cast<const LocalRequest*>(request),
                                        &std::unique_ptr<LocalRequest>::get);
   if (found == context.requests.end())
@@ -77,26 +85,32 @@ std::unique_ptr<LocalRequest> take(LocalContext& context, const dit_request* req
   return taken;
 }
 
-void wait_for(LocalContext& context, LocalPart& part, Clock::time_point begin = Clock::now()) {
-  const auto count_time = [&] {
+void wait_for(LocalContext& context, LocalPart& part, Clock::time_point begin) {
+  const auto count = [&](std::uint64_t finished) {
+    const std::scoped_lock lock(context.mutex);
     context.totals.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    context.totals.exchanges += finished;
   };
   try {
     context.group->wait(context.rank, part, LocalGroup::Seconds(context.timeout_seconds));
   } catch (...) {
-    count_time();
+    count(0);
     throw;
   }
-  count_time();
-  ++context.totals.exchanges;
+  count(1);
 }
 
 // Tells the owners of cancelled exchanges whose buffers are no longer used.
 void release_buffers(LocalContext& context) noexcept {
-  const auto in_use = [&](const auto& request) { return !context.group->released(*request->part); };
-  const auto free = std::partition(context.cancelled.begin(), context.cancelled.end(), in_use);
-  const LocalRequests done(std::make_move_iterator(free), std::make_move_iterator(context.cancelled.end()));
-  context.cancelled.erase(free, context.cancelled.end());
+  LocalRequests done;
+  {
+    const std::scoped_lock lock(context.mutex);
+    if (context.cancelled.empty()) return;
+    const auto in_use = [&](const auto& request) { return !context.group->released(*request->part); };
+    const auto free = std::partition(context.cancelled.begin(), context.cancelled.end(), in_use);
+    std::move(free, context.cancelled.end(), std::back_inserter(done));
+    context.cancelled.erase(free, context.cancelled.end());
+  }
   for (const auto& request : done)
     if (request->release != nullptr) request->release(request->user);
 }
@@ -195,8 +209,12 @@ void wait_and_forget(LocalContext& local, dit_request*& request, Clock::time_poi
   take(local, std::exchange(request, nullptr));
 }
 
-dit_request* handle(const std::unique_ptr<LocalRequest>& request) {
-  return reinterpret_cast<dit_request*>(request.get());
+// Before it starts: nothing may fail afterwards.
+dit_request* enlist(LocalContext& local, const std::shared_ptr<LocalPart>& part) {
+  auto made = std::make_unique<LocalRequest>(LocalRequest{part});
+  auto* const request = reinterpret_cast<dit_request*>(made.get());
+  keep(local, local.requests, std::move(made));
+  return request;
 }
 
 dit_status start(dit_context* context, const dit_exchange_call* call, dit_request** request) {
@@ -211,12 +229,19 @@ dit_status start(dit_context* context, const dit_exchange_call* call, dit_reques
       throw PluginFailure(DIT_ERROR_UNSUPPORTED, words);
 
     const auto begin = Clock::now();
-    auto started = std::make_unique<LocalRequest>(LocalRequest{std::make_shared<LocalPart>(whole, place)});
-    local.requests.reserve(local.requests.size() + 1);
-    local.group->start(local.rank, started->part);
-    count_sent(whole, place, local.totals);
-    *request = handle(started);
-    local.requests.push_back(std::move(started));
+    const auto part = std::make_shared<LocalPart>(whole, place);
+    dit_request* const started = enlist(local, part);
+    try {
+      local.group->start(local.rank, part);
+    } catch (...) {
+      take(local, started);
+      throw;
+    }
+    *request = started;
+    {
+      const std::scoped_lock lock(local.mutex);
+      count_sent(whole, place, local.totals);
+    }
     if ((whole.flags & DIT_EXCHANGE_BLOCKING) != 0) wait_and_forget(local, *request, begin);
   });
 }
@@ -252,12 +277,11 @@ dit_status cancel(dit_context* context, dit_request** request, dit_release relea
       if (release != nullptr) release(user);
       return;
     }
-    local.cancelled.reserve(local.cancelled.size() + 1);
     auto given_up = take(local, *request);
     *request = nullptr;
     given_up->release = release;
     given_up->user = user;
-    local.cancelled.push_back(std::move(given_up));
+    keep(local, local.cancelled, std::move(given_up));
   });
 }
 
@@ -315,6 +339,7 @@ dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
   return guarded(last_words(), [&] {
     const LocalContext& local = self(context);
     require_argument(check_totals(totals));
+    const std::scoped_lock lock(local.mutex);
     give(local.totals, *totals);
   });
 }
@@ -368,7 +393,11 @@ extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t want
                                              last_error,
                                              abort_job,
                                              cancel,
-                                             open_channel};
+                                             open_channel,
+                                             DIT_CAPABILITY_STRIDED,
+                                             nullptr,
+                                             nullptr,
+                                             nullptr};
   return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
 }
 

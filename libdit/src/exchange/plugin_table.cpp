@@ -58,6 +58,9 @@ const dit_exchange_plugin& checked_table(dit_exchange_entry entry, const std::st
   if (table->description == nullptr) refuse("has a null description in its table");
   if (const char* missing = missing_function(*table))
     refuse(std::string("has a null function in its table: ") + missing);
+  const bool registers = entry_of(*table, &dit_exchange_plugin::register_memory) != nullptr;
+  if (registers && entry_of(*table, &dit_exchange_plugin::unregister_memory) == nullptr)
+    refuse("has a null function in its table: unregister_memory, beside register_memory");
   return *table;
 }
 

@@ -72,7 +72,7 @@ void ExchangeRequest::finish() noexcept {
 
 // After test or wait. Plugins without cancel free the request when they fail, and the buffers may be in use.
 void ExchangeRequest::settle(dit_status status, const char* function) {
-  if (status != DIT_OK && function_of(*table_, &dit_exchange_plugin::cancel) == nullptr) {
+  if (status != DIT_OK && entry_of(*table_, &dit_exchange_plugin::cancel) == nullptr) {
     request_ = nullptr;
     keep_for_good(std::move(buffers_));
   }
@@ -93,7 +93,7 @@ void ExchangeRequest::wait() {
 
 void ExchangeRequest::cancel() {
   if (request_ == nullptr) return;
-  const auto cancel = function_of(*table_, &dit_exchange_plugin::cancel);
+  const auto cancel = entry_of(*table_, &dit_exchange_plugin::cancel);
   if (cancel == nullptr) {
     request_ = nullptr;
     return keep_for_good(std::move(buffers_));
@@ -101,6 +101,15 @@ void ExchangeRequest::cancel() {
   auto buffers = std::make_unique<std::shared_ptr<void>>(std::move(buffers_));
   check(*table_, context_, cancel(context_, &request_, release, buffers.get()), "cancel");
   static_cast<void>(buffers.release());  // the plugin's now
+}
+
+void ExchangeRequest::wait_stream(void* stream) {
+  if (request_ == nullptr) return;
+  const auto wait = entry_of(*table_, &dit_exchange_plugin::wait_stream);
+  if (wait == nullptr)
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED, std::string("exchange plugin ") + table_->name +
+                                                   " has no streams that wait, expected a wait of the rank");
+  check(*table_, context_, wait(context_, request_, stream), "wait_stream");
 }
 
 void ExchangeRequest::cancel(std::shared_ptr<void> buffers) {

@@ -8,19 +8,20 @@ namespace {
 // One direction of a call: blocks, and the active rows of them.
 struct Side {
   const dit_block* blocks;
+  const dit_strided_block* strided;
   const std::size_t* counts;
   const std::uint32_t* const* rows;
 };
 
 Side send_side(const dit_exchange_call& call) {
   const dit_row_selection* selection = call.selection;
-  return {call.send_blocks, selection ? selection->send_counts : nullptr,
+  return {call.send_blocks, call.send_strided, selection ? selection->send_counts : nullptr,
           selection ? selection->send_rows : nullptr};
 }
 
 Side recv_side(const dit_exchange_call& call) {
   const dit_row_selection* selection = call.selection;
-  return {call.recv_blocks, selection ? selection->recv_counts : nullptr,
+  return {call.recv_blocks, call.recv_strided, selection ? selection->recv_counts : nullptr,
           selection ? selection->recv_rows : nullptr};
 }
 
@@ -38,9 +39,25 @@ std::vector<ByteRun> runs_of_rows(const dit_block& block, std::span<const std::u
   return runs;
 }
 
+// Rows in the order of their planes, neighbours joined.
+std::vector<ByteRun> runs_of_strides(const dit_strided_block& block) {
+  std::vector<ByteRun> runs;
+  if (block.row_bytes == 0) return runs;
+  for (std::size_t plane = 0; plane < block.planes; ++plane)
+    for (std::size_t row = 0; row < block.rows; ++row) {
+      const std::size_t offset = block.offset + plane * block.plane_stride + row * block.row_stride;
+      if (!runs.empty() && runs.back().offset + runs.back().bytes == offset)
+        runs.back().bytes += block.row_bytes;
+      else
+        runs.push_back({offset, block.row_bytes});
+    }
+  return runs;
+}
+
 std::vector<ByteRun> runs_of(const Side& side, const dit_exchange_call& call, const ContextPlace& place,
                              int peer) {
   const auto index = static_cast<std::size_t>(peer);
+  if (side.strided != nullptr) return runs_of_strides(side.strided[index]);
   const dit_block& block = side.blocks[index];
   if (block.bytes == 0) return {};
   if (!rows_selected(call, place, peer)) return {{block.offset, block.bytes}};
@@ -50,7 +67,7 @@ std::vector<ByteRun> runs_of(const Side& side, const dit_exchange_call& call, co
 std::size_t bytes_of(const Side& side, const dit_exchange_call& call, const ContextPlace& place, int peer) {
   const auto index = static_cast<std::size_t>(peer);
   return rows_selected(call, place, peer) ? side.counts[index] * call.selection->row_bytes
-                                          : side.blocks[index].bytes;
+                                          : block_bytes(side.blocks, side.strided, index);
 }
 
 // Lays the blocks of all peers but the rank itself one behind the other; returns the bytes of all.
@@ -71,6 +88,11 @@ std::size_t total_bytes(std::span<const ByteRun> runs) {
   std::size_t bytes = 0;
   for (const ByteRun& run : runs) bytes += run.bytes;
   return bytes;
+}
+
+std::size_t block_bytes(const dit_block* blocks, const dit_strided_block* strided, std::size_t peer) {
+  if (strided == nullptr) return blocks[peer].bytes;
+  return strided[peer].row_bytes * strided[peer].rows * strided[peer].planes;
 }
 
 bool rows_selected(const dit_exchange_call& call, const ContextPlace& place, int peer) {

@@ -19,6 +19,10 @@ struct ByteRun {
 
 [[nodiscard]] std::size_t total_bytes(std::span<const ByteRun> runs);
 
+/// Bytes of a peer's block, whichever of the two arrays is given (the strided one, if both are).
+[[nodiscard]] std::size_t block_bytes(const dit_block* blocks, const dit_strided_block* strided,
+                                      std::size_t peer);
+
 /// True when only the active rows travel to and from a peer.
 [[nodiscard]] bool rows_selected(const dit_exchange_call& call, const ContextPlace& place, int peer);
 

@@ -39,13 +39,14 @@ void give(const Struct& whole, Struct& given) {
   given.struct_size = known;
 }
 
-/// A function of a plugin's table, null when the table has none: it may have been built for a shorter one.
-template <typename Function>
-[[nodiscard]] Function function_of(const dit_exchange_plugin& table, Function dit_exchange_plugin::*member) {
+/// A function, or the capabilities, of a plugin's table; null or 0 when the table has none: it may have been
+/// built for a shorter one.
+template <typename Entry>
+[[nodiscard]] Entry entry_of(const dit_exchange_plugin& table, Entry dit_exchange_plugin::*member) {
   const auto* begin = reinterpret_cast<const std::byte*>(&table);
-  const auto* function = reinterpret_cast<const std::byte*>(&(table.*member));
-  const std::size_t end = static_cast<std::size_t>(function - begin) + sizeof(Function);
-  return end <= table.struct_size ? table.*member : nullptr;
+  const auto* entry = reinterpret_cast<const std::byte*>(&(table.*member));
+  const std::size_t end = static_cast<std::size_t>(entry - begin) + sizeof(Entry);
+  return end <= table.struct_size ? table.*member : Entry{};
 }
 
 }  // namespace dit

@@ -177,6 +177,41 @@ TEST(LocalChannels, EachRankHasItsOwnOrder) {
   });
 }
 
+// A thread for each channel of each rank; one of them gives half of its exchanges up.
+TEST(LocalChannels, EachChannelMayHaveAThread) {
+  run_local_ranks({2, 0, 0, 30}, [](ExchangeContext& context) {
+    constexpr int count = 3;
+    for (int channel = 1; channel < count; ++channel) EXPECT_EQ(context.open_channel(), channel);
+    std::atomic<int> wrong{0};
+    const auto work = [&](int channel) {
+      for (int i = 0; i < 200; ++i) {
+        const int value = 1000 * channel + i;
+        auto ints = std::make_shared<Ints>(value);
+        ints->call.channel = channel;
+        if (i % 4 == 0) {
+          context.exchange(ints->call);
+        } else {
+          ExchangeRequest request = context.start(ints->call);
+          if (channel == 2 && i % 2 == 0) {
+            request.cancel(std::move(ints));
+            continue;
+          }
+          while (i % 4 == 1 && !request.test()) std::this_thread::yield();
+          request.wait();
+        }
+        if (ints->received != ints->sent) ++wrong;
+        if (context.totals().exchanges > 600) ++wrong;
+      }
+    };
+    {
+      std::vector<std::jthread> workers;
+      for (int channel = 0; channel < count; ++channel) workers.emplace_back(work, channel);
+    }
+    EXPECT_EQ(wrong, 0);
+    context.barrier();
+  });
+}
+
 TEST(LocalChannels, ErrorsNameTheChannel) {
   ExchangeContext context(ExchangePlugin::load("local"), {});
   const dit_block block{0, 0};

@@ -40,11 +40,11 @@ TEST(Versions, WhatIsMissingCountsAsZero) {
 
 TEST(Versions, FunctionsOfShortTablesAreNull) {
   const dit_exchange_plugin& old = first_plugin().table();
-  EXPECT_NE(function_of(old, &dit_exchange_plugin::abort_job), nullptr);
-  EXPECT_EQ(function_of(old, &dit_exchange_plugin::cancel), nullptr);
+  EXPECT_NE(entry_of(old, &dit_exchange_plugin::abort_job), nullptr);
+  EXPECT_EQ(entry_of(old, &dit_exchange_plugin::cancel), nullptr);
   EXPECT_FALSE(DIT_EXCHANGE_HAS(&old, open_channel));
   const dit_exchange_plugin& present = *dit_exchange_local_plugin_v1(DIT_EXCHANGE_VERSION);
-  EXPECT_NE(function_of(present, &dit_exchange_plugin::open_channel), nullptr);
+  EXPECT_NE(entry_of(present, &dit_exchange_plugin::open_channel), nullptr);
   EXPECT_TRUE(DIT_EXCHANGE_HAS(&present, cancel));
 }
 
@@ -53,6 +53,99 @@ TEST(Versions, OldPluginsHaveOneChannel) {
   EXPECT_EQ(context.open_channel(), 0);
   EXPECT_EQ(context.open_channel(), 0);
   context.barrier();
+}
+
+TEST(Versions, WhatAPluginCannotDoIsRefusedOrNothing) {
+  ExchangeContext context(first_plugin(), {});
+  EXPECT_FALSE(context.takes_strided());
+  const std::array<dit_strided_block, 1> strided{};
+  dit_exchange_call call{};
+  call.send_strided = call.recv_strided = strided.data();
+  try {
+    context.exchange(call);
+    FAIL() << "strides were taken";
+  } catch (const ExchangeError& error) {
+    EXPECT_EQ(error.status(), DIT_ERROR_UNSUPPORTED);
+    EXPECT_STREQ(error.what(), "exchange plugin local takes no strided blocks, expected packed ones");
+  }
+  int value = 0;
+  EXPECT_FALSE(context.register_memory(&value, sizeof(value)).active());
+}
+
+/// What a plugin with functions that the local one has not is asked for.
+struct Asked {
+  std::vector<std::string> calls;
+} asked;
+
+dit_memory* const handle = reinterpret_cast<dit_memory*>(&asked);
+
+const dit_exchange_plugin* device_plugin(uint32_t wanted) {
+  static dit_exchange_plugin table = *dit_exchange_local_plugin_v1(wanted);
+  table.register_memory = [](dit_context*, void*, size_t bytes, int kind, int device, dit_memory** memory) {
+    asked.calls.push_back("register " + std::to_string(bytes) + " of " + std::to_string(kind) + " on " +
+                          std::to_string(device));
+    *memory = handle;
+    return DIT_OK;
+  };
+  table.unregister_memory = [](dit_context*, dit_memory** memory) {
+    asked.calls.emplace_back(*memory == handle ? "unregister" : "unregister another");
+    *memory = nullptr;
+    return DIT_OK;
+  };
+  table.wait_stream = [](dit_context*, dit_request* request, void* stream) {
+    asked.calls.emplace_back(request != nullptr && stream == &asked ? "wait_stream" : "wait for nothing");
+    return DIT_OK;
+  };
+  return &table;
+}
+
+TEST(Versions, RegisteredMemoryAndStreams) {
+  asked.calls.clear();
+  const std::vector<dit_local_member> members = make_local_group({1});
+  dit_local_member member = members.front();
+  ExchangeContext context(ExchangePlugin::linked(device_plugin), {&member, 0, ""});
+  {
+    RegisteredMemory first = context.register_memory(&asked, 64, DIT_MEMORY_CUDA, 3);
+    RegisteredMemory moved = std::move(first);
+    EXPECT_TRUE(moved.active());
+    EXPECT_FALSE(first.active());  // NOLINT: what a move leaves behind
+  }
+  const dit_block block{0, 0};
+  dit_exchange_call call{};
+  call.send_blocks = call.recv_blocks = &block;
+  ExchangeRequest request = context.start(call);
+  request.wait_stream(&asked);
+  EXPECT_TRUE(request.active());
+  request.wait();
+  request.wait_stream(&asked);  // done: nothing to wait for
+  EXPECT_THAT(asked.calls, testing::ElementsAre("register 64 of 1 on 3", "unregister", "wait_stream"));
+}
+
+TEST(Versions, StreamsOfHostPluginsAreRefused) {
+  ExchangeContext context(ExchangePlugin::load("local"), {});
+  const dit_block block{0, 0};
+  dit_exchange_call call{};
+  call.send_blocks = call.recv_blocks = &block;
+  ExchangeRequest request = context.start(call);
+  try {
+    request.wait_stream(nullptr);
+    FAIL() << "a stream waits for host memory";
+  } catch (const ExchangeError& error) {
+    EXPECT_EQ(error.status(), DIT_ERROR_UNSUPPORTED);
+  }
+}
+
+TEST(Versions, WhoRegistersMemoryAlsoEndsThat) {
+  try {
+    static_cast<void>(ExchangePlugin::linked([](uint32_t wanted) -> const dit_exchange_plugin* {
+      static dit_exchange_plugin table = *device_plugin(wanted);
+      table.unregister_memory = nullptr;
+      return &table;
+    }));
+    FAIL() << "the table was taken";
+  } catch (const ExchangeError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("unregister_memory, beside register_memory"));
+  }
 }
 
 // They free a request that is late, and never say when its buffers are free.

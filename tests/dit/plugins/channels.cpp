@@ -1,6 +1,8 @@
 // Channels: ranks start exchanges in different orders, and each finds its own. Under mpirun; every rank runs
-// `channels PLUGIN orders [CONFIG]`.
+// `channels PLUGIN orders|threads [CONFIG]`.
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "expectations.hpp"
 
@@ -45,9 +47,41 @@ void orders(const ExchangePlugin& plugin, const std::string& config) {
   refused(DIT_ERROR_ARGUMENT, {"call.channel is 4, expected 0 to 3"}, [&] { context.exchange(wrong.call); });
 }
 
+// A thread for each channel: the context is shared, its channels are not.
+void threads(const ExchangePlugin& plugin, const std::string& config) {
+  ExchangeContext context(plugin, {nullptr, 60, config});
+  for (int channel = 1; channel < kChannels; ++channel)
+    expect(context.open_channel() == channel, "number of a channel");
+  std::atomic<int> wrong{0};
+  const auto work = [&](int channel) {
+    for (int i = 0; i < 30; ++i) {
+      const std::size_t bytes = i % 3 == 0 ? 100000 : 1000;
+      Exchange exchange(context, bytes, "thread", channel * 30 + i);
+      exchange.call.channel = channel;
+      if (i % 4 == 1) exchange.call.layout_id = static_cast<std::uint64_t>(100 * channel + i % 3 + 1);
+      if (i % 5 == 2) {
+        context.exchange(exchange.call);
+      } else {
+        ExchangeRequest request = context.start(exchange.call);
+        if (i % 2 == 0)
+          while (!request.test()) std::this_thread::yield();
+        request.wait();
+      }
+      if (!exchange.arrived()) ++wrong;
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int channel = 0; channel < kChannels; ++channel) workers.emplace_back(work, channel);
+  }
+  expect(wrong == 0, std::to_string(wrong) + " exchanges with wrong bytes");
+  expect(context.totals().exchanges == 30 * kChannels, "number of exchanges");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_case(argc, argv,
-                  [](const std::string& name) -> Case { return name == "orders" ? orders : nullptr; });
+  return run_case(argc, argv, [](const std::string& name) -> Case {
+    return name == "orders" ? orders : name == "threads" ? threads : nullptr;
+  });
 }
