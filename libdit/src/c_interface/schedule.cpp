@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "c_interface/error.hpp"
-#include "schedule/order.hpp"
+#include "predict/choose_order.hpp"
 
 struct dit_schedule {
   std::vector<dit_action> actions;
