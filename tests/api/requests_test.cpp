@@ -26,6 +26,17 @@ std::vector<std::string> plans() {
   return names;
 }
 
+/// Whether requests are MPI's own, because nothing makes the library's progress.
+bool are_mpis() {
+  const char* text = std::getenv("TEST_REQUESTS");
+  return text != nullptr && std::string(text) == "mpi";
+}
+
+/// Whether nonblocking calls may have large count arrays.
+bool has_large_arrays() {
+  return MPI_VERSION >= 4 || !are_mpis();
+}
+
 int value(int src, int dst, int i, int salt) {
   return salt * 1000003 + src * 10007 + dst * 101 + i;
 }
@@ -150,7 +161,7 @@ TEST_P(RequestsTest, NonblockingVandW) {
     b.fill(run);
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_SUCCESS;
-    switch (run % 4) {
+    switch (has_large_arrays() ? run % 4 : run % 2 * 2) {
       case 0:
         ialltoallv(b, comm_, &request);
         break;
@@ -300,6 +311,7 @@ TEST_P(RequestsTest, CommunicatorFreedWhileUnderWay) {
 
 // Before the set-up the call is MPI's, with arrays that the library makes and keeps.
 TEST(RequestsHanded, LargeCountsOnACommunicatorFreedEarly) {
+  if (!has_large_arrays()) GTEST_SKIP() << "this MPI has no large counts";
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -410,10 +422,6 @@ void expect_error(int code, int error_class, const std::string& message) {
 
 TEST(RequestsMisuse, ExactErrors) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  int rank = 0;
-  int size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
   Buffers b(MPI_COMM_WORLD, false);
   b.fill(0);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -442,6 +450,30 @@ TEST(RequestsMisuse, ExactErrors) {
                "TAPA_Startall: requests is null, expected an array of requests");
   EXPECT_EQ(TAPA_Startall(0, nullptr), MPI_SUCCESS);
 
+  ASSERT_EQ(TAPA_Alltoall_init(b.send.data(), 5, MPI_INT, b.recv.data(), 5, MPI_INT, MPI_COMM_WORLD,
+                               MPI_INFO_NULL, &request),
+            MPI_SUCCESS);
+  MPI_Request two[2] = {request, MPI_REQUEST_NULL};
+  expect_error(TAPA_Startall(2, two), MPI_ERR_REQUEST,
+               "TAPA_Startall: requests[1] is MPI_REQUEST_NULL, expected a request of TAPA_Alltoall_init or "
+               "its kin");
+  ASSERT_EQ(TAPA_Start(&request), MPI_SUCCESS);  // none was started
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(b.recv, b.expected(0));
+  EXPECT_EQ(TAPA_Request_free(&request), MPI_SUCCESS);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+TEST(RequestsMisuse, ForeignAndActive) {
+  if (are_mpis()) GTEST_SKIP() << "MPI tells these errors";
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  Buffers b(MPI_COMM_WORLD, false);
+  b.fill(0);
+  MPI_Request request = MPI_REQUEST_NULL;
   char byte = 0;
   MPI_Request foreign = MPI_REQUEST_NULL;
   MPI_Send_init(&byte, 1, MPI_CHAR, rank, 0, MPI_COMM_WORLD, &foreign);

@@ -1,6 +1,6 @@
 /* MPI 4: all-to-alls of a program that has sessions only and never calls MPI_Init, so that there is neither
  * MPI_COMM_WORLD nor MPI_COMM_SELF. With argument "world" it calls MPI_Init, and the datatypes are made with
- * large counts. Prints the wrong elements of all ranks. */
+ * large counts. Some calls have large counts. Prints the wrong elements of all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,9 @@
 #define MPI_Alltoallv TAPA_Alltoallv
 #define MPI_Ialltoall TAPA_Ialltoall
 #define MPI_Alltoall_init TAPA_Alltoall_init
+#define MPI_Alltoall_init_c TAPA_Alltoall_init_c
+#define MPI_Alltoallv_init_c TAPA_Alltoallv_init_c
+#define MPI_Alltoallw_init_c TAPA_Alltoallw_init_c
 #endif
 
 enum { kMostRanks = 16, kElements = 4, kStride = 3, kBlock = kElements * kStride };
@@ -39,6 +42,37 @@ static int count_wrong(int code) {
   return wrong;
 }
 
+static int run_persistent(MPI_Request* request) {
+  int wrong = 0;
+  for (int round = 0; round < 3; ++round) {
+    fill();
+    MPI_Start(request);
+    wrong += count_wrong(MPI_Wait(request, MPI_STATUS_IGNORE));
+  }
+  MPI_Request_free(request);
+  return wrong;
+}
+
+static int exchange_large(MPI_Datatype type, MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Count counts[kMostRanks];
+  MPI_Aint displs[kMostRanks], bytes[kMostRanks];
+  MPI_Datatype types[kMostRanks];
+  int wrong = 0;
+  for (int p = 0; p < size; ++p) {
+    counts[p] = 1;
+    displs[p] = p;
+    bytes[p] = p * kBlock * (MPI_Aint)sizeof(int);
+    types[p] = type;
+  }
+  MPI_Alltoall_init_c(send, 1, type, recv, 1, type, comm, MPI_INFO_NULL, &request);
+  wrong += run_persistent(&request);
+  MPI_Alltoallv_init_c(send, counts, displs, type, recv, counts, displs, type, comm, MPI_INFO_NULL, &request);
+  wrong += run_persistent(&request);
+  MPI_Alltoallw_init_c(send, counts, bytes, types, recv, counts, bytes, types, comm, MPI_INFO_NULL, &request);
+  return wrong + run_persistent(&request);
+}
+
 static int exchange(MPI_Datatype type, MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int counts[kMostRanks], displs[kMostRanks];
@@ -57,12 +91,8 @@ static int exchange(MPI_Datatype type, MPI_Comm comm) {
     wrong += count_wrong(MPI_Wait(&request, MPI_STATUS_IGNORE));
   }
   MPI_Alltoall_init(send, 1, type, recv, 1, type, comm, MPI_INFO_NULL, &request);
-  for (int round = 0; round < 3; ++round) {
-    fill();
-    MPI_Start(&request);
-    wrong += count_wrong(MPI_Wait(&request, MPI_STATUS_IGNORE));
-  }
-  MPI_Request_free(&request);
+  wrong += run_persistent(&request);
+  wrong += exchange_large(type, comm);
   wrong += MPI_Alltoall(send, -1, type, recv, 1, type, comm) == MPI_SUCCESS;
   return wrong;
 }

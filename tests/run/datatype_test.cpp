@@ -72,6 +72,33 @@ TEST(Datatype, ElementsWithGaps) {
   compare(vector_of(2, 1, 2, spread(MPI_INT, 16)));
 }
 
+// Types may hold absolute addresses: the origin is then MPI_BOTTOM, or an address reckoned from it.
+TEST(Datatype, OriginsThatAreNoAddresses) {
+  std::vector<int> memory(14);
+  for (int i = 0; i < 14; ++i) memory[static_cast<std::size_t>(i)] = i;
+  const std::vector<int> expected = {0, 2, 4, 6, 7, 9, 11, 13};
+  for (const MPI_Aint offset : {0, -240, 240}) {
+    std::byte* const origin = address_at(MPI_BOTTOM, offset);
+    MPI_Aint place = 0;
+    MPI_Get_address(memory.data(), &place);
+    place -= offset;
+    MPI_Datatype there = MPI_DATATYPE_NULL;
+    MPI_Type_create_hindexed_block(1, 1, &place, MPI_INT, &there);
+    MPI_Datatype type = vector_of(4, 1, 2, there);
+    MPI_Type_free(&there);
+    MPI_Type_commit(&type);
+    const TypeInfo info = type_info(type);
+    EXPECT_EQ(info.runs, 4U);
+    std::vector<int> dense(8, -1);
+    pack(origin, 2, type, info, reinterpret_cast<std::byte*>(dense.data()), MPI_COMM_SELF);
+    EXPECT_EQ(dense, expected);
+    for (const int i : expected) memory[static_cast<std::size_t>(i)] = -1;
+    unpack(reinterpret_cast<const std::byte*>(dense.data()), origin, 2, type, info, MPI_COMM_SELF);
+    for (const int i : expected) EXPECT_EQ(memory[static_cast<std::size_t>(i)], i);
+    MPI_Type_free(&type);
+  }
+}
+
 TEST(Datatype, OthersAreLeftToMpi) {
   MPI_Datatype inner = vector_of(2, 1, 2, MPI_INT);
   EXPECT_EQ(type_info(inner).runs, 2U);

@@ -48,6 +48,10 @@ int refuse(const char* function) {
   });
 }
 
+void require_startable(const MPI_Request requests[], int i) {
+  require_inactive(requests[i], "requests[" + std::to_string(i) + "]", true);
+}
+
 /// Whether persistent requests are MPI's own.
 bool left_to_mpi(const MPI_Request requests[], int count) {
   const bool ours_possible = world_began() && Progress::instance().driver() != Driver::none;
@@ -84,7 +88,12 @@ int TAPA_Start(MPI_Request* request) {
 int TAPA_Startall(int count, MPI_Request requests[]) {
   if (too_late()) return refuse("TAPA_Startall");
   if (count > 1 && requests != nullptr && has_forwarded_init()) {  // some may be MPI's, some ours
-    int code = MPI_SUCCESS;
+    int code = guarded(MPI_COMM_NULL, "TAPA_Startall", [&] {
+      for (int i = 0; i < count; ++i) {
+        if (!left_to_mpi(&requests[i], 1)) require_startable(requests, i);
+      }
+      return MPI_SUCCESS;
+    });
     for (int i = 0; i < count && code == MPI_SUCCESS; ++i) code = TAPA_Start(&requests[i]);
     return code;
   }
@@ -93,8 +102,7 @@ int TAPA_Startall(int count, MPI_Request requests[]) {
       throw CallError(MPI_ERR_COUNT, "count is " + std::to_string(count) + ", expected 0 or more");
     if (count == 0) return MPI_SUCCESS;
     if (requests == nullptr) throw CallError(MPI_ERR_ARG, "requests is null, expected an array of requests");
-    for (int i = 0; i < count; ++i)
-      require_inactive(requests[i], "requests[" + std::to_string(i) + "]", true);
+    for (int i = 0; i < count; ++i) require_startable(requests, i);
     check_mpi(Progress::instance().start(count, requests), "MPI_Startall");
     return MPI_SUCCESS;
   };

@@ -30,11 +30,6 @@ Dense dense_side(const Side& side) {
   return {info.first, bytes};
 }
 
-// As an integer: MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
-std::byte* from_buffer(const void* buffer, MPI_Aint first) {
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(buffer) + first);
-}
-
 /// The blocks of a call when all have the same size.
 struct Uniform {
   std::size_t bytes = 0;    // of a block
@@ -127,8 +122,8 @@ void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* d
   int code = MPI_SUCCESS;
   if (dense != nullptr && countable(dense->bytes) && !state.mpi_is_forced()) {
     const void* const from =
-        arguments.in_place() ? MPI_IN_PLACE : from_buffer(arguments.send.buffer, dense->send_first);
-    code = call_mpi_bytes(from, from_buffer(arguments.recv.buffer, dense->recv_first), dense->bytes,
+        arguments.in_place() ? MPI_IN_PLACE : address_at(arguments.send.buffer, dense->send_first);
+    code = call_mpi_bytes(from, address_at(arguments.recv.buffer, dense->recv_first), dense->bytes,
                           state.comm());
   } else {
     code = call_mpi(arguments, state.size(), state.comm(), state.mpi_is_forced(), state.fast_run().blocks);
@@ -221,9 +216,9 @@ bool run_uniform(const Arguments& arguments, CommState& state, const Uniform& bl
     show_blocks(arguments, state, *buffers);
     return true;
   }
-  std::byte* const to = from_buffer(arguments.recv.buffer, blocks.recv_first);
+  std::byte* const to = address_at(arguments.recv.buffer, blocks.recv_first);
   const std::byte* const from =
-      arguments.in_place() ? to : from_buffer(arguments.send.buffer, blocks.send_first);
+      arguments.in_place() ? to : address_at(arguments.send.buffer, blocks.send_first);
   ShmExchange& exchange = state.fast_run().run;
   exchange.begin(*buffers, from, to, blocks.bytes);
   finish(exchange, state.waiter());

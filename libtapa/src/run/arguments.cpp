@@ -19,14 +19,13 @@ void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Bloc
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     const MPI_Count count = side.count_of(peer);
-    // Addresses are computed as integers: MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
-    const auto base = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
+    std::byte* const base = address_at(side.buffer, block_offset(a.form, side, info, peer));
     Block block;
     block.bytes = block_bytes(info, count);
     block.count = count;
     if (block.bytes != 0) {
       const bool dense = info.dense(count);
-      block.data = reinterpret_cast<std::byte*>(dense ? base + info.first : base);
+      block.data = dense ? address_at(base, info.first) : base;
       if (!dense) block.type = side.type_of(peer);
     }
     blocks[static_cast<std::size_t>(peer)] = block;
@@ -44,12 +43,14 @@ bool share_memory(const std::vector<Block>& send, const std::vector<Block>& recv
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;
     bool known = true;
+    [[nodiscard]] bool empty() const { return known && begin == nullptr; }
   };
   const auto span_of = [](const std::vector<Block>& blocks) {
     Span span;
     for (const Block& block : blocks) {
       if (block.bytes == 0) continue;
       span.known = span.known && block.dense();
+      if (!span.known) break;
       if (span.begin == nullptr || std::less<>()(block.data, span.begin)) span.begin = block.data;
       if (std::less<>()(span.end, block.data + block.bytes)) span.end = block.data + block.bytes;
     }
@@ -57,7 +58,7 @@ bool share_memory(const std::vector<Block>& send, const std::vector<Block>& recv
   };
   const Span a = span_of(send);
   const Span b = span_of(recv);
-  if (a.begin == nullptr || b.begin == nullptr) return false;
+  if (a.empty() || b.empty()) return false;
   return !a.known || !b.known || (std::less<>()(a.begin, b.end) && std::less<>()(b.begin, a.end));
 }
 
@@ -68,8 +69,7 @@ void unpack_bytes(const std::byte* from, const Block& block, MPI_Comm comm) {
   const std::size_t part = block.bytes % info.size;
   if (whole > 0) unpack(from, block.data, whole, block.type, info, comm);
   if (part == 0) return;
-  auto* const last = reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(block.data) +
-                                                  static_cast<std::intptr_t>(whole) * info.extent);
+  std::byte* const last = address_at(block.data, whole * info.extent);
   std::vector<std::byte> element(info.size);
   pack(last, 1, block.type, info, element.data(), comm);
   std::memcpy(element.data(), from + block.bytes - part, part);

@@ -297,9 +297,9 @@ void copy_runs(const std::byte* from, std::byte* to, MPI_Count count, const Type
     MPI_Aint at = element * info.extent + info.first - below;
     for (std::size_t run = 0; run < info.runs; ++run, at += info.stride, done += bytes) {
       if constexpr (packs) {
-        std::memcpy(to + done, from + at, bytes);
+        std::memcpy(to + done, address_at(from, at), bytes);
       } else {
-        std::memcpy(to + at, from + done, bytes);
+        std::memcpy(address_at(to, at), from + done, bytes);
       }
     }
   }
@@ -308,8 +308,7 @@ void copy_runs(const std::byte* from, std::byte* to, MPI_Count count, const Type
 /// False when the runs of the type are not known.
 template <bool packs>
 bool copy_known(const void* from, void* to, MPI_Count count, const TypeInfo& info) {
-  // MPI_BOTTOM is null, and arithmetic on null pointers is not defined.
-  if (info.runs == 0 || from == nullptr || to == nullptr) return false;
+  if (info.runs == 0) return false;
   const auto copy = [&](auto length) {
     copy_runs<length(), packs>(static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, info);
     return true;
@@ -355,7 +354,7 @@ void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& 
           MPI_Comm comm) {
   if (copy_known<true>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
-    const auto* source = static_cast<const std::byte*>(from) + done * info.extent;
+    const std::byte* const source = address_at(from, done * info.extent);
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);
     int position = 0;
     check_mpi(PMPI_Pack(source, elements, type, to + static_cast<std::size_t>(done) * info.size, bytes,
@@ -368,7 +367,7 @@ void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type,
             MPI_Comm comm) {
   if (copy_known<false>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
-    auto* target = static_cast<std::byte*>(to) + done * info.extent;
+    std::byte* const target = address_at(to, done * info.extent);
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);
     int position = 0;
     check_mpi(PMPI_Unpack(from + static_cast<std::size_t>(done) * info.size, bytes, &position, target,

@@ -5,8 +5,16 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace tapa {
+
+/// The address `bytes` behind `base`, which may be MPI_BOTTOM (null) or an address that was reckoned from it:
+/// arithmetic on such pointers is not defined, on integers it is.
+[[nodiscard]] inline std::byte* address_at(const void* base, MPI_Aint bytes) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) +
+                                      static_cast<std::uintptr_t>(bytes));
+}
 
 /// The memory of one element of a datatype.
 struct TypeInfo {

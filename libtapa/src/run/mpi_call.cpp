@@ -150,10 +150,48 @@ void require_mpi_init(const Arguments& a) {
       MPI_ERR_UNSUPPORTED_OPERATION,
       "this MPI has no persistent all-to-all to leave the call to, expected MPI_THREAD_MULTIPLE or MPI 4");
 #endif
-  if (a.large) throw CallError(MPI_ERR_COUNT, "large counts cannot be handed to MPI's persistent calls");
+#if MPI_VERSION < 4
+  if (a.large && a.form != Form::uniform) {  // nobody would own the narrowed arrays
+    throw CallError(MPI_ERR_COUNT, "arrays of large counts cannot be handed to this MPI's persistent calls");
+  }
+  MpiCallStorage none;
+  static_cast<void>(for_mpi(a, 0, none));
+#else
+  static_cast<void>(a);
+#endif
 }
 
+#if MPI_VERSION >= 4
+
+namespace {
+
+int init_large(const Arguments& a, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return TAPA_PERSISTENT(Alltoall_init_c)(s.buffer, s.count, s.type, into, r.count, r.type, a.comm,
+                                              MPI_INFO_NULL, request);
+    case Form::v:
+      return TAPA_PERSISTENT(Alltoallv_init_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
+                                               r.large_counts, r.large_displs, r.type, a.comm, MPI_INFO_NULL,
+                                               request);
+    default:
+      return TAPA_PERSISTENT(Alltoallw_init_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
+                                               r.large_counts, r.large_displs, r.types, a.comm, MPI_INFO_NULL,
+                                               request);
+  }
+}
+
+}  // namespace
+
+#endif
+
 int call_mpi_init(const Arguments& a, MPI_Request* request) {
+#if MPI_VERSION >= 4
+  if (a.large) return init_large(a, request);
+#endif
 #ifdef TAPA_PERSISTENT
   const Side& s = a.send;
   const Side& r = a.recv;

@@ -40,7 +40,7 @@ int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* 
 /// `send` may be MPI_IN_PLACE. As bytes, because MPI's algorithms may mix up the layouts of two datatypes.
 int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm);
 
-/// Throws CallError where this MPI has no persistent all-to-all, or none with large counts.
+/// Throws CallError where this MPI has no persistent all-to-all, or none with these counts.
 void require_mpi_init(const Arguments& arguments);
 
 /// Makes MPI's own persistent all-to-all of the same form. Returns MPI's code. Holds nothing, as call_mpi().

@@ -1,7 +1,5 @@
 #include "run/shm_blocks.hpp"
 
-#include <cstdint>
-
 #include "run/datatype.hpp"
 
 namespace tapa {
@@ -18,8 +16,7 @@ Block part_of(const Block& block, std::size_t begin, std::size_t bytes) {
   if (bytes == block.bytes) return block;
   const TypeInfo info = type_info(block.type);
   Block part = block;
-  part.data = reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(block.data) +
-                                           static_cast<std::intptr_t>(begin / info.size) * info.extent);
+  part.data = address_at(block.data, static_cast<MPI_Aint>(begin / info.size) * info.extent);
   part.bytes = bytes;
   part.count = static_cast<MPI_Count>(bytes / info.size);
   return part;
