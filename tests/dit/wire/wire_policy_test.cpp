@@ -5,6 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "predict/coding_gain.hpp"
+
 namespace dit {
 namespace {
 
