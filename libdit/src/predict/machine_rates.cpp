@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 
 namespace dit {
@@ -130,11 +131,13 @@ double codec_seconds_a_byte(const WireMode& mode, WireElement element, float mom
   std::vector<std::byte> code(codec.encoded_bytes(rows, coded_row)), back(tensor.size());
   BlockMemory* const from = mode.remembers(WireEnd::sender) ? &sent : nullptr;
   BlockMemory* const to = mode.remembers(WireEnd::receiver) ? &received : nullptr;
-  int times = -1;  // the first one touches the memory
+  std::vector<std::uint32_t> active(mode.stays ? static_cast<std::size_t>(codec.travelling_rows(rows)) : 0);
+  std::iota(active.begin(), active.end(), 0U);  // V-Major's: any rows, as many as travel
+  int times = -1;                               // the first one touches the memory
   std::chrono::steady_clock::time_point begin;
   do {
     if (++times == 0) begin = std::chrono::steady_clock::now();
-    codec.encode(rows, coded_row, tensor, from, code);
+    codec.encode(rows, coded_row, tensor, from, code, active);
     codec.decode(rows, coded_row, code, to, back);
     if (times == 0) begin = std::chrono::steady_clock::now();
   } while (times < 1 || seconds_since(begin) < coding_seconds);

@@ -51,5 +51,15 @@ TEST(MachineRates, FullTensorsAreNotCoded) {
   EXPECT_GT(measure_coding(nullptr, {{parse_wire_mode("residual int4"), 1}}, WireElement::fp32, 0.5F), 0);
 }
 
+// Every way in which a block may travel can be timed, V-Major's rows too.
+TEST(MachineRates, CodingOfAnyModeIsMeasured) {
+  for (const char* text : {"bf16", "fp8", "residual int4", "rows 0.5 fp8", "v-major 0.6 fp8",
+                           "v-major 0.6 residual int4", "late bf16", "skip"}) {
+    const std::vector<ModeShare> modes{{parse_wire_mode(text), 1}};
+    EXPECT_GT(measure_coding(nullptr, modes, WireElement::bf16, 0.5F), 0) << text;
+  }
+  EXPECT_EQ(measure_coding(nullptr, {{WireMode{}, 1}}, WireElement::fp32, 0), 0);
+}
+
 }  // namespace
 }  // namespace dit
