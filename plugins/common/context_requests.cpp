@@ -48,8 +48,9 @@ void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
   ++started_[static_cast<std::size_t>(call.channel)];
   const bool blocking = (call.flags & DIT_EXCHANGE_BLOCKING) != 0;
   const auto begun = Clock::now();
-  // MPI's own blocking call, when order and time limits allow.
-  if (blocking && under_way_.empty() && !limited_) {
+  // MPI's own blocking call, when all ranks make it.
+  channel.overlapped = channel.overlapped || !blocking;
+  if (blocking && !channel.overlapped && !limited_) {
     lock.unlock();
     run_here(*transfer);
     lock.lock();

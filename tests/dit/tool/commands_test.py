@@ -173,8 +173,8 @@ class Sim(unittest.TestCase):
 
     def test_misuse(self):
         for words, message in (
-                (["--model", "x"], "--model is \"x\", expected one of flux1-dev, qwen-image, flux2-dev, sd35-large"),
-                (["--size", "100"], "--size is 100, expected a multiple of 16"),
+                (["--model", "x"], "model \"x\" is not published: expected one of flux1-dev, qwen-image, flux2-dev, sd35-large"),
+                (["--size", "100"], "size is 100: expected a multiple of 16"),
                 (["--nodes", "0"], "--nodes: \"0\""),
                 (["--machine", "cpu-2socket"], "--flops is not given: expected what a rank of cpu-2socket computes"),
                 (["--machine", "nowhere"], 'machine "nowhere" cannot be simulated, expected a file.json or one of')):

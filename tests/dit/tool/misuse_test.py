@@ -95,9 +95,9 @@ class Misuse(unittest.TestCase):
             (["--cache-budget", "2q"], '--cache-budget: "2q", expected a number of bytes such as 4096, 512MiB or 2GiB'),
             (["--cache-budget", "-1"], '--cache-budget: "-1", expected a number of bytes such as 4096, 512MiB or 2GiB'),
             (["--policy", "v-major", "--ranks-per-node", "1", "--cache-budget", "1KiB"],
-             "the wire policy remembers up to 44528 bytes on a rank, the budget is 1024: expected more ranks, one guidance "
+             "the wire policy remembers up to 36464 bytes on a rank, the budget is 1024: expected more ranks, one guidance "
              "branch per group of ranks, a policy that remembers less (no momentum, no residuals, no rows that stay), a "
-             "smaller image, or a budget of at least 44528"),
+             "smaller image, or a budget of at least 36464"),
             (["--beyond-heads", "shrug"], '--beyond-heads is "shrug", expected gather or refuse'),
             (["--beyond-heads", "refuse", "--ranks", "6"],
              "ranks = 6: expected at most 4, the largest useful count: each rank attends for at least one of 4 heads"),
