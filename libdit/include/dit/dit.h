@@ -241,12 +241,12 @@ typedef struct dit_transfer_options {
 typedef struct dit_transfer_call {
   size_t struct_size; /**< sizeof(dit_transfer_call) */
   dit_tensor source;  /**< only read; its data may be null when it has no bytes */
-  dit_tensor target;
-  int layer;    /**< with a wire: which of its layers */
-  int step;     /**< with a wire: which of its steps */
-  int branch;   /**< with a wire: which guidance branch, 0 conditional, 1 not */
-  int device;   /**< device number; 0 for host memory */
-  void* stream; /**< device stream after whose present work the source may be read; null: none */
+  dit_tensor target;  /**< written when the exchange is done */
+  int layer;          /**< with a wire: which of its layers */
+  int step;           /**< with a wire: which of its steps */
+  int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
+  int device;         /**< device number; 0 for host memory */
+  void* stream;       /**< device stream after whose present work the source may be read; null: none */
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same

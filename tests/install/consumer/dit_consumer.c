@@ -20,8 +20,12 @@ int main(int argc, char** argv) {
   int rank = 0, ranks = 0;
   size_t sequence_bytes = 0, head_bytes = 0;
   const dit_attention_shape shape = {sizeof shape, 1, 0, 100, 7, 7, 16, 0};
-  const dit_transfer_options to_heads = {sizeof to_heads, DIT_SCATTER_QUERY, 0, 1, sizeof(float), "q"};
-  const dit_transfer_options to_tokens = {sizeof to_tokens, DIT_GATHER_OUTPUT, 0, 1, sizeof(float), "o"};
+  const dit_transfer_options to_heads = {
+      .struct_size = sizeof to_heads, .kind = DIT_SCATTER_QUERY, .groups = 1, .element_bytes = sizeof(float)};
+  const dit_transfer_options to_tokens = {.struct_size = sizeof to_tokens,
+                                          .kind = DIT_GATHER_OUTPUT,
+                                          .groups = 1,
+                                          .element_bytes = sizeof(float)};
 
   MUST(dit_session_open(argc > 1 ? argv[1] : "local", NULL, &session));
   MUST(dit_session_ranks(session, &rank, &ranks));
@@ -34,9 +38,15 @@ int main(int argc, char** argv) {
   float* heads = malloc(head_bytes);
   float* again = calloc(1, sequence_bytes);
   for (size_t i = 0; i < sequence_bytes / sizeof(float); ++i) tokens[i] = (float)i + 0.5f;
-  MUST(dit_transfer_start(scatter, tokens, sequence_bytes, heads, head_bytes, NULL));
+  const dit_transfer_call there = {.struct_size = sizeof there,
+                                   .source = {tokens, sequence_bytes, 0, 0, 0},
+                                   .target = {heads, head_bytes, 0, 0, 0}};
+  const dit_transfer_call back = {.struct_size = sizeof back,
+                                  .source = {heads, head_bytes, 0, 0, 0},
+                                  .target = {again, sequence_bytes, 0, 0, 0}};
+  MUST(dit_transfer_start(scatter, &there));
   MUST(dit_transfer_wait(scatter));
-  MUST(dit_transfer_start(gather, heads, head_bytes, again, sequence_bytes, NULL));
+  MUST(dit_transfer_start(gather, &back));
   MUST(dit_transfer_wait(gather));
   const int wrong = memcmp(tokens, again, sequence_bytes) != 0;
   printf("rank %d of %d: %s\n", rank, ranks, wrong ? "wrong" : "right");
