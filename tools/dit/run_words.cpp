@@ -150,8 +150,7 @@ PolicyChoice parse_policy(const std::string& text) {
     return choice;
   }
   if (text == "paper") {
-    choice.v_major.emplace();
-    choice.v_major->format = WireFormat::bf16;
+    choice.v_major = published_v_major();
     return choice;
   }
   if (text.find('/') != std::string::npos || text.ends_with(".json")) {

@@ -57,6 +57,9 @@ struct StepDecision {
 /// Mean over all steps of the fraction of rows that travel.
 [[nodiscard]] double mean_active_fraction(const VMajorPolicy& policy, int steps);
 
+/// The paper's rule, in 16 bits as there: what "paper" means.
+[[nodiscard]] VMajorPolicy published_v_major();
+
 /// The rule as a wire policy for a run of so many steps: "v-major RATIO FORMAT" where rows stay, FORMAT alone
 /// in full steps. Throws as decide_step.
 [[nodiscard]] WirePolicy wire_policy_of(const VMajorPolicy& policy, int steps);

@@ -208,6 +208,12 @@ std::string to_string(const VMajorPolicy& policy) {
          (policy.residual || policy.format != WireFormat::full ? ",format=" + format_text(policy) : "");
 }
 
+VMajorPolicy published_v_major() {
+  VMajorPolicy policy;
+  policy.format = WireFormat::bf16;
+  return policy;
+}
+
 WirePolicy wire_policy_of(const VMajorPolicy& policy, int steps) {
   WireRule rule;
   rule.level = policy.boundary;

@@ -14,7 +14,7 @@ WirePolicy wire_policy_from(std::string_view text, int steps) {
     return read_wire_policy(text.substr(1));
   }
   if (text == "paper") {
-    return wire_policy_of(VMajorPolicy{}, steps);
+    return wire_policy_of(published_v_major(), steps);
   }
   if (text.starts_with("v-major")) {
     return wire_policy_of(parse_v_major(text), steps);

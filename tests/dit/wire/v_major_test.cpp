@@ -10,6 +10,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "wire/wire_words.hpp"
+
 namespace dit {
 namespace {
 
@@ -296,6 +298,16 @@ TEST(RowMask, Misuse) {
   EXPECT_EQ(error({}, -1), "rows = -1: expected 0 to 4294967295");
   EXPECT_EQ(error_of<std::invalid_argument>([] { (void)rows_to_mask(std::vector<std::uint32_t>{9}, 9); }),
             "active row 9: expected less than rows = 9");
+}
+
+// By its name, whoever asks: what the paper compares with travels in 16 bits.
+TEST(VMajor, ThePapersRuleTravelsIn16Bits) {
+  const WirePolicy paper = wire_policy_from("paper", 20);
+  EXPECT_GT(paper.rules.size(), 1U);
+  for (const WireRule& rule : paper.rules) {
+    EXPECT_EQ(rule.mode.format, WireFormat::bf16);
+  }
+  EXPECT_EQ(wire_policy_from("v-major:format=bf16", 20), paper);
 }
 
 }  // namespace
