@@ -8,12 +8,12 @@
 
 namespace dit::c_interface {
 
-void agree(ExchangeContext& context, const std::function<void()>& check,
-           std::initializer_list<NamedNumber> numbers) {
+void agree(ExchangeContext& context, const std::function<std::vector<NamedNumber>()>& numbers) {
+  std::vector<NamedNumber> own_numbers;
   std::exception_ptr own;
   std::string words;
   try {
-    check();
+    own_numbers = numbers();
   } catch (const std::exception& error) {
     own = std::current_exception();
     words = error.what();
@@ -26,7 +26,7 @@ void agree(ExchangeContext& context, const std::function<void()>& check,
     throw std::invalid_argument(all);
   }
   std::vector<std::int64_t> mine;
-  for (const NamedNumber& number : numbers) {
+  for (const NamedNumber& number : own_numbers) {
     mine.push_back(number.second);
   }
   const std::vector<std::byte> gathered = context.all_gather(std::as_bytes(std::span(mine)));
@@ -38,12 +38,24 @@ void agree(ExchangeContext& context, const std::function<void()>& check,
                 other.size() * sizeof(std::int64_t));
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (other[i] != first[i]) {
-        throw std::invalid_argument(std::string(std::data(numbers)[i].first) + " = " +
-                                    std::to_string(other[i]) + " on rank " + std::to_string(rank) + ", " +
-                                    std::to_string(first[i]) + " on rank 0: expected the same on all ranks");
+        throw std::invalid_argument(std::string(own_numbers[i].first) + " = " + std::to_string(other[i]) +
+                                    " on rank " + std::to_string(rank) + ", " + std::to_string(first[i]) +
+                                    " on rank 0: expected the same on all ranks");
       }
     }
   }
+}
+
+std::vector<NamedNumber> shape_numbers(const UlyssesLayout& layout) {
+  const AttentionShape& shape = layout.shape();
+  return {{"shape->batch", shape.batch},
+          {"shape->text_tokens", shape.text_tokens},
+          {"shape->image_tokens", shape.image_tokens},
+          {"shape->heads", shape.heads},
+          {"shape->kv_heads", shape.kv_heads},
+          {"shape->head_dim", shape.head_dim},
+          {"DIT_LAYOUT_IMAGE_FIRST", shape.order == JointOrder::image_text ? 1 : 0},
+          {"DIT_LAYOUT_TEXT_REPLICATED", shape.text == TextPlacement::replicated ? 1 : 0}};
 }
 
 std::int64_t number_of(std::string_view text) {

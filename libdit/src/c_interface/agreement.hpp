@@ -3,21 +3,24 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "exchange/exchange.hpp"
+#include "layout/layout.hpp"
 
 namespace dit::c_interface {
 
 using NamedNumber = std::pair<const char*, std::int64_t>;
 
-/// Collective. Runs `check`, which throws for what is wrong on this rank, then compares the numbers. Throws
-/// on all ranks: its own exception where there is one, else std::invalid_argument with the first other rank's
-/// words, or that names the number that differs and the ranks' values.
-void agree(ExchangeContext& context, const std::function<void()>& check,
-           std::initializer_list<NamedNumber> numbers);
+/// Collective. Compares the numbers that `numbers` gives; it throws for what is wrong on this rank. Throws on
+/// all ranks: its own exception where there is one, else std::invalid_argument with the first other rank's
+/// words, or that names the number that differs and the ranks' values. All ranks give as many numbers.
+void agree(ExchangeContext& context, const std::function<std::vector<NamedNumber>()>& numbers);
+
+/// All that makes a layout, but for the number of ranks.
+[[nodiscard]] std::vector<NamedNumber> shape_numbers(const UlyssesLayout& layout);
 
 /// A number for a text: equal for equal texts.
 [[nodiscard]] std::int64_t number_of(std::string_view text);

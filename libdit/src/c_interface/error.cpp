@@ -1,5 +1,8 @@
 #include "c_interface/error.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "exchange/log.hpp"
 
 namespace dit::c_interface {
@@ -47,6 +50,13 @@ void require_struct_size(std::size_t given, std::size_t known, const void* from,
     throw std::invalid_argument(std::string(name) + " has members that are set behind the " +
                                 std::to_string(known) + " bytes of " + type +
                                 " that this version of the library knows: expected zeros there");
+  }
+}
+
+void require_none(const char* what, int count, const char* of) {
+  if (count > 0) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(count) + " " + of +
+                                ": expected that they are freed before");
   }
 }
 

@@ -1,9 +1,7 @@
 /// What all functions of dit.h share: no exception leaves them, and words for what was wrong.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -11,6 +9,7 @@
 
 #include "dit/dit.h"
 #include "exchange/exchange.hpp"
+#include "exchange/struct_sizes.hpp"
 
 namespace dit::c_interface {
 
@@ -52,10 +51,7 @@ template <typename T>
 T read_struct(const T* pointer, const char* name, const char* type) {
   const T& given = required(pointer, name);
   require_struct_size(given.struct_size, sizeof(T), &given, name, type);
-  T value{};
-  std::memcpy(&value, &given, std::min(given.struct_size, sizeof(T)));
-  value.struct_size = sizeof(T);
-  return value;
+  return completed(given);
 }
 
 /// The caller's struct gets what it has room for, and keeps its struct_size.
@@ -64,9 +60,12 @@ void write_struct(const T& value, T* pointer, const char* name, const char* type
   T& to = required(pointer, name);
   const std::size_t size = to.struct_size;
   require_struct_size(size, sizeof(T), nullptr, name, type);
-  std::memcpy(&to, &value, std::min(size, sizeof(T)));
+  give(value, to);
   to.struct_size = size;
 }
+
+/// Throws std::invalid_argument when something still uses a handle that is to be freed.
+void require_none(const char* what, int count, const char* of);
 
 /// Text for a caller's buffer of `bytes`, cut off where it is longer, with a final zero; the full length to
 /// *length, which may be null.

@@ -18,13 +18,6 @@ dit::ExchangeContext::Options to_options(const dit_open_options* options) {
   return result;
 }
 
-void require_none(const char* what, int count, const char* of) {
-  if (count > 0) {
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(count) + " " + of +
-                                ": expected that they are freed before");
-  }
-}
-
 }  // namespace
 
 extern "C" {

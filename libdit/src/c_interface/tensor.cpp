@@ -1,14 +1,12 @@
 #include "c_interface/tensor.hpp"
 
-#include <limits>
 #include <stdexcept>
 
 namespace dit::c_interface {
 namespace {
 
 void require_stride(const char* tensor, const char* name, std::int64_t stride, std::int64_t count) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4096;  // no address overflows
-  if (stride < 0 || (count > 1 && stride > kMost / (count - 1))) {
+  if (!is_stride(stride, count)) {
     throw std::invalid_argument(std::string(tensor) + "." + name + " = " + std::to_string(stride) +
                                 ": expected at least 0, within memory");
   }
@@ -73,17 +71,6 @@ void require_level(int level, int levels) {
     throw std::invalid_argument("level = " + std::to_string(level) + ": expected 0 to " +
                                 std::to_string(levels - 1));
   }
-}
-
-std::string shape_text(const UlyssesLayout& layout) {
-  const AttentionShape& shape = layout.shape();
-  std::string text;
-  for (const std::int64_t number :
-       {shape.batch, shape.text_tokens, shape.image_tokens, shape.heads, shape.kv_heads, shape.head_dim,
-        static_cast<std::int64_t>(shape.order), static_cast<std::int64_t>(shape.text)}) {
-    text += std::to_string(number) + ' ';
-  }
-  return text;
 }
 
 }  // namespace dit::c_interface

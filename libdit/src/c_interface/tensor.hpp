@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "dit/dit.h"
 #include "layout/layout.hpp"
@@ -18,7 +17,5 @@ namespace dit::c_interface {
 
 void require_ranks(const UlyssesLayout& layout, int ranks);
 void require_level(int level, int levels);
-/// Equal for layouts of equal shapes.
-[[nodiscard]] std::string shape_text(const UlyssesLayout& layout);
 
 }  // namespace dit::c_interface

@@ -73,22 +73,18 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       element_bytes_(options.element_bytes),
       label_(options.label == nullptr ? "" : options.label) {
-  const dit::AttentionShape& shape = layout.shape();
-  agree(session.context, [&] { check(session, layout, options); },
-        {{"shape->batch", shape.batch},
-         {"shape->text_tokens", shape.text_tokens},
-         {"shape->image_tokens", shape.image_tokens},
-         {"shape->heads", shape.heads},
-         {"shape->kv_heads", shape.kv_heads},
-         {"shape->head_dim", shape.head_dim},
-         {"DIT_LAYOUT_IMAGE_FIRST", shape.order == dit::JointOrder::image_text ? 1 : 0},
-         {"DIT_LAYOUT_TEXT_REPLICATED", shape.text == dit::TextPlacement::replicated ? 1 : 0},
-         {"options->kind", options.kind},
-         {"options->group", options.group},
-         {"options->groups", options.groups},
-         {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
-         {"options->memory_kind", options.memory_kind},
-         {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
+  agree(session.context, [&] {
+    check(session, layout, options);
+    std::vector<NamedNumber> numbers = shape_numbers(layout);
+    numbers.insert(numbers.end(),
+                   {{"options->kind", options.kind},
+                    {"options->group", options.group},
+                    {"options->groups", options.groups},
+                    {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
+                    {"options->memory_kind", options.memory_kind},
+                    {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
+    return numbers;
+  });
   channel_ = session.context.open_channel();
   way_ = make_way(session, layout, options);
   ++session.transfers;

@@ -58,10 +58,6 @@ dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* by
 dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* workspace, size_t bytes) {
   return guarded(__func__, [&] {
     dit_transfer& of = required(transfer, "transfer");
-    if (const std::size_t needed = of.way().workspace_bytes(); bytes < needed) {
-      throw std::invalid_argument("bytes = " + std::to_string(bytes) + ": expected at least " +
-                                  std::to_string(needed));
-    }
     std::byte* const memory =
         bytes > 0 ? &required(static_cast<std::byte*>(workspace), "workspace") : nullptr;
     of.use_workspace({memory, bytes});

@@ -63,18 +63,6 @@ dit::WirePolicy to_policy(const dit_wire_options& options) {
   return policy;
 }
 
-std::vector<int> levels_of(const dit::ExchangeContext& context) {
-  std::vector<int> levels;
-  for (int peer = 0; peer < context.size(); ++peer) {
-    levels.push_back(peer == context.rank() ? 0 : context.level_of(peer));
-  }
-  return levels;
-}
-
-bool same(const dit::TransferPlace& a, const dit::TransferPlace& b) {
-  return a.layer == b.layer && a.step == b.step && a.branch == b.branch;
-}
-
 std::size_t slot(int branches, const dit::TransferPlace& place) {
   return branches > 1 ? static_cast<std::size_t>(place.branch) : 0;
 }
@@ -100,7 +88,7 @@ bool dit_wire::chooses(const dit::TransferPlace& place) const {
 void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value) {
   (void)run.resolve(dit::AttentionTensor::value, place);  // checks it
   std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
-  if (!rows_.has_value() || (chosen && same(*chosen, place))) {
+  if (!rows_.has_value() || chosen == place) {
     return;
   }
   rows_->choose(static_cast<int>(slot(branches, place)), place, value);
@@ -112,7 +100,7 @@ std::span<const std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& p
     return {};
   }
   const std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
-  if (!chosen || !same(*chosen, place)) {
+  if (chosen != place) {
     throw std::invalid_argument(
         "the rows of layer " + std::to_string(place.layer) + ", step " + std::to_string(place.step) +
         ", branch " + std::to_string(place.branch) +
@@ -142,21 +130,19 @@ dit_status dit_wire_create(dit_session* session, const dit_layout* layout, const
     const dit_wire_options how = read_struct(options, "options", "dit_wire_options");
     dit_wire*& result = required(wire, "wire");
     dit::WirePolicy policy;
-    std::string words;
-    const auto check = [&] {
+    agree(in.context, [&] {
       require_ranks(of, in.context.size());
       policy = to_policy(how);
-      words = dit::to_json(policy);
       (void)dit::WirePlan(policy, {how.layers, how.steps, in.context.levels(), in.context.slow_level()});
-    };
-    agree(in.context, check,
-          {{"options->layers", how.layers},
-           {"options->steps", how.steps},
-           {"options->branches", how.branches},
-           {"options->groups", how.groups},
-           {"options->element_type", how.element_type},
-           {"a number for the layout", number_of(shape_text(of))}});
-    agree(in.context, [] {}, {{"a number for the policy", number_of(words)}});
+      std::vector<NamedNumber> numbers = shape_numbers(of);
+      numbers.insert(numbers.end(), {{"options->layers", how.layers},
+                                     {"options->steps", how.steps},
+                                     {"options->branches", how.branches},
+                                     {"options->groups", how.groups},
+                                     {"options->element_type", how.element_type},
+                                     {"a number for the policy", number_of(dit::to_json(policy))}});
+      return numbers;
+    });
     result = new dit_wire(in, of, policy, how);
     ++in.wires;
   });
@@ -168,10 +154,7 @@ dit_status dit_wire_free(dit_wire** wire) {
     if (handle == nullptr) {
       return;
     }
-    if (handle->transfers > 0) {
-      throw std::invalid_argument("wire has " + std::to_string(handle->transfers) +
-                                  " transfers: expected that they are freed before");
-    }
+    require_none("wire", handle->transfers, "transfers");
     const std::unique_ptr<dit_wire> owner(handle);
     handle = nullptr;
     --owner->session.wires;
@@ -183,12 +166,9 @@ dit_status dit_wire_memory_bytes(const dit_wire* wire, uint64_t* bytes) {
     const dit_wire& of = required(wire, "wire");
     std::uint64_t& result = required(bytes, "bytes");
     const dit::WireRun& run = of.run;
-    const dit::ExchangeContext& context = of.session.context;
-    result =
-        wire_memory(run.plan(), run.layout(), context.rank(), run.groups(), of.branches, levels_of(context))
-            .total() +
-        dit::ActiveRows::bytes(run.plan(), run.layout(), context.rank(), of.branches,
-                               dit::bytes_of(run.element()));
+    result = run.memory(of.branches).total() + dit::ActiveRows::bytes(run.plan(), run.layout(),
+                                                                      of.session.context.rank(), of.branches,
+                                                                      dit::bytes_of(run.element()));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace dit {
@@ -46,6 +47,12 @@ struct TensorStrides {
   return shape.elements() == 0 ? 0
                                : (shape.batch - 1) * strides.batch + (shape.rows - 1) * strides.row +
                                      (shape.heads - 1) * strides.head + shape.head_dim;
+}
+
+/// Whether a stride can lie between `count` things in memory: not below 0, and no address overflows.
+[[nodiscard]] constexpr bool is_stride(std::int64_t stride, std::int64_t count) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4096;
+  return stride >= 0 && (count <= 1 || stride <= kMost / (count - 1));
 }
 
 /// A tensor in memory that belongs to somebody else.

@@ -21,6 +21,7 @@ struct TransferPlace {
   int layer = 0;
   int step = 0;
   int branch = 0;  ///< guidance branch: 0 conditional, 1 not
+  bool operator==(const TransferPlace&) const = default;
 };
 
 /// Which tensor, and which part of each rank's heads.
@@ -72,7 +73,7 @@ class TensorTransfer {
   [[nodiscard]] virtual std::uint64_t slow_bytes(int layer) const = 0;
   /// Bytes that buffers take, but for what is remembered and what travels late; and memory of the caller's
   /// for them, host memory that outlives the transfer and its exchanges, given when nothing is under way.
-  /// Throws std::length_error when it is short. Without it buffers are allocated at first need.
+  /// Throws std::invalid_argument when it is short. Without it buffers are allocated at first need.
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   virtual void use_workspace(std::span<std::byte> workspace) = 0;
   /// Since the last call; zeros for a tensor that travels as it is.

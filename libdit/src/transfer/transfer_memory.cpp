@@ -29,8 +29,8 @@ class HostMemory final : public TransferMemory {
 void TransferBuffers::lie_in(std::span<std::byte> workspace, std::size_t send_bytes, std::size_t recv_bytes) {
   const std::size_t needed = workspace_bytes(send_bytes, recv_bytes);
   if (workspace.size() < needed) {
-    throw std::length_error("the workspace has " + std::to_string(workspace.size()) + " bytes: expected " +
-                            std::to_string(needed));
+    throw std::invalid_argument("workspace has " + std::to_string(workspace.size()) +
+                                " bytes: expected at least " + std::to_string(needed));
   }
   const auto part = [&](std::size_t begin, std::size_t bytes) {
     return TransferBuffer({std::shared_ptr<void>(), workspace.data() + begin}, bytes);  // owns nothing

@@ -33,7 +33,8 @@ class TransferBuffers {
  public:
   TransferBuffer send, recv;
 
-  /// Memory of the caller's instead: `workspace` outlives its use. Throws std::length_error when it is short.
+  /// Memory of the caller's instead: `workspace` outlives its use. Throws std::invalid_argument when it is
+  /// short.
   void lie_in(std::span<std::byte> workspace, std::size_t send_bytes, std::size_t recv_bytes);
   [[nodiscard]] static std::size_t workspace_bytes(std::size_t send_bytes, std::size_t recv_bytes) {
     return aligned(send_bytes) + recv_bytes;

@@ -163,6 +163,10 @@ MemoryOptions WireRun::memory_options() const {
   return memory_of(plan_);
 }
 
+CacheBytes WireRun::memory(int units) const {
+  return wire_memory(plan_, layout_, rank_, groups_, units, peer_levels_);
+}
+
 CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups, int units,
                        std::span<const int> peer_levels) {
   CacheBytes bytes;

@@ -51,6 +51,8 @@ class WireRun {
   [[nodiscard]] PeerFlags remembered(AttentionTensor tensor, int layer) const;
   [[nodiscard]] SampleRows sample_rows(AttentionTensor tensor) const;
   [[nodiscard]] MemoryOptions memory_options() const;
+  /// Of all tensors, groups and layers; `units`: as many remember by themselves.
+  [[nodiscard]] CacheBytes memory(int units) const;
 
  private:
   [[nodiscard]] std::uint32_t number_of(std::vector<WireMode> by_level);

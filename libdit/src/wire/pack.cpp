@@ -113,10 +113,8 @@ void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, C
   }
 }
 
-// That no address overflows.
 void require_stride(const char* name, std::int64_t stride, std::int64_t count) {
-  constexpr std::int64_t kMostExtent = kMost / 4096;
-  if (stride < 0 || (count > 1 && stride > kMostExtent / (count - 1))) {
+  if (!is_stride(stride, count)) {
     throw std::invalid_argument(std::string(name) + " stride = " + std::to_string(stride) +
                                 " elements: expected at least 0, within memory");
   }
