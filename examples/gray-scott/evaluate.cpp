@@ -20,10 +20,10 @@ FieldSet simulated(const EvaluateOptions& options, std::int64_t per_class, std::
 }
 
 PixelDit placed(const LoadedModel& model, const EvaluateOptions& options) {
-  PixelDit network(model.config.network, model.weights);
   const at::Device device = parse_device(options.device);
-  network.to(at::TensorOptions(options.bf16 ? at::kBFloat16 : at::kFloat).device(device));
-  return network;
+  return {pixel_dit_config(*model.config.network),
+          dit::placed(model.weights,
+                      at::TensorOptions(options.bf16 ? at::kBFloat16 : at::kFloat).device(device))};
 }
 
 Estimate estimate(const at::Tensor& values) {
@@ -53,9 +53,9 @@ void check(const EvaluateOptions& options, const ModelConfig& model) {
       refuse("class " + std::to_string(i), model.class_names[i], "the regime " + options.regimes[i].name);
     }
   }
-  if (options.size < 8 || options.size % model.network.patch != 0) {
+  if (options.size < 8 || options.size % model.network->shape().patch != 0) {
     refuse("size", std::to_string(options.size),
-           "at least 8 pixels, a multiple of the patch, " + std::to_string(model.network.patch));
+           "at least 8 pixels, a multiple of the patch, " + std::to_string(model.network->shape().patch));
   }
   if (options.per_class < 2) {
     refuse("fields per class", std::to_string(options.per_class), "at least 2");
@@ -101,7 +101,7 @@ EvaluationReport Evaluation::compare(double guidance) const {
   const at::Tensor named_generated = classifier_.classify(generated) == held_out_.labels;
   report.accuracy_real = share(named_real);
   report.accuracy_generated = share(named_generated);
-  for (std::int64_t label = 0; label < config_.network.classes; ++label) {
+  for (std::int64_t label = 0; label < config_.network->shape().classes; ++label) {
     report.classes.push_back(compare_class(label, generated, named_real, named_generated));
   }
   return report;

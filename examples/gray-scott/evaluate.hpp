@@ -11,6 +11,7 @@
 #include "field_set.hpp"
 #include "field_statistics.hpp"
 #include "gray_scott.hpp"
+#include "models/pixel_dit_network.hpp"
 #include "weights/model_files.hpp"
 
 namespace dit::gray_scott {

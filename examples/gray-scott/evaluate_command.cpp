@@ -90,7 +90,7 @@ void compare_ways(const EvaluateWords& words, const LoadedModel& model) {
   const FieldSet simulated =
       simulate_fields(words.options.regimes, words.options.per_class, simulation, at::kCPU);
   const FieldComparison compared =
-      compare_fields(fields, ways.labels(), simulated, model.config.network.classes);
+      compare_fields(fields, ways.labels(), simulated, model.config.network->shape().classes);
   TextTable table({"row", "spectrum", "worst", "beyond spread", "right class", "class of exact"});
   nlohmann::ordered_json json = {{"fields", compared.fields},
                                  {"spread", compared.spread_median},

@@ -109,7 +109,7 @@ class Training {
                                       [&](std::int64_t number) { before_class(wanted.size, number); }));
     }
     ModelConfig& config = report_.config;
-    config.network = options_.network;
+    config.network = pixel_dit_network(options_.network);
     config.channels = measure_scales(sets_.front());
     for (const GrayScottRegime& regime : options_.regimes) {
       config.class_names.push_back(regime.name);

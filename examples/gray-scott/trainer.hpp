@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gray_scott.hpp"
+#include "models/pixel_dit_network.hpp"
 #include "weights/model_files.hpp"
 
 namespace dit::gray_scott {

@@ -133,7 +133,7 @@ class Bench {
   [[nodiscard]] GenerateOptions options_of(const BenchRow& row, int image) const {
     GenerateOptions options = base_;
     options.seed += static_cast<std::uint64_t>(image);
-    options.label = static_cast<int>((options.label + image) % model_->config.network.classes);
+    options.label = static_cast<int>((options.label + image) % model_->config.network->shape().classes);
     options.schedule = row.schedule.value_or(Schedule::flat);
     options.guidance_mode =
         row.guidance_mode ? row.guidance_mode : parse_mode_or_auto(words_.run.guidance_mode);
@@ -147,7 +147,7 @@ class Bench {
   /// Presets of other rows than the baseline are left off where they do not pay.
   void judge_coding() {
     if (words_.run.coding != "auto") return;
-    CodingJudge judge(member_, static_cast<int>(model_->config.network.layers));
+    CodingJudge judge(member_, model_->config.network->shape().layers());
     for (BenchRow& row : rows_) {
       if (row.policy.preset.empty() || row.schedule == Schedule::flat) continue;
       row.coding = judge.judge(options_of(row, 0), row.plugin, links_are_real_);
@@ -188,7 +188,7 @@ class Bench {
     const auto before = context != nullptr ? sent(context) : std::vector<std::uint64_t>();
     member_.barrier();
     GenerateOptions options = options_of(row, image);
-    const std::vector<int> kinds = step_kinds(options, static_cast<int>(model_->config.network.layers));
+    const std::vector<int> kinds = step_kinds(options, model_->config.network->shape().layers());
     if (words_.timed_steps > 0) options.only_steps = steps_to_time(kinds, words_.timed_steps);
     const GenerateResult result = engine(row).generate(options);
     const auto after = context != nullptr ? sent(context) : std::vector<std::uint64_t>();
@@ -295,11 +295,11 @@ nlohmann::ordered_json machine_json(const Member& member, const JobPlan& job) {
 
 nlohmann::ordered_json model_json(const Bench& bench, const Words& words) {
   const GenerateOptions& base = bench.base();
-  const PixelDitConfig& network = bench.model().config.network;
+  const ModelShape& shape = bench.model().config.network->shape();
   return {{"origin", bench.model().origin},
-          {"layers", network.layers},
-          {"width", network.width},
-          {"heads", network.heads},
+          {"layers", shape.layers()},
+          {"width", shape.width},
+          {"heads", shape.attention.heads},
           {"height", base.height},
           {"width_pixels", base.width},
           {"steps", base.sampler.steps},

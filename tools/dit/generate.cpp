@@ -99,7 +99,7 @@ void write_results(const Words& words, const std::map<std::string, std::string>&
 std::vector<CodingVerdict> judge_coding(const Member& member, const Words& words, const JobPlan& job,
                                         GenerateOptions& options, ModelSource& source) {
   if (words.run.coding != "auto" || parse_policy(words.run.policy).preset.empty()) return {};
-  CodingJudge judge(member, static_cast<int>(source.get().config.network.layers));
+  CodingJudge judge(member, source.get().config.network->shape().layers());
   std::vector<CodingVerdict> coding = judge.judge(options, job.plugin, job.links_are_real());
   options.wire->off = levels_off(coding);
   if (member.leads() && !words.quiet) {

@@ -2,13 +2,12 @@
 
 namespace dit::tool {
 
-ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run,
-                           const GenerateOptions& options) {
+ForwardShape forward_shape(const ModelShape& model, const RunShape& run, const GenerateOptions& options) {
   ForwardShape shape;
   shape.attention = run.attention;
-  shape.width = network.width;
-  shape.mlp_ratio = static_cast<double>(network.mlp_ratio);
-  shape.patch_elements = network.patch_elements();
+  shape.width = model.width;
+  shape.mlp_ratio = model.mlp_ratio;
+  shape.patch_elements = model.patch_elements();
   shape.element_bytes = static_cast<std::int64_t>(at::elementSize(options.dtype));
   shape.ranks = run.layout_ranks;
   return shape;
@@ -19,9 +18,9 @@ ComputeRates measure_compute(const LoadedModel& model, const GenerateOptions& op
   alone.guidance_mode = GuidanceMode::sequential;
   alone.wire.reset();
   Engine engine(model, nullptr);
-  const PixelDitConfig& network = model.config.network;
+  const ModelShape& shape = model.config.network->shape();
   return compute_rates(engine.measure(alone).front().graph,
-                       forward_shape(network, shape_of(network, alone, 1), alone));
+                       forward_shape(shape, shape_of(shape, alone, 1), alone));
 }
 
 }  // namespace dit::tool

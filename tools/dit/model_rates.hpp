@@ -9,7 +9,7 @@
 namespace dit::tool {
 
 /// A forward pass of one unit.
-[[nodiscard]] ForwardShape forward_shape(const PixelDitConfig& network, const RunShape& run,
+[[nodiscard]] ForwardShape forward_shape(const ModelShape& model, const RunShape& run,
                                          const GenerateOptions& options);
 
 /// From a forward pass on this rank alone.

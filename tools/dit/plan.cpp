@@ -210,19 +210,20 @@ Machine machine_from(const Words& words, const ComputeRates& compute, const Meas
 /// What the rows are asked of: shapes and memory as the engine would have them.
 PlanQuestion question_of(const ModelConfig& config, const GenerateOptions& options) {
   PlanQuestion question;
-  question.layers = static_cast<int>(config.network.layers);
+  const ModelShape& model = config.network->shape();
+  question.layers = model.layers();
   question.head_groups = options.head_groups;
   question.mix = mix_of(*options.wire, question.layers, options.sampler.steps, wire_element(options.dtype));
-  question.run = [&config, options](int ranks, Schedule schedule) {
+  question.run = [&model, options](int ranks, Schedule schedule) {
     GenerateOptions on_ranks = options;
     on_ranks.schedule = schedule;
-    const RunShape shape = shape_of(config.network, on_ranks, ranks);
+    const RunShape shape = shape_of(model, on_ranks, ranks);
     const UlyssesLayout layout = layout_of(shape, on_ranks);  // refuses rank counts that the heads forbid
     PlannedRun run;
-    run.shape = forward_shape(config.network, shape, on_ranks);
+    run.shape = forward_shape(model, shape, on_ranks);
     run.units = shape.units;
     for (int rank = 0; rank < layout.ranks(); ++rank) {
-      run.cache_bytes = std::max(run.cache_bytes, cache_of(config.network, shape, on_ranks, rank).total());
+      run.cache_bytes = std::max(run.cache_bytes, cache_of(model, shape, on_ranks, rank).total());
     }
     return run;
   };
@@ -241,7 +242,7 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
     options.guidance_mode = parse_mode_or_auto(words.run.guidance_mode);
     options.head_groups = std::max(1, words.run.head_groups);
     // The size is checked before anything is measured.
-    static_cast<void>(shape_of(source.get().config.network, options, 2));
+    static_cast<void>(shape_of(source.get().config.network->shape(), options, 2));
   });
   const int threads = words.job.threads > 0 ? words.job.threads
                       : member.size() > 1   ? compute_threads_for(member.context())
@@ -258,7 +259,7 @@ void plan_on(const Member& member, const Words& words, ModelSource& source) {
   }
   const MeasuredLinks links = measure_links(member.context());
   const std::map<std::string, CodingGain> presets =
-      measure_presets(member, options, static_cast<int>(source.get().config.network.layers));
+      measure_presets(member, options, source.get().config.network->shape().layers());
   member.on_leader([&] {
     std::vector<int> counts = read_counts(words, member.size(), links.ranks_per_node);
     const int ranks_per_node = words.ranks_per_node > 0 ? words.ranks_per_node

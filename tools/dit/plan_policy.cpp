@@ -58,7 +58,7 @@ class Trial {
         GenerateOptions options = options_;
         options.schedule = Schedule::v_first;
         options.seed += static_cast<std::uint64_t>(image);
-        options.label = static_cast<int>((options.label + image) % model_.config.network.classes);
+        options.label = static_cast<int>((options.label + image) % model_.config.network->shape().classes);
         options.wire = policy;
         const at::Tensor made = engine.generate(options).image;
         if (context.rank() == 0) images.push_back(made);

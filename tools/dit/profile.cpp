@@ -114,7 +114,7 @@ float momentum_for(const std::optional<double>& given, const GenerateOptions& op
 }
 
 RedundancyProfile profile_of(const LoadedModel& model, GenerateOptions options, float momentum) {
-  RedundancyProfile profile(static_cast<int>(model.config.network.layers), options.sampler.steps, momentum);
+  RedundancyProfile profile(model.config.network->shape().layers(), options.sampler.steps, momentum);
   options.guidance_mode = GuidanceMode::batched;
   options.head_groups = 1;
   options.schedule = Schedule::flat;

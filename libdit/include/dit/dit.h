@@ -305,7 +305,16 @@ enum dit_step_role {
   DIT_STEP_GATHER_OUTPUT = 9, /**< exchange of the attention's output */
   DIT_STEP_FINISH = 10,       /**< output projection, residual */
   DIT_STEP_MLP = 11,          /**< feed-forward, residual */
-  DIT_STEP_LAST = 12          /**< output layer */
+  DIT_STEP_LAST = 12,         /**< output layer */
+  DIT_STEP_MLP_IN = 13,       /**< MLP beside attention: norm's result to the hidden layer */
+  DIT_STEP_MLP_OUT = 14       /**< MLP beside attention: hidden layer to what DIT_STEP_FINISH adds */
+};
+
+/** Where a block computes its MLP. */
+enum dit_mlp_place {
+  DIT_MLP_AFTER = 0, /**< of what attention left, in DIT_STEP_MLP */
+  DIT_MLP_BESIDE = 1 /**< of what attention is given, too (FLUX's single streams): DIT_STEP_MLP_IN hides the
+                          scatters of Q and K, DIT_STEP_MLP_OUT the gather */
 };
 
 /** What to do with a step. */
@@ -323,7 +332,6 @@ typedef struct dit_action {
   int layer; /**< from 0 */
   int unit;  /**< guidance branch or sample, whatever runs independently of the others; from 0 */
   int group; /**< head group; from 0 */
-  int part;  /**< of a head group's attention: which part of the queries; from 0 */
 } dit_action;
 
 /** A transformer's forward pass. */
@@ -333,8 +341,8 @@ typedef struct dit_schedule_options {
   int layers;         /**< at least 1 */
   int units;          /**< at least 1 */
   int groups;         /**< head groups, at least 1 */
-  int parts;          /**< of a head group's attention, at least 1 */
   int scores;         /**< 1: with DIT_STEP_SCORE, for V-Major */
+  const int* mlp;     /**< of dit_mlp_place, `layers` of them; null: DIT_MLP_AFTER in all */
 } dit_schedule_options;
 
 /** Makes an order. Pure. */

@@ -1,5 +1,7 @@
 // Orders as data.
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "c_interface/error.hpp"
@@ -13,25 +15,40 @@ using namespace dit::c_interface;
 
 namespace {
 
-static_assert(DIT_STEP_LAST == static_cast<int>(dit::StepRole::last) &&
+static_assert(DIT_STEP_MLP_OUT + 1 == dit::kStepRoles &&
+              DIT_STEP_LAST == static_cast<int>(dit::StepRole::last) &&
+              DIT_STEP_MLP_OUT == static_cast<int>(dit::StepRole::mlp_out) &&
               DIT_STEP_ATTENTION == static_cast<int>(dit::StepRole::attention) &&
               DIT_STEP_SCATTER_VALUE == static_cast<int>(dit::StepRole::scatter_value));
 static_assert(DIT_ACTION_EXCHANGE == static_cast<int>(dit::Action::Kind::exchange) &&
               DIT_ACTION_WAIT == static_cast<int>(dit::Action::Kind::wait));
+
+std::vector<dit::Block> blocks_of(const dit_schedule_options& options) {
+  std::vector<dit::Block> blocks;
+  for (int layer = 0; options.mlp != nullptr && layer < options.layers; ++layer) {
+    const int place = options.mlp[layer];
+    if (place != DIT_MLP_AFTER && place != DIT_MLP_BESIDE) {
+      throw std::invalid_argument("options->mlp[" + std::to_string(layer) + "] is " + std::to_string(place) +
+                                  ": expected DIT_MLP_AFTER (0) or DIT_MLP_BESIDE (1)");
+    }
+    blocks.push_back({place == DIT_MLP_BESIDE ? dit::MlpPlace::beside : dit::MlpPlace::after, place});
+  }
+  return blocks;
+}
 
 std::vector<dit_action> actions_of(const dit_schedule_options& options) {
   dit::BlockGraphOptions shape;
   shape.units = options.units;
   shape.layers = options.layers;
   shape.groups = options.groups;
-  shape.parts = options.parts;
   shape.selective = options.scores != 0;
+  shape.blocks = blocks_of(options);
   const dit::StepGraph graph = dit::transformer_graph(shape);
   std::vector<dit_action> actions;
   for (const dit::Action& action : dit::make_order(dit::parse_schedule(options.name), graph)) {
     const dit::Step& step = graph.steps[static_cast<std::size_t>(action.step)];
-    actions.push_back({static_cast<int>(action.kind), static_cast<int>(step.role), step.layer, step.unit,
-                       step.group, step.part});
+    actions.push_back(
+        {static_cast<int>(action.kind), static_cast<int>(step.role), step.layer, step.unit, step.group});
   }
   return actions;
 }

@@ -68,16 +68,17 @@ struct Engine::State {
   LoadedModel model;
   ExchangeContext* context = nullptr;
   int threads = 1;
-  std::optional<PixelDit> network;  // in the type and on the device last asked for
+  std::unique_ptr<const Model> network;  // in the type and on the device last asked for
   std::string network_type;
   std::map<std::string, StepEstimates> estimates;  // by timing_text
   std::unique_ptr<ExchangeContext> half;           // split when first needed
 
-  const PixelDit& network_for(const GenerateOptions& options) {
+  const Model& network_for(const GenerateOptions& options) {
     const std::string type = std::string(c10::toString(options.dtype)) + " " + options.device.str();
     if (!network || network_type != type) {
-      network.emplace(model.config.network, model.weights);
-      network->to(at::TensorOptions(options.dtype).device(options.device));
+      network.reset();  // its memory first
+      network = model.config.network->build(
+          placed(model.weights, at::TensorOptions(options.dtype).device(options.device)));
       network_type = type;
     }
     return *network;
@@ -85,7 +86,7 @@ struct Engine::State {
 
   /// The ranks of this one's guidance branch, when they are not all; null else. Collective.
   ExchangeContext* half_for(const GenerateOptions& options) {
-    const RunShape shape = shape_of(model.config.network, options, context);
+    const RunShape shape = shape_of(model.config.network->shape(), options, context);
     if (context == nullptr || shape.layout_ranks == context->size() || shape.layout_ranks == 1) {
       return nullptr;
     }
@@ -99,7 +100,8 @@ struct Engine::State {
   std::unique_ptr<ImageRun> begin(const GenerateOptions& options, StepEstimates& known) {
     require_same(context, "options", options_text(options));
     check_options(model.config, options, context);
-    auto run = std::make_unique<ImageRun>(model.config.network, context, half_for(options), options, known);
+    auto run =
+        std::make_unique<ImageRun>(model.config.network->shape(), context, half_for(options), options, known);
     together<std::runtime_error>(context, [&] { run->allocate(network_for(options)); });
     return run;
   }
@@ -108,9 +110,9 @@ struct Engine::State {
 Engine::Engine(LoadedModel model, ExchangeContext* context) : state_(std::make_unique<State>()) {
   state_->model = std::move(model);
   state_->context = context != nullptr && context->size() > 1 ? context : nullptr;
-  together<std::invalid_argument>(
-      state_->context, [&] { state_->network.emplace(state_->model.config.network, state_->model.weights); });
-  state_->network.reset();
+  together<std::invalid_argument>(state_->context, [&] {
+    check_weights(state_->model.config.network->tensor_shapes(), state_->model.weights);
+  });
   require_same(state_->context, "the model's config.json", to_json(state_->model.config));
   together<std::invalid_argument>(state_->context,
                                   [&] { state_->threads = compute_threads_for(state_->context); });
@@ -129,10 +131,10 @@ void Engine::check(const GenerateOptions& options) const {
 }
 
 CacheBytes Engine::cache_for(const GenerateOptions& options) const {
-  const PixelDitConfig& network = state_->model.config.network;
-  const RunShape shape = shape_of(network, options, state_->context);
+  const ModelShape& model = state_->model.config.network->shape();
+  const RunShape shape = shape_of(model, options, state_->context);
   const int rank = state_->context != nullptr ? state_->context->rank() : 0;
-  return cache_of(network, shape, options, rank % shape.layout_ranks);
+  return cache_of(model, shape, options, rank % shape.layout_ranks);
 }
 
 std::vector<StepKind> Engine::measure(const GenerateOptions& options) {

@@ -51,13 +51,19 @@ std::optional<WireTensor> sent_by(StepRole role) {
   }
 }
 
+/// Exchanges are alike in all kinds of blocks.
+StepEstimates::Key key_of(const StepGraph& graph, const Step& step) {
+  return {step.role, step.group, is_exchange(step.role) ? 0 : graph.block_of(step.layer).kind};
+}
+
 /// Exchanges that found data waiting looked faster than the links: none is faster, by bytes, than the slowest
 /// scatter.
 void even_out(std::map<StepEstimates::Key, double>& seconds,
               const std::map<StepEstimates::Key, double>& bytes) {
   double per_byte = 0;
   for (const auto& [key, of_key] : bytes) {
-    if (is_scatter(key.first) && of_key > 0) per_byte = std::max(per_byte, seconds.at(key) / of_key);
+    if (is_scatter(std::get<StepRole>(key)) && of_key > 0)
+      per_byte = std::max(per_byte, seconds.at(key) / of_key);
   }
   for (auto& [key, of_key] : seconds) of_key = std::max(of_key, per_byte * bytes.at(key));
 }
@@ -79,14 +85,14 @@ void StepEstimates::add(const StepGraph& graph, const std::vector<double>& step_
   std::map<Key, double> bytes;
   for (std::size_t id = 0; id < graph.steps.size(); ++id) {
     const Step& step = graph.steps[id];
-    measured[{step.role, step.group}].push_back(whole(step_seconds[id], share_of(step.role, sent)));
-    bytes[{step.role, step.group}] = static_cast<double>(step.slow_bytes);
+    measured[key_of(graph, step)].push_back(whole(step_seconds[id], share_of(step.role, sent)));
+    bytes[key_of(graph, step)] = static_cast<double>(step.slow_bytes);
   }
   std::vector<double> own;
   std::vector<bool> smallest;
   for (const auto& [key, seconds] : measured) {
     own.push_back(median(seconds));
-    smallest.push_back(is_exchange(key.first));
+    smallest.push_back(is_exchange(std::get<StepRole>(key)));
   }
   for (const auto& [key, of_key] : bytes) {
     own.push_back(of_key);
@@ -102,14 +108,13 @@ void StepEstimates::add(const StepGraph& graph, const std::vector<double>& step_
 }
 
 bool StepEstimates::cover(const StepGraph& graph) const {
-  return std::all_of(graph.steps.begin(), graph.steps.end(), [&](const Step& step) {
-    return seconds_.count({step.role, step.group}) != 0;
-  });
+  return std::all_of(graph.steps.begin(), graph.steps.end(),
+                     [&](const Step& step) { return seconds_.count(key_of(graph, step)) != 0; });
 }
 
 void StepEstimates::fill(StepGraph& graph, const TensorShares& sent) const {
   for (Step& step : graph.steps) {
-    step.seconds = seconds_.at({step.role, step.group}) * share_of(step.role, sent);
+    step.seconds = seconds_.at(key_of(graph, step)) * share_of(step.role, sent);
   }
 }
 

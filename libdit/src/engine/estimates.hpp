@@ -3,7 +3,7 @@
 #pragma once
 
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "exchange/exchange.hpp"
@@ -21,13 +21,13 @@ inline constexpr TensorShares kFullTensors = {1, 1, 1, 1};
 
 class StepEstimates {
  public:
-  using Key = std::pair<StepRole, int>;  ///< role, head group
+  using Key = std::tuple<StepRole, int, int>;  ///< role, head group, kind of block
 
-  /// Adds what was measured with nothing overlapped (flat_order), per role and head group: the median over
-  /// layers and units, then of the ranks the shortest exchange (nobody was late for it) and the longest
-  /// computation (the others wait for it). No exchange is faster by bytes than the slowest scatter. Roles
-  /// that are known stay as they are. The graph's bytes are of full tensors; `sent`: what travelled of them.
-  /// Collective.
+  /// Adds what was measured with nothing overlapped (flat_order), per role, head group and kind of block: the
+  /// median over layers and units, then of the ranks the shortest exchange (nobody was late for it) and the
+  /// longest computation (the others wait for it). No exchange is faster by bytes than the slowest scatter.
+  /// Roles that are known stay as they are. The graph's bytes are of full tensors; `sent`: what travelled of
+  /// them. Collective.
   void add(const StepGraph& graph, const std::vector<double>& step_seconds, const TensorShares& sent,
            ExchangeContext* context);
   /// Whether every step of the graph has an estimate.

@@ -8,6 +8,7 @@
 #include "engine/gather_rows.hpp"
 #include "engine/shared_order.hpp"
 #include "engine/tensor_views.hpp"
+#include "models/patches.hpp"
 
 namespace dit {
 namespace {
@@ -52,44 +53,47 @@ std::vector<SharesKind> kinds_of(const std::vector<TensorShares>& steps) {
 
 }  // namespace
 
-ImageRun::ImageRun(const PixelDitConfig& network, ExchangeContext* context, ExchangeContext* half,
+ImageRun::ImageRun(const ModelShape& model, ExchangeContext* context, ExchangeContext* half,
                    const GenerateOptions& options, StepEstimates& estimates)
     : context_(context),
       half_(half),
       options_(options),
       estimates_(estimates),
-      shape_(shape_of(network, options, context)),
+      shape_(shape_of(model, options, context)),
       layout_(layout_of(shape_, options)),
-      branches_(plan_branches(shape_.mode, shape_.guided, options.label, network.classes,
+      branches_(plan_branches(shape_.mode, shape_.guided, options.label, model.classes,
                               context != nullptr ? context->rank() : 0,
                               context != nullptr ? context->size() : 1)),
       shared_(shape_.layout_ranks == 1 ? nullptr
               : half != nullptr        ? half
                                        : context) {}
 
-void ImageRun::allocate(const PixelDit& model) {
+void ImageRun::allocate(const Model& model) {
   model_ = &model;
   make_forward();
   make_graph();
   make_shares();
   options_.sampler.image_tokens = shape_.tokens;
   sampler_ = make_sampler(options_.sampler);
+  const int rank = shared_ != nullptr ? shared_->rank() : 0;
+  const OwnTokens own{layout_.text_tokens(rank), layout_.image_tokens(rank), shape_.columns};
   if (options_.step_cache > 0) {
-    step_cache_ = std::make_unique<StepCache>(model, context_, options_.step_cache, options_.label,
+    step_cache_ = std::make_unique<StepCache>(model, own, context_, options_.step_cache, options_.label,
                                               at::TensorOptions(options_.dtype).device(options_.device));
   }
   const at::Tensor noise =
-      seeded_noise(options_.seed, model.config().channels, options_.height, options_.width);
-  const Range own = layout_.image_tokens(shared_ != nullptr ? shared_->rank() : 0);
-  sample_ = model.patchify(noise.unsqueeze(0)).narrow(1, own.begin, own.size()).contiguous();
+      seeded_noise(options_.seed, model.shape().channels, options_.height, options_.width);
+  sample_ = patchify(noise.unsqueeze(0), model.shape().patch)
+                .narrow(1, own.image.begin, own.image.size())
+                .contiguous();
 }
 
 void ImageRun::make_forward() {
   const at::TensorOptions type = at::TensorOptions(options_.dtype).device(options_.device);
   if (shape_.coded) {
-    const auto layers = static_cast<int>(model_->config().layers);
-    wire_ = std::make_unique<WireRun>(*options_.wire, layers, options_.sampler.steps, *context_, *shared_,
-                                      layout_, options_.head_groups, wire_element(options_.dtype));
+    wire_ =
+        std::make_unique<WireRun>(*options_.wire, model_->shape().layers(), options_.sampler.steps, *context_,
+                                  *shared_, layout_, options_.head_groups, wire_element(options_.dtype));
     if (wire_->plan().uses_v_major()) {
       active_rows_ = std::make_unique<ActiveRows>(wire_->plan(), layout_, shared_->rank(), shape_.units,
                                                   wire_element(options_.dtype));
@@ -104,7 +108,8 @@ void ImageRun::make_forward() {
 void ImageRun::make_graph() {
   BlockGraphOptions graph;
   graph.units = shape_.units;
-  graph.layers = static_cast<int>(model_->config().layers);
+  graph.layers = model_->shape().layers();
+  graph.blocks = model_->shape().blocks;
   graph.groups = options_.head_groups;
   graph.selective = active_rows_ != nullptr;
   graph_ = transformer_graph(graph);
@@ -300,7 +305,8 @@ void ImageRun::collect(GenerateResult& result) {
   const at::Tensor patches = collect_rows(sample_[0]);
   const bool whole = context_ == nullptr || context_->rank() == 0;
   if (whole) {
-    result.image = model_->unpatchify(patches.unsqueeze(0), options_.height, options_.width)[0].contiguous();
+    result.image = unpatchify(patches.unsqueeze(0), model_->shape().patch, options_.height, options_.width)[0]
+                       .contiguous();
   }
   for (const at::Tensor& layer : forward_->kept_layers()) {
     const at::Tensor rows = collect_rows(layer);

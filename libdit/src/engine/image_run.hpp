@@ -17,10 +17,10 @@ class ImageRun {
  public:
   /// `context` null: one rank; `half`: of the ranks that compute one branch, null when these are all ranks or
   /// one; `estimates` may know nothing yet and learns. All must outlive this. The options were checked.
-  ImageRun(const PixelDitConfig& network, ExchangeContext* context, ExchangeContext* half,
+  ImageRun(const ModelShape& model, ExchangeContext* context, ExchangeContext* half,
            const GenerateOptions& options, StepEstimates& estimates);
   /// Before anything else; sends nothing. `model` in the options' type, on their device; must outlive this.
-  void allocate(const PixelDit& model);
+  void allocate(const Model& model);
 
   /// One sampling step. Collective.
   [[nodiscard]] StepReport advance(int step);
@@ -59,7 +59,7 @@ class ImageRun {
   [[nodiscard]] Question question_of(int step) const;
   [[nodiscard]] at::Tensor collect_rows(const at::Tensor& own) const;
 
-  const PixelDit* model_ = nullptr;
+  const Model* model_ = nullptr;
   ExchangeContext* context_;
   ExchangeContext* half_;
   GenerateOptions options_;

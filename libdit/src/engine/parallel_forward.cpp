@@ -25,10 +25,10 @@ at::Tensor joined(const std::vector<at::Tensor>& samples) {
   return samples.size() == 1 ? samples[0] : at::cat(samples, 0);
 }
 
-at::Tensor sum_of(const std::vector<at::Tensor>& samples) {
-  at::Tensor sum = samples[0].sum();
+at::Tensor sum_of(const std::vector<std::unique_ptr<SampleForward>>& samples) {
+  at::Tensor sum = samples[0]->image_stream().sum();
   for (std::size_t i = 1; i < samples.size(); ++i) {
-    sum = sum + samples[i].sum();
+    sum = sum + samples[i]->image_stream().sum();
   }
   return sum;
 }
@@ -53,12 +53,6 @@ AttentionTensor tensor_of(StepRole role) {
 
 }  // namespace
 
-at::Tensor ParallelForward::Group::attended() {
-  const at::Tensor all = attended_parts.size() == 1 ? attended_parts[0] : at::cat(attended_parts, 1);
-  attended_parts.clear();
-  return all;
-}
-
 ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout)
     : setup_(std::move(setup)),
       layout_(layout),
@@ -67,8 +61,7 @@ ParallelForward::ParallelForward(ForwardSetup setup, const UlyssesLayout& layout
           setup_.context != nullptr
               ? setup_.context->take_layout_ids(kAttentionTensors * static_cast<std::uint64_t>(setup_.groups))
               : 0) {
-  rope_ = setup_.model->rope(layout_.image_tokens(rank_), setup_.columns);
-  for (std::int64_t layer = 0; layer < setup_.model->config().layers; ++layer) {
+  for (int layer = 0; layer < setup_.model->shape().layers(); ++layer) {
     most_scores_.push_back(setup_.model->most_score(layer));
   }
   for (const auto& labels : setup_.unit_labels) {
@@ -80,6 +73,10 @@ ParallelForward::Unit ParallelForward::make_unit(const std::vector<std::int64_t>
   const AttentionShape& shape = layout_.shape();
   Unit unit;
   unit.labels = labels;
+  const OwnTokens own{layout_.text_tokens(rank_), layout_.image_tokens(rank_), setup_.columns};
+  for (std::size_t sample = 0; sample < labels.size(); ++sample) {
+    unit.samples.push_back(setup_.model->forward_on(own));
+  }
   unit.output =
       at::zeros({shape.batch, layout_.sequence_rows(rank_), shape.heads, shape.head_dim}, setup_.options);
   for (int group = 0; group < setup_.groups; ++group) {
@@ -93,6 +90,7 @@ ParallelForward::Group ParallelForward::make_group(int group, const at::Tensor& 
   const Range kv_heads = layout_.kv_heads(rank_, group, setup_.groups);
   Group result;
   result.heads = layout_.heads(rank_, group, setup_.groups);
+  result.kv_heads = kv_heads;
   for (std::int64_t head = result.heads.begin; head < result.heads.end; ++head) {
     result.kv_of_head.push_back(head * shape.kv_heads / shape.heads - kv_heads.begin);
   }
@@ -150,7 +148,9 @@ void ParallelForward::compute(StepId id) {
     case StepRole::finish:
       return finish(unit, step.layer);
     case StepRole::mlp:
-      return feed_forward(unit, step.layer);
+    case StepRole::mlp_in:
+    case StepRole::mlp_out:
+      return feed_forward(unit, step);
     case StepRole::last:
       return end(unit);
     default:
@@ -159,79 +159,78 @@ void ParallelForward::compute(StepId id) {
 }
 
 void ParallelForward::prepare(Unit& unit) const {
-  unit.conditioning.clear();
-  unit.x.clear();
-  unit.normed.clear();
   unit.sums.clear();
   const at::Tensor patches = pass_.patches.to(setup_.options);
-  const at::Tensor time = at::full({1}, pass_.time, setup_.options.dtype(at::kFloat));
-  for (const std::int64_t label : unit.labels) {
-    unit.conditioning.push_back(
-        setup_.model->condition(time, at::full({1}, label, setup_.options.dtype(at::kLong))));
-    unit.x.push_back(setup_.model->embed(patches));
+  for (std::size_t i = 0; i < unit.samples.size(); ++i) {
+    unit.samples[i]->prepare(patches, pass_.time, unit.labels[i]);
   }
 }
 
 /// Sample by sample, so that a product has the same shape, and so the same bits, whatever the units are.
 void ParallelForward::project(Unit& unit, int layer, AttentionTensor tensor) const {
-  const PixelDit& model = *setup_.model;
   std::vector<at::Tensor> samples;
-  for (std::size_t i = 0; i < unit.x.size(); ++i) {
-    if (unit.normed.size() <= i) {  // Q, K and V come in the order of the schedule: the first one norms
-      unit.normed.push_back(model.attention_input(layer, unit.x[i], unit.conditioning[i]));
-    }
-    const at::Tensor& h = unit.normed[i];
-    samples.push_back(tensor == AttentionTensor::value   ? model.value(layer, h)
-                      : tensor == AttentionTensor::query ? model.query(layer, h, rope_)
-                                                         : model.key(layer, h, rope_));
+  for (const auto& sample : unit.samples) {
+    samples.push_back(tensor == AttentionTensor::value   ? sample->value(layer)
+                      : tensor == AttentionTensor::query ? sample->query(layer)
+                                                         : sample->key(layer));
   }
   unit.projected[index_of(tensor)] = joined(samples);
 }
 
 void ParallelForward::attend(Unit& unit, const Step& step) const {
   Group& group = unit.groups[static_cast<std::size_t>(step.group)];
-  std::array<at::Tensor, kInputs> parts;
-  for (std::size_t i = 0; i < kInputs; ++i) {
-    parts[i] = setup_.context != nullptr ? group.received[i]
-                                         : unit.projected[i].narrow(2, group.heads.begin, group.heads.size());
-  }
-  const at::Tensor& query = parts[index_of(AttentionTensor::query)];
-  const at::Tensor& key = parts[index_of(AttentionTensor::key)];
-  const Range rows = attention_part(query.size(1), key.size(1), step.part, graph_->parts);
-  group.attended_parts.resize(static_cast<std::size_t>(graph_->parts));
-  group.attended_parts[static_cast<std::size_t>(step.part)] =
-      attention(query.narrow(1, rows.begin, rows.size()), key, parts[index_of(AttentionTensor::value)],
+  const auto input = [&](AttentionTensor tensor) {
+    const std::size_t i = index_of(tensor);
+    const Range heads = has_query_heads(tensor) ? group.heads : group.kv_heads;
+    return setup_.context != nullptr ? group.received[i]
+                                     : unit.projected[i].narrow(2, heads.begin, heads.size());
+  };
+  group.attended =
+      attention(input(AttentionTensor::query), input(AttentionTensor::key), input(AttentionTensor::value),
                 group.kv_of_head, most_scores_[static_cast<std::size_t>(step.layer)], setup_.wire != nullptr);
 }
 
-void ParallelForward::finish(Unit& unit, int layer) const {
-  for (std::size_t i = 0; i < unit.x.size(); ++i) {
-    unit.x[i] = setup_.model->after_attention(
-        layer, unit.x[i], unit.output.narrow(0, static_cast<std::int64_t>(i), 1), unit.conditioning[i]);
+void ParallelForward::finish(Unit& unit, int layer) {
+  for (std::size_t i = 0; i < unit.samples.size(); ++i) {
+    unit.samples[i]->finish(layer, unit.output.narrow(0, static_cast<std::int64_t>(i), 1));
+  }
+  if (graph_->block_of(layer).mlp == MlpPlace::beside) {
+    end_block(unit, layer);
   }
 }
 
-void ParallelForward::feed_forward(Unit& unit, int layer) {
-  for (std::size_t i = 0; i < unit.x.size(); ++i) {
-    unit.x[i] = setup_.model->feed_forward(layer, unit.x[i], unit.conditioning[i]);
+void ParallelForward::feed_forward(Unit& unit, const Step& step) {
+  for (const auto& sample : unit.samples) {
+    if (step.role == StepRole::mlp_in) {
+      sample->mlp_in(step.layer);
+    } else if (step.role == StepRole::mlp_out) {
+      sample->mlp_out(step.layer);
+    } else {
+      sample->mlp(step.layer);
+    }
   }
-  unit.sums.push_back(sum_of(unit.x));
-  unit.normed.clear();
+  if (step.role == StepRole::mlp) {
+    end_block(unit, step.layer);
+  }
+}
+
+void ParallelForward::end_block(Unit& unit, int layer) {
+  unit.sums.push_back(sum_of(unit.samples));
   if (pass_.keep_layers && &unit == units_.data()) {
-    kept_layers_[static_cast<std::size_t>(layer)] = unit.x[0][0];
+    kept_layers_[static_cast<std::size_t>(layer)] = unit.samples[0]->image_stream()[0];
   }
 }
 
 void ParallelForward::end(Unit& unit) const {
   unit.velocity.clear();
-  for (std::size_t i = 0; i < unit.x.size(); ++i) {
-    unit.velocity.push_back(setup_.model->output(unit.x[i], unit.conditioning[i]));
+  for (const auto& sample : unit.samples) {
+    unit.velocity.push_back(sample->last());
   }
 }
 
-/// What an exchange sends. Takes the attended parts.
+/// What an exchange sends. Takes what was attended.
 at::Tensor ParallelForward::source_of(const Step& step) {
-  return step.role == StepRole::gather_output ? group_of(step).attended()
+  return step.role == StepRole::gather_output ? std::exchange(group_of(step).attended, {})
                                               : unit_of(step).projected[index_of(tensor_of(step.role))];
 }
 
@@ -270,7 +269,7 @@ void ParallelForward::arrived_alone(const Step& step) {
   Unit& unit = unit_of(step);
   Group& group = group_of(step);
   if (step.role == StepRole::gather_output) {
-    unit.output.narrow(2, group.heads.begin, group.heads.size()).copy_(group.attended());
+    unit.output.narrow(2, group.heads.begin, group.heads.size()).copy_(std::exchange(group.attended, {}));
   }
   if (setup_.observe && step.group == setup_.groups - 1) {
     const bool output = step.role == StepRole::gather_output;

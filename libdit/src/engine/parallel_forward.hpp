@@ -13,7 +13,7 @@
 
 #include "engine/engine.hpp"
 #include "layout/layout.hpp"
-#include "models/pixel_dit.hpp"
+#include "models/model.hpp"
 #include "schedule/execute.hpp"
 #include "transfer/active_rows.hpp"
 #include "transfer/tensor_transfer.hpp"
@@ -23,7 +23,7 @@ namespace dit {
 
 /// What stays the same for all forward passes of an image.
 struct ForwardSetup {
-  const PixelDit* model = nullptr;
+  const Model* model = nullptr;
   ExchangeContext* context = nullptr;                  ///< null: one rank, nothing is exchanged
   const WireRun* wire = nullptr;                       ///< null: tensors travel as they are
   ActiveRows* active_rows = nullptr;                   ///< null: the policy has no rows of V-Major
@@ -76,24 +76,23 @@ class ParallelForward : public StepWork {
 
   struct Group {
     Range heads;
+    Range kv_heads;
     std::vector<std::int64_t> kv_of_head;
     // Of each tensor, all of them none on one rank.
     std::array<std::unique_ptr<TensorTransfer>, kAttentionTensors> transfers;
     std::array<at::Tensor, kAttentionTensors> sent;      // kept while it is under way
     std::array<at::Tensor, kAttentionTensors> received;  // output: the unit's
-    std::vector<at::Tensor> attended_parts;              // of the queries; attended() takes them
-    [[nodiscard]] at::Tensor attended();
+    at::Tensor attended;                                 // until it is sent
   };
   struct Unit {
     std::vector<std::int64_t> labels;
-    std::vector<Conditioning> conditioning;     // per sample
-    std::vector<at::Tensor> x;                  // per sample [1, own tokens, width]
-    std::vector<at::Tensor> normed;             // attention's input; empty until somebody needs it
-    std::array<at::Tensor, kInputs> projected;  // [samples, own tokens, heads, head_dim]
-    at::Tensor output;                          // attention's, in the sequence layout
+    std::vector<std::unique_ptr<SampleForward>> samples;  // one for each label
+    std::array<at::Tensor, kInputs> projected;            // [samples, own tokens, heads, head_dim]
+    at::Tensor output;                                    // attention's, in the sequence layout
     std::vector<Group> groups;
     std::vector<at::Tensor> velocity;
-    std::vector<at::Tensor> sums;  // of x after each layer: looked at only where an image is not finite
+    std::vector<at::Tensor>
+        sums;  // of the stream after each layer: looked at only where an image is not finite
   };
 
   [[nodiscard]] Unit make_unit(const std::vector<std::int64_t>& labels) const;
@@ -102,8 +101,9 @@ class ParallelForward : public StepWork {
   void prepare(Unit& unit) const;
   void project(Unit& unit, int layer, AttentionTensor tensor) const;
   void attend(Unit& unit, const Step& step) const;
-  void finish(Unit& unit, int layer) const;
-  void feed_forward(Unit& unit, int layer);
+  void finish(Unit& unit, int layer);
+  void feed_forward(Unit& unit, const Step& step);
+  void end_block(Unit& unit, int layer);
   void end(Unit& unit) const;
 
   [[nodiscard]] const Step& step_of(StepId id) const { return graph_->steps[static_cast<std::size_t>(id)]; }
@@ -118,8 +118,7 @@ class ParallelForward : public StepWork {
   ForwardSetup setup_;
   UlyssesLayout layout_;
   int rank_ = 0;
-  std::uint64_t first_layout_id_;  // of each group: query, key, value, output; the same in all units
-  RopeTable rope_;
+  std::uint64_t first_layout_id_;    // of each group: query, key, value, output; the same in all units
   std::vector<double> most_scores_;  // per layer
   std::vector<Unit> units_;
   const StepGraph* graph_ = nullptr;

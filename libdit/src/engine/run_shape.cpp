@@ -66,10 +66,8 @@ void check_groups(const UlyssesLayout& layout, int groups) {
 }
 
 /// The wire policy on these ranks.
-WirePlan plan_of(const PixelDitConfig& network, const GenerateOptions& options,
-                 const ExchangeContext& context) {
-  return {*options.wire,
-          {static_cast<int>(network.layers), options.sampler.steps, context.levels(), context.slow_level()}};
+WirePlan plan_of(const ModelShape& model, const GenerateOptions& options, const ExchangeContext& context) {
+  return {*options.wire, {model.layers(), options.sampler.steps, context.levels(), context.slow_level()}};
 }
 
 bool touches_links(const WirePlan& plan) {
@@ -86,7 +84,7 @@ bool touches_links(const WirePlan& plan) {
   return false;
 }
 
-void check_wire(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
+void check_wire(const ModelShape& model, const RunShape& shape, const GenerateOptions& options,
                 const ExchangeContext* context) {
   if (options.dtype != at::kFloat && options.dtype != at::kBFloat16) {
     refuse("dtype", c10::toString(options.dtype), "Float or BFloat16 with a wire policy");
@@ -95,18 +93,17 @@ void check_wire(const PixelDitConfig& network, const RunShape& shape, const Gene
   if (context == nullptr) {
     return;
   }
-  if (plan_of(network, options, *context).knows_branches() && shape.attention.batch > 1) {
+  if (plan_of(model, options, *context).knows_branches() && shape.attention.batch > 1) {
     refuse("guidance_mode", to_string(shape.mode),
            "sequential or parallel for a wire policy with rules of one branch");
   }
 }
 
 /// Of the rank that needs most, so that all ranks say the same.
-CacheBytes largest_cache(const PixelDitConfig& network, const RunShape& shape,
-                         const GenerateOptions& options) {
+CacheBytes largest_cache(const ModelShape& model, const RunShape& shape, const GenerateOptions& options) {
   CacheBytes largest;
   for (int rank = 0; rank < shape.layout_ranks; ++rank) {
-    const CacheBytes bytes = cache_of(network, shape, options, rank);
+    const CacheBytes bytes = cache_of(model, shape, options, rank);
     if (bytes.total() > largest.total()) {
       largest = bytes;
     }
@@ -134,12 +131,12 @@ void print(std::ostream& text, const SamplerOptions& sampler) {
 
 }  // namespace
 
-RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks) {
-  check_side("height", options.height, network.patch);
-  check_side("width", options.width, network.patch);
+RunShape shape_of(const ModelShape& model, const GenerateOptions& options, int ranks) {
+  check_side("height", options.height, model.patch);
+  check_side("width", options.width, model.patch);
   RunShape shape;
-  shape.columns = options.width / network.patch;
-  shape.tokens = options.height / network.patch * shape.columns;
+  shape.columns = options.width / model.patch;
+  shape.tokens = options.height / model.patch * shape.columns;
   shape.guided = options.guidance != 1.0;
   shape.mode = options.guidance_mode.value_or(default_guidance_mode(options.schedule));
   const bool parallel = shape.guided && shape.mode == GuidanceMode::parallel;
@@ -148,19 +145,16 @@ RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
   }
   shape.layout_ranks = parallel ? ranks / 2 : ranks;
   shape.units = shape.guided && shape.mode == GuidanceMode::sequential ? 2 : 1;
+  shape.attention = model.attention;
   shape.attention.batch = shape.guided && shape.mode == GuidanceMode::batched ? 2 : 1;
   shape.attention.image_tokens = shape.tokens;
-  shape.attention.heads = network.heads;
-  shape.attention.kv_heads = network.heads;
-  shape.attention.head_dim = network.head_dim;
   shape.coded = options.wire && !options.wire->rules.empty() && shape.layout_ranks > 1;
   return shape;
 }
 
-RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
-                  const ExchangeContext* context) {
-  RunShape shape = shape_of(network, options, context != nullptr ? context->size() : 1);
-  shape.coded = shape.coded && touches_links(plan_of(network, options, *context));
+RunShape shape_of(const ModelShape& model, const GenerateOptions& options, const ExchangeContext* context) {
+  RunShape shape = shape_of(model, options, context != nullptr ? context->size() : 1);
+  shape.coded = shape.coded && touches_links(plan_of(model, options, *context));
   return shape;
 }
 
@@ -168,12 +162,12 @@ UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options) {
   return {shape.attention, shape.layout_ranks, options.beyond_heads};
 }
 
-CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const GenerateOptions& options,
+CacheBytes cache_of(const ModelShape& model, const RunShape& shape, const GenerateOptions& options,
                     int layout_rank) {
   if (!shape.coded) {
     return {};
   }
-  const WirePlan plan = far_plan(*options.wire, static_cast<int>(network.layers), options.sampler.steps);
+  const WirePlan plan = far_plan(*options.wire, model.layers(), options.sampler.steps);
   const UlyssesLayout layout = layout_of(shape, options);
   const std::vector<int> levels(static_cast<std::size_t>(shape.layout_ranks), kFarLevel);
   CacheBytes bytes = wire_memory(plan, layout, layout_rank, options.head_groups, shape.units, levels);
@@ -185,7 +179,7 @@ CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape, const 
 void check_options(const ModelConfig& config, const GenerateOptions& options,
                    const ExchangeContext* context) {
   const int ranks = context != nullptr ? context->size() : 1;
-  const std::int64_t classes = config.network.classes;
+  const std::int64_t classes = config.network->shape().classes;
   if (options.label < 0 || options.label >= classes) {
     refuse("label", options.label, "0 to " + std::to_string(classes - 1));
   }
@@ -200,16 +194,17 @@ void check_options(const ModelConfig& config, const GenerateOptions& options,
   if (options.observe && ranks > 1) {
     refuse("observe", ranks, "one rank");
   }
-  const RunShape shape = shape_of(config.network, options, context);
+  const RunShape shape = shape_of(config.network->shape(), options, context);
   if (options.wire) {
-    check_wire(config.network, shape, options, context);
+    check_wire(config.network->shape(), shape, options, context);
   }
   SamplerOptions sampler = options.sampler;
   sampler.image_tokens = shape.tokens;
   check(sampler);
   check_groups(layout_of(shape, options), options.head_groups);
   if (options.wire) {
-    require_memory_budget(largest_cache(config.network, shape, options).total(), options.cache_budget);
+    require_memory_budget(largest_cache(config.network->shape(), shape, options).total(),
+                          options.cache_budget);
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "engine/engine.hpp"
 #include "layout/layout.hpp"
-#include "models/pixel_dit.hpp"
+#include "models/model.hpp"
 
 namespace dit {
 
@@ -24,14 +24,14 @@ struct RunShape {
 
 /// Throws std::invalid_argument that names the option, its value and what was expected. `context`: null for
 /// one rank.
-[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options,
+[[nodiscard]] RunShape shape_of(const ModelShape& model, const GenerateOptions& options,
                                 const ExchangeContext* context);
 /// The same for ranks that are only planned, as if the policy meant some of their links.
-[[nodiscard]] RunShape shape_of(const PixelDitConfig& network, const GenerateOptions& options, int ranks);
+[[nodiscard]] RunShape shape_of(const ModelShape& model, const GenerateOptions& options, int ranks);
 [[nodiscard]] UlyssesLayout layout_of(const RunShape& shape, const GenerateOptions& options);
 
 /// What one rank of those that share a branch remembers, as if all others were far; nothing when exact.
-[[nodiscard]] CacheBytes cache_of(const PixelDitConfig& network, const RunShape& shape,
+[[nodiscard]] CacheBytes cache_of(const ModelShape& model, const RunShape& shape,
                                   const GenerateOptions& options, int layout_rank);
 
 /// All that can be said before anything is allocated or sent, on any rank the same. `context`: null for one

@@ -7,9 +7,13 @@
 
 namespace dit {
 
-StepCache::StepCache(const PixelDit& model, ExchangeContext* context, double threshold, std::int64_t label,
-                     const at::TensorOptions& options)
-    : model_(model), context_(context), threshold_(threshold), label_(label), options_(options) {}
+StepCache::StepCache(const Model& model, const OwnTokens& tokens, ExchangeContext* context, double threshold,
+                     std::int64_t label, const at::TensorOptions& options)
+    : sample_(model.forward_on(tokens)),
+      context_(context),
+      threshold_(threshold),
+      label_(label),
+      options_(options) {}
 
 /// Over all ranks' tokens, in the order of the ranks: the same number everywhere.
 double StepCache::change_of(const at::Tensor& input) const {
@@ -29,10 +33,8 @@ double StepCache::change_of(const at::Tensor& input) const {
 }
 
 bool StepCache::reuse(const at::Tensor& patches, double time, bool last) {
-  const at::Tensor t = at::full({1}, time, options_.dtype(at::kFloat));
-  const Conditioning conditioning = model_.condition(t, at::full({1}, label_, options_.dtype(at::kLong)));
-  const at::Tensor input =
-      model_.attention_input(0, model_.embed(patches.to(options_)), conditioning).to(at::kFloat);
+  sample_->prepare(patches.to(options_), time, label_);
+  const at::Tensor input = sample_->attention_input(0).to(at::kFloat);
   const bool first = !input_.defined();
   changed_ += first ? 0 : change_of(input);
   input_ = input;

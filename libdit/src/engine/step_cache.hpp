@@ -4,17 +4,19 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "exchange/exchange.hpp"
-#include "models/pixel_dit.hpp"
+#include "models/model.hpp"
 
 namespace dit {
 
 class StepCache {
  public:
-  /// `context`: all ranks of the image, which decide together; null for one rank. Both must outlive this.
-  StepCache(const PixelDit& model, ExchangeContext* context, double threshold, std::int64_t label,
-            const at::TensorOptions& options);
+  /// `tokens`: this rank's; `context`: all ranks of the image, which decide together; null for one rank.
+  /// Model and context must outlive this.
+  StepCache(const Model& model, const OwnTokens& tokens, ExchangeContext* context, double threshold,
+            std::int64_t label, const at::TensorOptions& options);
 
   /// Whether the step at `time` with this rank's `patches` can take the last velocity: never the first one,
   /// and not the last one, whose answer is the image. Collective.
@@ -23,7 +25,7 @@ class StepCache {
  private:
   [[nodiscard]] double change_of(const at::Tensor& input) const;
 
-  const PixelDit& model_;
+  std::unique_ptr<SampleForward> sample_;
   ExchangeContext* context_;
   double threshold_;
   std::int64_t label_;

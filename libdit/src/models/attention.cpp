@@ -118,10 +118,4 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return attention(q, k, v, heads, most_score, measure);
 }
 
-Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts) {
-  const std::int64_t chunk = queries_at_once(keys);
-  const Range chunks = even_part((queries + chunk - 1) / chunk, parts, part);
-  return {std::min(chunks.begin * chunk, queries), std::min(chunks.end * chunk, queries)};
-}
-
 }  // namespace dit

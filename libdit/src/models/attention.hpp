@@ -5,8 +5,6 @@
 
 #include <limits>
 
-#include "layout/layout.hpp"
-
 namespace dit {
 
 constexpr double kUnknownScore = std::numeric_limits<double>::infinity();
@@ -24,9 +22,5 @@ constexpr double kUnknownScore = std::numeric_limits<double>::infinity();
 /// The same with as many kv heads as heads.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    double most_score = kUnknownScore, bool measure = false);
-
-/// One of `parts` parts of the queries such that their results, one after the other, are those of all
-/// queries at once to the last bit; empty when there are not enough queries.
-[[nodiscard]] Range attention_part(std::int64_t queries, std::int64_t keys, int part, int parts);
 
 }  // namespace dit

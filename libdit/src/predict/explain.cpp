@@ -27,6 +27,8 @@ char letter_of(StepRole role) {
     case StepRole::finish:
       return 'F';
     case StepRole::mlp:
+    case StepRole::mlp_in:
+    case StepRole::mlp_out:
       return 'M';
     case StepRole::last:
       return 'L';

@@ -151,8 +151,7 @@ ComputeRates compute_rates(const StepGraph& measured, const ForwardShape& shape)
   for (const Step& step : measured.steps) {
     if (is_exchange(step.role)) continue;
     const bool attention = step.role == StepRole::attention;
-    const double flops =
-        step_flops(step.role, shape, step.group, measured.groups) / (attention ? measured.parts : 1);
+    const double flops = step_flops(step.role, shape, step.group, measured.groups);
     (attention ? attention_flops : linear_flops) += flops;
     (attention ? attention_seconds : linear_seconds) += step.seconds;
   }

@@ -97,6 +97,10 @@ double step_elements(StepRole role, const ForwardShape& shape, const UlyssesLayo
       return 3 * rows * width;
     case StepRole::mlp:
       return (7 + 2 * shape.mlp_ratio) * rows * width;
+    case StepRole::mlp_in:
+      return 2 * shape.mlp_ratio * rows * width;
+    case StepRole::mlp_out:
+      return rows * width;
     default:
       return 0;
   }
@@ -210,6 +214,9 @@ double step_flops(StepRole role, const ForwardShape& shape, int group, int group
       return 2 * rows * width * key_width(shape);
     case StepRole::mlp:
       return 4 * rows * width * width * shape.mlp_ratio;
+    case StepRole::mlp_in:
+    case StepRole::mlp_out:
+      return 2 * rows * width * width * shape.mlp_ratio;
     default:
       return 0;
   }
@@ -257,14 +264,13 @@ double step_seconds(StepRole role, const ForwardShape& shape, const MachineRates
 
 void estimate(StepGraph& graph, const ForwardShape& shape, const MachineRates& rates) {
   const auto groups = static_cast<std::size_t>(graph.groups);
-  std::vector<Step> known(groups * (static_cast<std::size_t>(StepRole::last) + 1));  // by role and group
+  std::vector<Step> known(groups * kStepRoles);  // by role and group
   std::vector<bool> is_known(known.size(), false);
   for (Step& step : graph.steps) {
     const std::size_t index =
         static_cast<std::size_t>(step.role) * groups + static_cast<std::size_t>(step.group);
     if (!is_known[index]) {
       known[index].seconds = step_seconds(step.role, shape, rates, step.group, graph.groups);
-      if (step.role == StepRole::attention) known[index].seconds /= graph.parts;
       if (is_exchange(step.role)) {
         const ExchangeVolume volume =
             exchange_volume(step.role, shape, rates.two_level, step.group, graph.groups);

@@ -16,6 +16,8 @@
 ///     attention   4 b q N h d         -
 ///     finish      2 b n H d W         3 b n W  (residual)
 ///     mlp         4 b n m W W         7 b n W + 2 b n m W  (norm, modulation, residual, activation)
+///     mlp_in      2 b n m W W         2 b n m W  (activation)
+///     mlp_out     2 b n m W W         b n W  (added by finish)
 ///     last        2 b n W P           4 b n W
 ///
 ///     seconds = max(1, ranks / slots) * (FLOP / rate + bytes of elements / memory rate + step_seconds)

@@ -77,7 +77,7 @@ bool waits_for_exchange(const StepGraph& graph, const Step& step) {
                      [&](StepId before) { return is_exchange(at(graph.steps, before).role); });
 }
 
-/// All of an attention, its head groups and parts, is one turn.
+/// All of an attention, its head groups, is one turn.
 bool begins_turn(const StepGraph& graph, const Step& previous, const Step& step, bool blocks_apart) {
   if (blocks_apart && previous.layer != step.layer) return true;
   const bool goes_on = previous.role == StepRole::attention && step.role == StepRole::attention;

@@ -26,15 +26,17 @@ class UnitBuilder {
 
  private:
   StepId add(StepRole role, int layer, int group, std::vector<StepId> after) {
-    graph_.steps.push_back({role, unit_, layer, group, 0, std::move(after), 0, 0});
+    graph_.steps.push_back({role, unit_, layer, group, std::move(after), 0, 0});
     return static_cast<StepId>(graph_.steps.size()) - 1;
   }
 
   StepId block(int layer, StepId input, bool selective) {
+    const bool beside = graph_.block_of(layer).mlp == MlpPlace::beside;
     const StepId value = add(StepRole::value, layer, 0, {input});
     const StepId score = selective ? add(StepRole::score, layer, 0, {value}) : value;
     const StepId query = add(StepRole::query, layer, 0, {value});
     const StepId key = add(StepRole::key, layer, 0, {value});
+    const StepId hidden = beside ? add(StepRole::mlp_in, layer, 0, {value}) : value;
     const auto active = [&](StepId tensor) {  // its rows that travel
       return selective ? std::vector{tensor, score} : std::vector{tensor};
     };
@@ -43,12 +45,12 @@ class UnitBuilder {
       const StepId v = add(StepRole::scatter_value, layer, group, {score});
       const StepId q = add(StepRole::scatter_query, layer, group, active(query));
       const StepId k = add(StepRole::scatter_key, layer, group, active(key));
-      std::vector<StepId> parts;
-      for (int part = 0; part < graph_.parts; ++part) {
-        parts.push_back(add(StepRole::attention, layer, group, {v, q, k}));
-        graph_.steps.back().part = part;
-      }
-      outputs.push_back(add(StepRole::gather_output, layer, group, std::move(parts)));
+      const StepId attention = add(StepRole::attention, layer, group, {v, q, k});
+      outputs.push_back(add(StepRole::gather_output, layer, group, {attention}));
+    }
+    if (beside) {
+      outputs.push_back(add(StepRole::mlp_out, layer, 0, {hidden}));
+      return add(StepRole::finish, layer, 0, std::move(outputs));
     }
     const StepId finish = add(StepRole::finish, layer, 0, std::move(outputs));
     return add(StepRole::mlp, layer, 0, {finish});
@@ -65,7 +67,6 @@ std::string fault_of(const StepGraph& graph, StepId id) {
   if (outside(step.unit, graph.units)) return "its unit is not one of " + std::to_string(graph.units);
   if (outside(step.layer, graph.layers)) return "its layer is not one of " + std::to_string(graph.layers);
   if (outside(step.group, graph.groups)) return "its group is not one of " + std::to_string(graph.groups);
-  if (outside(step.part, graph.parts)) return "its part is not one of " + std::to_string(graph.parts);
   if (!std::isfinite(step.seconds) || step.seconds < 0) {
     return "its estimate is " + std::to_string(step.seconds) + " s, expected a time";
   }
@@ -107,6 +108,10 @@ const char* to_string(StepRole role) {
       return "mlp";
     case StepRole::last:
       return "last";
+    case StepRole::mlp_in:
+      return "mlp_in";
+    case StepRole::mlp_out:
+      return "mlp_out";
   }
   return "unknown";
 }
@@ -120,12 +125,17 @@ StepGraph transformer_graph(const BlockGraphOptions& options) {
   check_at_least_one("units", options.units);
   check_at_least_one("layers", options.layers);
   check_at_least_one("groups", options.groups);
-  check_at_least_one("parts", options.parts);
+  const std::size_t blocks = options.blocks.size();
+  if (blocks != 0 && blocks != static_cast<std::size_t>(options.layers)) {
+    throw std::invalid_argument("blocks of a step graph are " + std::to_string(blocks) +
+                                ": expected none or one for each of " + std::to_string(options.layers) +
+                                " layers");
+  }
   StepGraph graph;
   graph.units = options.units;
   graph.layers = options.layers;
   graph.groups = options.groups;
-  graph.parts = options.parts;
+  graph.blocks = options.blocks;
   for (int unit = 0; unit < options.units; ++unit) UnitBuilder(graph, unit).build(options.selective);
   return graph;
 }
@@ -139,10 +149,13 @@ std::string step_name(const Step& step) {
   name += "unit " + std::to_string(step.unit) + " " + to_string(step.role);
   if (step.role == StepRole::attention || is_exchange(step.role))
     name += " group " + std::to_string(step.group);
-  return step.part > 0 ? name + " part " + std::to_string(step.part) : name;
+  return name;
 }
 
 std::string verify(const StepGraph& graph) {
+  if (!graph.blocks.empty() && graph.blocks.size() != static_cast<std::size_t>(graph.layers)) {
+    return std::to_string(graph.blocks.size()) + " blocks for " + std::to_string(graph.layers) + " layers";
+  }
   for (std::size_t id = 0; id < graph.steps.size(); ++id) {
     const std::string fault = fault_of(graph, static_cast<StepId>(id));
     if (!fault.empty())

@@ -30,7 +30,7 @@ TensorMap to_float(const TensorMap& tensors, const std::string& where) {
 /// Weights of another network are a broken file, whoever reads it.
 void require_fit(const LoadedModel& model) {
   try {
-    PixelDit::check_weights(model.config.network, model.weights);
+    check_weights(model.config.network->tensor_shapes(), model.weights);
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(model.origin + ": " + error.what());
   }
@@ -70,7 +70,7 @@ std::filesystem::path weights_of(const std::filesystem::path& folder) {
 
 }  // namespace
 
-LoadedModel load_model(const std::filesystem::path& folder) {
+LoadedModel load_model(const std::filesystem::path& folder, const NetworkRegistry& networks) {
   if (folder.empty()) {
     return load_embedded();
   }
@@ -80,7 +80,7 @@ LoadedModel load_model(const std::filesystem::path& folder) {
   }
   const std::filesystem::path config = folder / kConfigName;
   LoadedModel model;
-  model.config = parse_model_config(read_text_file(config, kMostConfigBytes), config.string());
+  model.config = parse_model_config(read_text_file(config, kMostConfigBytes), config.string(), networks);
   model.weights = to_float(read_checkpoint(weights_of(folder)), folder.string());
   model.origin = folder.string();
   require_fit(model);
@@ -88,10 +88,10 @@ LoadedModel load_model(const std::filesystem::path& folder) {
 }
 
 void save_model(const std::filesystem::path& folder, const ModelConfig& config, const TensorMap& weights,
-                const std::map<std::string, std::string>& metadata) {
+                const std::map<std::string, std::string>& metadata, const NetworkRegistry& networks) {
   const std::string text = to_json(config);
   // What cannot be read again is not written.
-  static_cast<void>(parse_model_config(text, (folder / kConfigName).string()));
+  static_cast<void>(parse_model_config(text, (folder / kConfigName).string(), networks));
   std::filesystem::create_directories(folder);
   write_safetensors(folder / kWeightsName, weights, metadata);
   write_atomically(folder / kConfigName, [&](std::ostream& file) { file << text; });

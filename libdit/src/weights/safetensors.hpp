@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "models/pixel_dit.hpp"  // TensorMap
+#include "models/tensor_map.hpp"
 
 namespace dit {
 

@@ -3,7 +3,7 @@
 #include "check.h"
 
 static dit_schedule_options options_of(const char* name) {
-  const dit_schedule_options options = {sizeof options, name, 3, 2, 2, 1, 0};
+  const dit_schedule_options options = {sizeof options, name, 3, 2, 2, 0, NULL};
   return options;
 }
 
@@ -47,6 +47,21 @@ int main(void) {
   CHECK(count_of(actions, count, DIT_ACTION_START, DIT_STEP_GATHER_OUTPUT) == 0);
   CHECK(count_of(actions, count, DIT_ACTION_COMPUTE, DIT_STEP_SCORE) == 3 * 2);
   REQUIRE_OK(dit_schedule_free(&schedule));
+
+  const int beside[3] = {DIT_MLP_AFTER, DIT_MLP_BESIDE, DIT_MLP_BESIDE};
+  options = options_of("v-first");
+  options.mlp = beside;
+  REQUIRE_OK(dit_schedule_create(&options, &schedule));
+  REQUIRE_OK(dit_schedule_actions(schedule, &actions, &count));
+  CHECK(count_of(actions, count, DIT_ACTION_COMPUTE, DIT_STEP_MLP) == 2);
+  CHECK(count_of(actions, count, DIT_ACTION_COMPUTE, DIT_STEP_MLP_IN) == 2 * 2);
+  CHECK(count_of(actions, count, DIT_ACTION_COMPUTE, DIT_STEP_MLP_OUT) == 2 * 2);
+  REQUIRE_OK(dit_schedule_free(&schedule));
+  const int unknown[3] = {DIT_MLP_AFTER, DIT_MLP_AFTER, 2};
+  options.mlp = unknown;
+  CHECK(dit_schedule_create(&options, &schedule) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "options->mlp[2] is 2") != NULL);
+  options.mlp = NULL;
 
   options.name = "sideways";
   CHECK(dit_schedule_create(&options, &schedule) == DIT_ERROR_ARGUMENT);

@@ -62,6 +62,19 @@ TEST(StepEstimates, EqualBytesTakeEquallyLong) {
   EXPECT_EQ(seconds_of(graph, StepRole::mlp), 1.0);
 }
 
+TEST(StepEstimates, KindsOfBlocksTakeTheirOwnTimes) {
+  StepGraph graph = transformer_graph({1, 3, 1, false, {{}, {MlpPlace::beside, 1}, {MlpPlace::beside, 1}}});
+  std::vector<double> seconds;
+  for (const Step& step : graph.steps) seconds.push_back(step.layer == 0 ? 8.0 : 2.0);
+  StepEstimates estimates;
+  estimates.add(graph, seconds, kFullTensors, nullptr);
+  EXPECT_FALSE(estimates.cover(transformer_graph({1, 1, 1, false, {{MlpPlace::after, 2}}})));
+  estimates.fill(graph, kFullTensors);
+  for (const Step& step : graph.steps) {
+    if (!is_exchange(step.role)) EXPECT_EQ(step.seconds, step.layer == 0 ? 8.0 : 2.0) << step_name(step);
+  }
+}
+
 TEST(StepEstimates, WhatSendsLessTakesLessTime) {
   StepGraph graph = graph_of(1, true);
   const std::vector<double> all_equal(graph.steps.size(), 1.0);

@@ -9,6 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "exchange/local.hpp"
+#include "models/pixel_dit_network.hpp"
 #include "sampling/cpu_generator.hpp"
 #include "weights/model_files.hpp"
 
@@ -16,7 +17,7 @@ namespace dit::test {
 
 inline LoadedModel small_model() {
   LoadedModel model;
-  PixelDitConfig& network = model.config.network;
+  PixelDitConfig network;
   network.channels = 2;
   network.patch = 4;
   network.width = 20;
@@ -25,6 +26,7 @@ inline LoadedModel small_model() {
   network.layers = 2;
   network.classes = 3;
   network.mlp_ratio = 2;
+  model.config.network = pixel_dit_network(network);
   model.config.class_names = {"spots", "stripes", "waves"};
   model.config.channels = {{"u", 0, 1}, {"v", 0, 1}};
   model.config.trained_sizes = {12};

@@ -6,6 +6,7 @@
 
 #include "../message_of.hpp"
 #include "models/attention.hpp"
+#include "models/patches.hpp"
 
 namespace dit {
 namespace {
@@ -36,16 +37,14 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
-TEST(PixelDit, PatchesComeBack) {
-  const PixelDit model = random_model(small_config());
+TEST(Patches, ComeBack) {
   const at::Tensor images = at::randn({2, 2, 12, 20});
-  EXPECT_EQ(difference(model.unpatchify(model.patchify(images), 12, 20), images), 0);
+  EXPECT_EQ(difference(unpatchify(patchify(images, 4), 4, 12, 20), images), 0);
 }
 
-TEST(PixelDit, PatchIsChannelSlowest) {
-  const PixelDit model = random_model(small_config());
+TEST(Patches, ChannelIsSlowest) {
   const at::Tensor images = at::arange(2 * 8 * 8, at::kFloat).reshape({1, 2, 8, 8});
-  const at::Tensor patches = model.patchify(images);
+  const at::Tensor patches = patchify(images, 4);
   EXPECT_EQ(patches[0][1][0].item<float>(), images[0][0][0][4].item<float>());
   EXPECT_EQ(patches[0][2][16].item<float>(), images[0][1][4][0].item<float>());
 }
@@ -84,36 +83,10 @@ TEST(PixelDit, ScoresDependOnDistanceOnly) {  // what RoPE is for
   const at::Tensor h =
       at::randn({1, 1, 24}).expand({1, 12, 24}).contiguous();  // the same content at 12 places
   const RopeTable table = model.rope({0, 12}, 12);
-  const at::Tensor q = model.query(0, h, table).select(2, 0)[0];
-  const at::Tensor k = model.key(0, h, table).select(2, 0)[0];
+  const at::Tensor q = model.block(0).query(h, table).select(2, 0)[0];
+  const at::Tensor k = model.block(0).key(h, table).select(2, 0)[0];
   const at::Tensor scores = at::mm(q, k.t());
   EXPECT_NEAR(scores[2][5].item<double>(), scores[7][10].item<double>(), 1e-4);
-}
-
-TEST(Attention, PartsOfTheQueriesGiveTheSameBits) {
-  const at::NoGradGuard no_grad;  // with gradients the limit is not used
-  constexpr std::int64_t kQueries = 700;
-  for (const std::int64_t keys : {700, 9000}) {
-    const at::Tensor q = at::randn({1, kQueries, 2, 8});
-    const at::Tensor k = at::randn({1, keys, 2, 8});
-    const at::Tensor v = at::randn({1, keys, 2, 8});
-    for (const auto& [most_score, measure] :
-         {std::pair(kUnknownScore, false), std::pair(40.0, false), std::pair(40.0, true)}) {
-      const at::Tensor all = attention(q, k, v, most_score, measure);
-      for (const int parts : {1, 2, 4, 40}) {
-        std::vector<at::Tensor> results;
-        std::int64_t next = 0;
-        for (int part = 0; part < parts; ++part) {
-          const Range rows = attention_part(kQueries, keys, part, parts);
-          EXPECT_EQ(rows.begin, next);
-          next = rows.end;
-          results.push_back(attention(q.narrow(1, rows.begin, rows.size()), k, v, most_score, measure));
-        }
-        EXPECT_EQ(next, kQueries);
-        EXPECT_TRUE(at::equal(at::cat(results, 1), all)) << keys << " keys, " << parts << " parts";
-      }
-    }
-  }
 }
 
 TEST(Attention, HeadsAreIndependent) {
@@ -184,8 +157,9 @@ TEST(PixelDit, NoScoreIsLargerThanItSays) {
   const PixelDit model(config, weights);
   const RopeTable rope = model.rope({0, 30}, 6);
   const at::Tensor h = at::randn({1, 30, config.width}) * 10;
-  const at::Tensor scores = at::einsum("bqhd,bkhd->bhqk", {model.query(0, h, rope), model.key(0, h, rope)}) /
-                            std::sqrt(static_cast<double>(config.head_dim));
+  const at::Tensor scores =
+      at::einsum("bqhd,bkhd->bhqk", {model.block(0).query(h, rope), model.block(0).key(h, rope)}) /
+      std::sqrt(static_cast<double>(config.head_dim));
   EXPECT_LE(scores.abs().max().item<double>(), model.most_score(0) * 1.00001);
   EXPECT_GT(scores.abs().max().item<double>(), model.most_score(0) / 20);
 }

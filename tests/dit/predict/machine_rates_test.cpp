@@ -14,7 +14,7 @@ TEST(MachineRates, ComputeRatesAreFlopOverTime) {
   shape.attention.head_dim = 8;
   shape.width = 32;
   shape.patch_elements = 3;
-  StepGraph graph = transformer_graph({1, 2, 2, false, 2});
+  StepGraph graph = transformer_graph({1, 2, 2, false});
   MachineRates rates;
   rates.linear_flops = 5e9;
   rates.attention_flops = 2e9;

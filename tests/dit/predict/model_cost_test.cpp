@@ -185,6 +185,15 @@ TEST(ModelCost, EstimatesAGraph) {
   }
 }
 
+TEST(ModelCost, AnMlpBesideAttentionIsTheSameWork) {
+  const ForwardShape shape = small_shape(4, 2);
+  const auto flops = [&](StepRole role) { return step_flops(role, shape); };
+  EXPECT_EQ(flops(StepRole::mlp_in) + flops(StepRole::mlp_out), flops(StepRole::mlp));
+  StepGraph graph = transformer_graph({1, 1, 1, false, {{MlpPlace::beside, 0}}});
+  estimate(graph, shape, round_rates());
+  for (const Step& step : graph.steps) EXPECT_GT(step.seconds, 0) << step_name(step);
+}
+
 template <class Change>
 std::string refusal(Change change) {
   StepGraph graph = transformer_graph({});

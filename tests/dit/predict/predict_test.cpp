@@ -21,10 +21,10 @@ double seconds(const StepGraph& graph, const Order& order, const PredictOptions&
 StepGraph small_graph() {
   StepGraph graph;
   graph.layers = 1;
-  graph.steps = {{StepRole::value, 0, 0, 0, 0, {}, 10, 0},
-                 {StepRole::scatter_value, 0, 0, 0, 0, {0}, 6, 0},
-                 {StepRole::query, 0, 0, 0, 0, {0}, 4, 0},
-                 {StepRole::attention, 0, 0, 0, 0, {1, 2}, 1, 0}};
+  graph.steps = {{StepRole::value, 0, 0, 0, {}, 10, 0},
+                 {StepRole::scatter_value, 0, 0, 0, {0}, 6, 0},
+                 {StepRole::query, 0, 0, 0, {0}, 4, 0},
+                 {StepRole::attention, 0, 0, 0, {1, 2}, 1, 0}};
   return graph;
 }
 const Order kBlocking = {{Kind::compute, 0}, {Kind::exchange, 1}, {Kind::compute, 2}, {Kind::compute, 3}};
@@ -77,9 +77,9 @@ TEST(Predict, ProgressTakesTimeFromComputing) {
 TEST(Predict, ExchangesShareOneLaneInTheOrderOfTheirStarts) {
   StepGraph graph;
   graph.layers = 1;
-  graph.steps = {{StepRole::scatter_value, 0, 0, 0, 0, {}, 3, 0},
-                 {StepRole::scatter_key, 0, 0, 0, 0, {}, 5, 0},
-                 {StepRole::mlp, 0, 0, 0, 0, {1}, 1, 0}};
+  graph.steps = {{StepRole::scatter_value, 0, 0, 0, {}, 3, 0},
+                 {StepRole::scatter_key, 0, 0, 0, {}, 5, 0},
+                 {StepRole::mlp, 0, 0, 0, {1}, 1, 0}};
   // The second exchange ends at 8; the first one's wait costs nothing afterwards.
   const Prediction prediction = predict(
       graph, {{Kind::start, 0}, {Kind::start, 1}, {Kind::wait, 1}, {Kind::compute, 2}, {Kind::wait, 0}});

@@ -16,7 +16,14 @@ inline std::vector<BlockGraphOptions> small_shapes() {
   for (int units = 1; units <= 2; ++units) {
     for (int layers = 1; layers <= 3; ++layers) {
       for (int groups = 1; groups <= 3; ++groups) {
-        for (const bool selective : {false, true}) shapes.push_back({units, layers, groups, selective});
+        for (const bool selective : {false, true}) {
+          shapes.push_back({units, layers, groups, selective});
+          std::vector<Block> blocks(static_cast<std::size_t>(layers));
+          for (int layer = 0; layer < layers; layer += 2) {
+            blocks[static_cast<std::size_t>(layer)] = {MlpPlace::beside, 1};
+          }
+          shapes.push_back({units, layers, groups, selective, blocks});
+        }
       }
     }
   }
@@ -25,7 +32,8 @@ inline std::vector<BlockGraphOptions> small_shapes() {
 
 inline std::string name(const BlockGraphOptions& shape) {
   return std::to_string(shape.units) + " units, " + std::to_string(shape.layers) + " layers, " +
-         std::to_string(shape.groups) + " groups" + (shape.selective ? ", selective" : "");
+         std::to_string(shape.groups) + " groups" + (shape.selective ? ", selective" : "") +
+         (shape.blocks.empty() ? "" : ", MLP beside");
 }
 
 /// Small whole numbers, so that sums are exact; a third of the steps take no time.
@@ -52,6 +60,10 @@ inline StepGraph with_layer_times(StepGraph graph, double compute, double exchan
         break;
       case StepRole::mlp:
         step.seconds = 0.4 * compute;
+        break;
+      case StepRole::mlp_in:
+      case StepRole::mlp_out:
+        step.seconds = 0.2 * compute;
         break;
       case StepRole::scatter_value:
       case StepRole::scatter_query:

@@ -103,6 +103,19 @@ TEST(Orders, VFirstSendsActiveRowsOfVUnderQ) {
   EXPECT_EQ(Order(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(begin.size())), begin);
 }
 
+TEST(Orders, AnMlpBesideAttentionHidesWhatTheProjectionsDoNot) {
+  using enum StepRole;
+  const StepGraph graph = transformer_graph({1, 1, 1, false, {{MlpPlace::beside, 0}}});
+  const Order order = v_first_order(graph);
+  const auto at = [&](Kind kind, StepRole role) { return position(order, {kind, find(graph, role)}); };
+  for (const StepRole scatter : {scatter_value, scatter_query, scatter_key}) {
+    EXPECT_LT(at(Kind::start, scatter), at(Kind::compute, mlp_in));
+    EXPECT_LT(at(Kind::compute, mlp_in), at(Kind::wait, scatter));
+  }
+  EXPECT_LT(at(Kind::start, gather_output), at(Kind::compute, mlp_out));
+  EXPECT_LT(at(Kind::compute, mlp_out), at(Kind::wait, gather_output));
+}
+
 TEST(Orders, VFirstOverlapsGroups) {
   const StepGraph graph = transformer_graph({1, 1, 2, false});
   const Order order = v_first_order(graph);

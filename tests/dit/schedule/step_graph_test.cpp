@@ -65,21 +65,22 @@ TEST(StepGraph, DependenciesOfABlock) {
   EXPECT_EQ(after(graph, one(last, 1)), std::vector{one(mlp, 1)});
 }
 
-TEST(StepGraph, AttentionInParts) {
-  const StepGraph graph = transformer_graph({1, 1, 2, false, 3});
-  std::vector<StepId> parts;
-  for (StepId id = 0; id < static_cast<StepId>(graph.steps.size()); ++id) {
-    const Step& step = graph.steps[static_cast<std::size_t>(id)];
-    if (step.role != StepRole::attention || step.group != 1) continue;
-    EXPECT_EQ(step.part, static_cast<int>(parts.size()));
-    EXPECT_EQ(step.after, after(graph, find(graph, StepRole::attention, 0, 0, 1)));
-    parts.push_back(id);
-  }
-  ASSERT_EQ(parts.size(), 3U);
-  EXPECT_EQ(after(graph, find(graph, StepRole::gather_output, 0, 0, 1)), parts);
-  EXPECT_EQ(step_name(graph.steps[static_cast<std::size_t>(parts[0])]), "layer 0 unit 0 attention group 1");
-  EXPECT_EQ(step_name(graph.steps[static_cast<std::size_t>(parts[2])]),
-            "layer 0 unit 0 attention group 1 part 2");
+TEST(StepGraph, MlpBesideAttention) {
+  using enum StepRole;
+  const StepGraph graph = transformer_graph({1, 2, 1, false, {{MlpPlace::after, 0}, {MlpPlace::beside, 1}}});
+  EXPECT_EQ(
+      roles_of_unit(graph, 0),
+      (std::vector{prepare,     value,         query,         key,           scatter_value, scatter_query,
+                   scatter_key, attention,     gather_output, finish,        mlp,           value,
+                   query,       key,           mlp_in,        scatter_value, scatter_query, scatter_key,
+                   attention,   gather_output, mlp_out,       finish,        last}));
+  const auto one = [&](StepRole role) { return find(graph, role, 0, 1); };
+  EXPECT_EQ(after(graph, one(value)), std::vector{find(graph, mlp, 0, 0)});
+  EXPECT_EQ(after(graph, one(mlp_in)), std::vector{one(value)});
+  EXPECT_EQ(after(graph, one(mlp_out)), std::vector{one(mlp_in)});
+  EXPECT_EQ(after(graph, one(finish)), (std::vector{one(gather_output), one(mlp_out)}));
+  EXPECT_EQ(after(graph, one(last)), std::vector{one(finish)});
+  EXPECT_EQ(graph.block_of(1).kind, 1);
   EXPECT_EQ(verify(graph), "");
 }
 
@@ -109,7 +110,8 @@ TEST(StepGraph, RefusesEmptyShapes) {
   EXPECT_EQ(refusal({0, 1, 1, false}), "units of a step graph is 0: expected at least 1");
   EXPECT_EQ(refusal({1, -2, 1, false}), "layers of a step graph is -2: expected at least 1");
   EXPECT_EQ(refusal({1, 1, 0, false}), "groups of a step graph is 0: expected at least 1");
-  EXPECT_EQ(refusal({1, 1, 1, false, 0}), "parts of a step graph is 0: expected at least 1");
+  EXPECT_EQ(refusal({1, 3, 1, false, {{}, {}}}),
+            "blocks of a step graph are 2: expected none or one for each of 3 layers");
 }
 
 TEST(StepGraph, VerifyTellsWhatIsWrong) {
@@ -124,8 +126,6 @@ TEST(StepGraph, VerifyTellsWhatIsWrong) {
   EXPECT_EQ(fault([](Step& s) { s.after = {-1}; }),
             step + "it comes after step -1, expected smaller ids only");
   EXPECT_EQ(fault([](Step& s) { s.group = 1; }), step + "its group is not one of 1");
-  EXPECT_EQ(fault([](Step& s) { s.part = 1; }),
-            "step 1 (layer 0 unit 0 value part 1): its part is not one of 1");
   EXPECT_EQ(fault([](Step& s) { s.seconds = -1; }), step + "its estimate is -1.000000 s, expected a time");
   EXPECT_EQ(fault([](Step& s) { s.unit = 2; }), "step 1 (layer 0 unit 2 value): its unit is not one of 1");
   EXPECT_EQ(fault([](Step& s) { s.layer = 5; }), "step 1 (layer 5 unit 0 value): its layer is not one of 1");

@@ -17,10 +17,10 @@ using testing::HasSubstr;
 
 LoadedModel small_model() {
   LoadedModel model;
-  model.config.network = small_network(2);
+  model.config.network = pixel_dit_network(small_network(2));
   model.config.class_names = {"spots", "maze"};
   model.config.channels = {{"u", 0.7, 0.2}, {"v", 0.1, 0.1}};
-  model.weights = PixelDit::initial_weights(model.config.network, 1);
+  model.weights = PixelDit::initial_weights(small_network(2), 1);
   return model;
 }
 
@@ -42,7 +42,7 @@ TEST(SampleFields, OneFieldPerLabelWhateverTheBatch) {
   for (auto& [name, tensor] : weights) {
     tensor = tensor + 0.05 * at::randn(tensor.sizes());
   }
-  const PixelDit model(loaded.config.network, weights);
+  const PixelDit model(pixel_dit_config(*loaded.config.network), weights);
   SampleOptions options;
   options.size = 16;
   options.steps = 3;

@@ -46,7 +46,7 @@ TEST(Trainer, ModelIsWrittenInBf16AndReadBack) {
   const LoadedModel model = load_model(folder.path());
   EXPECT_EQ(model.config.class_names, (std::vector<std::string>{"spots", "maze"}));
   EXPECT_EQ(model.config.trained_sizes, (std::vector<std::int64_t>{16}));
-  EXPECT_EQ(model.config.network, small_network(2));
+  EXPECT_EQ(pixel_dit_config(*model.config.network), small_network(2));
   EXPECT_GT(model.config.channels.at(1).scale, 0.0);
   const SafetensorsFile file(folder.path() / "model.safetensors");
   for (const TensorEntry& entry : file.entries()) {
