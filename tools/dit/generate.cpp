@@ -110,6 +110,18 @@ std::vector<CodingVerdict> judge_coding(const Member& member, const Words& words
   return coding;
 }
 
+/// What the policy will remember is known before anything is allocated.
+void announce_memory(const Member& member, const Engine& engine, const GenerateOptions& options) {
+  const std::uint64_t bytes = engine.cache_for(options).total();
+  if (!member.leads() || bytes == 0) return;
+  std::cerr << policy_text(options) << " will remember " << bytes_text(static_cast<double>(bytes))
+            << " on this rank"
+            << (options.cache_budget
+                    ? ", of a budget of " + bytes_text(static_cast<double>(*options.cache_budget))
+                    : "")
+            << std::endl;
+}
+
 /// What one rank does.
 void generate_on(const Member& member, const Words& words, const JobPlan& job, ModelSource& source) {
   GenerateOptions options;
@@ -124,6 +136,7 @@ void generate_on(const Member& member, const Words& words, const JobPlan& job, M
   member.together([&] { engine.emplace(source.get(), member.context()); });
   const std::vector<CodingVerdict> coding = judge_coding(member, words, job, options, source);
   options = choose(member, words.run, options, *engine).options;
+  if (!words.quiet) announce_memory(member, *engine, options);
   ProgressLine progress("dit", member.leads() && !words.quiet);
   const GenerateResult result = engine->generate(options, progress.callback());
   const RunSummary summary = summarise(member, result.report);

@@ -16,7 +16,8 @@ namespace dit::tool {
 
 namespace {
 
-constexpr WireTensor tensors[] = {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output};
+constexpr AttentionTensor tensors[] = {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value,
+                                       AttentionTensor::output};
 
 struct Words {
   RunWords run;
@@ -37,7 +38,7 @@ std::string table_of(const RedundancyProfile& profile) {
   }
   TextTable table(head);
   const double cells = static_cast<double>(profile.layers()) * std::max(1, profile.steps() - 1);
-  for (const WireTensor tensor : tensors) {
+  for (const AttentionTensor tensor : tensors) {
     std::vector<double> sums(head.size() - 1);
     for (int layer = 0; layer < profile.layers(); ++layer) {
       for (int step = 1; step < profile.steps(); ++step) {
@@ -64,7 +65,7 @@ nlohmann::ordered_json json_of(const RedundancyProfile& profile) {
   for (const WireMode& mode : profiled_modes()) {
     json["modes"].push_back({{"mode", to_string(mode)}, {"bits", bits_of(mode, WireElement::fp32)}});
   }
-  for (const WireTensor tensor : tensors) {
+  for (const AttentionTensor tensor : tensors) {
     for (int layer = 0; layer < profile.layers(); ++layer) {
       for (int step = 0; step < profile.steps(); ++step) {
         const RedundancyCell& cell = profile.cell(tensor, layer, step);

@@ -12,16 +12,16 @@ namespace {
 
 /// Ratios of V-Major count by quarters.
 std::string kind_of(const WirePlan& plan, int step) {
-  const auto text = [&](WireTensor tensor, int layer, int branch) {
+  const auto text = [&](AttentionTensor tensor, int layer, int branch) {
     WireMode mode = plan.mode(tensor, plan.shape().slow_level, layer, step, branch);
     if (mode.stays) mode.stays = std::floor(std::min(0.75, *mode.stays) * 4) / 4;
     return to_string(mode) + ",";
   };
   std::string kind;
   for (int layer = 0; layer < plan.shape().layers; ++layer) {
-    for (int tensor = 0; tensor < kWireTensors; ++tensor) {
+    for (int tensor = 0; tensor < kAttentionTensors; ++tensor) {
       for (const int branch : {0, 1}) {
-        kind += text(static_cast<WireTensor>(tensor), layer, branch);
+        kind += text(static_cast<AttentionTensor>(tensor), layer, branch);
       }
     }
   }

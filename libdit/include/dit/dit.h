@@ -163,7 +163,7 @@ typedef struct dit_wire dit_wire; /**< a policy, resolved for one run */
 enum dit_element_type {
   DIT_ELEMENT_FP32 = 0,
   DIT_ELEMENT_BF16 = 1,
-  DIT_ELEMENT_FP16 = 2, /**< travels as it is only */
+  DIT_ELEMENT_FP16 = 2,
   DIT_ELEMENT_8_BIT = 3 /**< fp8 or int8: travels as it is only */
 };
 
@@ -178,7 +178,7 @@ typedef struct dit_wire_options {
   int steps;        /**< denoising steps of the run */
   int branches;     /**< 1; 2 when both guidance branches go through the same transfers one after the other */
   int groups;       /**< head groups that the transfers will have; at least 1 */
-  int element_type; /**< DIT_ELEMENT_FP32 or DIT_ELEMENT_BF16 */
+  int element_type; /**< DIT_ELEMENT_FP32, _BF16 or _FP16 */
   const char* off;  /**< levels that carry everything in full whatever the policy says, "node,world": those on
                          which coding takes longer than it saves; may be null */
 } dit_wire_options;

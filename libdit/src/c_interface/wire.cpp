@@ -15,12 +15,18 @@ using namespace dit::c_interface;
 namespace {
 
 dit::WireElement to_element(int type) {
-  if (type != DIT_ELEMENT_FP32 && type != DIT_ELEMENT_BF16) {
-    throw std::invalid_argument(
-        "options->element_type = " + std::to_string(type) +
-        ": expected 0 (DIT_ELEMENT_FP32) or 1 (DIT_ELEMENT_BF16), which policies code");
+  switch (type) {
+    case DIT_ELEMENT_FP32:
+      return dit::WireElement::fp32;
+    case DIT_ELEMENT_BF16:
+      return dit::WireElement::bf16;
+    case DIT_ELEMENT_FP16:
+      return dit::WireElement::fp16;
+    default:
+      throw std::invalid_argument("options->element_type = " + std::to_string(type) +
+                                  ": expected 0 (DIT_ELEMENT_FP32), 1 (DIT_ELEMENT_BF16) or 2 "
+                                  "(DIT_ELEMENT_FP16), which policies code");
   }
-  return type == DIT_ELEMENT_FP32 ? dit::WireElement::fp32 : dit::WireElement::bf16;
 }
 
 void require_at_least_one(const char* name, int value, int most) {
@@ -44,10 +50,11 @@ std::vector<std::string> split_names(const char* list) {
 }
 
 dit::WirePolicy to_policy(const dit_wire_options& options) {
-  constexpr int kMost = 100'000;
+  constexpr int kMost = 1'000'000;
   (void)required(options.policy, "options->policy");
   require_at_least_one("layers", options.layers, kMost);
-  require_at_least_one("steps", options.steps, kMost);
+  require_at_least_one("steps", options.steps,
+                       kMost / options.layers);  // a policy is looked up for each of both
   require_at_least_one("branches", options.branches, dit::kBranches);
   require_at_least_one("groups", options.groups, kMost);
   (void)to_element(options.element_type);

@@ -27,7 +27,7 @@ namespace dit {
 
 /// One of attention's tensors of one unit, [samples, tokens, heads, head_dim].
 struct Observation {
-  WireTensor tensor = WireTensor::query;
+  AttentionTensor tensor = AttentionTensor::query;
   int layer = 0;
   int step = 0;
   int unit = 0;

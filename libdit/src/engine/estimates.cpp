@@ -36,16 +36,16 @@ bool is_scatter(StepRole role) {
   return is_exchange(role) && role != StepRole::gather_output;
 }
 
-std::optional<WireTensor> sent_by(StepRole role) {
+std::optional<AttentionTensor> sent_by(StepRole role) {
   switch (role) {
     case StepRole::scatter_query:
-      return WireTensor::query;
+      return AttentionTensor::query;
     case StepRole::scatter_key:
-      return WireTensor::key;
+      return AttentionTensor::key;
     case StepRole::scatter_value:
-      return WireTensor::value;
+      return AttentionTensor::value;
     case StepRole::gather_output:
-      return WireTensor::output;
+      return AttentionTensor::output;
     default:
       return std::nullopt;
   }
@@ -71,7 +71,7 @@ void even_out(std::map<StepEstimates::Key, double>& seconds,
 }  // namespace
 
 double share_of(StepRole role, const TensorShares& sent) {
-  const std::optional<WireTensor> tensor = sent_by(role);
+  const std::optional<AttentionTensor> tensor = sent_by(role);
   return tensor ? sent[static_cast<std::size_t>(*tensor)] : 1;
 }
 

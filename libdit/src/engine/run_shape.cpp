@@ -73,8 +73,8 @@ WirePlan plan_of(const ModelShape& model, const GenerateOptions& options, const 
 bool touches_links(const WirePlan& plan) {
   for (int level = 0; level < static_cast<int>(plan.shape().levels.size()); ++level) {
     for (int layer = 0; layer < plan.shape().layers; ++layer) {
-      for (const WireTensor tensor :
-           {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output}) {
+      for (const AttentionTensor tensor :
+           {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value, AttentionTensor::output}) {
         if (plan.touches(tensor, level, layer)) {
           return true;
         }

@@ -21,11 +21,11 @@ void count(std::vector<ModeShare>& modes, const WireMode& mode) {
 std::vector<ModeShare> modes_of_level(const WirePlan& plan, int level) {
   std::vector<ModeShare> modes;
   double blocks = 0;
-  for (int tensor = 0; tensor < kWireTensors; ++tensor) {
+  for (int tensor = 0; tensor < kAttentionTensors; ++tensor) {
     for (int layer = 0; layer < plan.shape().layers; ++layer) {
       for (int step = 0; step < plan.shape().steps; ++step) {
         for (const int branch : {0, 1}) {
-          count(modes, plan.mode(static_cast<WireTensor>(tensor), level, layer, step, branch));
+          count(modes, plan.mode(static_cast<AttentionTensor>(tensor), level, layer, step, branch));
           ++blocks;
         }
       }

@@ -6,7 +6,7 @@ namespace dit {
 
 namespace {
 
-double share_of(const WirePlan& plan, WireTensor tensor, int step, WireElement element) {
+double share_of(const WirePlan& plan, AttentionTensor tensor, int step, WireElement element) {
   const WirePlan::Shape& shape = plan.shape();
   double bits = 0;
   int modes = 0;
@@ -25,8 +25,9 @@ double share_of(const WirePlan& plan, WireTensor tensor, int step, WireElement e
 
 TensorShares tensor_shares(const WirePlan& plan, int step, WireElement element) {
   TensorShares shares{};
-  for (int tensor = 0; tensor < kWireTensors; ++tensor) {
-    shares[static_cast<std::size_t>(tensor)] = share_of(plan, static_cast<WireTensor>(tensor), step, element);
+  for (int tensor = 0; tensor < kAttentionTensors; ++tensor) {
+    shares[static_cast<std::size_t>(tensor)] =
+        share_of(plan, static_cast<AttentionTensor>(tensor), step, element);
   }
   return shares;
 }

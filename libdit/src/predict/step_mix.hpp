@@ -9,9 +9,9 @@
 
 namespace dit {
 
-/// By WireTensor: of the bytes of full tensors what travels between nodes in a step, the mean of layers,
+/// By AttentionTensor: of the bytes of full tensors what travels between nodes in a step, the mean of layers,
 /// branches and levels.
-using TensorShares = std::array<double, kWireTensors>;
+using TensorShares = std::array<double, kAttentionTensors>;
 [[nodiscard]] TensorShares tensor_shares(const WirePlan& plan, int step, WireElement element);
 
 /// Of the bytes of tensors what travels between nodes.

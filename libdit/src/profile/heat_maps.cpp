@@ -24,7 +24,7 @@ double quantity(const RedundancyCell& cell, std::size_t row) {
   }
 }
 
-Image map_of(const RedundancyProfile& profile, WireTensor tensor, std::size_t row) {
+Image map_of(const RedundancyProfile& profile, AttentionTensor tensor, std::size_t row) {
   const std::int64_t height = profile.layers() * 2 * kPixels;
   const std::int64_t width = profile.steps() * kPixels;
   std::vector<float> field(static_cast<std::size_t>(height * width));
@@ -53,12 +53,12 @@ std::vector<std::string> heat_map_rows() {
 Image heat_maps(const RedundancyProfile& profile) {
   std::vector<Image> maps;
   for (std::size_t row = 0; row < heat_map_rows().size(); ++row) {
-    for (const WireTensor tensor :
-         {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output}) {
+    for (const AttentionTensor tensor :
+         {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value, AttentionTensor::output}) {
       maps.push_back(map_of(profile, tensor, row));
     }
   }
-  return grid(maps, kWireTensors);
+  return grid(maps, kAttentionTensors);
 }
 
 }  // namespace dit

@@ -9,7 +9,8 @@
 namespace dit {
 namespace {
 
-constexpr WireTensor kTensors[] = {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output};
+constexpr AttentionTensor kTensors[] = {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value,
+                                        AttentionTensor::output};
 constexpr double kCheapest = 1e-14;  // prices tried: from next to nothing to more than anything costs
 constexpr double kDearest = 1e3;
 constexpr double kMostError = 0.4;  // what is farther off says little of what is left of an image
@@ -21,7 +22,7 @@ struct Path {
   double noise = 0;
 };
 
-Path best_path(const RedundancyProfile& profile, WireTensor tensor, int layer, double price) {
+Path best_path(const RedundancyProfile& profile, AttentionTensor tensor, int layer, double price) {
   const std::vector<WireMode>& modes = profiled_modes();
   Path path;
   double left = 0;  // by the step before, squared
@@ -56,7 +57,7 @@ Path best_path(const RedundancyProfile& profile, WireTensor tensor, int layer, d
 }
 
 /// A rule for each run of steps with one mode.
-void add_rules(WirePolicy& policy, const Path& path, WireTensor tensor, int layer) {
+void add_rules(WirePolicy& policy, const Path& path, AttentionTensor tensor, int layer) {
   for (std::size_t begin = 0; begin < path.modes.size();) {
     std::size_t end = begin;
     while (end < path.modes.size() && path.modes[end] == path.modes[begin]) {
@@ -100,14 +101,14 @@ FoundPolicy policy_for_price(const RedundancyProfile& profile, double price) {
   found.policy.momentum = profile.momentum();
   double bits = 0;
   for (int layer = 0; layer < profile.layers(); ++layer) {
-    for (const WireTensor tensor : kTensors) {
+    for (const AttentionTensor tensor : kTensors) {
       const Path path = best_path(profile, tensor, layer, price);
       bits += path.bits;
       found.noise += path.noise;
       add_rules(found.policy, path, tensor, layer);
     }
   }
-  const double cells = static_cast<double>(profile.layers()) * kWireTensors * profile.steps();
+  const double cells = static_cast<double>(profile.layers()) * kAttentionTensors * profile.steps();
   found.bytes = bits / cells / 16;
   found.noise /= cells;
   return found;

@@ -74,29 +74,29 @@ RedundancyProfile::RedundancyProfile(int layers, int steps, float momentum)
                                 std::to_string(steps) + " steps, momentum " + std::to_string(momentum) +
                                 ": expected at least one of each, and 0 to 1");
   }
-  tracks_.resize(static_cast<std::size_t>(layers) * kWireTensors);
+  tracks_.resize(static_cast<std::size_t>(layers) * kAttentionTensors);
   cells_.resize(tracks_.size() * static_cast<std::size_t>(steps));
 }
 
-std::size_t RedundancyProfile::index(WireTensor tensor, int layer) const {
+std::size_t RedundancyProfile::index(AttentionTensor tensor, int layer) const {
   if (layer < 0 || layer >= layers_) {
     throw std::out_of_range("layer " + std::to_string(layer) + " of " + std::to_string(layers_));
   }
-  return static_cast<std::size_t>(layer) * kWireTensors + static_cast<std::size_t>(tensor);
+  return static_cast<std::size_t>(layer) * kAttentionTensors + static_cast<std::size_t>(tensor);
 }
 
-std::size_t RedundancyProfile::place(WireTensor tensor, int layer, int step) const {
+std::size_t RedundancyProfile::place(AttentionTensor tensor, int layer, int step) const {
   if (step < 0 || step >= steps_) {
     throw std::out_of_range("step " + std::to_string(step) + " of " + std::to_string(steps_));
   }
   return index(tensor, layer) * static_cast<std::size_t>(steps_) + static_cast<std::size_t>(step);
 }
 
-const RedundancyCell& RedundancyProfile::cell(WireTensor tensor, int layer, int step) const {
+const RedundancyCell& RedundancyProfile::cell(AttentionTensor tensor, int layer, int step) const {
   return cells_[place(tensor, layer, step)];
 }
 
-void RedundancyProfile::add(WireTensor tensor, int layer, int step, std::span<const float> values,
+void RedundancyProfile::add(AttentionTensor tensor, int layer, int step, std::span<const float> values,
                             std::size_t row) {
   if (row == 0 || values.size() % row != 0) {
     throw std::invalid_argument(std::to_string(values.size()) + " numbers in rows of " + std::to_string(row) +

@@ -31,9 +31,9 @@ class RedundancyProfile {
   RedundancyProfile(int layers, int steps, float momentum);
 
   /// Of each step in turn: `values` are rows of `row` numbers. Of long tensors some of the rows are taken.
-  void add(WireTensor tensor, int layer, int step, std::span<const float> values, std::size_t row);
+  void add(AttentionTensor tensor, int layer, int step, std::span<const float> values, std::size_t row);
 
-  [[nodiscard]] const RedundancyCell& cell(WireTensor tensor, int layer, int step) const;
+  [[nodiscard]] const RedundancyCell& cell(AttentionTensor tensor, int layer, int step) const;
   [[nodiscard]] int layers() const { return layers_; }
   [[nodiscard]] int steps() const { return steps_; }
   [[nodiscard]] float momentum() const { return momentum_; }
@@ -47,8 +47,8 @@ class RedundancyProfile {
     };
     std::vector<Memory> memories;  // of each mode
   };
-  [[nodiscard]] std::size_t index(WireTensor tensor, int layer) const;
-  [[nodiscard]] std::size_t place(WireTensor tensor, int layer, int step) const;
+  [[nodiscard]] std::size_t index(AttentionTensor tensor, int layer) const;
+  [[nodiscard]] std::size_t place(AttentionTensor tensor, int layer, int step) const;
   void measure(RedundancyCell& cell, Track& track, const std::vector<float>& now, std::size_t row,
                int step) const;
   void code(RedundancyCell& cell, Track& track, const std::vector<float>& now, std::size_t row) const;

@@ -56,7 +56,7 @@ class Elements {
     }
     std::array<std::uint16_t, kWireSegment> halves;
     std::memcpy(halves.data(), from, count * sizeof(std::uint16_t));
-    kernels_->widen(halves.data(), count, values);
+    (element_ == WireElement::bf16 ? kernels_->widen : kernels_->widen_fp16)(halves.data(), count, values);
   }
   void store(const float* values, std::size_t count, std::span<std::byte> tensor, std::size_t at) const {
     std::byte* to = tensor.data() + at * bytes_of(element_);
@@ -65,7 +65,7 @@ class Elements {
       return;
     }
     std::array<std::uint16_t, kWireSegment> halves;
-    kernels_->narrow(values, count, halves.data());
+    (element_ == WireElement::bf16 ? kernels_->narrow : kernels_->narrow_fp16)(values, count, halves.data());
     std::memcpy(to, halves.data(), count * sizeof(std::uint16_t));
   }
 

@@ -41,7 +41,7 @@ inline constexpr int kWireFormats = 7;
 [[nodiscard]] WireFormat parse_wire_format(std::string_view name);
 
 /// What tensors hold.
-enum class WireElement : std::uint8_t { fp32, bf16 };
+enum class WireElement : std::uint8_t { fp32, bf16, fp16 };
 [[nodiscard]] std::size_t bytes_of(WireElement element);
 
 /// What both ends remember of a block: what the receiver last had, in 24 bits. With a momentum they expect

@@ -381,6 +381,35 @@ void narrow(const float* from, std::size_t count, std::uint16_t* to) {
   }
 }
 
+// ---- fp16. Conditions are selects, so that the compiler makes vectors of them.
+
+void widen_fp16(const std::uint16_t* from, std::size_t count, float* to) {
+  constexpr float kExponents = 0x1p112F;  // between the exponents' zeros: also right for fp16's subnormals
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t magnitude = from[i] & 0x7fffU;
+    const std::uint32_t finite = bits_of(float_of(magnitude << 13U) * kExponents);
+    const std::uint32_t other = magnitude << 13U | kInfinity;
+    to[i] = float_of((magnitude < 0x7c00U ? finite : other) | (from[i] & 0x8000U) << 16U);
+  }
+}
+
+// To nearest, halves to even; beyond the largest: infinity.
+void narrow_fp16(const float* from, std::size_t count, std::uint16_t* to) {
+  constexpr std::uint32_t kLeastNormal = 0x38800000U;    // 2^-14
+  constexpr std::uint32_t kLeastInfinite = 0x477ff000U;  // 65520: half way to 65536
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = bits_of(from[i]);
+    const std::uint32_t magnitude = bits & kMagnitude;
+    const std::uint32_t normal = (magnitude - 0x38000000U + 0xfffU + (magnitude >> 13U & 1U)) >> 13U;
+    // The last bit of 0.5 is worth fp16's smallest number.
+    const std::uint32_t small = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
+    const std::uint32_t finite = magnitude < kLeastNormal ? small : normal;
+    const std::uint32_t not_finite = magnitude > kInfinity ? 0x7e00U : 0x7c00U;
+    const std::uint32_t code = magnitude < kLeastInfinite ? finite : not_finite;
+    to[i] = static_cast<std::uint16_t>(code | (bits >> 16U & 0x8000U));
+  }
+}
+
 // ---- References: the upper 24 bits of an fp32, and what it last moved by in a byte: a sign, 6 bits of
 // exponent, 1 of mantissa.
 
@@ -484,6 +513,8 @@ extern const CodecKernels DIT_KERNELS = {
     DIT_KERNELS_NAME,
     widen,
     narrow,
+    widen_fp16,
+    narrow_fp16,
     {encode_segment<Int8>, encode_segment<Int4>, encode_segment<Int2>, encode_segment<Int1>},
     {decode_segment<Int8>, decode_segment<Int4>, decode_segment<Int2>, decode_segment<Int1>},
     encode_fp8,

@@ -9,7 +9,8 @@ namespace dit {
 namespace {
 
 constexpr int kFar = 1 << 20;  // more layers or steps than anything has
-constexpr WireTensor kScattered[] = {WireTensor::query, WireTensor::key, WireTensor::value};
+constexpr AttentionTensor kScattered[] = {AttentionTensor::query, AttentionTensor::key,
+                                          AttentionTensor::value};
 
 [[noreturn]] void refuse(const std::string& what, const std::string& value, const std::string& expected) {
   throw std::invalid_argument("wire policy: " + what + " = " + value + ": expected " + expected);
@@ -47,9 +48,9 @@ void check_rule(const WireRule& rule, std::size_t number) {
 }
 
 /// Rows of the output are of nobody's V.
-WireMode mode_on(WireTensor tensor, const WireMode& mode) {
+WireMode mode_on(AttentionTensor tensor, const WireMode& mode) {
   WireMode own = mode;
-  if (tensor == WireTensor::output) {
+  if (tensor == AttentionTensor::output) {
     own.stays.reset();
   }
   return own;
@@ -63,7 +64,7 @@ bool within(const WireRange& range, int number) {
   return range.first <= number && number <= range.last;
 }
 
-WireRule rule_of(std::string_view mode, WireRange steps = {}, std::vector<WireTensor> tensors = {}) {
+WireRule rule_of(std::string_view mode, WireRange steps = {}, std::vector<AttentionTensor> tensors = {}) {
   WireRule rule;
   rule.tensors = std::move(tensors);
   rule.steps = steps;
@@ -73,8 +74,8 @@ WireRule rule_of(std::string_view mode, WireRange steps = {}, std::vector<WireTe
 
 }  // namespace
 
-const char* to_string(WireTensor tensor) {
-  constexpr std::array<const char*, kWireTensors> names = {"q", "k", "v", "o"};
+const char* to_string(AttentionTensor tensor) {
+  constexpr std::array<const char*, kAttentionTensors> names = {"q", "k", "v", "o"};
   return names[static_cast<std::size_t>(tensor)];
 }
 
@@ -161,7 +162,8 @@ WirePolicy draft(int steps) {
 WirePolicy displaced() {
   constexpr int kFresh = 4;  // steps
   WirePolicy policy;
-  policy.rules = {rule_of("bf16"), rule_of("late bf16", {kFresh, -1}, {WireTensor::key, WireTensor::value})};
+  policy.rules = {rule_of("bf16"),
+                  rule_of("late bf16", {kFresh, -1}, {AttentionTensor::key, AttentionTensor::value})};
   return policy;
 }
 
@@ -240,7 +242,7 @@ void WirePlan::check_ratios() const {
       for (const int branch : {0, 1}) {
         const std::optional<double> one = v_major(layer, step, branch);
         for (int level = 0; one && level < static_cast<int>(shape_.levels.size()); ++level) {
-          for (const WireTensor tensor : kScattered) {
+          for (const AttentionTensor tensor : kScattered) {
             const std::optional<double> other = mode(tensor, level, layer, step, branch).stays;
             if (other && other != one) {
               refuse("v-major of layer " + std::to_string(layer) + " in step " + std::to_string(step),
@@ -266,14 +268,14 @@ int WirePlan::level_named(const std::string& where, const std::string& name) con
   return static_cast<int>(found - shape_.levels.begin());
 }
 
-bool WirePlan::covers(std::size_t rule, WireTensor tensor, int level, int layer) const {
-  const std::vector<WireTensor>& tensors = policy_.rules[rule].tensors;
+bool WirePlan::covers(std::size_t rule, AttentionTensor tensor, int level, int layer) const {
+  const std::vector<AttentionTensor>& tensors = policy_.rules[rule].tensors;
   return level >= places_[rule].level && is_off_[static_cast<std::size_t>(level)] == 0 &&
          within(places_[rule].layers, layer) &&
          (tensors.empty() || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end());
 }
 
-const WireMode* WirePlan::found(WireTensor tensor, int level, int layer, int step, int branch) const {
+const WireMode* WirePlan::found(AttentionTensor tensor, int level, int layer, int step, int branch) const {
   for (std::size_t i = places_.size(); i-- > 0;) {
     const WireRule& rule = policy_.rules[i];
     const WireRange& steps = places_[i].steps;
@@ -285,7 +287,7 @@ const WireMode* WirePlan::found(WireTensor tensor, int level, int layer, int ste
   return nullptr;
 }
 
-WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int branch) const {
+WireMode WirePlan::mode(AttentionTensor tensor, int level, int layer, int step, int branch) const {
   const WireMode* rule = found(tensor, level, layer, step, branch);
   WireMode mode = rule != nullptr ? mode_on(tensor, *rule) : WireMode{};
   if (step == 0) {
@@ -312,7 +314,7 @@ WireMode WirePlan::mode(WireTensor tensor, int level, int layer, int step, int b
   return mode;
 }
 
-bool WirePlan::touches(WireTensor tensor, int level, int layer) const {
+bool WirePlan::touches(AttentionTensor tensor, int level, int layer) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (covers(i, tensor, level, layer) && !mode_on(tensor, policy_.rules[i].mode).is_exact()) {
       return true;
@@ -321,7 +323,7 @@ bool WirePlan::touches(WireTensor tensor, int level, int layer) const {
   return false;
 }
 
-bool WirePlan::remembers(WireTensor tensor, int level, int layer, WireEnd end) const {
+bool WirePlan::remembers(AttentionTensor tensor, int level, int layer, WireEnd end) const {
   const WireEnd known = policy_.guard > 0 ? WireEnd::receiver : end;  // the guard looks at what is left there
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (covers(i, tensor, level, layer) && mode_on(tensor, policy_.rules[i].mode).remembers(known)) {
@@ -333,7 +335,7 @@ bool WirePlan::remembers(WireTensor tensor, int level, int layer, WireEnd end) c
 
 bool WirePlan::has_v_major(int level, int layer) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    for (const WireTensor tensor : kScattered) {
+    for (const AttentionTensor tensor : kScattered) {
       if (policy_.rules[i].mode.stays && covers(i, tensor, level, layer)) {
         return true;
       }
@@ -362,7 +364,7 @@ bool WirePlan::uses_v_major() const {
 
 std::optional<double> WirePlan::v_major(int layer, int step, int branch) const {
   for (int level = 0; level < static_cast<int>(shape_.levels.size()); ++level) {
-    for (const WireTensor tensor : kScattered) {
+    for (const AttentionTensor tensor : kScattered) {
       const WireMode found = mode(tensor, level, layer, step, branch);
       if (found.stays) {
         return found.stays;
@@ -374,7 +376,7 @@ std::optional<double> WirePlan::v_major(int layer, int step, int branch) const {
 
 bool WirePlan::brings_all_values(int layer, int step, int branch) const {
   for (int level = 0; level < static_cast<int>(shape_.levels.size()); ++level) {
-    const WireMode found = mode(WireTensor::value, level, layer, step, branch);
+    const WireMode found = mode(AttentionTensor::value, level, layer, step, branch);
     if (has_v_major(level, layer) && (found.skip || found.leaves_rows())) {
       return false;
     }

@@ -14,9 +14,7 @@
 
 namespace dit {
 
-using WireTensor = AttentionTensor;
-inline constexpr int kWireTensors = kAttentionTensors;
-[[nodiscard]] const char* to_string(WireTensor tensor);  ///< q, k, v, o
+[[nodiscard]] const char* to_string(AttentionTensor tensor);  ///< q, k, v, o
 
 /// First and last, both included; below 0: counted from the end, -1 is the last one.
 struct WireRange {
@@ -27,7 +25,7 @@ struct WireRange {
 
 /// What it says of which blocks. Empty or default: of all.
 struct WireRule {
-  std::vector<WireTensor> tensors;
+  std::vector<AttentionTensor> tensors;
   std::string level;  ///< links of this level or a slower one; empty: all that leave a node
   WireRange layers, steps;
   int every = 1;    ///< of the steps: the first one, and every so manieth after it
@@ -87,11 +85,11 @@ class WirePlan {
   WirePlan(const WirePolicy& policy, const Shape& shape);
 
   /// `level`: at which the peer is reached.
-  [[nodiscard]] WireMode mode(WireTensor tensor, int level, int layer, int step, int branch) const;
+  [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch) const;
   /// Whether any mode is not exact, whatever the step.
-  [[nodiscard]] bool touches(WireTensor tensor, int level, int layer) const;
+  [[nodiscard]] bool touches(AttentionTensor tensor, int level, int layer) const;
   /// Whether an end must remember the tensor in this layer.
-  [[nodiscard]] bool remembers(WireTensor tensor, int level, int layer, WireEnd end) const;
+  [[nodiscard]] bool remembers(AttentionTensor tensor, int level, int layer, WireEnd end) const;
   /// V-Major's ratio on any level; nothing where no tensor's rows stay by it.
   [[nodiscard]] std::optional<double> v_major(int layer, int step, int branch) const;
   /// Whether V-Major ever chooses rows of this layer.
@@ -113,10 +111,11 @@ class WirePlan {
     WireRange layers, steps;
   };
   [[nodiscard]] int level_named(const std::string& where, const std::string& name) const;
-  [[nodiscard]] bool covers(std::size_t rule, WireTensor tensor, int level, int layer) const;
+  [[nodiscard]] bool covers(std::size_t rule, AttentionTensor tensor, int level, int layer) const;
   [[nodiscard]] bool has_v_major(int level, int layer) const;
   void check_ratios() const;
-  [[nodiscard]] const WireMode* found(WireTensor tensor, int level, int layer, int step, int branch) const;
+  [[nodiscard]] const WireMode* found(AttentionTensor tensor, int level, int layer, int step,
+                                      int branch) const;
 
   WirePolicy policy_;
   Shape shape_;

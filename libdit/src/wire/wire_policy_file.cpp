@@ -105,8 +105,8 @@ class Object {
   std::string where_;
 };
 
-std::vector<WireTensor> tensors_of(const Object& rule) {
-  std::vector<WireTensor> tensors;
+std::vector<AttentionTensor> tensors_of(const Object& rule) {
+  std::vector<AttentionTensor> tensors;
   if (!rule.has("tensors")) {
     return tensors;
   }
@@ -116,11 +116,11 @@ std::vector<WireTensor> tensors_of(const Object& rule) {
     fail();
   }
   for (const Json& name : list) {
-    for (int i = 0; i <= kWireTensors; ++i) {
-      if (i == kWireTensors || !name.is_string()) {
+    for (int i = 0; i <= kAttentionTensors; ++i) {
+      if (i == kAttentionTensors || !name.is_string()) {
         fail();
       }
-      const auto tensor = static_cast<WireTensor>(i);
+      const auto tensor = static_cast<AttentionTensor>(i);
       if (name.get_ref<const std::string&>() != to_string(tensor)) {
         continue;
       }
@@ -157,7 +157,7 @@ nlohmann::ordered_json json_of(const WireRule& rule) {
   json["mode"] = to_string(rule.mode);
   if (!rule.tensors.empty()) {
     json["tensors"] = nlohmann::ordered_json::array();
-    for (const WireTensor tensor : rule.tensors) {
+    for (const AttentionTensor tensor : rule.tensors) {
       json["tensors"].push_back(to_string(tensor));
     }
   }

@@ -220,13 +220,18 @@ static void test_misuse(void) {
   CHECK(dit_wire_create(session, layout, &options, &wire) == DIT_ERROR_ARGUMENT);
   CHECK(strstr(dit_last_error(), "/no/such/file") != NULL);
   options.policy = "balanced";
-  options.element_type = DIT_ELEMENT_FP16;
+  options.element_type = DIT_ELEMENT_8_BIT;
   CHECK(dit_wire_create(session, layout, &options, &wire) == DIT_ERROR_ARGUMENT);
-  CHECK(strstr(dit_last_error(), "element_type = 2") != NULL);
+  CHECK(strstr(dit_last_error(), "element_type = 3") != NULL);
   options.element_type = DIT_ELEMENT_BF16;
   options.steps = 0;
   CHECK(dit_wire_create(session, layout, &options, &wire) == DIT_ERROR_ARGUMENT);
   CHECK(strstr(dit_last_error(), "steps = 0") != NULL);
+  options.layers = 100000; /* places of a policy are counted before they are made */
+  options.steps = 11;
+  CHECK(dit_wire_create(session, layout, &options, &wire) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "steps = 11: expected 1 to 10") != NULL);
+  options.layers = 3;
   options.steps = 4;
   CHECK(wire == NULL);
   REQUIRE_OK(dit_wire_create(session, layout, &options, &wire));

@@ -117,7 +117,7 @@ TEST(MeasuredSteps, TakeWhatThePolicySends) {
     bf16_later.steps = {1, -1};
     bf16_later.mode.format = WireFormat::bf16;
     WireRule no_output = bf16_later;
-    no_output.tensors = {WireTensor::output};
+    no_output.tensors = {AttentionTensor::output};
     no_output.mode.skip = true;
     options.wire.emplace();
     options.wire->rules = {bf16_later, no_output};

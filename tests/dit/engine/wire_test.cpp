@@ -128,7 +128,7 @@ TEST(Wire, LateTensorsAreAStepOld) {
   options.wire = policy({"bf16"});
   const GenerateResult fresh = generate_on(group, options);
   WireRule late;
-  late.tensors = {WireTensor::key, WireTensor::value};
+  late.tensors = {AttentionTensor::key, AttentionTensor::value};
   late.mode = parse_wire_mode("late bf16");
   options.wire->rules.push_back(late);
   const GenerateResult result = generate_on(group, options);

@@ -13,9 +13,9 @@ using test::rule;
 
 TEST(TensorShares, AreWhatTheModesOfAStepSend) {
   WireRule values = rule("bf16", {1, -1});
-  values.tensors = {WireTensor::value};
+  values.tensors = {AttentionTensor::value};
   WireRule outputs = rule("skip", {1, -1}, {0, 2});  // three of nine layers
-  outputs.tensors = {WireTensor::output};
+  outputs.tensors = {AttentionTensor::output};
   const WirePlan plan(policy({values, outputs}), test::run_shape());
   EXPECT_EQ(tensor_shares(plan, 0, WireElement::fp32), (TensorShares{1, 1, 1, 1}));
   const TensorShares later = tensor_shares(plan, 1, WireElement::fp32);

@@ -13,7 +13,8 @@
 namespace dit {
 namespace {
 
-constexpr WireTensor kTensors[] = {WireTensor::query, WireTensor::key, WireTensor::value, WireTensor::output};
+constexpr AttentionTensor kTensors[] = {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value,
+                                        AttentionTensor::output};
 
 // Tensors that turn slowly; values twice as fast.
 RedundancyProfile turning(int layers, int steps, float momentum = 0.5F) {
@@ -27,8 +28,8 @@ RedundancyProfile turning(int layers, int steps, float momentum = 0.5F) {
   }
   for (int step = 0; step < steps; ++step) {
     for (int layer = 0; layer < layers; ++layer) {
-      for (const WireTensor tensor : kTensors) {
-        const float speed = tensor == WireTensor::value ? 0.1F : 0.05F;
+      for (const AttentionTensor tensor : kTensors) {
+        const float speed = tensor == AttentionTensor::value ? 0.1F : 0.05F;
         std::vector<float> now(a.size());
         for (std::size_t i = 0; i < a.size(); ++i) {
           now[i] = std::cos(speed * static_cast<float>(step)) * a[i] +
@@ -43,36 +44,37 @@ RedundancyProfile turning(int layers, int steps, float momentum = 0.5F) {
 
 TEST(Redundancy, DistancesOfTurningTensors) {
   const RedundancyProfile profile = turning(2, 6);
-  const RedundancyCell& query = profile.cell(WireTensor::query, 1, 4);
+  const RedundancyCell& query = profile.cell(AttentionTensor::query, 1, 4);
   EXPECT_NEAR(query.change, 0.05, 0.003);
   EXPECT_NEAR(query.cosine, std::cos(0.05), 0.001);
   EXPECT_NEAR(query.expected, 0.025, 0.003);  // half of the way is foreseen
-  EXPECT_NEAR(profile.cell(WireTensor::value, 0, 4).change, 0.1, 0.006);
+  EXPECT_NEAR(profile.cell(AttentionTensor::value, 0, 4).change, 0.1, 0.006);
   EXPECT_LT(query.token_low, query.token_median);
   EXPECT_LT(query.token_median, query.token_high);
   EXPECT_NEAR(query.token_median, 0.05, 0.01);
-  EXPECT_EQ(profile.cell(WireTensor::query, 0, 0).change, 1);
+  EXPECT_EQ(profile.cell(AttentionTensor::query, 0, 0).change, 1);
 }
 
 TEST(Redundancy, ErrorsGrowWithFewerBits) {
   const RedundancyProfile profile = turning(1, 8);
-  const std::vector<double>& errors = profile.cell(WireTensor::key, 0, 7).errors;
+  const std::vector<double>& errors = profile.cell(AttentionTensor::key, 0, 7).errors;
   ASSERT_EQ(errors.size(), profiled_modes().size());
   EXPECT_LT(errors[0], 0.003);          // bf16
   EXPECT_NEAR(errors[1], 0.025, 0.01);  // fp8
   for (std::size_t residual = 3; residual < 6; ++residual) EXPECT_GT(errors[residual], errors[residual - 1]);
   EXPECT_LT(errors[4], 0.02);  // 2 bits of what is left of the change
-  EXPECT_EQ(errors[6], profile.cell(WireTensor::key, 0, 7).expected);
+  EXPECT_EQ(errors[6], profile.cell(AttentionTensor::key, 0, 7).expected);
 }
 
 TEST(Redundancy, RefusesOtherSizes) {
   RedundancyProfile profile(1, 2, 0);
   const std::vector<float> values(64);
-  EXPECT_THROW(profile.add(WireTensor::key, 0, 0, values, 33), std::invalid_argument);
-  EXPECT_THROW(profile.add(WireTensor::key, 1, 0, values, 32), std::out_of_range);
-  EXPECT_THROW(profile.add(WireTensor::key, 0, 2, values, 32), std::out_of_range);
-  profile.add(WireTensor::key, 0, 0, values, 32);
-  EXPECT_THROW(profile.add(WireTensor::key, 0, 1, std::span(values).first(32), 32), std::invalid_argument);
+  EXPECT_THROW(profile.add(AttentionTensor::key, 0, 0, values, 33), std::invalid_argument);
+  EXPECT_THROW(profile.add(AttentionTensor::key, 1, 0, values, 32), std::out_of_range);
+  EXPECT_THROW(profile.add(AttentionTensor::key, 0, 2, values, 32), std::out_of_range);
+  profile.add(AttentionTensor::key, 0, 0, values, 32);
+  EXPECT_THROW(profile.add(AttentionTensor::key, 0, 1, std::span(values).first(32), 32),
+               std::invalid_argument);
   EXPECT_THROW(RedundancyProfile(0, 2, 0), std::invalid_argument);
   EXPECT_THROW(RedundancyProfile(1, 2, 2), std::invalid_argument);
 }
@@ -106,7 +108,7 @@ TEST(PolicySearch, RulesCoverAll) {
   double bits = 0;
   for (int step = 0; step < 12; ++step) {
     for (int layer = 0; layer < 3; ++layer) {
-      for (const WireTensor tensor : kTensors) {
+      for (const AttentionTensor tensor : kTensors) {
         const WireMode mode = plan.mode(tensor, 1, layer, step, 0);
         EXPECT_FALSE(mode.is_exact());
         EXPECT_FALSE(step > 0 && mode.skip && plan.mode(tensor, 1, layer, step - 1, 0).skip);

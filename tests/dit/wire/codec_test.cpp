@@ -36,7 +36,8 @@ std::vector<std::byte> tensor_of(const std::vector<float>& values, WireElement e
     return bytes;
   }
   std::vector<std::uint16_t> halves(values.size());
-  kPortableKernels.narrow(values.data(), values.size(), halves.data());
+  (element == WireElement::bf16 ? kPortableKernels.narrow : kPortableKernels.narrow_fp16)(
+      values.data(), values.size(), halves.data());
   std::memcpy(bytes.data(), halves.data(), bytes.size());
   return bytes;
 }
@@ -49,7 +50,8 @@ std::vector<float> floats_of(const std::vector<std::byte>& tensor, WireElement e
     } else {
       std::uint16_t half = 0;
       std::memcpy(&half, tensor.data() + 2 * i, 2);
-      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16U);
+      (element == WireElement::bf16 ? kPortableKernels.widen : kPortableKernels.widen_fp16)(&half, 1,
+                                                                                            &values[i]);
     }
   }
   return values;
@@ -176,12 +178,12 @@ TEST(Codec, MeanErrorOfNormalNumbers) {
 TEST(Codec, WhatWasDecodedStays) {
   for (const Shape shape : kShapes) {
     for (std::uint32_t seed = 0; seed < 20; ++seed) {
-      for (const WireElement element : {WireElement::fp32, WireElement::bf16}) {
-        // bf16 tensors have fewer digits than what some formats decode to: then once more must change
+      for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
+        // Tensors of 16 bits have fewer digits than what some formats decode to: then once more must change
         // nothing.
         const std::vector<std::byte> x = tensor_of(normal_values(shape.elements(), seed, 3), element);
         for (const WireFormat format : kFormats) {
-          if (element == WireElement::bf16 && format == WireFormat::int8) continue;
+          if (element != WireElement::fp32 && format == WireFormat::int8) continue;
           const Codec codec(format, element);
           const auto once = decoded(codec, shape, encoded(codec, shape, x), element);
           EXPECT_EQ(decoded(codec, shape, encoded(codec, shape, once), element), once)
@@ -192,12 +194,66 @@ TEST(Codec, WhatWasDecodedStays) {
   }
 }
 
+/// What the bits of an fp16 mean.
+double value_of_fp16(std::uint32_t bits) {
+  const int exponent = static_cast<int>(bits >> 10U & 31U);
+  const double mantissa = bits & 0x3ffU;
+  const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
+}
+
+TEST(Codec, EveryFp16IsReadAndWrittenBack) {
+  for (const CodecKernels* kernels : codec_kernels()) {
+    for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
+      const auto half = static_cast<std::uint16_t>(bits);
+      float value = 0;
+      std::uint16_t back = 0;
+      kernels->widen_fp16(&half, 1, &value);
+      kernels->narrow_fp16(&value, 1, &back);
+      const double expected = value_of_fp16(bits);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(value)) << bits;
+        EXPECT_EQ(back & 0x7e00, 0x7e00) << bits;
+      } else {
+        EXPECT_EQ(static_cast<double>(value), expected) << bits;
+        EXPECT_EQ(back, half) << bits;
+      }
+    }
+  }
+}
+
+TEST(Codec, Fp16RoundsToNearestHalvesToEven) {
+  for (const CodecKernels* kernels : codec_kernels()) {
+    for (std::uint32_t bits = 0; bits < 0x7bffU; ++bits) {  // each number and the next one
+      const double low = value_of_fp16(bits);
+      const double high = value_of_fp16(bits + 1);
+      const auto middle = static_cast<float>((low + high) / 2);
+      const float values[] = {std::nextafter(middle, 0.0F), middle, std::nextafter(middle, 1e9F), -middle};
+      std::uint16_t codes[4];
+      kernels->narrow_fp16(values, 4, codes);
+      const auto even = static_cast<std::uint16_t>(bits + (bits & 1U));
+      EXPECT_EQ(codes[0], bits);
+      EXPECT_EQ(codes[1], even);
+      EXPECT_EQ(codes[2], bits + 1);
+      EXPECT_EQ(codes[3], even | 0x8000U);
+    }
+    const float beyond[] = {65519.9F, 65520.0F, 1e30F, -INFINITY};
+    std::uint16_t codes[4];
+    kernels->narrow_fp16(beyond, 4, codes);
+    EXPECT_EQ(codes[0], 0x7bff);
+    EXPECT_EQ(codes[1], 0x7c00);
+    EXPECT_EQ(codes[2], 0x7c00);
+    EXPECT_EQ(codes[3], 0xfc00);
+  }
+}
+
 TEST(Codec, AllProcessorsWriteTheSameBytes) {
   for (const Shape shape : kShapes) {
     for (std::uint32_t seed = 0; seed < 10; ++seed) {
       const std::vector<float> values =
           seed % 2 == 0 ? wild_values(shape.elements(), seed) : normal_values(shape.elements(), seed, 0.3F);
-      for (const WireElement element : {WireElement::fp32, WireElement::bf16}) {
+      for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
         const std::vector<std::byte> x = tensor_of(values, element);
         for (const WireFormat format : kFormats) {
           const Codec plain(format, element, kPortableKernels);
@@ -348,7 +404,7 @@ TEST(Reference, BothEndsAgreeAfterAnySteps) {
   std::mt19937 random(11);
   for (const Shape shape : kShapes) {
     for (const float momentum : {0.0F, 0.75F}) {
-      for (const WireElement element : {WireElement::fp32, WireElement::bf16}) {
+      for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
         End sender(shape.elements(), momentum);
         End receiver = sender;
         std::vector<float> x = normal_values(shape.elements(), 1);

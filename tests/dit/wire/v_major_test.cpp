@@ -180,9 +180,10 @@ TEST(VMajorSteps, AsAWirePolicy) {
       expected.format = rule.format;
       expected.residual = rule.residual;
       const int first = rule.boundary.empty() ? 1 : 2;
-      EXPECT_EQ(plan.mode(WireTensor::output, 2, 1, step, 0), expected);
+      EXPECT_EQ(plan.mode(AttentionTensor::output, 2, 1, step, 0), expected);
       if (!decision.full) expected.stays = decision.ratio;
-      for (const WireTensor tensor : {WireTensor::query, WireTensor::key, WireTensor::value}) {
+      for (const AttentionTensor tensor :
+           {AttentionTensor::query, AttentionTensor::key, AttentionTensor::value}) {
         for (int level = 0; level < 3; ++level) {
           EXPECT_EQ(plan.mode(tensor, level, 2, step, 1), level < first ? WireMode{} : expected);
         }

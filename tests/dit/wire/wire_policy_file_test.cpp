@@ -45,7 +45,7 @@ TEST(WirePolicyFile, EveryFieldComesBack) {
   policy.off = {"rack", "world"};
   WireRule rule;
   rule.mode = parse_wire_mode("rows 0.3 residual int4");
-  rule.tensors = {WireTensor::output, WireTensor::query};
+  rule.tensors = {AttentionTensor::output, AttentionTensor::query};
   rule.level = "rack";
   rule.layers = {1, -2};
   rule.steps = {-5, -1};

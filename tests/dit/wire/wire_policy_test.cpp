@@ -30,7 +30,7 @@ WirePolicy policy(std::vector<WireRule> rules) {
   return policy;
 }
 
-std::string at(const WirePlan& plan, int step, int layer = 0, WireTensor tensor = WireTensor::query,
+std::string at(const WirePlan& plan, int step, int layer = 0, AttentionTensor tensor = AttentionTensor::query,
                int level = kSlow, int branch = 0) {
   return to_string(plan.mode(tensor, level, layer, step, branch));
 }
@@ -78,30 +78,30 @@ TEST(WirePlan, TheLastRuleCounts) {
 
 TEST(WirePlan, FastLinksStayFull) {
   const WirePlan plan(policy({rule("fp8")}), shape());
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 0), "full");
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 1), "fp8");
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 2), "fp8");
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::key, 0), "full");
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::key, 1), "fp8");
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::key, 2), "fp8");
   WireRule world = rule("int4");
   world.level = "world";
   const WirePlan far(policy({rule("fp8"), world}), shape());
-  EXPECT_EQ(at(far, 9, 0, WireTensor::key, 1), "fp8");
-  EXPECT_EQ(at(far, 9, 0, WireTensor::key, 2), "int4");
+  EXPECT_EQ(at(far, 9, 0, AttentionTensor::key, 1), "fp8");
+  EXPECT_EQ(at(far, 9, 0, AttentionTensor::key, 2), "int4");
 }
 
 TEST(WirePlan, TensorsBranchesAndEvery) {
   WireRule some = rule("int4");
-  some.tensors = {WireTensor::value, WireTensor::output};
+  some.tensors = {AttentionTensor::value, AttentionTensor::output};
   some.branch = 1;
   WireRule refresh = rule("full", {9, -1});
   refresh.every = 10;
   const WirePlan plan(policy({some, refresh}), shape());
   EXPECT_TRUE(plan.knows_branches());
-  EXPECT_EQ(at(plan, 5, 0, WireTensor::value, kSlow, 1), "int4");
-  EXPECT_EQ(at(plan, 5, 0, WireTensor::value, kSlow, 0), "full");
-  EXPECT_EQ(at(plan, 5, 0, WireTensor::query, kSlow, 1), "full");
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::value, kSlow, 1), "full");
-  EXPECT_EQ(at(plan, 10, 0, WireTensor::value, kSlow, 1), "int4");
-  EXPECT_EQ(at(plan, 19, 0, WireTensor::output, kSlow, 1), "full");
+  EXPECT_EQ(at(plan, 5, 0, AttentionTensor::value, kSlow, 1), "int4");
+  EXPECT_EQ(at(plan, 5, 0, AttentionTensor::value, kSlow, 0), "full");
+  EXPECT_EQ(at(plan, 5, 0, AttentionTensor::query, kSlow, 1), "full");
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::value, kSlow, 1), "full");
+  EXPECT_EQ(at(plan, 10, 0, AttentionTensor::value, kSlow, 1), "int4");
+  EXPECT_EQ(at(plan, 19, 0, AttentionTensor::output, kSlow, 1), "full");
 }
 
 TEST(WirePlan, NothingOldAtTheFirstStep) {
@@ -115,7 +115,7 @@ TEST(WirePlan, NothingIsLateWhereNobodyWouldUseIt) {
   EXPECT_EQ(at(plan, 1), "late bf16");
   EXPECT_EQ(at(plan, 48), "late bf16");
   EXPECT_EQ(at(plan, 49), "skip");
-  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 0, WireEnd::sender));
+  EXPECT_TRUE(plan.remembers(AttentionTensor::query, kSlow, 0, WireEnd::sender));
   EXPECT_TRUE(plan.ages());
 }
 
@@ -130,17 +130,17 @@ TEST(WirePlan, NothingGetsTooOld) {
 
 TEST(WirePlan, WhatItRemembersAndTouches) {
   const WirePlan plan(policy({rule("fp8"), rule("residual int4", {}, {2, 3})}), shape());
-  EXPECT_TRUE(plan.touches(WireTensor::query, kSlow, 0));
-  EXPECT_FALSE(plan.touches(WireTensor::query, 0, 0));
-  EXPECT_FALSE(plan.remembers(WireTensor::query, kSlow, 0, WireEnd::sender));
-  EXPECT_TRUE(plan.remembers(WireTensor::query, kSlow, 3, WireEnd::receiver));
+  EXPECT_TRUE(plan.touches(AttentionTensor::query, kSlow, 0));
+  EXPECT_FALSE(plan.touches(AttentionTensor::query, 0, 0));
+  EXPECT_FALSE(plan.remembers(AttentionTensor::query, kSlow, 0, WireEnd::sender));
+  EXPECT_TRUE(plan.remembers(AttentionTensor::query, kSlow, 3, WireEnd::receiver));
   EXPECT_FALSE(plan.ages());
   EXPECT_TRUE(WirePlan(policy({rule("rows 0.5 fp8")}), shape()).ages());
 }
 
 TEST(WirePlan, VMajorsRows) {
   WireRule keys = rule("v-major 0.5 fp8", {4, -1}, {2, 3});
-  keys.tensors = {WireTensor::key};
+  keys.tensors = {AttentionTensor::key};
   WirePolicy some = policy({rule("bf16"), keys, rule("skip", {8, 8})});
   const WirePlan plan(some, shape());
   EXPECT_TRUE(plan.uses_v_major());
@@ -153,22 +153,22 @@ TEST(WirePlan, VMajorsRows) {
   EXPECT_FALSE(plan.brings_all_values(2, 8, 0));
   EXPECT_DOUBLE_EQ(plan.active_fraction(4), 1 - 0.5 * 2 / 9);
   EXPECT_TRUE(plan.ages());
-  const auto remembers = [](const WirePlan& of, WireTensor tensor, WireEnd end) {
+  const auto remembers = [](const WirePlan& of, AttentionTensor tensor, WireEnd end) {
     return of.remembers(tensor, kSlow, 2, end);
   };
   WirePolicy rows = policy({rule("v-major 0.5 bf16")});
   const WirePlan published(rows, shape());
   EXPECT_EQ(at(published, 0), "bf16");
   EXPECT_EQ(at(published, 1), "v-major 0.5 bf16");
-  EXPECT_EQ(at(published, 1, 0, WireTensor::output), "bf16");
-  EXPECT_TRUE(remembers(published, WireTensor::query, WireEnd::receiver));
-  EXPECT_FALSE(remembers(published, WireTensor::query, WireEnd::sender));
-  EXPECT_FALSE(remembers(published, WireTensor::output, WireEnd::receiver));
+  EXPECT_EQ(at(published, 1, 0, AttentionTensor::output), "bf16");
+  EXPECT_TRUE(remembers(published, AttentionTensor::query, WireEnd::receiver));
+  EXPECT_FALSE(remembers(published, AttentionTensor::query, WireEnd::sender));
+  EXPECT_FALSE(remembers(published, AttentionTensor::output, WireEnd::receiver));
   rows.guard = 0.1;  // it looks at what the receiver has
-  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::query, WireEnd::sender));
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), AttentionTensor::query, WireEnd::sender));
   rows = policy({rule("v-major 0.5 residual int4")});
-  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::query, WireEnd::sender));
-  EXPECT_TRUE(remembers(WirePlan(rows, shape()), WireTensor::output, WireEnd::sender));
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), AttentionTensor::query, WireEnd::sender));
+  EXPECT_TRUE(remembers(WirePlan(rows, shape()), AttentionTensor::output, WireEnd::sender));
 }
 
 // The rows of a layer are the same of all tensors and on all levels.
@@ -190,11 +190,11 @@ TEST(WirePlan, OffLevelsAreFull) {
   WirePolicy some = policy({rule("residual int4")});
   some.off = {"rack"};
   const WirePlan plan(some, shape());
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 1), "full");
-  EXPECT_EQ(at(plan, 9, 0, WireTensor::key, 2), "residual int4");
-  EXPECT_FALSE(plan.touches(WireTensor::key, 1, 0));
-  EXPECT_FALSE(plan.remembers(WireTensor::key, 1, 0, WireEnd::sender));
-  EXPECT_TRUE(plan.remembers(WireTensor::key, 2, 0, WireEnd::sender));
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::key, 1), "full");
+  EXPECT_EQ(at(plan, 9, 0, AttentionTensor::key, 2), "residual int4");
+  EXPECT_FALSE(plan.touches(AttentionTensor::key, 1, 0));
+  EXPECT_FALSE(plan.remembers(AttentionTensor::key, 1, 0, WireEnd::sender));
+  EXPECT_TRUE(plan.remembers(AttentionTensor::key, 2, 0, WireEnd::sender));
 }
 
 TEST(WirePlan, RefusesNonsense) {
@@ -228,7 +228,7 @@ TEST(WirePlan, RefusesNonsense) {
 
 // Bits of a number, of the mode of a step.
 double bits_at(const WirePlan& plan, int step) {
-  const WireMode mode = plan.mode(WireTensor::key, kSlow, 0, step, 0);
+  const WireMode mode = plan.mode(AttentionTensor::key, kSlow, 0, step, 0);
   switch (mode.format) {
     case WireFormat::int8:
       return 8;
