@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "checks.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "failure.hpp"
 #include "joint_failure.hpp"
 #include "launch.hpp"

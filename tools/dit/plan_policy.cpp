@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "field.hpp"
 #include "files.hpp"
 #include "profile.hpp"

@@ -1,9 +1,8 @@
 // Ranks as threads of this process.
-#include "exchange/local.hpp"
-
 #include <vector>
 
 #include "c_interface/error.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 struct dit_local_group {
   std::vector<dit_local_member> members;

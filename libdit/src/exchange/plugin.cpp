@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/plugin_path.hpp"
 #include "exchange/plugin_table.hpp"
 

@@ -12,9 +12,9 @@ namespace {
 // takes the guidance scale as an input, the others compute two branches.
 const std::vector<PublishedModel>& models() {
   static const std::vector<PublishedModel> all = {
-      {"flux1-dev", 57, 24, 128, 512, 1},
+      {"flux1-dev", 57, 24, 128, 512, 1, 38},
       {"qwen-image", 60, 24, 128, 256, 2},
-      {"flux2-dev", 56, 48, 128, 512, 1},
+      {"flux2-dev", 56, 48, 128, 512, 1, 48},
       {"sd35-large", 38, 38, 64, 333, 2},
   };
   return all;
@@ -44,6 +44,12 @@ const PublishedModel& published_model(const std::string& name) {
                                 published_model_names());
   }
   return *found;
+}
+
+std::vector<Block> blocks_of(const PublishedModel& model) {
+  std::vector<Block> blocks(static_cast<std::size_t>(model.layers - model.single_layers));
+  blocks.resize(static_cast<std::size_t>(model.layers), {MlpPlace::beside, 1});
+  return blocks;
 }
 
 std::string published_model_names() {

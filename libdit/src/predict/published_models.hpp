@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "schedule/step_graph.hpp"
+
 namespace dit {
 
 struct PublishedModel {
@@ -14,8 +16,10 @@ struct PublishedModel {
   std::int64_t head_dim = 0;
   std::int64_t text_tokens = 0;
   int branches = 1;                ///< forward passes of a step: two with classifier-free guidance
+  int single_layers = 0;           ///< the last ones, of one stream with the MLP beside attention
   std::int64_t token_pixels = 16;  ///< side of the square that a token stands for
 };
+[[nodiscard]] std::vector<Block> blocks_of(const PublishedModel& model);
 /// Throws std::invalid_argument that lists the names.
 [[nodiscard]] const PublishedModel& published_model(const std::string& name);
 [[nodiscard]] std::string published_model_names();

@@ -114,6 +114,7 @@ Prediction SimulatedSteps::predicted(const Way& way, const ForwardShape& shape, 
   BlockGraphOptions block;
   block.units = model_.branches;
   block.layers = model_.layers;
+  block.blocks = blocks_of(model_);
   block.selective = selective;
   StepGraph graph = transformer_graph(block);
   estimate(graph, shape, rates_);

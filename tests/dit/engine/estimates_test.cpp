@@ -4,7 +4,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/run_shape.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "small_model.hpp"
 
 namespace dit {

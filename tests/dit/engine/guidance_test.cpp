@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../message_of.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace dit {
 namespace {

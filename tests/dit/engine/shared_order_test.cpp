@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "predict/choose_order.hpp"
 
 namespace dit {

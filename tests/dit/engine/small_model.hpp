@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/engine.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "models/pixel_dit_network.hpp"
 #include "sampling/cpu_generator.hpp"
 #include "weights/model_files.hpp"

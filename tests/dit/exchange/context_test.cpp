@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace dit {
 namespace {

@@ -1,4 +1,4 @@
-#include "exchange/emulated_nics.hpp"
+#include "exchange/local/emulated_nics.hpp"
 
 #include <gtest/gtest.h>
 

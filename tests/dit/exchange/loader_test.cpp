@@ -8,7 +8,7 @@
 #include <string>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/plugin_path.hpp"
 
 namespace dit {

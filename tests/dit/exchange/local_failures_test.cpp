@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace dit {
 namespace {

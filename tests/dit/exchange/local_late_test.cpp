@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/log.hpp"
 
 namespace dit {

@@ -1,6 +1,4 @@
 // The local plugin when all goes well; what every plugin must do is in the conformance test.
-#include "exchange/local.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "exchange/exchange.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace dit {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checks.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/struct_sizes.hpp"
 
 namespace dit {

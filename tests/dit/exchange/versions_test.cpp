@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/log.hpp"
 #include "exchange/struct_sizes.hpp"
 #include "old_caller.h"

@@ -6,6 +6,7 @@
 
 #include "../message_of.hpp"
 #include "../schedule/graphs.hpp"
+#include "predict/published_models.hpp"
 
 namespace dit {
 namespace {
@@ -183,6 +184,15 @@ TEST(ModelCost, EstimatesAGraph) {
         is_exchange(step.role) ? exchange_volume(step.role, shape, false, step.group, 2).rank_slow_bytes : 0;
     EXPECT_EQ(static_cast<double>(step.slow_bytes), bytes) << step_name(step);
   }
+}
+
+TEST(PublishedModels, FluxEndsInSingleStreams) {
+  const std::vector<Block> blocks = blocks_of(published_model("flux1-dev"));
+  ASSERT_EQ(blocks.size(), 57U);
+  EXPECT_EQ(blocks[18], Block{});
+  EXPECT_EQ(blocks[19], (Block{MlpPlace::beside, 1}));
+  EXPECT_EQ(blocks[56], (Block{MlpPlace::beside, 1}));
+  for (const Block& block : blocks_of(published_model("qwen-image"))) EXPECT_EQ(block, Block{});
 }
 
 TEST(ModelCost, AnMlpBesideAttentionIsTheSameWork) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "graphs.hpp"
 #include "predict/choose_order.hpp"
 #include "schedule/execute.hpp"

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "exchange/local.hpp"
+#include "exchange/local/local_ranks.hpp"
 
 namespace dit {
 namespace {

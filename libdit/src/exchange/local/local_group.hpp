@@ -14,7 +14,7 @@
 
 #include "dit/exchange.h"
 #include "exchange/check_call.hpp"
-#include "exchange/emulated_nics.hpp"
+#include "exchange/local/emulated_nics.hpp"
 #include "exchange/select_rows.hpp"
 
 namespace dit {

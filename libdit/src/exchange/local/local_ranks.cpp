@@ -1,11 +1,12 @@
 // Groups of threads, and running them.
+#include "exchange/local/local_ranks.hpp"
+
 #include <cmath>
 #include <exception>
 #include <mutex>
 #include <thread>
 
-#include "exchange/local.hpp"
-#include "exchange/local_group.hpp"
+#include "exchange/local/local_group.hpp"
 
 namespace dit {
 namespace {

@@ -1,4 +1,4 @@
-#include "exchange/local_group.hpp"
+#include "exchange/local/local_group.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "exchange/local.hpp"
-#include "exchange/local_group.hpp"
+#include "exchange/local/local_group.hpp"
+#include "exchange/local/local_ranks.hpp"
 #include "exchange/plugin_config.hpp"
 #include "exchange/plugin_guard.hpp"
 #include "exchange/struct_sizes.hpp"
