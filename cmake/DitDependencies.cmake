@@ -41,6 +41,8 @@ function(dit_find_torch)
       set(cuda ", with CUDA")
     endif()
   endforeach()
+  # Python's libtorch exports the std::filesystem that it was built with, in part: what libstdc++ has must be found there.
+  list(PREPEND libraries -Wl,--push-state,--no-as-needed,-lstdc++,--pop-state)
   add_library(dit_torch INTERFACE)
   target_include_directories(dit_torch SYSTEM INTERFACE ${DIT_TORCH_INCLUDE}
                              ${DIT_TORCH_INCLUDE}/torch/csrc/api/include)
