@@ -6,6 +6,10 @@
 
 enum { TOKENS = 4096, HEADS = 8, DIM = 64 }; /* blocks of a MiB with two ranks */
 
+/* Seconds. Two waits end before the late rank comes. Who gave up sleeps as long as the late rank needs, so
+ * that they meet again within the limit on a busy machine too. */
+static const double limit = 0.7, late = 2.4;
+
 static dit_session* session = NULL;
 static dit_layout* layout = NULL;
 static int rank = 0, ranks = 0, released = 0;
@@ -43,7 +47,7 @@ static void run_late(double expected_value, void (*then)(dit_transfer**, float*,
   float *source = allocate(source_bytes), *target = allocate(target_bytes);
   for (size_t i = 0; i < source_bytes / sizeof(float); ++i) source[i] = (float)expected_value;
   if (rank == ranks - 1) {
-    sleep_seconds(1.2);
+    sleep_seconds(late);
     REQUIRE_OK(start(transfer, dense(source, source_bytes), dense(target, target_bytes)));
     dit_status status = dit_transfer_wait(transfer);
     while (status == DIT_ERROR_TIMEOUT) status = dit_transfer_wait(transfer);
@@ -80,7 +84,7 @@ static void give_up(dit_transfer** transfer, float* source, float* target, size_
   free(NULL);
   REQUIRE_OK(dit_transfer_cancel(*transfer, on_release, target));
   REQUIRE_OK(dit_transfer_free(transfer));
-  sleep_seconds(1.2);
+  sleep_seconds(late - limit);
   free(NULL);
   (void)source; /* sent from until the release: freed at the end of the process */
 }
@@ -95,7 +99,7 @@ static void free_at_once(dit_transfer** transfer, float* source, float* target, 
 
 int main(int argc, char** argv) {
   CHECK(argc == 2);
-  const dit_open_options open = {sizeof open, NULL, 0.4, NULL};
+  const dit_open_options open = {sizeof open, NULL, limit, NULL};
   REQUIRE_OK(dit_session_open(argv[1], &open, &session));
   REQUIRE_OK(dit_session_ranks(session, &rank, &ranks));
   const dit_attention_shape shape = {sizeof shape, 1, 0, TOKENS, HEADS, HEADS, DIM, 0};
@@ -103,7 +107,7 @@ int main(int argc, char** argv) {
   run_late(1, wait_again);
   run_late(2, give_up);
   run_late(3, free_at_once);
-  if (rank != ranks - 1) sleep_seconds(1.2);
+  if (rank != ranks - 1) sleep_seconds(late - limit);
   CHECK(dit_layout_free(&layout) == DIT_OK);
   dit_status status = dit_session_close(&session);
   CHECK(status == DIT_OK);
