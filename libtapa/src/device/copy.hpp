@@ -13,24 +13,38 @@
 
 namespace tapa::device {
 
-/// Copies `count` units; several loads of a lane are under way before its first store.
-template <class Unit, class Team>
-TAPA_HOST_DEVICE inline void copy_units(Team& team, std::byte* to, const std::byte* from, Word count) {
-  constexpr int kBatch = 8;
+/// Units of a lane whose loads are under way before its first store.
+inline constexpr int kBatch = 8;
+
+/// Copies the batch of a lane that begins at unit `first`; `all`: none of it is behind `count`.
+template <class Unit, bool all, class Team>
+TAPA_HOST_DEVICE inline void copy_batch(Team& team, std::byte* to, const std::byte* from, Word first,
+                                        Word count) {
   const Word lanes = static_cast<Word>(team.lanes());
-  for (Word first = static_cast<Word>(team.lane()); first < count; first += lanes * kBatch) {
-    Unit held[kBatch];
-    TAPA_UNROLL
-    for (int b = 0; b < kBatch; ++b) {
-      const Word unit = first + static_cast<Word>(b) * lanes;
-      if (unit < count) held[b] = team.template load<Unit>(from + unit * sizeof(Unit));
-    }
-    TAPA_UNROLL
-    for (int b = 0; b < kBatch; ++b) {
-      const Word unit = first + static_cast<Word>(b) * lanes;
-      if (unit < count) team.template store<Unit>(to + unit * sizeof(Unit), held[b]);
-    }
+  Unit held[kBatch];
+  TAPA_UNROLL
+  for (int b = 0; b < kBatch; ++b) {
+    const Word unit = first + static_cast<Word>(b) * lanes;
+    if (all || unit < count) held[b] = team.template load<Unit>(from + unit * sizeof(Unit));
   }
+  TAPA_UNROLL
+  for (int b = 0; b < kBatch; ++b) {
+    const Word unit = first + static_cast<Word>(b) * lanes;
+    if (all || unit < count) team.template store<Unit>(to + unit * sizeof(Unit), held[b]);
+  }
+}
+
+/// Copies `count` units. A function of its own, as copy_bytes(): inlined at each use, registers spill.
+template <class Unit, class Team>
+TAPA_HOST_DEVICE TAPA_NO_INLINE void copy_units(Team& team, std::byte* to, const std::byte* from,
+                                                Word count) {
+  const Word step = static_cast<Word>(team.lanes()) * kBatch;
+  Word begin = 0;
+  TAPA_NO_UNROLL
+  for (; begin + step <= count; begin += step) {
+    copy_batch<Unit, true>(team, to, from, begin + static_cast<Word>(team.lane()), count);
+  }
+  if (begin < count) copy_batch<Unit, false>(team, to, from, begin + static_cast<Word>(team.lane()), count);
 }
 
 /// Copies in `Unit`s where addresses have the same remainder, with the bytes before and behind one by one.
@@ -46,7 +60,8 @@ TAPA_HOST_DEVICE inline void copy_aligned(Team& team, std::byte* to, const std::
 
 /// Copies `bytes` bytes that do not overlap. Not finished for other lanes before the team's next barrier.
 template <class Team>
-TAPA_HOST_DEVICE inline void copy_bytes(Team& team, std::byte* to, const std::byte* from, Word bytes) {
+TAPA_HOST_DEVICE TAPA_NO_INLINE void copy_bytes(Team& team, std::byte* to, const std::byte* from,
+                                                Word bytes) {
   const std::uintptr_t differ = reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from);
   if (differ % 16 == 0) {
     copy_aligned<typename Team::Wide>(team, to, from, bytes);

@@ -10,9 +10,13 @@
 #ifdef __CUDACC__
 #define TAPA_HOST_DEVICE __host__ __device__
 #define TAPA_UNROLL _Pragma("unroll")
+#define TAPA_NO_UNROLL _Pragma("unroll 1")
+#define TAPA_NO_INLINE __noinline__
 #else
 #define TAPA_HOST_DEVICE
 #define TAPA_UNROLL
+#define TAPA_NO_UNROLL
+#define TAPA_NO_INLINE
 #endif
 
 namespace tapa::device {
