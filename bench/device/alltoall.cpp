@@ -2,7 +2,12 @@
 //
 //   device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY] [--json
 //   FILE]
-//                   [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,graph]
+//                   [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
+//                   [--copy-bytes N]
+//
+// Ways: "tapa" receives in a symmetric registration (copy engines for long blocks), "tapa-kernel" in a plain
+// one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
+// for other ranks alone, by cudaMemcpyAsync, without telling anybody.
 //
 // Sizes are of a rank's whole buffer. "eager": one call and a wait for its stream, by the host's clock;
 // "graph": a recorded graph of several calls, divided by their number. A round takes each way once, in turn,
@@ -90,17 +95,21 @@ class Rivals {
       : ranks_(ranks),
         most_(*std::max_element(settings.sizes.begin(), settings.sizes.end())),
         send_(most_),
+        symmetric_(most_),
         direct_(most_),
         staged_(most_),
         comm_(ranks, settings.options),
         peers_(ranks, staged_.get()) {
-    tapa_call(TAPA_Device_register(comm_.get(), direct_.get(), most_, &window_));
+    tapa_call(
+        TAPA_Device_register(comm_.get(), symmetric_.get(), most_, TAPA_DEVICE_SYMMETRIC, &windows_[0]));
+    tapa_call(TAPA_Device_register(comm_.get(), direct_.get(), most_, 0, &windows_[1]));
     const auto exchange = [this](char* receive) {
       return [this, receive](std::size_t block, cudaStream_t stream) {
         tapa_call(TAPA_Device_alltoall(send_.get(), receive, block, comm_.get(), stream));
       };
     };
-    add(settings, {"tapa", exchange(direct_.get()), send_.get(), direct_.get()});
+    add(settings, {"tapa", exchange(symmetric_.get()), send_.get(), symmetric_.get()});
+    add(settings, {"tapa-kernel", exchange(direct_.get()), send_.get(), direct_.get()});
     add(settings, {"tapa-staged", exchange(staged_.get()), send_.get(), staged_.get()});
     for (const auto policy : {Nccl::Policy::standard, Nccl::Policy::zero_cta}) {
       const char* const name = policy == Nccl::Policy::standard ? "nccl" : "nccl-zero-cta";
@@ -114,7 +123,9 @@ class Rivals {
     add(settings, {"copy", [this](std::size_t block, cudaStream_t stream) { copy(block, stream); },
                    send_.get(), staged_.get(), false});
   }
-  ~Rivals() { (void)TAPA_Device_deregister(comm_.get(), window_); }
+  ~Rivals() {
+    for (const int window : windows_) (void)TAPA_Device_deregister(comm_.get(), window);
+  }
   Rivals(const Rivals&) = delete;
   Rivals& operator=(const Rivals&) = delete;
 
@@ -137,10 +148,10 @@ class Rivals {
 
   Ranks& ranks_;
   std::size_t most_;
-  Memory send_, direct_, staged_;
+  Memory send_, symmetric_, direct_, staged_;
   Comm comm_;
   Peers peers_;
-  int window_ = -1;
+  int windows_[2] = {-1, -1};
   std::vector<std::unique_ptr<Nccl>> nccls_;
   std::vector<Way> ways_;
 };
@@ -237,6 +248,21 @@ std::vector<double> run_eager(Ranks& ranks, const Rivals& rivals, std::size_t bl
   return measure(ranks, runs, settings);
 }
 
+std::vector<double> run_queued(Ranks& ranks, const Rivals& rivals, std::size_t size, std::size_t block,
+                               const Stream& stream, const Settings& settings) {
+  const int calls = calls_in_graph(size);
+  std::vector<std::function<void()>> runs;
+  for (const Way& way : rivals.ways()) {
+    runs.emplace_back([&, calls, block] {
+      for (int call = 0; call < calls; ++call) way.call(block, stream.get());
+      stream.wait();
+    });
+  }
+  std::vector<double> micros = measure(ranks, runs, settings);
+  for (double& each : micros) each /= calls;
+  return micros;
+}
+
 std::vector<double> run_graph(Ranks& ranks, const Rivals& rivals, std::size_t size, std::size_t block,
                               const Stream& stream, const Settings& settings) {
   const int calls = calls_in_graph(size);
@@ -294,6 +320,14 @@ void write_json(const std::string& path, int ranks, const std::string& nccl, con
   std::fclose(file);
 }
 
+std::vector<double> run_mode(const std::string& mode, Ranks& ranks, const Rivals& rivals, std::size_t size,
+                             std::size_t block, const Stream& stream, const Settings& settings) {
+  if (mode == "eager") return run_eager(ranks, rivals, block, stream, settings);
+  if (mode == "queued") return run_queued(ranks, rivals, size, block, stream, settings);
+  if (mode == "graph") return run_graph(ranks, rivals, size, block, stream, settings);
+  throw std::runtime_error("--modes has \"" + mode + "\", expected eager, queued or graph");
+}
+
 int benchmark(Ranks& ranks, const Settings& settings) {
   take_device(ranks);
   const Stream stream;
@@ -317,9 +351,7 @@ int benchmark(Ranks& ranks, const Settings& settings) {
         std::printf("%s: %llu wrong bytes of %s\n", way.name.c_str(), wrong, size_text(size).c_str());
     }
     for (const std::string& mode : settings.modes) {
-      rows.push_back({size, mode,
-                      mode == "graph" ? run_graph(ranks, rivals, size, block, stream, settings)
-                                      : run_eager(ranks, rivals, block, stream, settings)});
+      rows.push_back({size, mode, run_mode(mode, ranks, rivals, size, block, stream, settings)});
       if (ranks.rank() == 0) print_row(rows.back());
     }
   }
@@ -335,13 +367,14 @@ Settings settings_of(const Arguments& arguments) {
            "sizes", "2048,16384,65536,262144,1048576,4194304,16777216,67108864,268435456,536870912"))) {
     settings.sizes.push_back(static_cast<std::size_t>(std::stoull(size)));
   }
-  settings.modes = split(arguments.text("modes", "eager,graph"));
+  settings.modes = split(arguments.text("modes", "eager,queued,graph"));
   settings.ways = split(arguments.text("ways", ""));
   settings.rounds = static_cast<int>(arguments.number("rounds", 200));
   settings.seconds = arguments.number("seconds", 4);
   settings.nccl = arguments.text("nccl", "libnccl.so.2");
   settings.json = arguments.text("json", "");
   settings.options.channels = static_cast<int>(arguments.number("channels", 0));
+  settings.options.copy_bytes = static_cast<std::size_t>(arguments.number("copy-bytes", 0));
   settings.options.line_bytes = static_cast<std::size_t>(arguments.number("line-bytes", 0));
   return settings;
 }
@@ -351,6 +384,7 @@ Settings settings_of(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace tapa::bench;
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // else the first call of each kernel waits for the device
   try {
     const Arguments arguments(argc, argv);
     const Settings settings = settings_of(arguments);

@@ -51,8 +51,8 @@ class HostMachine {
   }
 
   /// Carries out a call of one rank: teams and lanes are threads.
-  static void run(Call call, const LaunchStyle& style) {
-    call.channels = channels_of_call(call);
+  static void run(Call call, const LaunchStyle& style, Part part = Part::all) {
+    call.channels = part == Part::all ? channels_of_call(call) : 1;
     const int teams = call.channels * call.region.size;
     std::vector<std::unique_ptr<TeamMeeting>> meetings;
     std::vector<std::jthread> threads;
@@ -60,9 +60,9 @@ class HostMachine {
       TeamMeeting& meeting = *meetings.emplace_back(std::make_unique<TeamMeeting>(style.lanes));
       for (int lane = 0; lane < style.lanes; ++lane) {
         const auto seed = style.seed * 7919U + static_cast<unsigned>(index * style.lanes + lane);
-        threads.emplace_back([&call, &meeting, index, lane, seed, delays = style.delays] {
+        threads.emplace_back([&call, &meeting, index, lane, seed, part, delays = style.delays] {
           HostTeam team(meeting, index, lane, seed, delays);
-          run_team(team, call);
+          run_team(team, call, part);
         });
       }
     }

@@ -63,7 +63,7 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
   options.channels = 65;
   expect(create(&comm, &options), "options.channels is 65, expected 0 to 64");
   expect(TAPA_Device_alltoall(nullptr, nullptr, 0, TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
-  expect(TAPA_Device_register(TAPA_DEVICE_COMM_NULL, nullptr, 0, nullptr), "comm is null");
+  expect(TAPA_Device_register(TAPA_DEVICE_COMM_NULL, nullptr, 0, 0, nullptr), "comm is null");
   expect(TAPA_Device_query(TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
 }
 

@@ -260,5 +260,81 @@ TEST(Protocol, AWindowThatIsGoneIsAFailureOfTheCall) {
   EXPECT_EQ(machine.failure(1).missing[0], 1U);
 }
 
+/// A call by copy engines: the copies are this thread's.
+void by_copies(HostMachine& machine, Call call, Word window, Word bytes, const LaunchStyle& style) {
+  const Word place = bytes * static_cast<Word>(call.rank);
+  call.expected = pack({window, place});
+  HostMachine::run(call, style, Part::begin);
+  for (int peer = 0; peer < machine.region().size; ++peer) {
+    std::memcpy(machine.window(window, peer) + place, call.blocks[peer].send, bytes);
+  }
+  HostMachine::run(call, style, Part::end);
+}
+
+/// Calls by copy engines and others in turns, on `size` ranks.
+void alternate(int size, Word bytes, Word calls) {
+  HostMachine machine(size, small_tuning());
+  const auto half = static_cast<std::size_t>(size) * bytes;
+  std::vector<std::vector<Bytes>> memory(static_cast<std::size_t>(size),
+                                         std::vector<Bytes>(calls, Bytes(2 * half)));
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    for (Word op = 0; op < calls; ++op) {
+      Bytes& own = memory[static_cast<std::size_t>(rank)][op];
+      machine.window(op, rank) = own.data() + half;
+      for (Word at = 0; at < half; ++at)
+        own[at] = content(rank, static_cast<int>(at / bytes), op, at % bytes);
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (Word op = 0; op < calls; ++op) {
+        Call call = same_blocks(machine, rank, memory[static_cast<std::size_t>(rank)][op], bytes, 0);
+        for (int peer = 0; peer < size; ++peer)
+          call.targets[peer] = pack({op, bytes * static_cast<Word>(peer)});
+        const LaunchStyle style{.delays = 10,
+                                .seed = static_cast<unsigned>(op * 8) + static_cast<unsigned>(rank)};
+        if (op % 3 == 1) {
+          HostMachine::run(call, style);
+        } else {
+          by_copies(machine, call, op, bytes, style);
+        }
+      }
+    });
+  }
+  ranks.clear();
+  for (int rank = 0; rank < size; ++rank) {
+    for (Word op = 0; op < calls; ++op) {
+      for (Word at = 0; at < half; ++at) {
+        ASSERT_EQ(memory[static_cast<std::size_t>(rank)][op][half + at],
+                  content(static_cast<int>(at / bytes), rank, op, at % bytes))
+            << "rank " << rank << ", call " << op << ", byte " << at;
+      }
+    }
+  }
+}
+
+TEST_P(Sizes, ByCopyEnginesAndNotInTurns) {
+  alternate(GetParam(), 1000, 8);
+}
+
+TEST(Protocol, CopiesToAnotherPlaceThanTheReceiversAreAFailure) {
+  HostMachine machine(2, small_tuning());
+  std::vector<Bytes> memory(2, Bytes(2 * 2 * 1000));
+  std::vector<std::jthread> ranks;
+  for (const int rank : {0, 1}) {
+    machine.window(0, rank) = memory[static_cast<std::size_t>(rank)].data() + 2000;
+    ranks.emplace_back([&, rank] {
+      Call call = same_blocks(machine, rank, memory[static_cast<std::size_t>(rank)], 1000, 500'000'000);
+      for (const int peer : {0, 1}) {
+        call.targets[peer] = pack({0, 1000 * static_cast<Word>(peer) + (rank == 1 ? 128U : 0U)});
+      }
+      by_copies(machine, call, 0, 1000, {});
+    });
+  }
+  ranks.clear();
+  EXPECT_EQ(machine.failure(0).elsewhere[1], 1U);
+}
+
 }  // namespace
 }  // namespace tapa::device

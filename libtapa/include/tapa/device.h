@@ -39,8 +39,9 @@ extern "C" {
 #define TAPA_DEVICE_ERR_CUDA 3        /**< a CUDA call failed */
 #define TAPA_DEVICE_ERR_ALLGATHER 4   /**< the caller's allgather failed */
 #define TAPA_DEVICE_ERR_TIMEOUT 5     /**< a rank did not arrive at a call: the communicator is of no use */
-#define TAPA_DEVICE_ERR_WINDOW 6      /**< a recorded call used a registration that is gone; likewise */
-#define TAPA_DEVICE_ERR_MEMORY 7      /**< no memory */
+#define TAPA_DEVICE_ERR_WINDOW \
+  6 /**< a call used a registration that is gone, or against its rules; likewise */
+#define TAPA_DEVICE_ERR_MEMORY 7 /**< no memory */
 
 /** Ranks of a communicator at most. */
 #define TAPA_DEVICE_MAX_RANKS 16
@@ -61,7 +62,9 @@ typedef struct TAPA_Device_options {
   size_t struct_size; /**< sizeof(TAPA_Device_options) */
   double timeout;     /**< seconds that a call waits for a rank, by the device's clock; default 60 */
   size_t line_bytes;  /**< longest block that travels with flags in its data; default 262144 */
-  int channels;       /**< thread blocks for each rank at most, 1 to 64; default 32, fewer from 4 ranks on */
+  size_t
+      copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 33554432 */
+  int channels;   /**< thread blocks for each rank at most, 1 to 64; default 96 / size, 8 to 48 */
 } TAPA_Device_options;
 
 /** Makes a communicator on the current device of each rank. Collective, synchronises.
@@ -92,6 +95,11 @@ TAPA_API int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[]
                                    void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
                                    TAPA_Device_comm comm, void* stream);
 
+/** All ranks register the same number of bytes, and in each TAPA_Device_alltoall that receives in the memory
+ * all receive at the same offset from its begin. Long blocks then go by copy engines, which leave the
+ * multiprocessors to others. A call that breaks the rule fails with TAPA_DEVICE_ERR_WINDOW. */
+#define TAPA_DEVICE_SYMMETRIC 1
+
 /** Registers memory for receive buffers: peers then store blocks right into it. Without it longer blocks pass
  * through memory of the library. Collective, synchronises; each rank names memory of its own, of any size, or
  * null and 0 bytes. Registered memory is deregistered before it is freed. Memory that cannot be shared (of
@@ -100,8 +108,9 @@ TAPA_API int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[]
  * @param comm   communicator
  * @param buffer begin of the memory
  * @param bytes  its length
+ * @param flags  0 or TAPA_DEVICE_SYMMETRIC, alike on all ranks
  * @param window the registration, alike on all ranks */
-TAPA_API int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int* window);
+TAPA_API int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window);
 /** Ends a registration. Collective, synchronises: all calls that use it must have ended on this rank. A
  * replay of a graph with such a call fails with TAPA_DEVICE_ERR_WINDOW. */
 TAPA_API int TAPA_Device_deregister(TAPA_Device_comm comm, int window);

@@ -19,6 +19,7 @@ struct Block {
 /// without atomics, each by any team that waited for this peer.
 struct Failure {
   Word missing[kMaxRanks];    ///< number of the call that the rank did not arrive at; 0: it did
+  Word elsewhere[kMaxRanks];  ///< ... in which it receives at another offset, though the window is symmetric
   Word no_window[kMaxRanks];  ///< number of the call in which it asked for a window that is gone
 };
 
@@ -31,8 +32,12 @@ struct Call {
   std::byte* const* windows;  ///< windows[window * kMaxRanks + rank]: that rank's, as this rank sees it
   Failure* failure;
   Word targets[kMaxRanks];  ///< packed Target of the block from each rank
+  Word expected;            ///< by copy engines: packed Target of this rank's block at every other
   Block blocks[kMaxRanks];
 };
+
+/// What a launch carries out of a call.
+enum class Part { all, begin, end };
 
 /// Channels of a call: what its longest way needs.
 constexpr int channels_of_call(const Call& call) {

@@ -21,12 +21,12 @@ struct Tuning {
   Word chunk = 128 << 10;       ///< bytes of a chunk of staging memory at most; a multiple of kGrain
   Word renew_period = 1 << 24;  ///< calls between renewals of the mailboxes; a power of two
   int line_channels = 16;       ///< channels of a block of lines at most
-  int bulk_channels = 32;       ///< channels of a longer block at most
+  int bulk_channels = 48;       ///< channels of a longer block at most
 };
 
 inline constexpr Word kGrain = 128;       ///< slices and chunks begin at multiples of it
 inline constexpr Word kStagingSlots = 4;  ///< chunks of a channel that can be under way
-inline constexpr Word kLeastChunk = 16 << 10;
+inline constexpr Word kLeastChunk = 32 << 10;
 
 TAPA_HOST_DEVICE constexpr Word least(Word a, Word b) {
   return a < b ? a : b;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -56,7 +57,11 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   agree_on_place();
   agree_on_tuning(options);
   map_regions();
-  agreement_.together([&] { windows_.emplace(agreement_); });
+  agreement_.together([&] {
+    windows_.emplace(agreement_);
+    side_streams_.emplace(size() - 1);
+    check_cuda(load_kernels(), "loading the kernels");
+  });
   call_.rank = agreement_.rank();
   call_.windows = windows_->table();
   call_.failure = static_cast<Failure*>(failure_->get());
@@ -87,9 +92,10 @@ void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
   Region& region = call_.region;
   region.size = agreement_.size();
   if (agreed.line_bytes != 0) region.tuning.line_limit = agreed.line_bytes;
-  // All thread blocks of a call fit on a GPU of today at once, with room for those of a second communicator.
-  const int share = 64 / region.size;
-  const int automatic = share > 32 ? 32 : share < 8 ? 8 : share;
+  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{32} << 20;
+  // All thread blocks of a call fit on a GPU of today at once. Those of a second communicator need not: see
+  // team_place().
+  const int automatic = std::clamp(96 / region.size, 8, 48);
   region.tuning.bulk_channels = agreed.channels != 0 ? agreed.channels : automatic;
   if (region.tuning.line_channels > region.tuning.bulk_channels) {
     region.tuning.line_channels = region.tuning.bulk_channels;
@@ -151,7 +157,35 @@ void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, 
     const bool staged = target.window == Target::kStaging;
     call.targets[peer] = pack(staged ? target : Target{target.window, target.offset + at});
   }
-  launch_call(call, stream);
+  if (by_copy_engines(bytes, target)) {
+    launch_copies(call, target, stream);
+  } else {
+    launch_call(call, stream);
+  }
+}
+
+bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
+  return size() > 1 && bytes >= copy_from_ && target.window != Target::kStaging &&
+         windows_->symmetric_base(target.window, 0) != nullptr;
+}
+
+void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
+  check_failure();
+  const CurrentDevice current(device_);
+  const Word bytes = call.blocks[0].send_bytes;
+  const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
+  call.expected = pack({target.window, offset});
+  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  side_streams_->fork(stream);
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (agreement_.rank() + step) % size();  // ranks begin with different ones
+    check_cuda(cudaMemcpyAsync(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
+                               bytes, cudaMemcpyDeviceToDevice, side_streams_->at(step - 1)),
+               "cudaMemcpyAsync");
+  }
+  check_cuda(launch_own(call, stream), "launch of the own block's copy");
+  side_streams_->join(stream);
+  check_cuda(launch_end(call, stream), "launch of the handshake");
 }
 
 void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
@@ -193,6 +227,13 @@ void Communicator::check_failure(int& rank) const {
   std::string names;
   Word call = 0;
   for (int peer = 0; peer < size(); ++peer) {
+    if (failure.elsewhere[peer] != 0) {
+      rank = peer;
+      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.elsewhere[peer]) +
+                                                    ": rank " + std::to_string(peer) +
+                                                    " receives at another offset of a symmetric registration "
+                                                    "than this rank, or not in it");
+    }
     if (failure.no_window[peer] != 0) {
       rank = peer;
       throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.no_window[peer]) +

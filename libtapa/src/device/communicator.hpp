@@ -46,15 +46,19 @@ class Communicator {
   void agree_on_place();
   void agree_on_tuning(const TAPA_Device_options& options);
   void map_regions();
+  [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
+  void launch_copies(Call& call, Target target, cudaStream_t stream);
   void launch_call(Call& call, cudaStream_t stream) const;
 
   Agreement agreement_;
   int device_ = -1;
   Call call_{};  ///< what all calls have in common
   double timeout_ = 0;
+  std::size_t copy_from_ = 0;  ///< bytes of the shortest block that copy engines move
   std::optional<DeviceMemory> region_;
   std::optional<PinnedMemory> failure_;
   std::optional<Windows> windows_;
+  std::optional<SideStreams> side_streams_;
   std::vector<std::optional<Import>> imports_;
   bool complete_ = false;
 };

@@ -67,6 +67,32 @@ void PrivateStream::clear(void* memory, std::size_t bytes) {
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
+SideStreams::SideStreams(int count) {
+  check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  for (int index = 0; index < count; ++index) {
+    check_cuda(cudaStreamCreateWithFlags(&streams_.emplace_back(nullptr), cudaStreamNonBlocking),
+               "cudaStreamCreateWithFlags");
+    check_cuda(cudaEventCreateWithFlags(&done_.emplace_back(nullptr), cudaEventDisableTiming),
+               "cudaEventCreateWithFlags");
+  }
+}
+SideStreams::~SideStreams() {
+  for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+  for (cudaEvent_t event : done_) (void)cudaEventDestroy(event);
+  (void)cudaEventDestroy(begin_);
+}
+void SideStreams::fork(cudaStream_t from) {
+  check_cuda(cudaEventRecord(begin_, from), "cudaEventRecord");
+  for (cudaStream_t stream : streams_)
+    check_cuda(cudaStreamWaitEvent(stream, begin_, 0), "cudaStreamWaitEvent");
+}
+void SideStreams::join(cudaStream_t into) {
+  for (std::size_t index = 0; index < streams_.size(); ++index) {
+    check_cuda(cudaEventRecord(done_[index], streams_[index]), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(into, done_[index], 0), "cudaStreamWaitEvent");
+  }
+}
+
 namespace {
 
 /// Where the allocation begins that `memory` lies in; null when the driver does not say.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace tapa::device {
 
@@ -70,6 +71,25 @@ class PrivateStream {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// Streams beside a caller's: they begin where it is, and it goes on when they are done. Also while it is
+/// captured.
+class SideStreams {
+ public:
+  explicit SideStreams(int count);
+  ~SideStreams();
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+  [[nodiscard]] cudaStream_t at(int index) const { return streams_[static_cast<std::size_t>(index)]; }
+  void fork(cudaStream_t from);
+  void join(cudaStream_t into);
+
+ private:
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> done_;
+  cudaEvent_t begin_ = nullptr;
 };
 
 /// Device memory as one rank tells others of it.

@@ -118,12 +118,12 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
   });
 }
 
-int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int* window) {
+int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {
   return contained("TAPA_Device_register", [&] {
     Communicator& communicator = communicator_of(comm);
     require(window != nullptr, "window is null, expected the address of an int");
     const CurrentDevice current(communicator.device());
-    *window = communicator.windows().add(buffer, bytes);
+    *window = communicator.windows().add(buffer, bytes, flags);
   });
 }
 

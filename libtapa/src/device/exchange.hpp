@@ -51,6 +51,22 @@ class Channel {
     if (way_of(block_.receive_bytes, tuning()) == Way::lines) receive_lines();
   }
 
+  /// Waits until the peer can take its block at the place that `call.expected` says. Other engines copy then.
+  TAPA_HOST_DEVICE void begin_copies() {
+    post_ready();
+    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox();
+    Word packed = 0;
+    if (!await_ready(packed)) return;
+    if (packed != call_.expected && team_.lane() == 0) {
+      team_.lost(mine_.local(), &call_.failure->elsewhere[peer_], sequence_);
+    }
+  }
+  /// Tells the peer that its block was copied, and waits for the one from there.
+  TAPA_HOST_DEVICE void end_copies() {
+    say(&ChannelWords::arrived, 1);
+    (void)await(0);
+  }
+
  private:
   TAPA_HOST_DEVICE const Tuning& tuning() const { return call_.region.tuning; }
 
@@ -131,18 +147,22 @@ class Channel {
 
   // --- Bulk.
 
-  /// Sends and receives in turns. A chunk is sent when the peer has consumed the one four before it, which it
-  /// does after it has sent as many of its own: neither waits for ever.
+  /// Sends and receives in turns, two chunks ahead, so that what a turn waits for was begun two turns ago. A
+  /// chunk is sent when the peer has consumed the one four before it, which it does after it has sent more of
+  /// its own: neither waits for ever.
   TAPA_HOST_DEVICE bool move_bulk(Slice out, Slice in) {
+    constexpr Word kAhead = kStagingSlots / 2;
     std::byte* window = nullptr;
     if (out.bytes != 0 && !find_window(window)) return false;
     const bool staged = unpack(call_.targets[peer_]).window == Target::kStaging;
-    const Word sends = window != nullptr ? least(out.bytes, 1) : chunks_or_none(out.bytes);
+    const Word sends = window != nullptr ? 1 : chunks_or_none(out.bytes);
     const Word receives = staged ? chunks_or_none(in.bytes) : least(in.bytes, 1);
-    for (Word step = 0; step < most(sends, receives); ++step) {
-      if (step < sends && !(window != nullptr ? send_slice(window, out) : send_chunk(out, step)))
+    for (Word turn = 0; turn < most(sends, receives == 0 ? 0 : receives + kAhead); ++turn) {
+      if (turn < sends && !(window != nullptr ? send_slice(window, out) : send_chunk(out, turn)))
         return false;
-      if (step < receives && !(staged ? receive_chunk(in, step) : await(in, step))) return false;
+      if (turn < kAhead || turn - kAhead >= receives) continue;
+      const Word step = turn - kAhead;
+      if (!(staged ? receive_chunk(in, step, receives) : await(step))) return false;
     }
     return true;
   }
@@ -158,15 +178,20 @@ class Channel {
     }
   }
 
-  /// Waits until the peer says where it wants its data. `window`: the block's place in its window, null for
-  /// staging. False when the peer did not arrive or the window is gone.
-  TAPA_HOST_DEVICE bool find_window(std::byte*& window) {
+  /// Waits until the peer says where it wants its data.
+  TAPA_HOST_DEVICE bool await_ready(Word& packed) {
     const ChannelWords& words = mine_.words(peer_, channel_);
     if (!wait([&] { return all_ready(words); })) return false;
-    Word packed = 0;
     for (int index = 0; index < kReadyWords; ++index) {
       packed |= ready_payload(team_.relaxed(&words.ready[index]), index);
     }
+    return true;
+  }
+  /// `window`: the block's place in the peer's window, null for staging. False when the peer did not arrive
+  /// or the window is gone.
+  TAPA_HOST_DEVICE bool find_window(std::byte*& window) {
+    Word packed = 0;
+    if (!await_ready(packed)) return false;
     const Target target = unpack(packed);
     if (target.window == Target::kStaging) return true;
     std::byte* const base = call_.windows[target.window * kMaxRanks + static_cast<Word>(peer_)];
@@ -204,16 +229,17 @@ class Channel {
     return true;
   }
 
-  TAPA_HOST_DEVICE bool receive_chunk(Slice in, Word step) {
-    if (!await(in, step)) return false;
+  TAPA_HOST_DEVICE bool receive_chunk(Slice in, Word step, Word chunks) {
+    if (!await(step)) return false;
     const Slice chunk = chunk_at(in, step);
     copy_bytes(team_, block_.receive + chunk.begin, mine_.staging(peer_, channel_, step), chunk.bytes);
-    say(&ChannelWords::consumed, step + 1);
+    // Of the last ones the peer hears with the next call's "ready".
+    if (step + kStagingSlots < chunks) say(&ChannelWords::consumed, step + 1);
     return true;
   }
 
   /// Waits for what a flag of the peer announces.
-  TAPA_HOST_DEVICE bool await(Slice, Word step) {
+  TAPA_HOST_DEVICE bool await(Word step) {
     const ChannelWords& words = mine_.words(peer_, channel_);
     const Word wanted = progress(sequence_, step + 1);
     return wait([&] { return team_.acquire(&words.arrived) >= wanted; });
@@ -251,20 +277,24 @@ TAPA_HOST_DEVICE inline void copy_own(Team& team, const Call& call, int channel)
   if (slice.bytes != 0) copy_bytes(team, block.receive + slice.begin, block.send + slice.begin, slice.bytes);
 }
 
-/// What one team of a launch does.
+/// What one team of a launch does: all of a call, or one of the parts of a call by copy engines.
 template <class Team>
-TAPA_HOST_DEVICE inline void run_team(Team& team, const Call& call) {
+TAPA_HOST_DEVICE inline void run_team(Team& team, const Call& call, Part part = Part::all) {
   const RegionView mine(call.regions[call.rank], call.region);
   const Word sequence = mine.local().sequence;
   const TeamPlace place = team_place(team.index(), call.rank, call.region.size);
   if (team.any(team.aborted(mine.local()))) {
     // Peers may have left the call long ago: nothing is written to them any more.
   } else if (place.peer == call.rank) {
-    copy_own(team, call, place.channel);
-  } else {
+    if (part == Part::all) copy_own(team, call, place.channel);
+  } else if (part == Part::all) {
     Channel<Team>(team, call, place, sequence).run();
+  } else if (part == Part::begin) {
+    Channel<Team>(team, call, place, sequence).begin_copies();
+  } else {
+    Channel<Team>(team, call, place, sequence).end_copies();
   }
-  team.leave(mine.local(), sequence, call.region.size * call.channels);
+  if (part != Part::begin) team.leave(mine.local(), sequence, call.region.size * call.channels);
 }
 
 }  // namespace tapa::device

@@ -31,7 +31,7 @@ int TAPA_Device_alltoallv(const void*, const size_t*, const size_t*, void*, cons
                           TAPA_Device_comm, void*) {
   return unavailable("TAPA_Device_alltoallv");
 }
-int TAPA_Device_register(TAPA_Device_comm, void*, size_t, int*) {
+int TAPA_Device_register(TAPA_Device_comm, void*, size_t, int, int*) {
   return unavailable("TAPA_Device_register");
 }
 int TAPA_Device_deregister(TAPA_Device_comm, int) {

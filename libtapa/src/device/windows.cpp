@@ -30,7 +30,7 @@ Windows::Windows(const Agreement& agreement)
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-int Windows::add(void* memory, std::size_t bytes) {
+int Windows::add(void* memory, std::size_t bytes, int flags) {
   Export mine{};
   agreement_.together([&] {
     check_memory(memory, bytes);
@@ -40,6 +40,7 @@ int Windows::add(void* memory, std::size_t bytes) {
     }
     if (memory != nullptr) mine = export_memory(memory);
   });
+  check_alike(bytes, flags);
   const std::vector<Export> exports = agreement_.gather(mine);
   std::vector<std::optional<Import>> imports = import_all(exports);
 
@@ -49,7 +50,11 @@ int Windows::add(void* memory, std::size_t bytes) {
   const auto all = agreement_.gather(mapped);
   const auto own = static_cast<std::size_t>(agreement_.rank());
   bool direct = mine.shared;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) direct = direct && (rank == own || all[rank][own]);
+  bool everywhere = memory != nullptr;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    direct = direct && (rank == own || all[rank][own]);
+    for (std::size_t of = 0; of < all.size(); ++of) everywhere = everywhere && (rank == of || all[rank][of]);
+  }
 
   std::vector<std::byte*> bases(imports.size(), nullptr);
   for (std::size_t rank = 0; rank < imports.size(); ++rank) {
@@ -58,7 +63,8 @@ int Windows::add(void* memory, std::size_t bytes) {
   const int window = free_.front();
   agreement_.together([&] { publish(window, bases); });
   free_.pop_front();
-  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct, std::move(imports)});
+  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct,
+                                  everywhere && (flags & TAPA_DEVICE_SYMMETRIC) != 0, std::move(imports)});
   if (memory != nullptr && !direct && !warned_) {
     std::fprintf(
         stderr,
@@ -67,6 +73,26 @@ int Windows::add(void* memory, std::size_t bytes) {
     warned_ = true;
   }
   return window;
+}
+
+void Windows::check_alike(std::size_t bytes, int flags) const {
+  struct Rules {
+    std::size_t bytes;
+    int flags;
+  };
+  const std::vector<Rules> all = agreement_.gather(Rules{bytes, flags});
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string who = " of rank " + std::to_string(rank);
+    if (all[rank].flags != all[0].flags || (flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
+      throw DeviceError(TAPA_DEVICE_ERR_ARG, "flags" + who + " is " + std::to_string(all[rank].flags) +
+                                                 ", expected 0 or TAPA_DEVICE_SYMMETRIC on all ranks");
+    }
+    if (flags != 0 && all[rank].bytes != all[0].bytes) {
+      throw DeviceError(TAPA_DEVICE_ERR_ARG, "bytes" + who + " is " + std::to_string(all[rank].bytes) +
+                                                 ", expected " + std::to_string(all[0].bytes) +
+                                                 " as on rank 0, for a symmetric registration");
+    }
+  }
 }
 
 std::vector<std::optional<Import>> Windows::import_all(const std::vector<Export>& exports) const {
@@ -119,6 +145,13 @@ Target Windows::find(const std::byte* memory, Word bytes) const {
     if (offset <= window.bytes && bytes <= window.bytes - offset) return {static_cast<Word>(number), offset};
   }
   return {};
+}
+
+std::byte* Windows::symmetric_base(Word window, int rank) const {
+  const auto found = windows_.find(static_cast<int>(window));
+  if (found == windows_.end() || !found->second.symmetric) return nullptr;
+  if (rank == agreement_.rank()) return found->second.begin;
+  return found->second.imports[static_cast<std::size_t>(rank)]->get();
 }
 
 void Windows::close() {

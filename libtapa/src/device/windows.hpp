@@ -20,8 +20,8 @@ class Windows {
   explicit Windows(const Agreement& agreement);
 
   /// Registers this rank's memory (null, 0 bytes: none) and returns the window's number. Collective. Throws
-  /// DeviceError, on all ranks alike.
-  int add(void* memory, std::size_t bytes);
+  /// DeviceError, on all ranks alike. `flags`: 0 or TAPA_DEVICE_SYMMETRIC.
+  int add(void* memory, std::size_t bytes, int flags);
   /// Collective; the same number on all ranks. Throws DeviceError.
   void remove(int window);
   /// Whether peers store right into this rank's part. Throws DeviceError for an unknown number.
@@ -29,6 +29,10 @@ class Windows {
 
   /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging otherwise.
   [[nodiscard]] Target find(const std::byte* memory, Word bytes) const;
+
+  /// Where a rank's part of a symmetric window lies for this one; null unless all ranks have all parts
+  /// mapped.
+  [[nodiscard]] std::byte* symmetric_base(Word window, int rank) const;
 
   /// windows[window * kMaxRanks + rank], in device memory.
   [[nodiscard]] std::byte* const* table() const { return reinterpret_cast<std::byte* const*>(table_.get()); }
@@ -41,9 +45,11 @@ class Windows {
     std::byte* begin;
     std::size_t bytes;
     bool direct;                                 ///< this rank's part
+    bool symmetric;                              ///< and every other's, by the same rules
     std::vector<std::optional<Import>> imports;  ///< of each rank
   };
   [[nodiscard]] const Window& at(int window) const;
+  void check_alike(std::size_t bytes, int flags) const;
   std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports) const;
   void publish(int window, const std::vector<std::byte*>& bases);
 
