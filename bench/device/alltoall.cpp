@@ -364,7 +364,8 @@ int benchmark(Ranks& ranks, const Settings& settings) {
 Settings settings_of(const Arguments& arguments) {
   Settings settings;
   for (const std::string& size : split(arguments.text(
-           "sizes", "2048,16384,65536,262144,1048576,4194304,16777216,67108864,268435456,536870912"))) {
+           "sizes",
+           "2048,16384,65536,262144,1048576,4194304,16777216,67108864,268435456,536870912,1073741824"))) {
     settings.sizes.push_back(static_cast<std::size_t>(std::stoull(size)));
   }
   settings.modes = split(arguments.text("modes", "eager,queued,graph"));
