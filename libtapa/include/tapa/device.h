@@ -85,6 +85,7 @@ TAPA_API int TAPA_Device_comm_free(TAPA_Device_comm* comm);
  * @param sendbuf size * bytes bytes that the device can read
  * @param recvbuf likewise, to write
  * @param bytes   of a block, alike on all ranks
+ * @param comm    communicator
  * @param stream  of the communicator's device */
 TAPA_API int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_Device_comm comm,
                                   void* stream);

@@ -27,14 +27,21 @@ Place place_of_process() {
   return place;
 }
 
+/// A number without zeros at its end.
+std::string short_text(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g", number);
+  return text.data();
+}
+
 double default_if_zero(double value, double otherwise) {
   return value == 0 ? otherwise : value;
 }
 
 void check_options(const TAPA_Device_options& options) {
   if (!(options.timeout >= 0) || options.timeout > 1e9) {
-    throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.timeout is " + std::to_string(options.timeout) +
-                                               ", expected 0 to 1e9 seconds");
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "options.timeout is " + short_text(options.timeout) + ", expected 0 to 1e9 seconds");
   }
   if (options.channels < 0 || options.channels > 64) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
