@@ -15,7 +15,7 @@ enum class Way { lines, bulk };
 
 /// Sizes that decide. Agreed.
 struct Tuning {
-  Word line_limit = 256 << 10;  ///< bytes of the longest block that travels as lines
+  Word line_limit = 512 << 10;  ///< bytes of the longest block that travels as lines
   Word line_share = 4 << 10;    ///< bytes of such a block for each channel
   Word bulk_share = 64 << 10;   ///< bytes of a longer block for each channel
   Word chunk = 128 << 10;       ///< bytes of a chunk of staging memory at most; a multiple of kGrain

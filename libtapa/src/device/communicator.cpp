@@ -254,8 +254,8 @@ void Communicator::check_failure(int& rank) const {
   }
   if (rank < 0) return;
   throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + names + " did not arrive at call " +
-                                                 std::to_string(call) + " within " +
-                                                 std::to_string(timeout_) + " seconds");
+                                                 std::to_string(call) + " within " + short_text(timeout_) +
+                                                 " seconds");
 }
 
 }  // namespace tapa::device
