@@ -18,58 +18,15 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "gpu.hpp"
-#include "nccl.hpp"
 #include "pattern.hpp"
+#include "rivals.hpp"
 
 namespace tapa::bench {
 namespace {
-
-/// Something that moves all blocks of a buffer.
-struct Way {
-  std::string name;
-  std::function<void(std::size_t block, cudaStream_t)> call;
-  const char* send;
-  const char* receive;
-  bool own_block = true;  ///< whether it moves the rank's own block too
-};
-
-/// Other ranks' receive buffers, mapped.
-class Peers {
- public:
-  Peers(Ranks& ranks, void* receive) {
-    cudaIpcMemHandle_t mine{};
-    cuda(cudaIpcGetMemHandle(&mine, receive), "cudaIpcGetMemHandle");
-    const auto handles = ranks.gather(mine);
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      void* mapped = nullptr;
-      if (rank != ranks.rank()) {
-        cuda(cudaIpcOpenMemHandle(&mapped, handles[static_cast<std::size_t>(rank)],
-                                  cudaIpcMemLazyEnablePeerAccess),
-             "cudaIpcOpenMemHandle");
-      }
-      mapped_.push_back(static_cast<char*>(mapped));
-    }
-  }
-  [[nodiscard]] char* of(int rank) const { return mapped_[static_cast<std::size_t>(rank)]; }
-
- private:
-  std::vector<char*> mapped_;
-};
-
-struct Settings {
-  std::vector<std::size_t> sizes;
-  std::vector<std::string> ways, modes;
-  int rounds;
-  double seconds;
-  std::string nccl, json;
-  TAPA_Device_options options{};
-};
 
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;
@@ -78,83 +35,11 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-bool wanted(const std::vector<std::string>& list, const std::string& name) {
-  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
-}
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
-
-/// All ways of a run and what they need.
-class Rivals {
- public:
-  Rivals(Ranks& ranks, const Settings& settings)
-      : ranks_(ranks),
-        most_(*std::max_element(settings.sizes.begin(), settings.sizes.end())),
-        send_(most_),
-        symmetric_(most_),
-        direct_(most_),
-        staged_(most_),
-        comm_(ranks, settings.options),
-        peers_(ranks, staged_.get()) {
-    tapa_call(
-        TAPA_Device_register(comm_.get(), symmetric_.get(), most_, TAPA_DEVICE_SYMMETRIC, &windows_[0]));
-    tapa_call(TAPA_Device_register(comm_.get(), direct_.get(), most_, 0, &windows_[1]));
-    const auto exchange = [this](char* receive) {
-      return [this, receive](std::size_t block, cudaStream_t stream) {
-        tapa_call(TAPA_Device_alltoall(send_.get(), receive, block, comm_.get(), stream));
-      };
-    };
-    add(settings, {"tapa", exchange(symmetric_.get()), send_.get(), symmetric_.get()});
-    add(settings, {"tapa-kernel", exchange(direct_.get()), send_.get(), direct_.get()});
-    add(settings, {"tapa-staged", exchange(staged_.get()), send_.get(), staged_.get()});
-    for (const auto policy : {Nccl::Policy::standard, Nccl::Policy::zero_cta}) {
-      const char* const name = policy == Nccl::Policy::standard ? "nccl" : "nccl-zero-cta";
-      if (!wanted(settings.ways, name)) continue;
-      auto nccl = Nccl::make(ranks, settings.nccl, policy, most_);
-      if (nccl == nullptr) continue;
-      Nccl* const made = nccls_.emplace_back(std::move(nccl)).get();
-      add(settings, {name, [made](std::size_t block, cudaStream_t stream) { made->alltoall(block, stream); },
-                     made->send(), made->receive()});
-    }
-    add(settings, {"copy", [this](std::size_t block, cudaStream_t stream) { copy(block, stream); },
-                   send_.get(), staged_.get(), false});
-  }
-  ~Rivals() {
-    for (const int window : windows_) (void)TAPA_Device_deregister(comm_.get(), window);
-  }
-  Rivals(const Rivals&) = delete;
-  Rivals& operator=(const Rivals&) = delete;
-
-  [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
-
- private:
-  void add(const Settings& settings, Way way) {
-    if (wanted(settings.ways, way.name)) ways_.push_back(std::move(way));
-  }
-  /// What the link gives: each rank copies its blocks to the others, without telling them.
-  void copy(std::size_t block, cudaStream_t stream) {
-    for (int step = 1; step < ranks_.size(); ++step) {
-      const int peer = (ranks_.rank() + step) % ranks_.size();
-      cuda(cudaMemcpyAsync(peers_.of(peer) + static_cast<std::size_t>(ranks_.rank()) * block,
-                           send_.get() + static_cast<std::size_t>(peer) * block, block,
-                           cudaMemcpyDeviceToDevice, stream),
-           "cudaMemcpyAsync");
-    }
-  }
-
-  Ranks& ranks_;
-  std::size_t most_;
-  Memory send_, symmetric_, direct_, staged_;
-  Comm comm_;
-  Peers peers_;
-  int windows_[2] = {-1, -1};
-  std::vector<std::unique_ptr<Nccl>> nccls_;
-  std::vector<Way> ways_;
-};
 
 std::uint64_t seed_of(int from, int to) {
   return static_cast<std::uint64_t>(from * 64 + to);

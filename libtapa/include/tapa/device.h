@@ -16,7 +16,8 @@
  * TAPA_DEVICE_ERR_UNSUPPORTED.
  *
  * Errors: a code, and in TAPA_Device_last_error() which argument was wrong, its value, what was expected.
- * Collective calls that fail on one rank fail on all, with the text of that rank.
+ * Collective calls that fail on one rank fail on all, with the text of that rank; but for null handles, null
+ * results, and a wrong rank, size or allgather, which the rank alone can see.
  */
 #ifndef TAPA_DEVICE_H
 #define TAPA_DEVICE_H
