@@ -1,0 +1,137 @@
+// device_check: wrong arguments and broken rules.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "check_parts.hpp"
+
+namespace tapa::bench {
+
+namespace {
+
+/// Counts what is not as it should be.
+class Expectations {
+ public:
+  explicit Expectations(const Ranks& ranks) : rank_(ranks.rank()) {}
+  /// An error of this code whose text holds `text`.
+  void error(int code, int expected, const char* text) {
+    if (code == expected && std::strstr(TAPA_Device_last_error(), text) != nullptr) return;
+    std::printf("rank %d: code %d and \"%s\", expected %d and \"%s\": WRONG\n", rank_, code,
+                TAPA_Device_last_error(), expected, text);
+    ++wrong_;
+  }
+  void that(bool right, const char* what) {
+    if (right) return;
+    std::printf("rank %d: %s: WRONG\n", rank_, what);
+    ++wrong_;
+  }
+  [[nodiscard]] unsigned long long wrong() const { return wrong_; }
+
+ private:
+  int rank_;
+  unsigned long long wrong_ = 0;
+};
+
+void expect_argument_errors(Ranks& ranks, TAPA_Device_comm comm, Expectations& expect) {
+  const Stream stream;
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const Memory memory(size * 64);
+  std::vector<char> host(size * 64);
+  expect.error(TAPA_Device_alltoall(host.data(), memory.get(), 64, comm, stream.get()), TAPA_DEVICE_ERR_ARG,
+               "sendbuf is memory of the host");
+  expect.error(TAPA_Device_alltoall(memory.get(), nullptr, 64, comm, stream.get()), TAPA_DEVICE_ERR_ARG,
+               "recvbuf is null");
+  expect.error(TAPA_Device_alltoall(memory.get(), memory.get() + 32, 64, comm, stream.get()),
+               TAPA_DEVICE_ERR_ARG, "overlap");
+  int window = -1;
+  expect.error(TAPA_Device_register(comm, memory.get(), size * 64, ranks.rank(), &window),
+               TAPA_DEVICE_ERR_ARG, "flags of rank 1 is 1");
+  expect.error(TAPA_Device_register(comm, memory.get(), size * 64 - static_cast<std::size_t>(ranks.rank()),
+                                    TAPA_DEVICE_SYMMETRIC, &window),
+               TAPA_DEVICE_ERR_ARG, "bytes of rank 1 is");
+  expect.error(TAPA_Device_register(comm, ranks.rank() == 0 ? nullptr : memory.get(), 64, 0, &window),
+               TAPA_DEVICE_ERR_ARG, "rank 0: buffer is null and bytes is 64");
+  expect.error(TAPA_Device_deregister(comm, 5), TAPA_DEVICE_ERR_ARG, "window is 5");
+  tapa_call(TAPA_Device_alltoall(memory.get(), memory.get(), 0, comm, stream.get()));
+  stream.wait();
+}
+
+/// Registered memory of cudaMallocAsync cannot be shared, and is none the less right.
+void expect_staging_of_pools(Ranks& ranks, TAPA_Device_comm comm, Expectations& expect) {
+  const Stream stream;
+  const Wrong wrong;
+  const std::size_t bytes = 1 << 20;
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const Memory send(size * bytes);
+  void* receive = nullptr;
+  cuda(cudaMallocAsync(&receive, size * bytes, stream.get()), "cudaMallocAsync");
+  stream.wait();
+  int window = -1;
+  int direct = -1;
+  tapa_call(TAPA_Device_register(comm, receive, size * bytes, 0, &window));
+  tapa_call(TAPA_Device_is_direct(comm, window, &direct));
+  expect.that(direct == 0, "memory of a pool counts as shared");
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    fill(send.get() + peer * bytes, bytes, seed_of(ranks.rank(), static_cast<int>(peer), 7), nullptr,
+         stream.get());
+  }
+  tapa_call(TAPA_Device_alltoall(send.get(), receive, bytes, comm, stream.get()));
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    count_wrong(static_cast<char*>(receive) + peer * bytes, bytes,
+                seed_of(static_cast<int>(peer), ranks.rank(), 7), nullptr, wrong.get(), stream.get());
+  }
+  expect.that(wrong.value(stream) == 0, "wrong bytes in memory of a pool");
+  tapa_call(TAPA_Device_deregister(comm, window));
+  cuda(cudaFreeAsync(receive, stream.get()), "cudaFreeAsync");
+  stream.wait();
+}
+
+/// A graph that is replayed after a registration has ended; then ranks at different offsets of a symmetric
+/// one.
+void expect_window_errors(Ranks& ranks, bool symmetric, Expectations& expect) {
+  TAPA_Device_options options{};
+  options.timeout = 2;
+  options.copy_bytes = 1 << 20;
+  const Comm comm(ranks, options);
+  const Stream stream;
+  const std::size_t bytes = 1 << 20;
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const Memory send(size * bytes);
+  const Memory receive(size * bytes + 4096);
+  int window = -1;
+  tapa_call(TAPA_Device_register(comm.get(), receive.get(), receive.bytes(),
+                                 symmetric ? TAPA_DEVICE_SYMMETRIC : 0, &window));
+  char* const at = receive.get() + (symmetric && ranks.rank() == 1 ? 4096 : 0);
+  const Graph graph(
+      stream, [&] { tapa_call(TAPA_Device_alltoall(send.get(), at, bytes, comm.get(), stream.get())); });
+  if (!symmetric) {
+    graph.launch(stream);
+    stream.wait();
+    tapa_call(TAPA_Device_query(comm.get(), nullptr));
+    tapa_call(TAPA_Device_deregister(comm.get(), window));
+  }
+  ranks.barrier();
+  graph.launch(stream);
+  stream.wait();
+  expect.error(TAPA_Device_query(comm.get(), nullptr), TAPA_DEVICE_ERR_WINDOW,
+               symmetric ? "receives at another offset of a symmetric registration"
+                         : "receives in memory whose registration is gone");
+  ranks.barrier();  // nobody frees what others may still write to
+}
+
+}  // namespace
+
+int test_misuse(Ranks& ranks, const Settings&) {
+  const auto began = std::chrono::steady_clock::now();
+  Expectations expect(ranks);
+  {
+    const Comm comm(ranks, patient());
+    expect_argument_errors(ranks, comm.get(), expect);
+    expect_staging_of_pools(ranks, comm.get(), expect);
+  }
+  expect_window_errors(ranks, false, expect);
+  expect_window_errors(ranks, true, expect);
+  return verdict(ranks, "misuse", 1, expect.wrong(), since(began));
+}
+
+}  // namespace tapa::bench

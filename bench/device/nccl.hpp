@@ -1,0 +1,33 @@
+/// @file
+/// NCCL as a rival: its all-to-all in its default way and without thread blocks (copy engines, symmetric
+/// windows). Loaded when the program runs; built without its header it is never there.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "ranks.hpp"
+
+namespace tapa::bench {
+
+class Nccl {
+ public:
+  enum class Policy { standard, zero_cta };
+
+  virtual ~Nccl() = default;
+  /// Buffers of the largest size, in the memory that this policy asks for.
+  [[nodiscard]] virtual char* send() const = 0;
+  [[nodiscard]] virtual char* receive() const = 0;
+  virtual void alltoall(std::size_t block, cudaStream_t stream) = 0;
+
+  /// Version of the library that is loaded; "" without one.
+  static std::string version(const std::string& library);
+  /// Null, and why on rank 0's stderr, where NCCL or this policy cannot be used. Collective.
+  static std::unique_ptr<Nccl> make(Ranks& ranks, const std::string& library, Policy policy,
+                                    std::size_t bytes);
+};
+
+}  // namespace tapa::bench

@@ -1,0 +1,136 @@
+/** @file
+ * libtapa's device engine: an all-to-all on device buffers between the processes of one node, ordered by
+ * streams. One process for each GPU; several may share one, for tests.
+ *
+ * A call puts one kernel on the caller's stream and returns: nothing waits on the host, and a stream that is
+ * captured records the call for any number of replays. All ranks make the calls of a communicator in the same
+ * order, in stream order: calls on different streams are ordered by the caller, with events. Calls of
+ * different communicators need no order.
+ *
+ * Blocks are bytes. What one rank sends to another must be what the other expects from it. Send and receive
+ * buffers must not overlap, and belong to the stream from the call on until the stream has passed it. Any
+ * addresses and counts will do; addresses of equal remainder by 16 are fastest.
+ *
+ * No CUDA header is needed: streams are `void*` (a `cudaStream_t` or `CUstream`; null is the default stream).
+ * Where the library was built without CUDA every call but TAPA_Device_last_error() returns
+ * TAPA_DEVICE_ERR_UNSUPPORTED.
+ *
+ * Errors: a code, and in TAPA_Device_last_error() which argument was wrong, its value, what was expected.
+ * Collective calls that fail on one rank fail on all, with the text of that rank; but for null handles, null
+ * results, and a wrong rank, size or allgather, which the rank alone can see.
+ */
+#ifndef TAPA_DEVICE_H
+#define TAPA_DEVICE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef TAPA_API
+#define TAPA_API __attribute__((visibility("default")))
+#endif
+
+/** @defgroup device All-to-all on device buffers
+ * @{ */
+#define TAPA_DEVICE_SUCCESS 0         /**< done, or on its way */
+#define TAPA_DEVICE_ERR_ARG 1         /**< an argument is wrong */
+#define TAPA_DEVICE_ERR_UNSUPPORTED 2 /**< built without CUDA, no GPU, ranks of different nodes */
+#define TAPA_DEVICE_ERR_CUDA 3        /**< a CUDA call failed */
+#define TAPA_DEVICE_ERR_ALLGATHER 4   /**< the caller's allgather failed */
+#define TAPA_DEVICE_ERR_TIMEOUT 5     /**< a rank did not arrive at a call: the communicator is of no use */
+#define TAPA_DEVICE_ERR_WINDOW \
+  6 /**< a call used a registration that is gone, or against its rules; likewise */
+#define TAPA_DEVICE_ERR_MEMORY 7 /**< no memory */
+
+/** Ranks of a communicator at most. */
+#define TAPA_DEVICE_MAX_RANKS 16
+
+/** Ranks that exchange device buffers. Not for use by several threads at once. */
+typedef struct TAPA_Device_comm_s* TAPA_Device_comm;
+#define TAPA_DEVICE_COMM_NULL ((TAPA_Device_comm)0) /**< no communicator */
+
+/** Gives every rank the `bytes` bytes at `mine` of each rank, in order of ranks, in `all` (host memory,
+ * `size`
+ * * `bytes` bytes). Called by collective calls of the communicator, by all ranks, with the same `bytes`.
+ * Returns 0, or anything else when it failed. */
+typedef int (*TAPA_Device_allgather)(void* context, const void* mine, void* all, size_t bytes);
+
+/** Settings. Zero means the default throughout: clear it all, then set struct_size and what matters. Ranks
+ * use what rank 0 asks for. */
+typedef struct TAPA_Device_options {
+  size_t struct_size; /**< sizeof(TAPA_Device_options) */
+  double timeout;     /**< seconds that a call waits for a rank, by the device's clock; default 60 */
+  size_t line_bytes;  /**< longest block that travels with flags in its data; default 524288 */
+  size_t
+      copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 67108864 */
+  int channels;   /**< thread blocks for each rank at most, 1 to 64; default 96 / size, 8 to 48 */
+} TAPA_Device_options;
+
+/** Makes a communicator on the current device of each rank. Collective, synchronises.
+ * @param rank      of this process, 0 to size - 1
+ * @param size      ranks, 1 to TAPA_DEVICE_MAX_RANKS, all of one node, each a process of its own
+ * @param allgather used in this call and in collective calls on the communicator
+ * @param context   passed to it
+ * @param options   null for defaults
+ * @param comm      the result, free with TAPA_Device_comm_free */
+TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
+                                     const TAPA_Device_options* options, TAPA_Device_comm* comm);
+/** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
+ * ranks. After TAPA_DEVICE_ERR_TIMEOUT it is local instead, and keeps the memory that others may still have
+ * open. */
+TAPA_API int TAPA_Device_comm_free(TAPA_Device_comm* comm);
+
+/** Rank i's block for rank j, `bytes` long, goes from i's sendbuf + j * bytes to j's recvbuf + i * bytes.
+ * @param sendbuf size * bytes bytes that the device can read
+ * @param recvbuf likewise, to write
+ * @param bytes   of a block, alike on all ranks
+ * @param comm    communicator
+ * @param stream  of the communicator's device */
+TAPA_API int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_Device_comm comm,
+                                  void* stream);
+/** The same with a size and a place for each block: arrays of `size` entries on the host, in bytes, read
+ * before the call returns. sendbytes[j] on rank i equals recvbytes[i] on rank j; where it does not, the call
+ * ends in a time-out or with bytes that nobody wrote. */
+TAPA_API int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const size_t sdispls[],
+                                   void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
+                                   TAPA_Device_comm comm, void* stream);
+
+/** All ranks register the same number of bytes, and in each TAPA_Device_alltoall that receives in the memory
+ * all receive at the same offset from its begin. Long blocks then go by copy engines, which leave the
+ * multiprocessors to others. A call that breaks the rule fails with TAPA_DEVICE_ERR_WINDOW. */
+#define TAPA_DEVICE_SYMMETRIC 1
+
+/** Registers memory for receive buffers: peers then store blocks right into it. Without it longer blocks pass
+ * through memory of the library. Collective, synchronises; each rank names memory of its own, of any size, or
+ * null and 0 bytes. Registered memory is deregistered before it is freed. Memory that cannot be shared (of
+ * cudaMallocAsync, of a virtual-memory pool) is no error: it counts as not registered, and one line on stderr
+ * says so.
+ * @param comm   communicator
+ * @param buffer begin of the memory
+ * @param bytes  its length
+ * @param flags  0 or TAPA_DEVICE_SYMMETRIC, alike on all ranks
+ * @param window the registration, alike on all ranks */
+TAPA_API int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window);
+/** Ends a registration. Collective, synchronises: all calls that use it must have ended on this rank. A
+ * replay of a graph with such a call fails with TAPA_DEVICE_ERR_WINDOW. */
+TAPA_API int TAPA_Device_deregister(TAPA_Device_comm comm, int window);
+/** Whether blocks go right into this rank's part of a registration (`*direct` 1) or not (0). */
+TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct);
+
+/** Whether calls that ran so far have failed on the device: TAPA_DEVICE_SUCCESS, or what every later call
+ * returns. `rank`, which may be null: the rank that did not arrive; -1 without a failure. Local, does not
+ * wait for the stream. */
+TAPA_API int TAPA_Device_query(TAPA_Device_comm comm, int* rank);
+
+/** What was wrong in this thread's last TAPA_Device call, at most 1 KiB; "" when it succeeded. Valid until
+ * the thread's next TAPA_Device call. Never null. */
+TAPA_API const char* TAPA_Device_last_error(void);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TAPA_DEVICE_H */

@@ -1,0 +1,261 @@
+#include "device/communicator.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "device/device_error.hpp"
+#include "device/kernel.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+/// Where a process runs.
+struct Place {
+  std::array<char, 64> boot;  ///< of the machine since its start
+  pid_t process;
+};
+
+Place place_of_process() {
+  Place place{};
+  std::ifstream("/proc/sys/kernel/random/boot_id").getline(place.boot.data(), place.boot.size());
+  place.process = getpid();
+  return place;
+}
+
+/// A number without zeros at its end.
+std::string short_text(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g", number);
+  return text.data();
+}
+
+double default_if_zero(double value, double otherwise) {
+  return value == 0 ? otherwise : value;
+}
+
+void check_options(const TAPA_Device_options& options) {
+  if (!(options.timeout >= 0) || options.timeout > 1e9) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "options.timeout is " + short_text(options.timeout) + ", expected 0 to 1e9 seconds");
+  }
+  if (options.channels < 0 || options.channels > 64) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "options.channels is " + std::to_string(options.channels) + ", expected 0 to 64");
+  }
+  if (options.line_bytes > (std::size_t{16} << 20)) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.line_bytes is " + std::to_string(options.line_bytes) +
+                                               ", expected at most 16777216");
+  }
+}
+
+}  // namespace
+
+Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options& options)
+    : agreement_(agreement) {
+  agreement_.together([&] {
+    check_options(options);
+    check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
+  });
+  agree_on_place();
+  agree_on_tuning(options);
+  map_regions();
+  agreement_.together([&] {
+    windows_.emplace(agreement_);
+    side_streams_.emplace(size() - 1);
+    check_cuda(load_kernels(), "loading the kernels");
+  });
+  call_.rank = agreement_.rank();
+  call_.windows = windows_->table();
+  call_.failure = static_cast<Failure*>(failure_->get());
+  complete_ = true;
+}
+
+void Communicator::agree_on_place() {
+  const std::vector<Place> places = agreement_.gather(place_of_process());
+  for (std::size_t rank = 1; rank < places.size(); ++rank) {
+    if (places[rank].boot != places[0].boot) {
+      throw DeviceError(
+          TAPA_DEVICE_ERR_UNSUPPORTED,
+          "rank " + std::to_string(rank) + " is on another node than rank 0, expected one node");
+    }
+    for (std::size_t other = 0; other < rank; ++other) {
+      if (places[rank].process != places[other].process) continue;
+      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks " + std::to_string(other) + " and " +
+                                                         std::to_string(rank) +
+                                                         " are one process, expected one for each rank");
+    }
+  }
+}
+
+void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
+  const TAPA_Device_options agreed = agreement_.gather(options)[0];
+  timeout_ = default_if_zero(agreed.timeout, 60);
+  call_.timeout = static_cast<Word>(timeout_ * 1e9);
+  Region& region = call_.region;
+  region.size = agreement_.size();
+  if (agreed.line_bytes != 0) region.tuning.line_limit = agreed.line_bytes;
+  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{64} << 20;
+  // All thread blocks of a call fit on a GPU of today at once. Those of a second communicator need not: see
+  // team_place().
+  const int automatic = std::clamp(96 / region.size, 8, 48);
+  region.tuning.bulk_channels = agreed.channels != 0 ? agreed.channels : automatic;
+  if (region.tuning.line_channels > region.tuning.bulk_channels) {
+    region.tuning.line_channels = region.tuning.bulk_channels;
+  }
+}
+
+void Communicator::map_regions() {
+  Export mine{};
+  agreement_.together([&] {
+    failure_.emplace(sizeof(Failure));
+    region_.emplace(call_.region.bytes());
+    const Word first = 1;
+    PrivateStream().copy(&RegionView(region_->get(), call_.region).local().sequence, &first, sizeof(first));
+    mine = export_memory(region_->get());
+    if (!mine.shared) {
+      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                        "CUDA gives no handle of device memory to other processes");
+    }
+  });
+  const std::vector<Export> exports = agreement_.gather(mine);
+  imports_.resize(exports.size());
+  agreement_.together([&] {
+    for (int rank = 0; rank < size(); ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (rank != agreement_.rank()) imports_[index].emplace(exports[index]);
+      call_.regions[rank] = rank == agreement_.rank() ? region_->get() : imports_[index]->get();
+    }
+  });
+}
+
+Communicator::~Communicator() {
+  try {
+    const CurrentDevice current(device_);
+    (void)cudaDeviceSynchronize();
+    if (!complete_) return;
+    int rank = -1;
+    try {
+      check_failure(rank);
+    } catch (const DeviceError&) {
+      region_->abandon();  // who did not arrive may still have it open
+      return;
+    }
+    windows_->close();
+    imports_.clear();
+    agreement_.meet();  // memory is freed when nobody has it mapped
+  } catch (const DeviceError& error) {
+    std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
+  }
+}
+
+void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
+  Call call = call_;
+  const auto* const from = static_cast<const std::byte*>(send);
+  auto* const to = static_cast<std::byte*>(receive);
+  const Target target = windows_->find(to, bytes * static_cast<std::size_t>(size()));
+  for (int peer = 0; peer < size(); ++peer) {
+    const Word at = static_cast<Word>(peer) * bytes;
+    call.blocks[peer] = {from + at, to + at, bytes, bytes};
+    const bool staged = target.window == Target::kStaging;
+    call.targets[peer] = pack(staged ? target : Target{target.window, target.offset + at});
+  }
+  if (by_copy_engines(bytes, target)) {
+    launch_copies(call, target, stream);
+  } else {
+    launch_call(call, stream);
+  }
+}
+
+bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
+  return size() > 1 && bytes >= copy_from_ && target.window != Target::kStaging &&
+         windows_->symmetric_base(target.window, 0) != nullptr;
+}
+
+void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
+  check_failure();
+  const CurrentDevice current(device_);
+  const Word bytes = call.blocks[0].send_bytes;
+  const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
+  call.expected = pack({target.window, offset});
+  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  side_streams_->fork(stream);
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (agreement_.rank() + step) % size();  // ranks begin with different ones
+    check_cuda(cudaMemcpyAsync(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
+                               bytes, cudaMemcpyDeviceToDevice, side_streams_->at(step - 1)),
+               "cudaMemcpyAsync");
+  }
+  check_cuda(launch_own(call, stream), "launch of the own block's copy");
+  side_streams_->join(stream);
+  check_cuda(launch_end(call, stream), "launch of the handshake");
+}
+
+void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
+  Call call = call_;
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    Block& block = call.blocks[peer];
+    block.send_bytes = layout.send_bytes[index];
+    block.receive_bytes = layout.receive_bytes[index];
+    block.send =
+        static_cast<const std::byte*>(send) + (block.send_bytes == 0 ? 0 : layout.send_displs[index]);
+    block.receive =
+        static_cast<std::byte*>(receive) + (block.receive_bytes == 0 ? 0 : layout.receive_displs[index]);
+    call.targets[peer] = pack(windows_->find(block.receive, block.receive_bytes));
+  }
+  launch_call(call, stream);
+}
+
+void Communicator::launch_call(Call& call, cudaStream_t stream) const {
+  check_failure();
+  const Word longest = longest_block(call.region.tuning);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (call.blocks[peer].send_bytes <= longest && call.blocks[peer].receive_bytes <= longest) continue;
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "the block of rank " + std::to_string(peer) + " has more than " +
+                                               std::to_string(longest) + " bytes");
+  }
+  const CurrentDevice current(device_);
+  check_cuda(launch(call, stream), "launch of the all-to-all");
+}
+
+void Communicator::check_failure() const {
+  int rank = -1;
+  check_failure(rank);
+}
+
+void Communicator::check_failure(int& rank) const {
+  const volatile Failure& failure = *static_cast<const volatile Failure*>(failure_->get());
+  rank = -1;
+  std::string names;
+  Word call = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (failure.elsewhere[peer] != 0) {
+      rank = peer;
+      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.elsewhere[peer]) +
+                                                    ": rank " + std::to_string(peer) +
+                                                    " receives at another offset of a symmetric registration "
+                                                    "than this rank, or not in it");
+    }
+    if (failure.no_window[peer] != 0) {
+      rank = peer;
+      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.no_window[peer]) +
+                                                    ": rank " + std::to_string(peer) +
+                                                    " receives in memory whose registration is gone");
+    }
+    if (failure.missing[peer] == 0) continue;
+    if (rank < 0) rank = peer;
+    call = failure.missing[peer];
+    names += (names.empty() ? "" : ", ") + std::to_string(peer);
+  }
+  if (rank < 0) return;
+  throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + names + " did not arrive at call " +
+                                                 std::to_string(call) + " within " + short_text(timeout_) +
+                                                 " seconds");
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,66 @@
+/// @file
+/// The ranks of one node that exchange device buffers: their regions, mapped by all, and the calls.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/agreement.hpp"
+#include "device/call.hpp"
+#include "device/cuda_objects.hpp"
+#include "device/windows.hpp"
+
+namespace tapa::device {
+
+/// Sizes and places of the blocks of one call, as its arguments give them.
+struct Layout {
+  std::span<const std::size_t> send_bytes, send_displs, receive_bytes, receive_displs;
+};
+
+class Communicator {
+ public:
+  /// Collective. Throws DeviceError, on all ranks alike (but for arguments that only this rank can judge).
+  Communicator(const Agreement& agreement, const TAPA_Device_options& options);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  /// Collective, local after a failure.
+  ~Communicator();
+
+  [[nodiscard]] int size() const { return agreement_.size(); }
+  [[nodiscard]] int rank() const { return agreement_.rank(); }
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] Windows& windows() { return *windows_; }
+
+  /// Puts an all-to-all on a stream. Throws DeviceError.
+  void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
+  void alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream);
+
+  /// Throws DeviceError when a call has failed on the device. `rank`: the one that did not arrive, or -1.
+  void check_failure(int& rank) const;
+  void check_failure() const;
+
+ private:
+  void agree_on_place();
+  void agree_on_tuning(const TAPA_Device_options& options);
+  void map_regions();
+  [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
+  void launch_copies(Call& call, Target target, cudaStream_t stream);
+  void launch_call(Call& call, cudaStream_t stream) const;
+
+  Agreement agreement_;
+  int device_ = -1;
+  Call call_{};  ///< what all calls have in common
+  double timeout_ = 0;
+  std::size_t copy_from_ = 0;  ///< bytes of the shortest block that copy engines move
+  std::optional<DeviceMemory> region_;
+  std::optional<PinnedMemory> failure_;
+  std::optional<Windows> windows_;
+  std::optional<SideStreams> side_streams_;
+  std::vector<std::optional<Import>> imports_;
+  bool complete_ = false;
+};
+
+}  // namespace tapa::device

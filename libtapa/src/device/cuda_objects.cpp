@@ -1,0 +1,142 @@
+#include "device/cuda_objects.hpp"
+
+#include <cuda.h>
+
+#include <string>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+
+void check_cuda(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return;
+  (void)cudaGetLastError();  // else the program's next check finds it
+  const bool missing = code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver ||
+                       code == cudaErrorStubLibrary || code == cudaErrorSystemDriverMismatch;
+  const int kind = missing                             ? TAPA_DEVICE_ERR_UNSUPPORTED
+                   : code == cudaErrorMemoryAllocation ? TAPA_DEVICE_ERR_MEMORY
+                                                       : TAPA_DEVICE_ERR_CUDA;
+  throw DeviceError(kind, std::string(call) + ": " + cudaGetErrorString(code));
+}
+
+CurrentDevice::CurrentDevice(int device) {
+  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+  if (before_ == device) return;
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  changed_ = true;
+}
+CurrentDevice::~CurrentDevice() {
+  if (changed_) (void)cudaSetDevice(before_);
+}
+
+DeviceMemory::DeviceMemory(std::size_t bytes) {
+  void* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
+  memory_ = static_cast<std::byte*>(memory);
+  const cudaError_t cleared = cudaMemset(memory, 0, bytes);
+  const cudaError_t done = cleared == cudaSuccess ? cudaStreamSynchronize(nullptr) : cleared;
+  if (done != cudaSuccess) {
+    (void)cudaFree(memory);
+    check_cuda(done, "cudaMemset");
+  }
+}
+DeviceMemory::~DeviceMemory() {
+  if (memory_ != nullptr) (void)cudaFree(memory_);
+}
+
+PinnedMemory::PinnedMemory(std::size_t bytes) {
+  check_cuda(cudaHostAlloc(&memory_, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+  for (std::size_t at = 0; at < bytes; ++at) static_cast<std::byte*>(memory_)[at] = std::byte{0};
+}
+PinnedMemory::~PinnedMemory() {
+  (void)cudaFreeHost(memory_);
+}
+
+PrivateStream::PrivateStream() {
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+PrivateStream::~PrivateStream() {
+  (void)cudaStreamDestroy(stream_);
+}
+void PrivateStream::copy(void* to, const void* from, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+void PrivateStream::clear(void* memory, std::size_t bytes) {
+  check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+SideStreams::SideStreams(int count) {
+  check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  for (int index = 0; index < count; ++index) {
+    check_cuda(cudaStreamCreateWithFlags(&streams_.emplace_back(nullptr), cudaStreamNonBlocking),
+               "cudaStreamCreateWithFlags");
+    check_cuda(cudaEventCreateWithFlags(&done_.emplace_back(nullptr), cudaEventDisableTiming),
+               "cudaEventCreateWithFlags");
+  }
+}
+SideStreams::~SideStreams() {
+  for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+  for (cudaEvent_t event : done_) (void)cudaEventDestroy(event);
+  (void)cudaEventDestroy(begin_);
+}
+void SideStreams::fork(cudaStream_t from) {
+  check_cuda(cudaEventRecord(begin_, from), "cudaEventRecord");
+  for (cudaStream_t stream : streams_)
+    check_cuda(cudaStreamWaitEvent(stream, begin_, 0), "cudaStreamWaitEvent");
+}
+void SideStreams::join(cudaStream_t into) {
+  for (std::size_t index = 0; index < streams_.size(); ++index) {
+    check_cuda(cudaEventRecord(done_[index], streams_[index]), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(into, done_[index], 0), "cudaStreamWaitEvent");
+  }
+}
+
+namespace {
+
+/// Where the allocation begins that `memory` lies in; null when the driver does not say.
+std::byte* allocation_of(void* memory) {
+  using Range = CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr);
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  const cudaError_t code =
+      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function, 3020, cudaEnableDefault, &found);
+#else
+  const cudaError_t code =
+      cudaGetDriverEntryPoint("cuMemGetAddressRange", &function, cudaEnableDefault, &found);
+#endif
+  if (code != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  const auto range = reinterpret_cast<Range*>(function);
+  if (range(&base, &bytes, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS) return nullptr;
+  return reinterpret_cast<std::byte*>(base);
+}
+
+}  // namespace
+
+Export export_memory(void* memory) {
+  Export made{};
+  std::byte* const base = allocation_of(memory);
+  if (base == nullptr || cudaIpcGetMemHandle(&made.handle, base) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return made;
+  }
+  made.shared = true;
+  made.offset = static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - base);
+  return made;
+}
+
+Import::Import(const Export& from) : offset_(from.offset) {
+  void* base = nullptr;
+  check_cuda(cudaIpcOpenMemHandle(&base, from.handle, cudaIpcMemLazyEnablePeerAccess),
+             "cudaIpcOpenMemHandle");
+  base_ = static_cast<std::byte*>(base);
+}
+Import::~Import() {
+  if (base_ != nullptr) (void)cudaIpcCloseMemHandle(base_);
+}
+
+}  // namespace tapa::device

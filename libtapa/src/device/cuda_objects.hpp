@@ -1,0 +1,120 @@
+/// @file
+/// CUDA's calls with errors as exceptions, and owners of what they give.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tapa::device {
+
+/// Throws DeviceError when a call failed. `call`: what was asked, for the message.
+void check_cuda(cudaError_t code, const char* call);
+
+/// Makes a device current while it lives.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = -1;
+  bool changed_ = false;
+};
+
+/// Memory of the current device, cleared.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  [[nodiscard]] std::byte* get() const { return memory_; }
+  /// Gives the memory up; it stays allocated until the process ends.
+  void abandon() { memory_ = nullptr; }
+
+ private:
+  std::byte* memory_ = nullptr;
+};
+
+/// Memory of the host, cleared, that devices can write.
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  [[nodiscard]] void* get() const { return memory_; }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+/// A stream of the library's own, which waits for no other. Also while another thread captures one.
+class PrivateStream {
+ public:
+  PrivateStream();
+  ~PrivateStream();
+  PrivateStream(const PrivateStream&) = delete;
+  PrivateStream& operator=(const PrivateStream&) = delete;
+
+  /// Copies from host to device and waits for it.
+  void copy(void* to, const void* from, std::size_t bytes);
+  void clear(void* memory, std::size_t bytes);
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Streams beside a caller's: they begin where it is, and it goes on when they are done. Also while it is
+/// captured.
+class SideStreams {
+ public:
+  explicit SideStreams(int count);
+  ~SideStreams();
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+  [[nodiscard]] cudaStream_t at(int index) const { return streams_[static_cast<std::size_t>(index)]; }
+  void fork(cudaStream_t from);
+  void join(cudaStream_t into);
+
+ private:
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> done_;
+  cudaEvent_t begin_ = nullptr;
+};
+
+/// Device memory as one rank tells others of it.
+struct Export {
+  bool shared;                ///< false: it cannot be
+  std::uint64_t offset;       ///< of the memory in its allocation
+  cudaIpcMemHandle_t handle;  ///< of the allocation
+};
+
+/// Throws no error when memory cannot be shared.
+[[nodiscard]] Export export_memory(void* memory);
+
+/// Memory of another process, mapped while this lives.
+class Import {
+ public:
+  explicit Import(const Export& from);
+  ~Import();
+  Import(Import&& other) noexcept : base_(std::exchange(other.base_, nullptr)), offset_(other.offset_) {}
+  Import& operator=(Import&&) = delete;
+
+  [[nodiscard]] std::byte* get() const { return base_ + offset_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t offset_;
+};
+
+}  // namespace tapa::device

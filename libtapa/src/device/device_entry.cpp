@@ -1,0 +1,166 @@
+// The C entry points of the device engine: argument checks.
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/communicator.hpp"
+#include "device/device_error.hpp"
+#include "tapa/device.h"
+
+using namespace tapa::device;
+
+struct TAPA_Device_comm_s {
+  explicit TAPA_Device_comm_s(const Agreement& agreement, const TAPA_Device_options& options)
+      : communicator(agreement, options) {}
+  Communicator communicator;
+  const void* checked_send =
+      nullptr;  ///< the last buffers that were found to be the device's: the driver takes
+  const void* checked_receive = nullptr;  ///< a good part of a microsecond to say so
+};
+
+namespace {
+
+void require(bool right, const std::string& message) {
+  if (!right) throw DeviceError(TAPA_DEVICE_ERR_ARG, message);
+}
+
+Communicator& communicator_of(TAPA_Device_comm comm) {
+  require(comm != nullptr, "comm is null, expected a communicator of TAPA_Device_comm_create");
+  return comm->communicator;
+}
+
+/// The caller's options in today's length.
+TAPA_Device_options complete(const TAPA_Device_options* options) {
+  TAPA_Device_options all{};
+  if (options == nullptr) return all;
+  require(options->struct_size >= sizeof(std::size_t) + sizeof(double) && options->struct_size <= 4096,
+          "options.struct_size is " + std::to_string(options->struct_size) +
+              ", expected sizeof(TAPA_Device_options)");
+  std::memcpy(&all, options, options->struct_size < sizeof(all) ? options->struct_size : sizeof(all));
+  return all;
+}
+
+/// Throws when a buffer of `bytes` bytes is none that the device can use. `checked`: the last one that is.
+void check_buffer(const char* name, const void* buffer, std::size_t bytes, const void*& checked) {
+  if (bytes == 0 || (buffer != nullptr && buffer == checked)) return;
+  require(buffer != nullptr,
+          std::string(name) + " is null, expected device memory of " + std::to_string(bytes) + " bytes");
+  cudaPointerAttributes attributes{};
+  check_cuda(cudaPointerGetAttributes(&attributes, buffer), "cudaPointerGetAttributes");
+  require(attributes.devicePointer != nullptr,
+          std::string(name) + " is memory of the host, expected memory that the device can use");
+  checked = buffer;
+}
+
+std::size_t total(std::span<const std::size_t> bytes) {
+  std::size_t sum = 0;
+  for (const std::size_t each : bytes) sum += each;
+  return sum;
+}
+
+bool overlap(const void* one, const void* other, std::size_t bytes) {
+  const auto* const a = static_cast<const std::byte*>(one);
+  const auto* const b = static_cast<const std::byte*>(other);
+  return a < b + bytes && b < a + bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
+                            const TAPA_Device_options* options, TAPA_Device_comm* comm) {
+  return contained("TAPA_Device_comm_create", [&] {
+    require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
+    const Agreement agreement(rank, size, allgather, context);
+    TAPA_Device_options all{};
+    agreement.together([&] { all = complete(options); });
+    *comm = std::make_unique<TAPA_Device_comm_s>(agreement, all).release();
+  });
+}
+
+int TAPA_Device_comm_free(TAPA_Device_comm* comm) {
+  return contained("TAPA_Device_comm_free", [&] {
+    require(comm != nullptr && *comm != nullptr, "comm is null, expected the address of a communicator");
+    const std::unique_ptr<TAPA_Device_comm_s> owner(*comm);
+    *comm = TAPA_DEVICE_COMM_NULL;
+  });
+}
+
+int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_Device_comm comm,
+                         void* stream) {
+  return contained("TAPA_Device_alltoall", [&] {
+    Communicator& communicator = communicator_of(comm);
+    const std::size_t all = bytes * static_cast<std::size_t>(communicator.size());
+    check_buffer("sendbuf", sendbuf, all, comm->checked_send);
+    check_buffer("recvbuf", recvbuf, all, comm->checked_receive);
+    require(all == 0 || !overlap(sendbuf, recvbuf, all), "sendbuf and recvbuf overlap, expected two buffers");
+    communicator.alltoall(sendbuf, recvbuf, bytes, static_cast<cudaStream_t>(stream));
+  });
+}
+
+int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const size_t sdispls[],
+                          void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
+                          TAPA_Device_comm comm, void* stream) {
+  return contained("TAPA_Device_alltoallv", [&] {
+    Communicator& communicator = communicator_of(comm);
+    require(sendbytes != nullptr, "sendbytes is null, expected an array");
+    require(sdispls != nullptr, "sdispls is null, expected an array");
+    require(recvbytes != nullptr, "recvbytes is null, expected an array");
+    require(rdispls != nullptr, "rdispls is null, expected an array");
+    const auto size = static_cast<std::size_t>(communicator.size());
+    const Layout layout{{sendbytes, size}, {sdispls, size}, {recvbytes, size}, {rdispls, size}};
+    const auto own = static_cast<std::size_t>(communicator.rank());
+    require(sendbytes[own] == recvbytes[own], "sendbytes[" + std::to_string(own) + "] is " +
+                                                  std::to_string(sendbytes[own]) + " and recvbytes is " +
+                                                  std::to_string(recvbytes[own]) +
+                                                  ", expected the same for this rank's own block");
+    check_buffer("sendbuf", sendbuf, total(layout.send_bytes), comm->checked_send);
+    check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), comm->checked_receive);
+    communicator.alltoallv(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
+  });
+}
+
+int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {
+  return contained("TAPA_Device_register", [&] {
+    Communicator& communicator = communicator_of(comm);
+    require(window != nullptr, "window is null, expected the address of an int");
+    const CurrentDevice current(communicator.device());
+    *window = communicator.windows().add(buffer, bytes, flags);
+  });
+}
+
+int TAPA_Device_deregister(TAPA_Device_comm comm, int window) {
+  return contained("TAPA_Device_deregister", [&] {
+    Communicator& communicator = communicator_of(comm);
+    const CurrentDevice current(communicator.device());
+    communicator.windows().remove(window);
+  });
+}
+
+int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct) {
+  return contained("TAPA_Device_is_direct", [&] {
+    require(direct != nullptr, "direct is null, expected the address of an int");
+    *direct = communicator_of(comm).windows().is_direct(window) ? 1 : 0;
+  });
+}
+
+int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {
+  return contained("TAPA_Device_query", [&] {
+    int missing = -1;
+    if (rank != nullptr) *rank = -1;
+    try {
+      communicator_of(comm).check_failure(missing);
+    } catch (const DeviceError&) {
+      if (rank != nullptr) *rank = missing;
+      throw;
+    }
+  });
+}
+
+const char* TAPA_Device_last_error(void) {
+  return last_error();
+}
+
+}  // extern "C"

@@ -1,0 +1,67 @@
+#include "device/kernel.hpp"
+
+#include "device/cuda_team.cuh"
+#include "device/exchange.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+constexpr int kLanes = 512;
+constexpr int kHandshakeLanes = 32;
+constexpr int kOwnTeams = 32;
+
+__global__ void __launch_bounds__(kLanes, 1) alltoall(const __grid_constant__ Call call) {
+  CudaTeam team;
+  run_team(team, call);
+}
+
+template <Part part>
+__global__ void __launch_bounds__(kHandshakeLanes, 1) handshake(const __grid_constant__ Call call) {
+  CudaTeam team;
+  run_team(team, call, part);
+}
+
+__global__ void __launch_bounds__(kLanes, 1) own_block(const __grid_constant__ Call call) {
+  CudaTeam team;
+  copy_own(team, call, team.index());
+}
+
+template <Part part>
+cudaError_t launch_handshake(Call& call, cudaStream_t stream) {
+  call.channels = 1;
+  handshake<part><<<static_cast<unsigned>(call.region.size), kHandshakeLanes, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t load_kernels() {
+  cudaFuncAttributes attributes{};
+  for (void (*kernel)(Call) : {alltoall, handshake<Part::begin>, handshake<Part::end>, own_block}) {
+    const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
+    if (code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t launch(Call& call, cudaStream_t stream) {
+  call.channels = channels_of_call(call);
+  const auto teams = static_cast<unsigned>(call.channels * call.region.size);
+  alltoall<<<teams, kLanes, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_begin(Call& call, cudaStream_t stream) {
+  return launch_handshake<Part::begin>(call, stream);
+}
+cudaError_t launch_end(Call& call, cudaStream_t stream) {
+  return launch_handshake<Part::end>(call, stream);
+}
+cudaError_t launch_own(Call& call, cudaStream_t stream) {
+  call.channels = kOwnTeams;
+  own_block<<<kOwnTeams, kLanes, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,49 @@
+// A device communicator of the ranks of an MPI communicator.
+#include <mpi.h>
+
+#include <cstdint>
+
+#include "device/device_error.hpp"
+#include "run/error.hpp"
+#include "tapa/device_mpi.h"
+
+using namespace tapa::device;
+
+namespace {
+
+/// `context`: the communicator's Fortran handle, so that nothing has to be kept for it.
+int allgather_over_mpi(void* context, const void* mine, void* all, std::size_t bytes) {
+  const MPI_Comm comm = PMPI_Comm_f2c(static_cast<MPI_Fint>(reinterpret_cast<std::intptr_t>(context)));
+  const int count = static_cast<int>(bytes);
+  const tapa::QuietErrors quiet(comm);
+  return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm);
+}
+
+void check_communicator(MPI_Comm comm) {
+  int initialised = 0;
+  PMPI_Initialized(&initialised);
+  if (initialised == 0)
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "MPI is not initialised, expected MPI_Init before");
+  if (comm == MPI_COMM_NULL) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is MPI_COMM_NULL, expected an intracommunicator");
+  }
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  if (inter != 0) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is an intercommunicator, expected an intracommunicator");
+  }
+}
+
+}  // namespace
+
+extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_options* options,
+                                           TAPA_Device_comm* comm) {
+  const int code = contained("TAPA_Device_comm_create_mpi", [&] { check_communicator(mpi_comm); });
+  if (code != TAPA_DEVICE_SUCCESS) return code;
+  int rank = 0;
+  int size = 0;
+  PMPI_Comm_rank(mpi_comm, &rank);
+  PMPI_Comm_size(mpi_comm, &size);
+  void* const context = reinterpret_cast<void*>(static_cast<std::intptr_t>(PMPI_Comm_c2f(mpi_comm)));
+  return TAPA_Device_comm_create(rank, size, allgather_over_mpi, context, options, comm);
+}

@@ -1,0 +1,50 @@
+// The C entry points of a library that was built without CUDA.
+#include "device/device_error.hpp"
+#include "tapa/device.h"
+
+using namespace tapa::device;
+
+namespace {
+
+int unavailable(const char* function) {
+  return contained(function, [] {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                      "this library was built without CUDA: configure it with -DTAPA_CUDA=ON where nvcc is");
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+int TAPA_Device_comm_create(int, int, TAPA_Device_allgather, void*, const TAPA_Device_options*,
+                            TAPA_Device_comm*) {
+  return unavailable("TAPA_Device_comm_create");
+}
+int TAPA_Device_comm_free(TAPA_Device_comm*) {
+  return unavailable("TAPA_Device_comm_free");
+}
+int TAPA_Device_alltoall(const void*, void*, size_t, TAPA_Device_comm, void*) {
+  return unavailable("TAPA_Device_alltoall");
+}
+int TAPA_Device_alltoallv(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
+                          TAPA_Device_comm, void*) {
+  return unavailable("TAPA_Device_alltoallv");
+}
+int TAPA_Device_register(TAPA_Device_comm, void*, size_t, int, int*) {
+  return unavailable("TAPA_Device_register");
+}
+int TAPA_Device_deregister(TAPA_Device_comm, int) {
+  return unavailable("TAPA_Device_deregister");
+}
+int TAPA_Device_is_direct(TAPA_Device_comm, int, int*) {
+  return unavailable("TAPA_Device_is_direct");
+}
+int TAPA_Device_query(TAPA_Device_comm, int*) {
+  return unavailable("TAPA_Device_query");
+}
+const char* TAPA_Device_last_error(void) {
+  return last_error();
+}
+
+}  // extern "C"

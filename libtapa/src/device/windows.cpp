@@ -1,0 +1,161 @@
+#include "device/windows.hpp"
+
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+constexpr std::size_t kRowBytes = kMaxRanks * sizeof(std::byte*);
+
+void check_memory(const void* memory, std::size_t bytes) {
+  if ((memory == nullptr) == (bytes == 0)) return;
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, memory == nullptr
+                                             ? "buffer is null and bytes is " + std::to_string(bytes) +
+                                                   ", expected 0 bytes with a null buffer"
+                                             : std::string("bytes is 0, expected the length of buffer"));
+}
+
+}  // namespace
+
+Windows::Windows(const Agreement& agreement)
+    : agreement_(agreement), table_(static_cast<std::size_t>(kWindows) * kRowBytes) {
+  free_.resize(kWindows);
+  std::iota(free_.begin(), free_.end(), 0);
+}
+
+int Windows::add(void* memory, std::size_t bytes, int flags) {
+  Export mine{};
+  agreement_.together([&] {
+    check_memory(memory, bytes);
+    if (free_.empty()) {
+      throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                        std::to_string(kWindows) + " registrations exist, expected fewer: deregister some");
+    }
+    if (memory != nullptr) mine = export_memory(memory);
+  });
+  check_alike(bytes, flags);
+  const std::vector<Export> exports = agreement_.gather(mine);
+  std::vector<std::optional<Import>> imports = import_all(exports);
+
+  // A rank's part can be used when every other rank has it mapped.
+  std::array<bool, kMaxRanks> mapped{};
+  for (std::size_t rank = 0; rank < imports.size(); ++rank) mapped[rank] = imports[rank].has_value();
+  const auto all = agreement_.gather(mapped);
+  const auto own = static_cast<std::size_t>(agreement_.rank());
+  bool direct = mine.shared;
+  bool everywhere = memory != nullptr;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    direct = direct && (rank == own || all[rank][own]);
+    for (std::size_t of = 0; of < all.size(); ++of) everywhere = everywhere && (rank == of || all[rank][of]);
+  }
+
+  std::vector<std::byte*> bases(imports.size(), nullptr);
+  for (std::size_t rank = 0; rank < imports.size(); ++rank) {
+    if (imports[rank]) bases[rank] = imports[rank]->get();
+  }
+  const int window = free_.front();
+  agreement_.together([&] { publish(window, bases); });
+  free_.pop_front();
+  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct,
+                                  everywhere && (flags & TAPA_DEVICE_SYMMETRIC) != 0, std::move(imports)});
+  if (memory != nullptr && !direct && !warned_) {
+    std::fprintf(
+        stderr,
+        "tapa: rank %d: registered memory cannot be shared with all ranks; blocks pass through staging\n",
+        agreement_.rank());
+    warned_ = true;
+  }
+  return window;
+}
+
+void Windows::check_alike(std::size_t bytes, int flags) const {
+  struct Rules {
+    std::size_t bytes;
+    int flags;
+  };
+  const std::vector<Rules> all = agreement_.gather(Rules{bytes, flags});
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string who = " of rank " + std::to_string(rank);
+    if (all[rank].flags != all[0].flags || (flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
+      throw DeviceError(TAPA_DEVICE_ERR_ARG, "flags" + who + " is " + std::to_string(all[rank].flags) +
+                                                 ", expected 0 or TAPA_DEVICE_SYMMETRIC on all ranks");
+    }
+    if (flags != 0 && all[rank].bytes != all[0].bytes) {
+      throw DeviceError(TAPA_DEVICE_ERR_ARG, "bytes" + who + " is " + std::to_string(all[rank].bytes) +
+                                                 ", expected " + std::to_string(all[0].bytes) +
+                                                 " as on rank 0, for a symmetric registration");
+    }
+  }
+}
+
+std::vector<std::optional<Import>> Windows::import_all(const std::vector<Export>& exports) const {
+  std::vector<std::optional<Import>> imports(exports.size());
+  for (std::size_t rank = 0; rank < exports.size(); ++rank) {
+    if (static_cast<int>(rank) == agreement_.rank() || !exports[rank].shared) continue;
+    try {
+      imports[rank].emplace(exports[rank]);
+    } catch (const DeviceError&) {
+      imports[rank].reset();  // its owner learns that this rank does not have it
+    }
+  }
+  return imports;
+}
+
+void Windows::publish(int window, const std::vector<std::byte*>& bases) {
+  std::array<std::byte*, kMaxRanks> row{};
+  std::copy(bases.begin(), bases.end(), row.begin());
+  stream_.copy(table_.get() + static_cast<std::size_t>(window) * kRowBytes, row.data(), kRowBytes);
+}
+
+void Windows::remove(int window) {
+  agreement_.together([&] { (void)at(window); });
+  for (const int other : agreement_.gather(window)) {
+    if (other == window) continue;
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "window is " + std::to_string(window) + " here and " +
+                                               std::to_string(other) + " on another rank, expected the same");
+  }
+  agreement_.together([&] { publish(window, {}); });
+  windows_.erase(window);
+  free_.push_back(window);
+  agreement_.meet();  // memory may be freed once nobody has it mapped
+}
+
+const Windows::Window& Windows::at(int window) const {
+  const auto found = windows_.find(window);
+  if (found != windows_.end()) return found->second;
+  throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                    "window is " + std::to_string(window) + ", expected one of TAPA_Device_register");
+}
+
+bool Windows::is_direct(int window) const {
+  return at(window).direct;
+}
+
+Target Windows::find(const std::byte* memory, Word bytes) const {
+  for (const auto& [number, window] : windows_) {
+    if (!window.direct || memory < window.begin) continue;
+    const auto offset = static_cast<Word>(memory - window.begin);
+    if (offset <= window.bytes && bytes <= window.bytes - offset) return {static_cast<Word>(number), offset};
+  }
+  return {};
+}
+
+std::byte* Windows::symmetric_base(Word window, int rank) const {
+  const auto found = windows_.find(static_cast<int>(window));
+  if (found == windows_.end() || !found->second.symmetric) return nullptr;
+  if (rank == agreement_.rank()) return found->second.begin;
+  return found->second.imports[static_cast<std::size_t>(rank)]->get();
+}
+
+void Windows::close() {
+  windows_.clear();
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,65 @@
+/// @file
+/// Registered memory of all ranks: who has what mapped, and the table that kernels read. Numbers of windows
+/// are alike on all ranks, as registering is collective.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "device/agreement.hpp"
+#include "device/cuda_objects.hpp"
+#include "device/words.hpp"
+
+namespace tapa::device {
+
+class Windows {
+ public:
+  /// On the current device. Throws DeviceError.
+  explicit Windows(const Agreement& agreement);
+
+  /// Registers this rank's memory (null, 0 bytes: none) and returns the window's number. Collective. Throws
+  /// DeviceError, on all ranks alike. `flags`: 0 or TAPA_DEVICE_SYMMETRIC.
+  int add(void* memory, std::size_t bytes, int flags);
+  /// Collective; the same number on all ranks. Throws DeviceError.
+  void remove(int window);
+  /// Whether peers store right into this rank's part. Throws DeviceError for an unknown number.
+  [[nodiscard]] bool is_direct(int window) const;
+
+  /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging otherwise.
+  [[nodiscard]] Target find(const std::byte* memory, Word bytes) const;
+
+  /// Where a rank's part of a symmetric window lies for this one; null unless all ranks have all parts
+  /// mapped.
+  [[nodiscard]] std::byte* symmetric_base(Word window, int rank) const;
+
+  /// windows[window * kMaxRanks + rank], in device memory.
+  [[nodiscard]] std::byte* const* table() const { return reinterpret_cast<std::byte* const*>(table_.get()); }
+
+  /// Unmaps all. Local.
+  void close();
+
+ private:
+  struct Window {
+    std::byte* begin;
+    std::size_t bytes;
+    bool direct;                                 ///< this rank's part
+    bool symmetric;                              ///< and every other's, by the same rules
+    std::vector<std::optional<Import>> imports;  ///< of each rank
+  };
+  [[nodiscard]] const Window& at(int window) const;
+  void check_alike(std::size_t bytes, int flags) const;
+  std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports) const;
+  void publish(int window, const std::vector<std::byte*>& bases);
+
+  static constexpr int kWindows = 1024;
+  const Agreement& agreement_;
+  PrivateStream stream_;
+  DeviceMemory table_;
+  std::deque<int> free_;  ///< numbers; the one that has been free for longest is used next
+  std::map<int, Window> windows_;
+  bool warned_ = false;
+};
+
+}  // namespace tapa::device
