@@ -40,7 +40,7 @@ if(TAPA_SANITIZE)
   execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime} OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
   file(REAL_PATH ${runtime} runtime)
   set(TAPA_SANITIZER_PRELOAD "${runtime}:")
-  list(APPEND TAPA_TEST_ENV "SANITIZER_PRELOAD=${TAPA_SANITIZER_PRELOAD}")
+  list(APPEND TAPA_TEST_ENV "SANITIZER_PRELOAD=${TAPA_SANITIZER_PRELOAD}" "TIMEOUT_FACTOR=${TAPA_TIMEOUT_FACTOR}")
 endif()
 
 # What lets many ranks share two cores, as root too, without a network.
