@@ -29,6 +29,20 @@ if(TAPA_SANITIZE MATCHES "address")
   add_library(tapa_keep_modules OBJECT ${CMAKE_CURRENT_LIST_DIR}/keep_modules.c)
 endif()
 
+# Programs that are not built with the sanitizer get its runtime before the drop-in, which is: behind the C library it
+# would not see their threads, and what runs in those crashes in the runtime. Goes before other names in LD_PRELOAD.
+set(TAPA_SANITIZER_PRELOAD "")
+if(TAPA_SANITIZE)
+  set(runtime libasan.so)
+  if(TAPA_SANITIZE STREQUAL "thread")
+    set(runtime libtsan.so)
+  endif()
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime} OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(REAL_PATH ${runtime} runtime)
+  set(TAPA_SANITIZER_PRELOAD "${runtime}:")
+  list(APPEND TAPA_TEST_ENV "SANITIZER_PRELOAD=${TAPA_SANITIZER_PRELOAD}" "TIMEOUT_FACTOR=${TAPA_TIMEOUT_FACTOR}")
+endif()
+
 # What lets many ranks share two cores, as root too, without a network.
 set(TAPA_MPIEXEC_FLAGS "")
 set(TAPA_MPI_TEST_ENV "")

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <complex>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -168,6 +169,27 @@ TEST(CppHeader, Persistent) {
   }
 }
 
+template <class Call>
+std::string error_of(Call&& call, int expected_class) {
+  try {
+    call();
+  } catch (const tapa::Error& e) {
+    EXPECT_EQ(e.error_class(), expected_class);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(CppHeader, PersistentThatIsNeverStarted) {
+  const auto comm = tapa::Communicator::duplicate(MPI_COMM_WORLD);
+  const auto send = uniform<int>(comm, 2, true);
+  std::vector<int> recv(send.size(), -1);
+  auto request = comm.alltoall_init(send, recv);
+  request.wait();
+  EXPECT_TRUE(request.test());
+  EXPECT_EQ(recv, std::vector<int>(send.size(), -1));
+}
+
 TEST(CppHeader, Selection) {
   const auto comm = tapa::Communicator::duplicate(MPI_COMM_WORLD);
   const int ranks = comm.size();
@@ -197,6 +219,12 @@ TEST(CppHeader, Selection) {
   std::ranges::fill(recv, -1);
   same.ialltoallv(send, displs, recv, displs, row).wait();
   expect_rows(recv);
+  if (std::getenv("TEST_PERSISTENT") != nullptr) {  // nothing would make them progress
+    EXPECT_THAT(error_of([&] { auto made = selection.alltoallv_init(send, displs, recv, displs, row); },
+                         MPI_ERR_UNSUPPORTED_OPERATION),
+                HasSubstr("expected Open MPI or MPI_THREAD_MULTIPLE"));
+    return;
+  }
   auto request = selection.alltoallv_init(send, displs, recv, displs, row);
   for (int round = 0; round < 2; ++round) {
     std::ranges::fill(recv, -1);
@@ -216,17 +244,6 @@ TEST(CppHeader, StateAndOptions) {
   EXPECT_FALSE(comm.level(comm.size() - 1).name.empty());
   const auto moved = std::move(comm);
   EXPECT_EQ(moved.get("plan"), "linear");
-}
-
-template <class Call>
-std::string error_of(Call&& call, int expected_class) {
-  try {
-    call();
-  } catch (const tapa::Error& e) {
-    EXPECT_EQ(e.error_class(), expected_class);
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(CppHeader, ErrorsAreThrownWithTheirText) {
@@ -255,7 +272,9 @@ TEST(CppHeader, ErrorsAreThrownWithTheirText) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  const bool threads = argc > 1 && std::string(argv[1]) == "--threads";
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   ::testing::InitGoogleTest(&argc, argv);
   const int result = RUN_ALL_TESTS();
   MPI_Finalize();

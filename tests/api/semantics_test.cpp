@@ -109,8 +109,9 @@ void structs(MPI_Comm comm) {
   MPI_Type_free(&tight);
 }
 
-/// Types without data, and blocks without elements.
-void nothing(MPI_Comm comm) {
+/// Types without data, and blocks without elements. `mpis`: calls are MPI's, and MPICH takes two null buffers
+/// for one.
+void nothing(MPI_Comm comm, bool mpis) {
   MPI_Datatype empty = MPI_DATATYPE_NULL;
   MPI_Type_contiguous(0, MPI_INT, &empty);
   MPI_Type_commit(&empty);
@@ -118,11 +119,39 @@ void nothing(MPI_Comm comm) {
   check_call(TAPA_Alltoall(&guard, 5, empty, &guard, 7, empty, comm), "type of no size");
   check_call(TAPA_Alltoall(nullptr, 0, MPI_INT, nullptr, 0, MPI_INT, comm), "no elements, null buffers");
   const std::vector<int> zeros(at(size_of(comm)), 0);
-  check_call(TAPA_Alltoallv(nullptr, zeros.data(), zeros.data(), MPI_INT, nullptr, zeros.data(), zeros.data(),
+  std::int32_t other = kGuard;
+  check_call(TAPA_Alltoallv(&guard, zeros.data(), zeros.data(), MPI_INT, &other, zeros.data(), zeros.data(),
                             MPI_INT, comm),
              "alltoallv of nothing");
+  if (!mpis) {
+    check_call(TAPA_Alltoallv(nullptr, zeros.data(), zeros.data(), MPI_INT, nullptr, zeros.data(),
+                              zeros.data(), MPI_INT, comm),
+               "alltoallv of nothing, null buffers");
+  }
   expect(guard == kGuard, "type of no size: guard overwritten");
   MPI_Type_free(&empty);
+}
+
+/// The last rank has nothing to send or to receive; often enough that MPI's own call is probed too.
+void one_has_nothing(MPI_Comm comm) {
+  constexpr int kCalls = 60;
+  constexpr int kInts = 50;
+  const int size = size_of(comm);
+  const int rank = rank_of(comm);
+  const bool last = rank == size - 1;
+  std::vector<int> counts(at(size), last ? 0 : kInts);
+  counts[at(size - 1)] = 0;
+  std::vector<int> displs(at(size));
+  for (int p = 0; p < size; ++p) displs[at(p)] = p * kInts;
+  std::vector<std::int32_t> out(at(size * kInts), rank);
+  for (int call = 0; call < kCalls; ++call) {
+    std::vector<std::int32_t> in(at(size * kInts), kGuard);
+    check_call(TAPA_Alltoallv(out.data(), counts.data(), displs.data(), MPI_INT32_T, in.data(), counts.data(),
+                              displs.data(), MPI_INT32_T, comm),
+               "one rank has nothing");
+    for (int p = 0; p < size; ++p)
+      expect(in[at(p * kInts)] == (counts[at(p)] > 0 ? p : kGuard), "one rank has nothing: wrong data");
+  }
 }
 
 /// Elements that run backwards in memory: negative extent and lower bound.
@@ -286,7 +315,8 @@ int main(int argc, char** argv) {
     exchange(world, argv[i]);
     bottom(world);
     structs(world);
-    nothing(world);
+    nothing(world, size_of(world) == 1 || argv[i] == std::string("mpi"));
+    one_has_nothing(world);
     backwards(world);
     overlapping(world);
     same_handles(world);

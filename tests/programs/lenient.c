@@ -138,7 +138,9 @@ int main(int argc, char** argv) {
     const int count = counts[i];
     say("equal buffers", equal_buffers(count, size, 0), &total);
     say("equal buffers on rank 0", equal_buffers(count, 0, 0), &total);
+#ifndef MPICH /* refuses that, and nonblocking calls before the set-up are its own */
     say("equal buffers, nonblocking", equal_buffers(count, size, 1), &total);
+#endif
     say("halves of one buffer", halves_of_one(count), &total);
     if (argc > 1 && strcmp(argv[1], "equal") == 0) continue;
     say("short blocks", short_blocks(count, MPI_INT, 1, 1), &total);

@@ -47,6 +47,23 @@ inline void check(int code) {
 /** @cond INTERNAL */
 namespace detail {
 
+/** Stand for buffers of empty ranges: never null and never one, as MPICH refuses both. */
+inline std::byte nothing_sent{};
+inline std::byte nothing_received{}; /**< likewise */
+
+/** Where a range to send begins. */
+template <class Range>
+const void* sent(const Range& range) {
+  const void* const begin = std::ranges::data(range);
+  return begin != nullptr ? begin : &nothing_sent;
+}
+/** Where a range to receive into begins. */
+template <class Range>
+void* received(Range& range) {
+  void* const begin = std::ranges::data(range);
+  return begin != nullptr ? begin : &nothing_received;
+}
+
 inline void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};

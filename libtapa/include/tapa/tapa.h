@@ -78,7 +78,8 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
  * After the set-up the operation follows a plan as blocking ones do, so the library must run now and then:
  * with Open MPI it does so inside every MPI call that waits or tests, with other MPIs in a thread of its own,
  * for which MPI must provide MPI_THREAD_MULTIPLE. Where neither is possible on some rank the call is MPI's
- * own. TAPA_PROGRESS chooses.
+ * own. TAPA_PROGRESS chooses. (TAPA_Ialltoallv_select, which MPI does not have, then advances with MPICH
+ * inside calls that wait for or test its request.)
  *
  * A failed operation gives MPI_Wait an error: with Open MPI its code, raised on MPI_COMM_WORLD as for all
  * generalized requests; with a thread MPI_ERR_TRUNCATE. Its message is printed, by rank 0 alone when all
@@ -204,12 +205,15 @@ TAPA_API int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, siz
  * communicator. */
 TAPA_API int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                    const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection);
-/** Nonblocking form, see the group of nonblocking calls. MPI_ERR_UNSUPPORTED_OPERATION where nothing makes it
- * progress. */
+/** Nonblocking form, see the group of nonblocking calls. With MPICH below MPI_THREAD_MULTIPLE it advances
+ * only inside MPI calls that wait for or test a request of such a form, and inside TAPA_ calls: a rank that
+ * waits for something else first, as for a message that another rank sends after its wait, may wait for ever.
+ * MPI_ERR_UNSUPPORTED_OPERATION where nothing makes it progress. */
 TAPA_API int TAPA_Ialltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                     const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
                                     MPI_Request* request);
-/** Persistent form, see the group of persistent calls. */
+/** Persistent form, see the group of persistent calls. MPI_ERR_UNSUPPORTED_OPERATION where nothing but waits
+ * would make it progress: with MPICH below MPI_THREAD_MULTIPLE. */
 TAPA_API int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                         const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
                                         MPI_Info info, MPI_Request* request);

@@ -33,44 +33,59 @@ class Request {
   Request(MPI_Request handle, bool persistent) : handle_(handle), persistent_(persistent) {}
   /** Takes over the other's operation. */
   Request(Request&& other) noexcept
-      : handle_(std::exchange(other.handle_, MPI_REQUEST_NULL)), persistent_(other.persistent_) {}
+      : handle_(std::exchange(other.handle_, MPI_REQUEST_NULL)),
+        persistent_(other.persistent_),
+        fresh_(other.fresh_) {}
   /** Completes what this one holds, then takes over the other's operation. */
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
       finish();
       handle_ = std::exchange(other.handle_, MPI_REQUEST_NULL);
       persistent_ = other.persistent_;
+      fresh_ = other.fresh_;
     }
     return *this;
   }
   ~Request() { finish(); }
 
   /** Starts a persistent operation that is not running. */
-  void start() { check(TAPA_Start(&handle_)); }
+  void start() {
+    fresh_ = false;
+    check(TAPA_Start(&handle_));
+  }
 
   /** Waits until the operation is complete. No operation, or one that does not run, is complete. */
-  void wait() { detail::check_mpi(MPI_Wait(&handle_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void wait() {
+    if (!never_started()) detail::check_mpi(MPI_Wait(&handle_, MPI_STATUS_IGNORE), "MPI_Wait");
+  }
 
   /** Advances the operation.
    *  @return whether it is complete */
   [[nodiscard]] bool test() {
+    if (never_started()) return true;
     int done = 0;
     detail::check_mpi(MPI_Test(&handle_, &done, MPI_STATUS_IGNORE), "MPI_Test");
     return done != 0;
   }
 
   /** The MPI request, for MPI_Waitall and its kin; stays this object's. */
-  [[nodiscard]] MPI_Request* handle() { return &handle_; }
+  [[nodiscard]] MPI_Request* handle() {
+    fresh_ = false;
+    return &handle_;
+  }
 
  private:
+  // On such a persistent collective MPICH 4.0 waits for ever.
+  [[nodiscard]] bool never_started() const { return persistent_ && fresh_; }
   void finish() noexcept {
     if (handle_ == MPI_REQUEST_NULL) return;
-    MPI_Wait(&handle_, MPI_STATUS_IGNORE);
+    if (!never_started()) MPI_Wait(&handle_, MPI_STATUS_IGNORE);
     if (persistent_) TAPA_Request_free(&handle_);
   }
 
   MPI_Request handle_ = MPI_REQUEST_NULL;
   bool persistent_ = false;
+  bool fresh_ = true;  // neither started here nor handed out
 };
 
 /** How this rank reaches another one. */
@@ -156,8 +171,8 @@ class Communicator {
   void alltoall(const Send& send, Recv&& recv) const {
     const ElementsOf<Send> type;
     const MPI_Count count = block(send, recv, "alltoall");
-    check(TAPA_Alltoall_c(std::ranges::data(send), count, type.get(), std::ranges::data(recv), count,
-                          type.get(), comm_));
+    check(TAPA_Alltoall_c(detail::sent(send), count, type.get(), detail::received(recv), count, type.get(),
+                          comm_));
   }
 
   /** alltoall whose received blocks replace the sent ones. */
@@ -176,8 +191,8 @@ class Communicator {
     const ElementsOf<Send> type;
     const MPI_Count count = block(send, recv, "ialltoall");
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Ialltoall_c(std::ranges::data(send), count, type.get(), std::ranges::data(recv), count,
-                           type.get(), comm_, &request));
+    check(TAPA_Ialltoall_c(detail::sent(send), count, type.get(), detail::received(recv), count, type.get(),
+                           comm_, &request));
     return {request, false};
   }
 
@@ -188,7 +203,7 @@ class Communicator {
     const ElementsOf<Send> type;
     const MPI_Count count = block(send, recv, "alltoall_init");
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Alltoall_init_c(std::ranges::data(send), count, type.get(), std::ranges::data(recv), count,
+    check(TAPA_Alltoall_init_c(detail::sent(send), count, type.get(), detail::received(recv), count,
                                type.get(), comm_, MPI_INFO_NULL, &request));
     return {request, true};
   }
@@ -202,8 +217,8 @@ class Communicator {
     const ElementsOf<Send> type;
     blocks(send, sendcounts, sdispls, "send");
     blocks(recv, recvcounts, rdispls, "recv");
-    check(TAPA_Alltoallv_c(std::ranges::data(send), sendcounts.data(), sdispls.data(), type.get(),
-                           std::ranges::data(recv), recvcounts.data(), rdispls.data(), type.get(), comm_));
+    check(TAPA_Alltoallv_c(detail::sent(send), sendcounts.data(), sdispls.data(), type.get(),
+                           detail::received(recv), recvcounts.data(), rdispls.data(), type.get(), comm_));
   }
   /** The same with int counts and displacements, as older codes have them. */
   template <Elements Send, WritableElements Recv>
@@ -213,8 +228,8 @@ class Communicator {
     const ElementsOf<Send> type;
     blocks(send, sendcounts, sdispls, "send");
     blocks(recv, recvcounts, rdispls, "recv");
-    check(TAPA_Alltoallv(std::ranges::data(send), sendcounts.data(), sdispls.data(), type.get(),
-                         std::ranges::data(recv), recvcounts.data(), rdispls.data(), type.get(), comm_));
+    check(TAPA_Alltoallv(detail::sent(send), sendcounts.data(), sdispls.data(), type.get(),
+                         detail::received(recv), recvcounts.data(), rdispls.data(), type.get(), comm_));
   }
 
   /** Nonblocking alltoallv. */
@@ -228,8 +243,8 @@ class Communicator {
     blocks(send, sendcounts, sdispls, "send");
     blocks(recv, recvcounts, rdispls, "recv");
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Ialltoallv_c(std::ranges::data(send), sendcounts.data(), sdispls.data(), type.get(),
-                            std::ranges::data(recv), recvcounts.data(), rdispls.data(), type.get(), comm_,
+    check(TAPA_Ialltoallv_c(detail::sent(send), sendcounts.data(), sdispls.data(), type.get(),
+                            detail::received(recv), recvcounts.data(), rdispls.data(), type.get(), comm_,
                             &request));
     return {request, false};
   }
@@ -245,8 +260,8 @@ class Communicator {
     blocks(send, sendcounts, sdispls, "send");
     blocks(recv, recvcounts, rdispls, "recv");
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Alltoallv_init_c(std::ranges::data(send), sendcounts.data(), sdispls.data(), type.get(),
-                                std::ranges::data(recv), recvcounts.data(), rdispls.data(), type.get(), comm_,
+    check(TAPA_Alltoallv_init_c(detail::sent(send), sendcounts.data(), sdispls.data(), type.get(),
+                                detail::received(recv), recvcounts.data(), rdispls.data(), type.get(), comm_,
                                 MPI_INFO_NULL, &request));
     return {request, true};
   }
@@ -388,8 +403,8 @@ class Selection {
   void alltoallv(const Send& send, std::span<const MPI_Aint> sdispls, Recv&& recv,
                  std::span<const MPI_Aint> rdispls, std::size_t row) const {
     require_ranks(sdispls.size(), rdispls.size());
-    check(TAPA_Alltoallv_select(std::ranges::data(send), sdispls.data(), std::ranges::data(recv),
-                                rdispls.data(), rowbytes<Send>(row), handle_));
+    check(TAPA_Alltoallv_select(detail::sent(send), sdispls.data(), detail::received(recv), rdispls.data(),
+                                rowbytes<Send>(row), handle_));
   }
 
   /** Nonblocking alltoallv. Collective. */
@@ -399,8 +414,8 @@ class Selection {
                                    std::span<const MPI_Aint> rdispls, std::size_t row) const {
     require_ranks(sdispls.size(), rdispls.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Ialltoallv_select(std::ranges::data(send), sdispls.data(), std::ranges::data(recv),
-                                 rdispls.data(), rowbytes<Send>(row), handle_, &request));
+    check(TAPA_Ialltoallv_select(detail::sent(send), sdispls.data(), detail::received(recv), rdispls.data(),
+                                 rowbytes<Send>(row), handle_, &request));
     return {request, false};
   }
 
@@ -411,7 +426,7 @@ class Selection {
                                        std::span<const MPI_Aint> rdispls, std::size_t row) const {
     require_ranks(sdispls.size(), rdispls.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    check(TAPA_Alltoallv_select_init(std::ranges::data(send), sdispls.data(), std::ranges::data(recv),
+    check(TAPA_Alltoallv_select_init(detail::sent(send), sdispls.data(), detail::received(recv),
                                      rdispls.data(), rowbytes<Send>(row), handle_, MPI_INFO_NULL, &request));
     return {request, true};
   }

@@ -13,8 +13,8 @@ namespace tapa {
 /// Throws CallError unless `request` may take a new request.
 void require_request(const MPI_Request* request);
 
-/// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where nothing would make
-/// the operation progress (Driver::none), and on intercommunicators, the call is MPI's own.
+/// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where the operation
+/// would not always advance (Progress::always_advances()), and on intercommunicators, the call is MPI's own.
 int run_nonblocking(const Arguments& arguments, MPI_Request* request);
 
 /// Makes the persistent request of a call and returns its MPI code. Collective.

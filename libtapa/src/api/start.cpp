@@ -54,7 +54,7 @@ void require_startable(const MPI_Request requests[], int i) {
 
 /// Whether persistent requests are MPI's own.
 bool left_to_mpi(const MPI_Request requests[], int count) {
-  const bool ours_possible = world_began() && Progress::instance().driver() != Driver::none;
+  const bool ours_possible = world_began() && Progress::instance().always_advances();
   if (ours_possible && !has_forwarded_init()) return false;
   return std::all_of(requests, requests + count, [&](MPI_Request r) {
     return r != MPI_REQUEST_NULL &&

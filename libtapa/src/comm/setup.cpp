@@ -165,7 +165,7 @@ Setup::Setup(MPI_Comm user) : user_(user) {
   const std::string& record = own_record();
   header_ = {kMagic,
              kVersion,
-             Progress::instance().driver() != Driver::none ? 1U : 0U,
+             Progress::instance().always_advances() ? 1U : 0U,
              shared.size(),
              token.size(),
              record.size(),

@@ -26,7 +26,7 @@ struct Agreement {
   int ranks_on_host = 1;             ///< of this rank's host
   bool crowded = false;              ///< the job has more ranks on this host than it has processors
   bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
-  bool has_progress = false;         ///< on every rank something makes nonblocking operations progress
+  bool has_progress = false;         ///< on every rank nonblocking operations always advance
   int gpu_rank = -1;              ///< the first whose process uses a GPU, so may have buffers in its memory
   std::unique_ptr<ShmNode> node;  ///< shared memory with the ranks of this host, on all ranks or on none
 };

@@ -27,6 +27,22 @@ HookFunction open_mpi(const char* name) {
 #endif
 }
 
+// MPICH's generalized requests that are polled. Found at run time: not every MPI of its kind has them.
+#ifdef MPICH_VERSION
+using StartPolled = decltype(&PMPIX_Grequest_start);
+StartPolled start_polled() {
+  return reinterpret_cast<StartPolled>(dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start"));  // NOLINT: as above
+}
+#endif
+
+bool polling_possible() {
+#ifdef MPICH_VERSION
+  return start_polled() != nullptr;
+#else
+  return false;
+#endif
+}
+
 bool threads_allowed() {
   int level = MPI_THREAD_SINGLE;
   return PMPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
@@ -42,6 +58,8 @@ std::string_view to_string(Driver driver) {
       return "hook";
     case Driver::thread:
       return "thread";
+    case Driver::wait:
+      return "wait";
     case Driver::none:
       return "none";
   }
@@ -53,6 +71,7 @@ struct Progress::Completion {
   std::string message;
   // Written last: the thread that asks need not be the one that completed.
   std::atomic<int> code = MPI_SUCCESS;
+  std::atomic<bool> ended = false;
 
   static int query(void* state, MPI_Status* status) {
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
@@ -69,6 +88,17 @@ struct Progress::Completion {
     return MPI_SUCCESS;
   }
   static int cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be cancelled
+  static int poll(void*, MPI_Status*) {
+    if (instance().poll() == 0) std::this_thread::yield();  // MPI_Wait of MPICH calls this without a break
+    return MPI_SUCCESS;
+  }
+  static int wait(int count, void** states, double, MPI_Status* status) {
+    for (int i = 0; i < count; ++i) {
+      while (!static_cast<Completion*>(states[i])->ended.load(std::memory_order_acquire))
+        poll(nullptr, status);
+    }
+    return MPI_SUCCESS;
+  }
 };
 
 struct Progress::Job {
@@ -133,6 +163,8 @@ void Progress::pick_driver() {
     driver_ = Driver::hook;
   } else if (thread_possible) {
     driver_ = Driver::thread;
+  } else if (polling_possible()) {
+    driver_ = Driver::wait;
   }
 }
 
@@ -224,7 +256,7 @@ int Progress::submit(std::unique_ptr<Task> task, MPI_Request* request) {
   const Inside inside(*this);
   jobs_.reserve(jobs_.size() + 1);  // so that nothing can fail once the request exists
   Job job{std::move(task), nullptr, MPI_REQUEST_NULL, 0};
-  const int code = driver_ == Driver::hook ? open_generalized(job) : open_receive(job);
+  const int code = open(job);
   if (code != MPI_SUCCESS) return code;
   *request = job.request;
   jobs_.push_back(std::move(job));
@@ -242,6 +274,32 @@ int Progress::advance_all() {
   const int events = find_starts() + advance_jobs() + advance_persistent();
   if (freed_ != 0) reclaim();
   return events;
+}
+
+int Progress::open(Job& job) {
+  switch (driver_) {
+    case Driver::hook:
+      return open_generalized(job);
+    case Driver::thread:
+      return open_receive(job);
+    case Driver::wait:
+      return open_polled(job);
+    case Driver::none:
+      break;
+  }
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+
+int Progress::open_polled([[maybe_unused]] Job& job) {
+#ifdef MPICH_VERSION
+  auto completion = std::make_unique<Completion>();
+  const int code = start_polled()(Completion::query, Completion::release, Completion::cancel,
+                                  Completion::poll, Completion::wait, completion.get(), &job.request);
+  if (code == MPI_SUCCESS) job.completion = completion.release();
+  return code;
+#else
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+#endif
 }
 
 int Progress::open_generalized(Job& job) {
@@ -271,6 +329,7 @@ void Progress::close(Job& job) {
   job.task.reset();  // first, so that what the program does after its wait finds everything released
   hand_over();
   if (job.completion != nullptr) {
+    job.completion->ended.store(true, std::memory_order_release);  // before MPI may release it
     PMPI_Grequest_complete(job.request);
   } else {
     PMPI_Send(&byte_, code == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, job.tag, ends_);

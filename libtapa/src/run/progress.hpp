@@ -49,6 +49,7 @@ class Task {
 enum class Driver : std::uint8_t {
   hook,    ///< Open MPI's progress engine, from every MPI call that waits or tests
   thread,  ///< a thread of the library's own; needs MPI_THREAD_MULTIPLE
+  wait,    ///< MPICH, from calls that wait for or test a request of ours, and no others
   none     ///< nobody: nonblocking operations must be left to MPI
 };
 
@@ -71,6 +72,10 @@ class Progress {
   /// The driver in use: TAPA_PROGRESS when it names one that is possible here, else the first possible one.
   [[nodiscard]] Driver driver() const { return driver_; }
 
+  /// Whether operations advance whenever the program waits in MPI, for whatever it waits: what MPI promises
+  /// of its own. With the driver `wait` a rank that waits for a message would let others wait for it.
+  [[nodiscard]] bool always_advances() const { return driver_ == Driver::hook || driver_ == Driver::thread; }
+
   /// Starts a task. `request` completes when the task has ended, with its result as the request's error; with
   /// the driver `thread` every error is MPI_ERR_TRUNCATE.
   /// MPI_ERR_UNSUPPORTED_OPERATION when the driver is `none`.
@@ -78,7 +83,7 @@ class Progress {
 
   /// Makes a persistent request, inactive, whose starts run the task. MPI has no way to give the result of a
   /// failed run to MPI_Wait here: the task must report it itself, and start() refuses the request afterwards.
-  /// MPI_ERR_UNSUPPORTED_OPERATION as above.
+  /// MPI_ERR_UNSUPPORTED_OPERATION unless always_advances().
   [[nodiscard]] int prepare(std::unique_ptr<Task> task, MPI_Request* request);
 
   /// What is known about a persistent request.
@@ -138,7 +143,9 @@ class Progress {
   void run_thread();
   void shut_down();
 
+  int open(Job& job);
   int open_generalized(Job& job);
+  int open_polled(Job& job);
   int open_receive(Job& job);
   void close(Job& job);
   static void rouse();

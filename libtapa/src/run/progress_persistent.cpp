@@ -22,7 +22,7 @@ std::size_t Progress::free_slot() {
 }
 
 int Progress::prepare(std::unique_ptr<Task> task, MPI_Request* request) {
-  if (driver_ == Driver::none) return MPI_ERR_UNSUPPORTED_OPERATION;
+  if (!always_advances()) return MPI_ERR_UNSUPPORTED_OPERATION;
   const Inside inside(*this);
   if (const int code = make_self(); code != MPI_SUCCESS) return code;
   const std::size_t slot = free_slot();
