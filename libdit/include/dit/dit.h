@@ -13,7 +13,8 @@
  * Functions return a dit_status. Anything but DIT_OK leaves the outputs as they are, and dit_last_error tells
  * which argument was wrong, its value, and what would be right. No exception leaves the library. A handle is
  * used by one thread at a time, and different handles by different threads at once, where MPI was initialised
- * for that (MPI_THREAD_MULTIPLE); collective calls on a session are made by one thread at a time. Structs
+ * for that (MPI_THREAD_MULTIPLE), also different transfers of one wire; collective calls on a session are
+ * made by one thread at a time, and fail on all ranks when one has something wrong in them. Structs
  * begin with struct_size, sizeof the struct as the caller knows it: they grow at their ends, and what a
  * smaller one lacks counts as zero. Pointers may be null only where it says so.
  */
@@ -43,8 +44,9 @@ DIT_API const char* dit_version(void);
 /** What was wrong in this thread's last call that failed; "" when none has. Valid until this thread's next
  * call. */
 DIT_API const char* dit_last_error(void);
-/** Where warnings go: `log` gets each as a line without a newline, by any thread, and by several at once.
- * Null: to stderr, where they go at first. */
+/** Where warnings go: `log` gets each as a line without a newline, by any thread, and by several at once; it
+ * may call the library. Null: to stderr, where they go at first. A line that was under way may still come to
+ * the former `log` when this returns: what `user` points to stays. */
 DIT_API dit_status dit_set_log(void (*log)(const char* line, void* user), void* user);
 /** @} */
 
@@ -61,14 +63,17 @@ DIT_API dit_status dit_session_open(const char* plugin, const dit_open_options* 
 DIT_API dit_status dit_session_close(dit_session** session);
 /** This rank and the number of ranks. */
 DIT_API dit_status dit_session_ranks(const dit_session* session, int* rank, int* size);
-/** The number of a level, from fast (0) to slow, by its name; "" is the first level that leaves a node. */
+/** The number of a level, from fast (0) to slow, by its name; "" is the first level that leaves a node, and
+ * the number of levels where none does: functions that take a level refuse that one. */
 DIT_API dit_status dit_session_level(const dit_session* session, const char* name, int* level);
 /** What was moved since open; totals->struct_size is set by the caller. */
 DIT_API dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals);
 /** New sessions of the ranks with equal colour, ordered by key, then rank: one for each guidance branch, say.
  * Collective. colour < 0: *part is null. Parts are closed before the session. */
 DIT_API dit_status dit_session_split(dit_session* session, int colour, int key, dit_session** part);
-/** The plugin's own table and context, for exchanges of one's own. They live as long as the session. */
+/** The plugin's own table and context, for exchanges of one's own, on channels of their own or as collective
+ * calls of the session. Their layout_id is below 2^32: greater ones are the library's. They live as long as
+ * the session. */
 DIT_API dit_status dit_session_plugin(const dit_session* session, const dit_exchange_plugin** plugin,
                                       dit_context** context);
 
@@ -155,7 +160,9 @@ typedef struct dit_tensor {
 /** @defgroup wire Wire policies
  * Which tensor travels how on which links, in which layer, step and guidance branch. Anything but "exact" is
  * lossy. A wire is a policy for one run on a session's ranks: transfers that are made with it follow it, and
- * remember for it what they sent and received.
+ * remember for it what they sent and received. Layers may be left out in some steps, and a branch may begin
+ * late (a guidance interval): what a transfer sees for the first time of a layer and branch travels as in
+ * step 0, whatever the step.
  * @{ */
 typedef struct dit_wire dit_wire; /**< a policy, resolved for one run */
 
@@ -178,7 +185,8 @@ typedef struct dit_wire_options {
   int steps;        /**< denoising steps of the run */
   int branches;     /**< 1; 2 when both guidance branches go through the same transfers one after the other */
   int groups;       /**< head groups that the transfers will have; at least 1 */
-  int element_type; /**< DIT_ELEMENT_FP32, _BF16 or _FP16 */
+  int element_type; /**< DIT_ELEMENT_FP32, _BF16 or _FP16; numbers of fp16 that a policy sends in bf16 travel
+                         as they are, in as many bytes */
   const char* off;  /**< levels that carry everything in full whatever the policy says, "node,world": those on
                          which coding takes longer than it saves; may be null */
 } dit_wire_options;
@@ -222,7 +230,7 @@ enum dit_transfer_kind {
   DIT_SCATTER_KEY = 1,   /**< the same with [batch, tokens, kv_heads of the group, head_dim] */
   DIT_SCATTER_VALUE = 2, /**< as DIT_SCATTER_KEY */
   DIT_GATHER_OUTPUT = 3  /**< attention's output in the head layout of queries -> sequence layout; each group
-                            fills its  heads and leaves the others alone */
+                            fills its heads and leaves the others alone */
 };
 
 /** How a transfer is prepared. */
@@ -237,11 +245,11 @@ typedef struct dit_transfer_options {
   int memory_kind;      /**< a dit_memory_kind, of both tensors */
 } dit_transfer_options;
 
-/** Where an exchange takes place. */
+/** Where an exchange takes place. Layer, step and branch are the same on all ranks. */
 typedef struct dit_transfer_call {
   size_t struct_size; /**< sizeof(dit_transfer_call) */
   dit_tensor source;  /**< only read; its data may be null when it has no bytes */
-  dit_tensor target;  /**< written when the exchange is done */
+  dit_tensor target;  /**< written when the exchange is done, perhaps before; shares no number with source */
   int layer;          /**< with a wire: which of its layers */
   int step;           /**< with a wire: which of its steps */
   int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
@@ -261,27 +269,30 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
 /** Bytes that the transfer's buffers take, but for what a policy remembers or sends late. */
 DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
-/** Host memory of the caller's for these buffers, before the first start: it stays until the transfer is
- * freed and nothing of it is under way. Without it the transfer allocates them at its first start. */
+/** Host memory of the caller's for these buffers, of any alignment, before the first start: it stays until
+ * the transfer is freed and nothing of it is under way. Without it the transfer allocates them at its first
+ * start. */
 DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* workspace, size_t bytes);
 /** Starts. All ranks start a transfer equally often; different transfers in any order, as each has its own
  * channel. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
- * until it was cancelled and `release` was called. Under a policy with a guard ranks talk here. */
+ * until it was cancelled and `release` was called. Under a policy with a guard it waits for the other ranks'
+ * start of the transfer: a thread then starts its transfers in the same order on all ranks. */
 DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
 /** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
 /** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
  * which names the ranks that are missing where that can be known, the exchange is still under way: wait or
- * test again, or cancel. */
+ * test again, or cancel. After another failure the exchange is lost, and with a wire whose policy remembers
+ * the transfer can only be freed, on all ranks; a new one may go on at any step. */
 DIT_API dit_status dit_transfer_wait(dit_transfer* transfer);
 /** Gives up what is under way; the target's contents are undefined then. `release`, which may be null, is
  * called with `user` once source and target are no longer used: now, or in a later call on the session when
- * the late ranks have come, or never when they never come. The transfer may be freed at once; with a wire
- * whose policy remembers (residuals, rows) it can only be freed. */
+ * the late ranks have come, or never when they never come. The transfer may be freed at once, and then waits
+ * for nobody; with a wire whose policy remembers (residuals, rows, what comes late) it can only be freed. */
 DIT_API dit_status dit_transfer_cancel(dit_transfer* transfer, void (*release)(void* user), void* user);
-/** Waits, frees and sets the handle to null; a null handle is a no-op. When the wait fails what is under way
- * is cancelled: the library's buffers stay until they are no longer used, and the caller keeps source and
- * target until the session is closed. */
+/** Waits, also for what a policy sends late, frees and sets the handle to null; a null handle is a no-op.
+ * When the wait fails what is under way is cancelled: the library's buffers stay until they are no longer
+ * used, and the caller keeps source and target until the session is closed. */
 DIT_API dit_status dit_transfer_free(dit_transfer** transfer);
 /** @} */
 
@@ -338,7 +349,7 @@ typedef struct dit_action {
 typedef struct dit_schedule_options {
   size_t struct_size; /**< sizeof(dit_schedule_options) */
   const char* name;   /**< "flat", "v-first" or "pipelined" */
-  int layers;         /**< at least 1 */
+  int layers;         /**< at least 1; layers * units * groups is at most 1,000,000 */
   int units;          /**< at least 1 */
   int groups;         /**< head groups, at least 1 */
   int scores;         /**< 1: with DIT_STEP_SCORE, for V-Major */

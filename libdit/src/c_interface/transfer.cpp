@@ -3,7 +3,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
 #include "c_interface/tensor.hpp"
 #include "transfer/coded_transfer.hpp"
@@ -39,8 +38,22 @@ void require_fits(const dit_wire& wire, const dit_session& session, const dit::U
   }
 }
 
-void check(const dit_session& session, const dit::UlyssesLayout& layout,
-           const dit_transfer_options& options) {
+std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
+                                              const dit_transfer_options& options) {
+  const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group, options.groups,
+                               session.context.open_channel()};
+  if (options.wire != nullptr) {
+    return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
+                                                options.wire->branches);
+  }
+  return std::make_unique<dit::PlainTransfer>(session.context, layout, part, options.element_bytes,
+                                              session.context.take_layout_ids(1), options.memory_kind);
+}
+
+}  // namespace
+
+void dit_transfer::check(const dit_session& session, const dit::UlyssesLayout& layout,
+                         const dit_transfer_options& options) {
   require_ranks(layout, session.context.size());
   require_between("options->kind", options.kind, DIT_SCATTER_QUERY, DIT_GATHER_OUTPUT);
   require_between("options->groups", options.groups, 1, 1'000'000);
@@ -52,41 +65,15 @@ void check(const dit_session& session, const dit::UlyssesLayout& layout,
   }
 }
 
-std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
-                                              const dit_transfer_options& options) {
-  const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group,
-                               options.groups};
-  if (options.wire != nullptr) {
-    return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
-                                                options.wire->branches);
-  }
-  return std::make_unique<dit::PlainTransfer>(session.context, layout, part, options.element_bytes,
-                                              session.context.take_layout_ids(1), options.memory_kind);
-}
-
-}  // namespace
-
 dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layout,
                            const dit_transfer_options& options)
     : session_(session),
       wire_(options.wire),
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       element_bytes_(options.element_bytes),
-      label_(options.label == nullptr ? "" : options.label) {
-  agree(session.context, [&] {
-    check(session, layout, options);
-    std::vector<NamedNumber> numbers = shape_numbers(layout);
-    numbers.insert(numbers.end(),
-                   {{"options->kind", options.kind},
-                    {"options->group", options.group},
-                    {"options->groups", options.groups},
-                    {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
-                    {"options->memory_kind", options.memory_kind},
-                    {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
-    return numbers;
-  });
-  channel_ = session.context.open_channel();
-  way_ = make_way(session, layout, options);
+      label_(options.label == nullptr ? "" : options.label),
+      way_(make_way(session, layout, options)),
+      remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;
@@ -94,8 +81,9 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 }
 
 dit_transfer::~dit_transfer() {
+  const std::shared_ptr<void> buffers = way_->release_buffers();  // nothing waits from here on
   if (under_way_) {
-    request_.cancel(way_->release_buffers());
+    request_.cancel(buffers);
   }
   --session_.transfers;
   if (wire_ != nullptr) {
@@ -107,10 +95,13 @@ void dit_transfer::require_idle() const {
   if (under_way_) {
     throw std::invalid_argument("transfer is under way: expected a wait before the next start");
   }
-  if (given_up_ && wire_ != nullptr) {
+}
+
+void dit_transfer::require_sound() const {
+  if (broken_ && remembers_) {
     throw std::invalid_argument(
-        "transfer was cancelled, and its wire's ends may remember different things: expected only "
-        "dit_transfer_free");
+        "an exchange of this transfer failed or was cancelled, and its wire's ends may remember different "
+        "things: expected only dit_transfer_free");
   }
 }
 
@@ -119,14 +110,13 @@ void dit_transfer::use_workspace(std::span<std::byte> workspace) {
   way_->use_workspace(workspace);
 }
 
-void dit_transfer::start(const dit_transfer_call& call) {
-  require_idle();
+dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   const dit::SourceTensor source =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =
       to_target("call->target", call.target, way_->target_shape(), element_bytes_);
   const dit::TransferPlace place{call.layer, call.step, call.branch};
-  std::span<const std::uint32_t> active;
+  std::vector<std::uint32_t> active;
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
     if (tensor_ == dit::AttentionTensor::value) {
@@ -136,9 +126,18 @@ void dit_transfer::start(const dit_transfer_call& call) {
       active = wire_->active_rows(place);
     }
   }
+  broken_ = true;  // until all is on its way
   way_->pack(source, place, active, call.stream);
-  request_ = way_->start(
-      target, {false, label_.empty() ? nullptr : label_.c_str(), channel_, call.device, call.stream});
+  dit::ExchangeRequest request =
+      way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});
+  broken_ = false;
+  return request;
+}
+
+void dit_transfer::start(const dit_transfer_call& call) {
+  require_idle();
+  require_sound();
+  request_ = send(call);
   under_way_ = true;
 }
 
@@ -150,12 +149,11 @@ bool dit_transfer::test() {
     if (!request_.test()) {
       return false;
     }
+    finish();
   } catch (...) {
-    under_way_ = request_.active();
+    lost_unless_active();
     throw;
   }
-  under_way_ = false;
-  way_->finish();
   return true;
 }
 
@@ -165,12 +163,26 @@ void dit_transfer::wait() {
   }
   try {
     request_.wait();
+    finish();
   } catch (...) {
-    under_way_ = request_.active();
+    lost_unless_active();
     throw;
   }
-  under_way_ = false;
+}
+
+void dit_transfer::finish() {
   way_->finish();
+  under_way_ = false;
+}
+
+void dit_transfer::lost_unless_active() {
+  under_way_ = request_.active();
+  broken_ = broken_ || !under_way_;
+}
+
+void dit_transfer::wait_for_all() {
+  wait();
+  way_->wait_for_late();
 }
 
 void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
@@ -178,7 +190,7 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
     return;
   }
   under_way_ = false;
-  given_up_ = true;
+  broken_ = true;
   request_.cancel(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
       way_->release_buffers(), std::move(of_caller)));
 }

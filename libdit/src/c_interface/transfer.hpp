@@ -10,8 +10,11 @@
 #include "transfer/tensor_transfer.hpp"
 
 struct dit_transfer {
-  /// Collective. Throws on all ranks alike, see agreement.hpp.
+  /// Collective, of what all ranks said alike.
   dit_transfer(dit_session& session, const dit::UlyssesLayout& layout, const dit_transfer_options& options);
+  /// Throws std::invalid_argument for what is wrong on this rank.
+  static void check(const dit_session& session, const dit::UlyssesLayout& layout,
+                    const dit_transfer_options& options);
   ~dit_transfer();  ///< what is under way is given up
   dit_transfer(const dit_transfer&) = delete;
   dit_transfer& operator=(const dit_transfer&) = delete;
@@ -22,19 +25,24 @@ struct dit_transfer {
   void start(const dit_transfer_call& call);
   [[nodiscard]] bool test();
   void wait();
+  void wait_for_all();  ///< also for what travels for later steps
   void cancel(std::shared_ptr<void> of_caller);
 
  private:
   void require_idle() const;
+  void require_sound() const;
+  void finish();
+  void lost_unless_active();
+  [[nodiscard]] dit::ExchangeRequest send(const dit_transfer_call& call);
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
   dit::AttentionTensor tensor_;
   std::size_t element_bytes_;
   std::string label_;
-  int channel_ = 0;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;
-  bool given_up_ = false;  // with a wire: what the ends remember may differ now
+  bool remembers_ = false;  // its wire, what was sent
+  bool broken_ = false;     // an exchange was lost: what the ends remember may differ now
   dit::ExchangeRequest request_;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
 #include "c_interface/handles.hpp"
 #include "c_interface/transfer.hpp"
@@ -14,6 +15,18 @@ void write_shape(const dit::TensorShape& shape, std::int64_t* numbers) {
                     numbers);
 }
 
+/// What all ranks must have said alike.
+std::vector<NamedNumber> numbers_of(const dit::UlyssesLayout& layout, const dit_transfer_options& options) {
+  std::vector<NamedNumber> numbers = shape_numbers(layout);
+  numbers.insert(numbers.end(), {{"options->kind", options.kind},
+                                 {"options->group", options.group},
+                                 {"options->groups", options.groups},
+                                 {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
+                                 {"options->memory_kind", options.memory_kind},
+                                 {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
+  return numbers;
+}
+
 }  // namespace
 
 extern "C" {
@@ -22,10 +35,15 @@ dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
                                const dit_transfer_options* options, dit_transfer** transfer) {
   return guarded(__func__, [&] {
     dit_session& in = required(session, "session");
-    const dit::UlyssesLayout& of = required(layout, "layout").layout;
-    const dit_transfer_options how = read_struct(options, "options", "dit_transfer_options");
-    dit_transfer*& result = required(transfer, "transfer");
-    result = new dit_transfer(in, of, how);
+    dit_transfer_options how{};
+    agree(in.context, [&] {
+      const dit::UlyssesLayout& of = required(layout, "layout").layout;
+      how = read_struct(options, "options", "dit_transfer_options");
+      (void)required(transfer, "transfer");
+      dit_transfer::check(in, of, how);
+      return numbers_of(of, how);
+    });
+    *transfer = new dit_transfer(in, layout->layout, how);
   });
 }
 
@@ -99,7 +117,7 @@ dit_status dit_transfer_free(dit_transfer** transfer) {
     const std::unique_ptr<dit_transfer> owner(required(transfer, "transfer"));
     *transfer = nullptr;
     if (owner != nullptr) {
-      owner->wait();
+      owner->wait_for_all();
     }
   });
 }

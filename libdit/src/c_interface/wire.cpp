@@ -94,6 +94,7 @@ bool dit_wire::chooses(const dit::TransferPlace& place) const {
 
 void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value) {
   (void)run.resolve(dit::AttentionTensor::value, place);  // checks it
+  const std::scoped_lock lock(mutex_);
   std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
   if (!rows_.has_value() || chosen == place) {
     return;
@@ -102,10 +103,11 @@ void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTen
   chosen = place;
 }
 
-std::span<const std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& place) const {
+std::vector<std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& place) const {
   if (!chooses(place)) {
     return {};
   }
+  const std::scoped_lock lock(mutex_);
   const std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
   if (chosen != place) {
     throw std::invalid_argument(
@@ -113,7 +115,8 @@ std::span<const std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& p
         ", branch " + std::to_string(place.branch) +
         " are not chosen: expected the start of V's transfer, or dit_wire_choose_rows, before");
   }
-  return rows_->active(static_cast<int>(slot(branches, place)));
+  const std::span<const std::uint32_t> rows = rows_->active(static_cast<int>(slot(branches, place)));
+  return {rows.begin(), rows.end()};
 }
 
 extern "C" {
@@ -133,11 +136,12 @@ dit_status dit_wire_create(dit_session* session, const dit_layout* layout, const
                            dit_wire** wire) {
   return guarded(__func__, [&] {
     dit_session& in = required(session, "session");
-    const dit::UlyssesLayout& of = required(layout, "layout").layout;
-    const dit_wire_options how = read_struct(options, "options", "dit_wire_options");
-    dit_wire*& result = required(wire, "wire");
+    dit_wire_options how{};
     dit::WirePolicy policy;
     agree(in.context, [&] {
+      const dit::UlyssesLayout& of = required(layout, "layout").layout;
+      how = read_struct(options, "options", "dit_wire_options");
+      (void)required(wire, "wire");
       require_ranks(of, in.context.size());
       policy = to_policy(how);
       (void)dit::WirePlan(policy, {how.layers, how.steps, in.context.levels(), in.context.slow_level()});
@@ -150,7 +154,7 @@ dit_status dit_wire_create(dit_session* session, const dit_layout* layout, const
                                      {"a number for the policy", number_of(dit::to_json(policy))}});
       return numbers;
     });
-    result = new dit_wire(in, of, policy, how);
+    *wire = new dit_wire(in, layout->layout, policy, how);
     ++in.wires;
   });
 }

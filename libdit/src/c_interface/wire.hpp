@@ -15,11 +15,11 @@ struct dit_wire {
   dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit::WirePolicy& policy,
            const dit_wire_options& options);
 
-  /// Unless they are chosen for this place already.
+  /// Unless they are chosen for this place already. Both by any threads at once.
   void choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value);
   /// Those that travel at a place; empty where the policy leaves none behind. Throws std::invalid_argument
   /// when they have not been chosen.
-  [[nodiscard]] std::span<const std::uint32_t> active_rows(const dit::TransferPlace& place) const;
+  [[nodiscard]] std::vector<std::uint32_t> active_rows(const dit::TransferPlace& place) const;
 
   dit_session& session;
   int branches;
@@ -29,6 +29,7 @@ struct dit_wire {
  private:
   [[nodiscard]] bool chooses(const dit::TransferPlace& place) const;
 
+  mutable std::mutex mutex_;                               // transfers of several threads choose and ask
   std::optional<dit::ActiveRows> rows_;                    // of V-Major only
   std::vector<std::optional<dit::TransferPlace>> chosen_;  // of each branch: for which place
 };

@@ -11,7 +11,8 @@ namespace {
 // Every rank's `own` to every rank; counts are known to all. The buffers live as long as a late rank uses
 // them.
 std::vector<std::byte> gather_blocks(ExchangeContext& context, std::span<const std::byte> own,
-                                     std::span<const std::size_t> counts, const char* label) {
+                                     std::span<const std::size_t> counts, const char* label,
+                                     int channel = 0) {
   struct Buffers {
     std::vector<std::byte> own, all;
   };
@@ -31,6 +32,7 @@ std::vector<std::byte> gather_blocks(ExchangeContext& context, std::span<const s
   call.send_blocks = send.data();
   call.recv_blocks = recv.data();
   call.label = label;
+  call.channel = channel;
   context.exchange(call, buffers);
   return std::move(buffers->all);
 }
@@ -42,9 +44,9 @@ void ExchangeContext::barrier() {
   static_cast<void>(all_gather({&own, 1}));
 }
 
-std::vector<std::byte> ExchangeContext::all_gather(std::span<const std::byte> own) {
+std::vector<std::byte> ExchangeContext::all_gather(std::span<const std::byte> own, int channel) {
   const std::vector<std::size_t> counts(static_cast<std::size_t>(size()), own.size());
-  return gather_blocks(*this, own, counts, "all_gather");
+  return gather_blocks(*this, own, counts, "all_gather", channel);
 }
 
 std::string ExchangeContext::agree_on_error(std::string_view own) {

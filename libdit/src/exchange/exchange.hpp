@@ -147,8 +147,9 @@ class ExchangeContext {
   [[nodiscard]] RegisteredMemory register_memory(void* pointer, std::size_t bytes,
                                                  dit_memory_kind kind = DIT_MEMORY_HOST, int device = 0);
   void barrier();  ///< an exchange of one byte with everybody
-  /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes.
-  [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own);
+  /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes. An
+  /// exchange of the channel.
+  [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own, int channel = 0);
   /// Same message on all ranks when any rank has one ("" means none): "rank 3: ...", of the first rank that
   /// has one, with the number of other ranks that have one too; the bare message where there is one rank
   /// only. Keeps a rank's error from leaving the others waiting: every rank calls it after a step that may
@@ -167,7 +168,7 @@ class ExchangeContext {
 
   ExchangePlugin plugin_;
   dit_context* context_ = nullptr;
-  std::uint64_t next_layout_id_ = 1;
+  std::uint64_t next_layout_id_ = std::uint64_t{1} << 32U;  // smaller ones are the caller's
 };
 
 }  // namespace dit

@@ -13,6 +13,17 @@ void check_at_least_one(const char* name, int value) {
   }
 }
 
+/// Step ids are ints, and there are a few steps of each.
+void check_size(const BlockGraphOptions& options) {
+  constexpr int kMost = 1'000'000;
+  if (options.layers > kMost / options.units || options.groups > kMost / options.units / options.layers) {
+    throw std::invalid_argument("units * layers * groups of a step graph is " +
+                                std::to_string(options.units) + " * " + std::to_string(options.layers) +
+                                " * " + std::to_string(options.groups) + ": expected at most " +
+                                std::to_string(kMost));
+  }
+}
+
 /// Adds the steps of one unit, block by block.
 class UnitBuilder {
  public:
@@ -125,6 +136,7 @@ StepGraph transformer_graph(const BlockGraphOptions& options) {
   check_at_least_one("units", options.units);
   check_at_least_one("layers", options.layers);
   check_at_least_one("groups", options.groups);
+  check_size(options);
   const std::size_t blocks = options.blocks.size();
   if (blocks != 0 && blocks != static_cast<std::size_t>(options.layers)) {
     throw std::invalid_argument("blocks of a step graph are " + std::to_string(blocks) +

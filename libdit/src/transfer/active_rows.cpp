@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "wire/codec.hpp"
 #include "wire/pack.hpp"
@@ -100,9 +101,10 @@ void ActiveRows::note_ages(Layer& layer, std::span<const std::uint32_t> travelle
   }
 }
 
-void ActiveRows::choose(int unit, const TransferPlace& place, const SourceTensor& value) {
+void ActiveRows::choose(int unit, const TransferPlace& asked, const SourceTensor& value) {
   std::vector<std::uint32_t>& active = units_[static_cast<std::size_t>(unit)].active;
-  Layer& layer = units_[static_cast<std::size_t>(unit)].layers[static_cast<std::size_t>(place.layer)];
+  Layer& layer = units_[static_cast<std::size_t>(unit)].layers[static_cast<std::size_t>(asked.layer)];
+  const TransferPlace place = std::exchange(layer.seen, true) ? asked : at_first(asked);
   active.clear();
   if (!plan_.uses_v_major(place.layer)) {
     return;

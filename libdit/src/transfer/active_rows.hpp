@@ -20,7 +20,8 @@ class ActiveRows {
   [[nodiscard]] static std::uint64_t bytes(const WirePlan& plan, const UlyssesLayout& layout, int rank,
                                            int units, std::size_t element_bytes);
 
-  /// Before the exchanges of a layer: `value`, this rank's V in the sequence layout.
+  /// Before the exchanges of a layer: `value`, this rank's V in the sequence layout. A layer that comes for
+  /// the first time is chosen for as in step 0: all its rows travel.
   void choose(int unit, const TransferPlace& place, const SourceTensor& value);
   /// As chosen last: of all samples, ascending. Empty where the plan leaves no rows behind.
   [[nodiscard]] std::span<const std::uint32_t> active(int unit) const;
@@ -29,6 +30,7 @@ class ActiveRows {
   struct Layer {
     std::vector<std::byte> reference;  // each row as it last travelled, dense; empty: rows are never chosen
     std::vector<std::uint16_t> ages;   // of each row, in steps; empty: any will do
+    bool seen = false;                 // its rows were chosen, or all travelled
   };
   struct Unit {
     std::vector<Layer> layers;

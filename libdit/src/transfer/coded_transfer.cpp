@@ -60,8 +60,8 @@ CodedTransfer::Layer& CodedTransfer::layer_of(const TransferPlace& place) {
 
 void CodedTransfer::pack(const SourceTensor& source, const TransferPlace& place,
                          std::span<const std::uint32_t> active, void* /*stream*/) {
-  resolved_ = &run_.resolve(part_.tensor, place);
   layer_ = &layer_of(place);
+  resolved_ = &run_.resolve(part_.tensor, std::exchange(layer_->seen, true) ? place : at_first(place));
   finish_late();
   ExchangeMemory* memory = layer_->memory.get();
   const bool watched = resolved_->watched;
@@ -83,7 +83,7 @@ void CodedTransfer::pack(const SourceTensor& source, const TransferPlace& place,
 bool CodedTransfer::is_any_beyond(double left_behind) {
   const Watch watch(times_.waiting_seconds);
   const bool own = !(left_behind <= run_.plan().policy().guard);  // not a number is beyond all bounds
-  const auto all = context().all_gather(std::as_bytes(std::span(&own, 1)));
+  const auto all = context().all_gather(std::as_bytes(std::span(&own, 1)), channel());
   return std::any_of(all.begin(), all.end(), [](std::byte flag) { return flag != std::byte{0}; });
 }
 
@@ -133,7 +133,7 @@ dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes
   call.recv_blocks = sizes.recv.data();
   call.memory_kind = DIT_MEMORY_HOST;
   call.label = how.label;
-  call.channel = how.channel;
+  call.channel = channel();
   call.layout_id = run_.layout_id(part_.tensor, part_.group, *resolved_, part);
   return call;
 }
@@ -194,7 +194,16 @@ void CodedTransfer::use_workspace(std::span<std::byte> workspace) {
   buffers_.lie_in(workspace, send, recv);
 }
 
+void CodedTransfer::wait_for_late() {
+  for (Layer& layer : layers_) {
+    layer.late_request.wait();
+  }
+}
+
 std::shared_ptr<void> CodedTransfer::release_buffers() {
+  for (Layer& layer : layers_) {
+    layer.late_request.cancel();  // its buffers are its own
+  }
   return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
 }
 

@@ -20,7 +20,8 @@ class CodedTransfer final : public TensorTransfer {
   /// the context must outlive this.
   CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part, int branches = 1);
 
-  /// With a guard collective: what one rank leaves too much of behind all ranks send in more bits.
+  /// With a guard collective, on the part's channel: what one rank leaves too much of behind all ranks send
+  /// in more bits. A layer of a branch that comes for the first time travels as in step 0.
   void pack(const SourceTensor& source, const TransferPlace& place, std::span<const std::uint32_t> active,
             void* stream) override;
   /// The exchange whose blocks this step uses; that of late blocks goes on beside it until the layer's next
@@ -30,6 +31,7 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] std::uint64_t slow_bytes(int layer) const override;
   [[nodiscard]] std::size_t workspace_bytes() const override;
   void use_workspace(std::span<std::byte> workspace) override;
+  void wait_for_late() override;
   [[nodiscard]] std::shared_ptr<void> release_buffers() override;
 
   [[nodiscard]] TransferTimes take_times() override;
@@ -39,6 +41,7 @@ class CodedTransfer final : public TensorTransfer {
   // What a layer of a branch keeps from step to step.
   struct Layer {
     std::unique_ptr<ExchangeMemory> memory;  // null: nothing is remembered
+    bool seen = false;                       // it has travelled
     TransferBuffers late_buffers;
     const ResolvedWire* late = nullptr;  // under way or, with no request, complete; null: nothing is late
     CodedBlocks::Sizes late_sizes;

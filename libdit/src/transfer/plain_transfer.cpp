@@ -66,7 +66,7 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = how.label;
   call.layout_id = layout_id_;
-  call.channel = how.channel;
+  call.channel = channel();
   return context().start(call, std::make_shared<TransferBuffers>(buffers_));
 }
 

@@ -5,6 +5,7 @@ namespace dit {
 TensorTransfer::TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout,
                                const TransferPart& part)
     : context_(context),
+      channel_(part.channel),
       blocks_(layout.exchange(part.tensor, context.rank(), part.group, part.groups)),
       source_shape_(layout.sequence_shape(part.tensor, context.rank())),
       target_shape_(layout.head_shape(part.tensor, context.rank(), part.group, part.groups)) {

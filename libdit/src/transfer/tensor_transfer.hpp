@@ -24,18 +24,25 @@ struct TransferPlace {
   bool operator==(const TransferPlace&) const = default;
 };
 
-/// Which tensor, and which part of each rank's heads.
+/// What counts for a layer of a branch that comes for the first time, whatever the step: nobody remembers
+/// anything of it yet, as in a run's first step.
+[[nodiscard]] constexpr TransferPlace at_first(TransferPlace place) {
+  place.step = 0;
+  return place;
+}
+
+/// Which tensor, which part of each rank's heads, and where all its exchanges meet.
 struct TransferPart {
   AttentionTensor tensor = AttentionTensor::query;
   int group = 0;
   int groups = 1;
+  int channel = 0;  ///< as in dit_exchange_call
 };
 
 /// Where tensors are and how an exchange is started.
 struct TransferStart {
   bool blocking = false;        ///< it may run to its end in start
   const char* label = nullptr;  ///< for messages and traces
-  int channel = 0;              ///< as in dit_exchange_call
   int device = 0;
   void* stream = nullptr;
 };
@@ -80,8 +87,10 @@ class TensorTransfer {
   [[nodiscard]] virtual TransferTimes take_times() { return {}; }
   /// Adds the rows that are remembered, of all layers, by their ages in steps.
   virtual void count_ages(std::vector<std::uint64_t>& /*rows_by_age*/) const {}
+  /// Waits for what travels beside the exchanges, for later steps. Throws as ExchangeRequest::wait.
+  virtual void wait_for_late() {}
   /// What an exchange that is given up may still read and write, but for the source and the target. This
-  /// transfer forgets it and takes new memory.
+  /// transfer forgets it and takes new memory. What travels for later steps is given up, too.
   [[nodiscard]] virtual std::shared_ptr<void> release_buffers() = 0;
 
   [[nodiscard]] const TensorShape& source_shape() const { return source_shape_; }
@@ -90,12 +99,14 @@ class TensorTransfer {
  protected:
   TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part);
   [[nodiscard]] ExchangeContext& context() const { return context_; }
+  [[nodiscard]] int channel() const { return channel_; }
   [[nodiscard]] const ExchangeLayout& blocks() const { return blocks_; }
   /// Of blocks for each peer, those that leave the node.
   [[nodiscard]] std::uint64_t slow_bytes_of(std::span<const dit_block> send) const;
 
  private:
   ExchangeContext& context_;
+  int channel_;
   ExchangeLayout blocks_;
   TensorShape source_shape_, target_shape_;
 };

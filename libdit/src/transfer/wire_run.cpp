@@ -145,6 +145,18 @@ std::uint64_t WireRun::layout_id(AttentionTensor tensor, int group, const Resolv
   return first_id_ + (exchange * resolved_.size() + resolved.number) * 2 + static_cast<std::uint64_t>(part);
 }
 
+bool WireRun::remembers(AttentionTensor tensor) const {
+  for (int level = 0; level < static_cast<int>(plan_.shape().levels.size()); ++level) {
+    for (int layer = 0; layer < plan_.shape().layers; ++layer) {
+      // A sender's memory has its receiver's, too.
+      if (plan_.remembers(tensor, level, layer, WireEnd::receiver)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 PeerFlags WireRun::remembered(AttentionTensor tensor, int layer) const {
   return remembered_peers(plan_, peer_levels_, rank_, tensor, layer);
 }

@@ -47,6 +47,8 @@ class WireRun {
   [[nodiscard]] const UlyssesLayout& layout() const { return layout_; }
   [[nodiscard]] int groups() const { return groups_; }
   [[nodiscard]] WireElement element() const { return element_; }
+  /// Whether any end of any link remembers the tensor: the same on all ranks.
+  [[nodiscard]] bool remembers(AttentionTensor tensor) const;
   /// Peers whose blocks are remembered in this layer.
   [[nodiscard]] PeerFlags remembered(AttentionTensor tensor, int layer) const;
   [[nodiscard]] SampleRows sample_rows(AttentionTensor tensor) const;

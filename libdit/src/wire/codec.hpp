@@ -21,7 +21,8 @@
 /// becomes NaN in fp8, and makes its whole group NaN in the others. Denormals: stay in full and bf16; fp8
 /// makes them multiples of 2^-135; in the others a group becomes zero when its scale is below 2^-126 or below
 /// 2^-30 of the greatest of its 32 groups. Magnitudes above 1.8 * 2^127: fp8 makes them 1.875 * 2^127, and
-/// the others may make them infinite. What was decoded encodes to what decodes to the same numbers.
+/// the others may make them infinite. fp16: what a code makes larger than its largest
+/// number becomes that one. What was decoded encodes to what decodes to the same numbers.
 #pragma once
 
 #include <cstddef>

@@ -30,6 +30,7 @@ struct CodecKernels {
   void (*widen)(const std::uint16_t* bf16, std::size_t count, float* values);
   void (*narrow)(const float* values, std::size_t count, std::uint16_t* bf16);
   void (*widen_fp16)(const std::uint16_t* fp16, std::size_t count, float* values);
+  /// To nearest; finite values stay finite.
   void (*narrow_fp16)(const float* values, std::size_t count, std::uint16_t* fp16);
   /// One segment, at most kWireSegment values. `values` has room for whole groups; what is beyond `count` is
   /// zero.

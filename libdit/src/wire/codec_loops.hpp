@@ -393,7 +393,8 @@ void widen_fp16(const std::uint16_t* from, std::size_t count, float* to) {
   }
 }
 
-// To nearest, halves to even; beyond the largest: infinity.
+// To nearest, halves to even; beyond the largest: the largest, as rounding by a codec is no overflow of the
+// model's. Infinity stays.
 void narrow_fp16(const float* from, std::size_t count, std::uint16_t* to) {
   constexpr std::uint32_t kLeastNormal = 0x38800000U;    // 2^-14
   constexpr std::uint32_t kLeastInfinite = 0x477ff000U;  // 65520: half way to 65536
@@ -405,7 +406,8 @@ void narrow_fp16(const float* from, std::size_t count, std::uint16_t* to) {
     const std::uint32_t small = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
     const std::uint32_t finite = magnitude < kLeastNormal ? small : normal;
     const std::uint32_t not_finite = magnitude > kInfinity ? 0x7e00U : 0x7c00U;
-    const std::uint32_t code = magnitude < kLeastInfinite ? finite : not_finite;
+    const std::uint32_t beyond = magnitude < kInfinity ? 0x7bffU : not_finite;
+    const std::uint32_t code = magnitude < kLeastInfinite ? finite : beyond;
     to[i] = static_cast<std::uint16_t>(code | (bits >> 16U & 0x8000U));
   }
 }

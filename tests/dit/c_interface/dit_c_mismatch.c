@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
   expect_refusal(odd ? other : layout, &options, words);
   options.kind = odd ? 9 : 0; /* wrong on one rank only */
   expect_refusal(layout, &options, "options->kind = 9: expected 0 to 3");
+  expect_refusal(odd ? NULL : layout, &good, "layout is null"); /* and the others do not wait */
+  expect_refusal(layout, odd ? NULL : &good, "options is null");
 
   const dit_wire_options policy = {.struct_size = sizeof policy,
                                    .policy = odd ? "fp8" : "bf16",
@@ -50,6 +52,8 @@ int main(int argc, char** argv) {
   dit_wire* wire = NULL;
   CHECK(dit_wire_create(session, layout, &policy, &wire) == DIT_ERROR_ARGUMENT && wire == NULL);
   CHECK(strstr(dit_last_error(), "policy") != NULL);
+  CHECK(dit_wire_create(session, layout, odd ? NULL : &policy, &wire) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "options is null") != NULL);
 
   dit_transfer* transfer = NULL; /* and all is well again */
   REQUIRE_OK(dit_transfer_create(session, layout, &good, &transfer));

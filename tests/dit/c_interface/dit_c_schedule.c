@@ -70,6 +70,11 @@ int main(void) {
   options.layers = 0;
   CHECK(dit_schedule_create(&options, &schedule) == DIT_ERROR_ARGUMENT);
   CHECK(strstr(dit_last_error(), "layers of a step graph is 0") != NULL);
+  options.layers = 2000000000;
+  options.units = 2000000000;
+  CHECK(dit_schedule_create(&options, &schedule) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "units * layers * groups of a step graph is 2000000000 * 2000000000 * ") !=
+        NULL);
   options.name = NULL;
   CHECK(dit_schedule_create(&options, &schedule) == DIT_ERROR_ARGUMENT);
   CHECK(schedule == NULL);
