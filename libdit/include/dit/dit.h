@@ -259,8 +259,8 @@ typedef struct dit_transfer_call {
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same
- * order, and it fails on all of them, naming what differs, when they were given other shapes, kinds or
- * element_bytes. The layout may be freed afterwards. */
+ * order, and it fails on all of them, naming what differs, when they were given other shapes, kinds,
+ * element_bytes or wires. The layout may be freed afterwards. */
 DIT_API dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
                                        const dit_transfer_options* options, dit_transfer** transfer);
 /** Bytes of the source and of the target tensor on this rank, when they are dense. */

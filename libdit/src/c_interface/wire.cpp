@@ -82,6 +82,7 @@ std::size_t slot(int branches, const dit::TransferPlace& place) {
 dit_wire::dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit::WirePolicy& policy,
                    const dit_wire_options& options)
     : session(in),
+      number(++in.wires_made),
       branches(options.branches),
       run(policy, options.layers, options.steps, in.context, in.context, layout, options.groups,
           to_element(options.element_type)),

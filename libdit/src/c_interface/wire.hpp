@@ -26,6 +26,7 @@ struct dit_wire {
                                                             const dit::SourceTensor& source);
 
   dit_session& session;
+  int number;  // in the order in which the session's wires are made, from 1: the same on all ranks
   int branches;
   dit::WireRun run;
   std::atomic<int> transfers{0};  // not freed yet
