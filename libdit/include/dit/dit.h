@@ -214,7 +214,8 @@ DIT_API dit_status dit_wire_share(const dit_wire* wire, int level, double* share
 DIT_API dit_status dit_wire_pays(const dit_wire* wire, int level, double bytes_per_second, int* pays);
 /** With V-Major: chooses the rows that travel in a layer, step and branch, those whose V changed most since
  * they last travelled. `value`: this rank's V in the sequence layout. The start of the V transfer does it by
- * itself; call it where Q or K start before. A no-op for other policies. */
+ * itself, anew in a step that is made again; call it where Q or K start before. A no-op for other policies,
+ * and until Q, K and V of all groups have started with what was chosen. */
 DIT_API dit_status dit_wire_choose_rows(dit_wire* wire, int layer, int step, int branch,
                                         const dit_tensor* value);
 /** @} */
@@ -258,8 +259,8 @@ typedef struct dit_transfer_call {
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same
- * order, and it fails on all of them, naming what differs, when they were given other shapes, kinds or
- * element_bytes. The layout may be freed afterwards. */
+ * order, and it fails on all of them, naming what differs, when they were given other shapes, kinds,
+ * element_bytes or wires. The layout may be freed afterwards. */
 DIT_API dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
                                        const dit_transfer_options* options, dit_transfer** transfer);
 /** Bytes of the source and of the target tensor on this rank, when they are dense. */

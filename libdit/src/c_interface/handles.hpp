@@ -18,6 +18,7 @@ struct dit_session {
   dit_session* whole = nullptr;  // of which this is a part
   // Not freed yet: they use the context.
   std::atomic<int> transfers{0}, wires{0}, parts{0};
+  int wires_made = 0;  // the same on all ranks
 };
 
 struct dit_layout {

@@ -70,6 +70,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
     : session_(session),
       wire_(options.wire),
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
+      group_(options.group),
       element_bytes_(options.element_bytes),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
@@ -119,11 +120,8 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   std::vector<std::uint32_t> active;
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
-    if (tensor_ == dit::AttentionTensor::value) {
-      wire_->choose_rows(place, source);
-    }
     if (tensor_ != dit::AttentionTensor::output) {
-      active = wire_->active_rows(place);
+      active = wire_->take_active_rows(tensor_, group_, place, source);
     }
   }
   broken_ = true;  // until all is on its way

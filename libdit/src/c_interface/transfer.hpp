@@ -38,6 +38,7 @@ struct dit_transfer {
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
   dit::AttentionTensor tensor_;
+  int group_;
   std::size_t element_bytes_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;

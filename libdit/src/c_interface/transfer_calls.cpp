@@ -15,15 +15,16 @@ void write_shape(const dit::TensorShape& shape, std::int64_t* numbers) {
                     numbers);
 }
 
-/// What all ranks must have said alike.
+/// What all ranks must have said alike. A wire is one in the order in which wires were made; null is 0.
 std::vector<NamedNumber> numbers_of(const dit::UlyssesLayout& layout, const dit_transfer_options& options) {
   std::vector<NamedNumber> numbers = shape_numbers(layout);
-  numbers.insert(numbers.end(), {{"options->kind", options.kind},
-                                 {"options->group", options.group},
-                                 {"options->groups", options.groups},
-                                 {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
-                                 {"options->memory_kind", options.memory_kind},
-                                 {"whether options->wire is set", options.wire != nullptr ? 1 : 0}});
+  numbers.insert(numbers.end(),
+                 {{"options->kind", options.kind},
+                  {"options->group", options.group},
+                  {"options->groups", options.groups},
+                  {"options->element_bytes", static_cast<std::int64_t>(options.element_bytes)},
+                  {"options->memory_kind", options.memory_kind},
+                  {"the number of options->wire", options.wire != nullptr ? options.wire->number : 0}});
   return numbers;
 }
 

@@ -1,5 +1,6 @@
 #include "c_interface/wire.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "c_interface/agreement.hpp"
@@ -70,6 +71,8 @@ dit::WirePolicy to_policy(const dit_wire_options& options) {
   return policy;
 }
 
+constexpr int kInputs = 3;  // query, key, value: as in AttentionTensor
+
 std::size_t slot(int branches, const dit::TransferPlace& place) {
   return branches > 1 ? static_cast<std::size_t>(place.branch) : 0;
 }
@@ -79,10 +82,12 @@ std::size_t slot(int branches, const dit::TransferPlace& place) {
 dit_wire::dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit::WirePolicy& policy,
                    const dit_wire_options& options)
     : session(in),
+      number(++in.wires_made),
       branches(options.branches),
       run(policy, options.layers, options.steps, in.context, in.context, layout, options.groups,
           to_element(options.element_type)),
-      chosen_(static_cast<std::size_t>(options.branches)) {
+      visits_(static_cast<std::size_t>(options.branches),
+              Visit{{}, std::vector<std::uint8_t>(static_cast<std::size_t>(options.groups) * kInputs)}) {
   if (run.plan().uses_v_major()) {
     rows_.emplace(run.plan(), run.layout(), in.context.rank(), branches, run.element());
   }
@@ -92,28 +97,48 @@ bool dit_wire::chooses(const dit::TransferPlace& place) const {
   return rows_.has_value() && run.plan().v_major(place.layer, place.step, place.branch).has_value();
 }
 
+dit_wire::Visit& dit_wire::visit_of(const dit::TransferPlace& place) {
+  return visits_[slot(branches, place)];
+}
+
+std::uint8_t& dit_wire::taken_by(Visit& visit, dit::AttentionTensor tensor, int group) {
+  return visit.taken[static_cast<std::size_t>(group * kInputs + static_cast<int>(tensor))];
+}
+
+void dit_wire::choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value) {
+  rows_->choose(static_cast<int>(slot(branches, place)), place, value);
+  visit.place = place;
+  std::ranges::fill(visit.taken, std::uint8_t{0});
+}
+
 void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value) {
   (void)run.resolve(dit::AttentionTensor::value, place);  // checks it
   const std::scoped_lock lock(mutex_);
-  std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
-  if (!rows_.has_value() || chosen == place) {
-    return;
+  Visit& visit = visit_of(place);
+  const bool over = std::ranges::find(visit.taken, std::uint8_t{0}) == visit.taken.end();
+  if (rows_.has_value() && (visit.place != place || over)) {
+    choose(visit, place, value);
   }
-  rows_->choose(static_cast<int>(slot(branches, place)), place, value);
-  chosen = place;
 }
 
-std::vector<std::uint32_t> dit_wire::active_rows(const dit::TransferPlace& place) const {
-  if (!chooses(place)) {
-    return {};
-  }
+std::vector<std::uint32_t> dit_wire::take_active_rows(dit::AttentionTensor tensor, int group,
+                                                      const dit::TransferPlace& place,
+                                                      const dit::SourceTensor& source) {
   const std::scoped_lock lock(mutex_);
-  const std::optional<dit::TransferPlace>& chosen = chosen_[slot(branches, place)];
-  if (chosen != place) {
+  Visit& visit = visit_of(place);
+  std::uint8_t& taken = taken_by(visit, tensor, group);
+  const bool is_new = visit.place != place || taken != 0;
+  if (is_new && tensor == dit::AttentionTensor::value && rows_.has_value()) {
+    choose(visit, place, source);
+  } else if (is_new && chooses(place)) {
     throw std::invalid_argument(
         "the rows of layer " + std::to_string(place.layer) + ", step " + std::to_string(place.step) +
         ", branch " + std::to_string(place.branch) +
         " are not chosen: expected the start of V's transfer, or dit_wire_choose_rows, before");
+  }
+  taken = visit.place == place ? 1 : 0;
+  if (!chooses(place)) {
+    return {};
   }
   const std::span<const std::uint32_t> rows = rows_->active(static_cast<int>(slot(branches, place)));
   return {rows.begin(), rows.end()};

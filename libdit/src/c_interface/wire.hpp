@@ -15,21 +15,34 @@ struct dit_wire {
   dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit::WirePolicy& policy,
            const dit_wire_options& options);
 
-  /// Unless they are chosen for this place already. Both by any threads at once.
+  /// For a visit of the place: again when Q, K and V of all groups have travelled since. By any threads, as
+  /// what follows.
   void choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value);
-  /// Those that travel at a place; empty where the policy leaves none behind. Throws std::invalid_argument
-  /// when they have not been chosen.
-  [[nodiscard]] std::vector<std::uint32_t> active_rows(const dit::TransferPlace& place) const;
+  /// Those of a group's tensor that travel in this visit of the place; empty where the policy leaves none
+  /// behind. With `source`, V chooses them, again when this group's V travelled before. Throws
+  /// std::invalid_argument when they have not been chosen.
+  [[nodiscard]] std::vector<std::uint32_t> take_active_rows(dit::AttentionTensor tensor, int group,
+                                                            const dit::TransferPlace& place,
+                                                            const dit::SourceTensor& source);
 
   dit_session& session;
+  int number;  // in the order in which the session's wires are made, from 1: the same on all ranks
   int branches;
   dit::WireRun run;
   std::atomic<int> transfers{0};  // not freed yet
 
  private:
+  // Of a branch: for which place rows are chosen, and which tensors of which groups have taken them.
+  struct Visit {
+    std::optional<dit::TransferPlace> place;
+    std::vector<std::uint8_t> taken;
+  };
   [[nodiscard]] bool chooses(const dit::TransferPlace& place) const;
+  [[nodiscard]] Visit& visit_of(const dit::TransferPlace& place);
+  [[nodiscard]] static std::uint8_t& taken_by(Visit& visit, dit::AttentionTensor tensor, int group);
+  void choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value);
 
-  mutable std::mutex mutex_;                               // transfers of several threads choose and ask
-  std::optional<dit::ActiveRows> rows_;                    // of V-Major only
-  std::vector<std::optional<dit::TransferPlace>> chosen_;  // of each branch: for which place
+  std::mutex mutex_;                     // of what follows
+  std::optional<dit::ActiveRows> rows_;  // of V-Major only
+  std::vector<Visit> visits_;            // of each branch
 };

@@ -46,7 +46,8 @@ class SampleForward {
   /// patches: of the rank's image tokens, [1, tokens, patch_elements], in the weights' type; time in [0, 1];
   /// label from 0 to `classes`.
   virtual void prepare(const at::Tensor& patches, double time, std::int64_t label) = 0;
-  /// What a block's projections see, [1, rows, width].
+  /// What a block's projections see, of the image at least. The engine asks for the first block's only, whose
+  /// change from step to step is the step cache's measure.
   [[nodiscard]] virtual at::Tensor attention_input(int layer) = 0;
   [[nodiscard]] virtual at::Tensor query(int layer) = 0;
   [[nodiscard]] virtual at::Tensor key(int layer) = 0;

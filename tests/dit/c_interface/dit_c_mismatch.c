@@ -55,6 +55,20 @@ int main(int argc, char** argv) {
   CHECK(dit_wire_create(session, layout, odd ? NULL : &policy, &wire) == DIT_ERROR_ARGUMENT);
   CHECK(strstr(dit_last_error(), "options is null") != NULL);
 
+  dit_wire_options same = policy; /* two wires, and not all ranks take the same one */
+  dit_wire* wires[2] = {NULL, NULL};
+  same.policy = "bf16";
+  REQUIRE_OK(dit_wire_create(session, layout, &same, &wires[0]));
+  same.policy = "int8";
+  REQUIRE_OK(dit_wire_create(session, layout, &same, &wires[1]));
+  options = good;
+  options.wire = wires[odd];
+  expect_refusal(layout, &options, "the number of options->wire");
+  options.wire = odd ? NULL : wires[0];
+  expect_refusal(layout, &options, "the number of options->wire");
+  REQUIRE_OK(dit_wire_free(&wires[0]));
+  REQUIRE_OK(dit_wire_free(&wires[1]));
+
   dit_transfer* transfer = NULL; /* and all is well again */
   REQUIRE_OK(dit_transfer_create(session, layout, &good, &transfer));
   REQUIRE_OK(dit_transfer_free(&transfer));
