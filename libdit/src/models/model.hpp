@@ -52,7 +52,7 @@ class SampleForward {
   [[nodiscard]] virtual at::Tensor query(int layer) = 0;
   [[nodiscard]] virtual at::Tensor key(int layer) = 0;
   [[nodiscard]] virtual at::Tensor value(int layer) = 0;
-  /// Ends a block whose MLP is beside attention.
+  /// Takes what attention gave: output projection, residual. Ends a block whose MLP is beside attention.
   virtual void finish(int layer, const at::Tensor& attended) = 0;
   /// Ends the other blocks.
   virtual void mlp(int layer) = 0;

@@ -1,7 +1,6 @@
 #include "models/pixel_dit.hpp"
 
 #include <cmath>
-#include <stdexcept>
 #include <utility>
 
 #include "models/patches.hpp"
