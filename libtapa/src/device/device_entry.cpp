@@ -21,8 +21,13 @@ struct TAPA_Device_comm_s {
 
 namespace {
 
-void require(bool right, const std::string& message) {
-  if (!right) throw DeviceError(TAPA_DEVICE_ERR_ARG, message);
+[[noreturn]] void refuse(const std::string& message) {
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, message);
+}
+
+/// Words that are put together belong behind an `if`, to refuse(): calls that are right need none.
+void require(bool right, const char* message) {
+  if (!right) refuse(message);
 }
 
 Communicator& communicator_of(TAPA_Device_comm comm) {
@@ -34,9 +39,10 @@ Communicator& communicator_of(TAPA_Device_comm comm) {
 TAPA_Device_options complete(const TAPA_Device_options* options) {
   TAPA_Device_options all{};
   if (options == nullptr) return all;
-  require(options->struct_size >= sizeof(std::size_t) + sizeof(double) && options->struct_size <= 4096,
-          "options.struct_size is " + std::to_string(options->struct_size) +
-              ", expected sizeof(TAPA_Device_options)");
+  if (options->struct_size < sizeof(std::size_t) + sizeof(double) || options->struct_size > 4096) {
+    refuse("options.struct_size is " + std::to_string(options->struct_size) +
+           ", expected sizeof(TAPA_Device_options)");
+  }
   std::memcpy(&all, options, options->struct_size < sizeof(all) ? options->struct_size : sizeof(all));
   return all;
 }
@@ -44,12 +50,14 @@ TAPA_Device_options complete(const TAPA_Device_options* options) {
 /// Throws when a buffer of `bytes` bytes is none that the device can use. `checked`: the last one that is.
 void check_buffer(const char* name, const void* buffer, std::size_t bytes, const void*& checked) {
   if (bytes == 0 || (buffer != nullptr && buffer == checked)) return;
-  require(buffer != nullptr,
-          std::string(name) + " is null, expected device memory of " + std::to_string(bytes) + " bytes");
+  if (buffer == nullptr) {
+    refuse(std::string(name) + " is null, expected device memory of " + std::to_string(bytes) + " bytes");
+  }
   cudaPointerAttributes attributes{};
   check_cuda(cudaPointerGetAttributes(&attributes, buffer), "cudaPointerGetAttributes");
-  require(attributes.devicePointer != nullptr,
-          std::string(name) + " is memory of the host, expected memory that the device can use");
+  if (attributes.devicePointer == nullptr) {
+    refuse(std::string(name) + " is memory of the host, expected memory that the device can use");
+  }
   checked = buffer;
 }
 
@@ -112,10 +120,11 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
     const auto size = static_cast<std::size_t>(communicator.size());
     const Layout layout{{sendbytes, size}, {sdispls, size}, {recvbytes, size}, {rdispls, size}};
     const auto own = static_cast<std::size_t>(communicator.rank());
-    require(sendbytes[own] == recvbytes[own], "sendbytes[" + std::to_string(own) + "] is " +
-                                                  std::to_string(sendbytes[own]) + " and recvbytes is " +
-                                                  std::to_string(recvbytes[own]) +
-                                                  ", expected the same for this rank's own block");
+    if (sendbytes[own] != recvbytes[own]) {
+      refuse("sendbytes[" + std::to_string(own) + "] is " + std::to_string(sendbytes[own]) +
+             " and recvbytes is " + std::to_string(recvbytes[own]) +
+             ", expected the same for this rank's own block");
+    }
     check_buffer("sendbuf", sendbuf, total(layout.send_bytes), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), comm->checked_receive);
     communicator.alltoallv(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
