@@ -75,8 +75,7 @@ void ImageRun::allocate(const Model& model) {
   make_shares();
   options_.sampler.image_tokens = shape_.tokens;
   sampler_ = make_sampler(options_.sampler);
-  const int rank = shared_ != nullptr ? shared_->rank() : 0;
-  const OwnTokens own{layout_.text_tokens(rank), layout_.image_tokens(rank), shape_.columns};
+  const OwnTokens own = own_tokens(layout_, shared_ != nullptr ? shared_->rank() : 0, shape_.columns);
   if (options_.step_cache > 0) {
     step_cache_ = std::make_unique<StepCache>(model, own, context_, options_.step_cache, options_.label,
                                               at::TensorOptions(options_.dtype).device(options_.device));

@@ -73,7 +73,7 @@ ParallelForward::Unit ParallelForward::make_unit(const std::vector<std::int64_t>
   const AttentionShape& shape = layout_.shape();
   Unit unit;
   unit.labels = labels;
-  const OwnTokens own{layout_.text_tokens(rank_), layout_.image_tokens(rank_), setup_.columns};
+  const OwnTokens own = own_tokens(layout_, rank_, setup_.columns);
   for (std::size_t sample = 0; sample < labels.size(); ++sample) {
     unit.samples.push_back(setup_.model->forward_on(own));
   }

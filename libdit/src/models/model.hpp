@@ -35,6 +35,9 @@ struct OwnTokens {
   Range image;               ///< numbered within the image, row by row
   std::int64_t columns = 0;  ///< of tokens in the whole image
 };
+[[nodiscard]] inline OwnTokens own_tokens(const UlyssesLayout& layout, int rank, std::int64_t columns) {
+  return {layout.text_tokens(rank), layout.image_tokens(rank), columns};
+}
 
 /// A forward pass of one sample on a rank's tokens, step by step (StepRole). Rows of query, key, value and of
 /// what attention gives are the rank's text and image tokens in the joint order, [1, rows, heads or kv_heads,

@@ -397,7 +397,7 @@ void widen_fp16(const std::uint16_t* from, std::size_t count, float* to) {
 // model's. Infinity stays.
 void narrow_fp16(const float* from, std::size_t count, std::uint16_t* to) {
   constexpr std::uint32_t kLeastNormal = 0x38800000U;    // 2^-14
-  constexpr std::uint32_t kLeastInfinite = 0x477ff000U;  // 65520: half way to 65536
+  constexpr std::uint32_t kBeyondLargest = 0x477ff000U;  // 65520: half way from 65504 to 65536
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t bits = bits_of(from[i]);
     const std::uint32_t magnitude = bits & kMagnitude;
@@ -407,7 +407,7 @@ void narrow_fp16(const float* from, std::size_t count, std::uint16_t* to) {
     const std::uint32_t finite = magnitude < kLeastNormal ? small : normal;
     const std::uint32_t not_finite = magnitude > kInfinity ? 0x7e00U : 0x7c00U;
     const std::uint32_t beyond = magnitude < kInfinity ? 0x7bffU : not_finite;
-    const std::uint32_t code = magnitude < kLeastInfinite ? finite : beyond;
+    const std::uint32_t code = magnitude < kBeyondLargest ? finite : beyond;
     to[i] = static_cast<std::uint16_t>(code | (bits >> 16U & 0x8000U));
   }
 }

@@ -37,8 +37,8 @@ struct WireRule {
 /// Of several rules for a block the last one counts; without one it travels in full. Blocks that nobody has
 /// seen yet (the first step) travel in full where a rule says skip, with all rows where it says rows or
 /// v-major, and at once where it says late; transfers look up step 0 for what comes for the first time in a
-/// later one. V-Major's rows are the same of Q, K and V on all levels: one
-/// ratio for a layer, step and branch. Of the output all rows travel.
+/// later one. V-Major's rows are the same of Q, K and V on all levels: one ratio for a layer, step and
+/// branch. Of the output all rows travel.
 struct WirePolicy {
   std::string name;
   float momentum =
