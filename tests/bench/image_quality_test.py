@@ -9,14 +9,22 @@ import tempfile
 import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
+# generate: a field is its policy's name, the report is what was asked for. compare: both fields' names.
 DIT = f"""#!{sys.executable}
-import json, sys, time
+import json, pathlib, sys, time
 rest = [word for word in sys.argv[2:] if word != "--quiet"]
+with open(pathlib.Path(__file__).with_name("log"), "a") as log:
+    log.write(" ".join([sys.argv[1], *rest]) + "\\n")
+if sys.argv[1] == "compare":
+    exact, other = (pathlib.Path(name).read_text() for name in rest[1:])
+    print(json.dumps({{"psnr_db": len(other), "ssim": 0.5, "equal": False, "of": exact}}))
+    sys.exit(0 if exact == "exact" else "not the exact field")
 words = dict(zip(rest[::2], rest[1::2]))
 time.sleep(float(words["--steps"]) / 10)
-if words["--seed"] == "13":
+if words["--seed"] == "13" and words["--policy"] in ("exact", "int8"):
     sys.exit("seed 13 is refused")
-json.dump(words, open(words["--json"], "w"))
+pathlib.Path(words["--save-latents"]).write_text(words["--policy"])
+json.dump({{"dtype": "Float", "policy": words["--policy"], "bytes_slow": 7.0, "cache_bytes": 3, "reused_steps": "0"}}, sys.stdout)
 """
 
 
@@ -29,43 +37,70 @@ class ImageQuality(unittest.TestCase):
         self.dit.write_text(DIT)
         self.dit.chmod(0o755)
 
-    def run_it(self, *words):
-        return subprocess.run([sys.executable, PROGRAM, "--dit", str(self.dit), "--out", str(self.out), "--policies",
-                               "int8,before=some/old.json,some/rival.json,v-major:format=fp8", "--jobs", "2", "--steps", "1", *words],
-                              capture_output=True, text=True, timeout=60)
+    def run_it(self, *words, policies="int8,before=some/old.json,some/rival.json,v-major:format=fp8"):
+        return subprocess.run([sys.executable, PROGRAM, "--dit", str(self.dit), "--out", str(self.out), "--policies", policies,
+                               "--jobs", "2", "--steps", "1", *words], capture_output=True, text=True, timeout=60)
 
-    def written(self):
-        return {path.name: json.loads(path.read_text()) for path in sorted(self.out.glob("*"))}
+    def calls(self, verb):
+        """The words behind `dit VERB`, of each call."""
+        log = pathlib.Path(self.folder.name, "log")
+        lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+        return [line[1:] for line in lines if line[0] == verb]
+
+    def asked(self, *names):
+        """What images were asked for, by those options."""
+        return sorted(tuple(dict(zip(call[::2], call[1::2]))[name] for name in names) for call in self.calls("generate"))
+
+    def record(self, name):
+        return json.loads((self.out / name).read_text())
 
     def test_seeds_and_classes_are_those_of_one_run(self):
-        result = self.run_it("--seed", "110", "--class", "10", "--seeds", "5", "--each", "2", "--size", "64")
+        result = self.run_it("--seed", "110", "--class", "10", "--seeds", "3", "--size", "64", policies="int8")
         self.assertEqual(result.returncode, 0, result.stderr)
-        found = {name: (words["--seed"], words["--class"], words["--seeds"]) for name, words in self.written().items()}
-        self.assertEqual(found, {"64-1-110.json": ("110", "10", "2"), "64-1-112.json": ("112", "0", "2"),
-                                 "64-1-114.json": ("114", "2", "1")})
-        self.assertEqual(self.written()["64-1-110.json"]["--rows"],
-                         "exact=local/v-first/exact;int8=local/v-first/int8;before=local/v-first/some/old.json;"
-                         "rival=local/v-first/some/rival.json;v-major:format=fp8=local/v-first/v-major:format=fp8")
+        self.assertEqual(self.asked("--seed", "--class", "--policy", "--size"),
+                         [("110", "10", "exact", "64"), ("110", "10", "int8", "64"), ("111", "11", "exact", "64"),
+                          ("111", "11", "int8", "64"), ("112", "0", "exact", "64"), ("112", "0", "int8", "64")])
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()),
+                         [f"64-1-{seed}.{ending}" for seed in (110, 111, 112) for ending in ("json", "safetensors")])
 
-    def test_what_is_there_stays(self):
-        self.out.mkdir()
-        (self.out / "128-1-100.json").write_text("{}")
-        self.assertEqual(self.run_it("--seeds", "2").returncode, 0)
-        self.assertEqual(self.written()["128-1-100.json"], {})
-        self.assertEqual(self.written()["128-1-101.json"]["--seed"], "101")
+    def test_a_row_for_each_policy(self):
+        self.assertEqual(self.run_it("--seeds", "1").returncode, 0)
+        record = self.record("128-1-100.json")
+        self.assertEqual(record["model"], {"height": 128, "steps": 1, "seed": 100, "class": 0, "dtype": "Float"})
+        rows = {row["name"]: row for row in record["rows"]}
+        self.assertEqual({name: row["policy"] for name, row in rows.items()},
+                         {"exact": "exact", "int8": "int8", "before": "some/old.json", "rival": "some/rival.json",
+                          "v-major:format=fp8": "v-major:format=fp8"})
+        self.assertEqual(rows["int8"], {"name": "int8", "policy": "int8", "bytes_slow": 7.0, "cache_bytes": 3, "reused_steps": 0,
+                                        "judged": [{"seed": 100, "class": 0, "psnr_db": 4, "ssim": 0.5, "equal": False}]})
+        self.assertEqual(rows["exact"]["judged"][0]["psnr_db"], None)
+        self.assertTrue(rows["exact"]["judged"][0]["equal"])
 
-    def test_a_run_that_fails_is_named_and_leaves_nothing(self):
-        result = self.run_it("--seed", "12", "--seeds", "2")
+    def test_what_is_there_is_not_made_again(self):
+        self.assertEqual(self.run_it("--seeds", "1", policies="int8").returncode, 0)
+        self.assertEqual(self.run_it("--seeds", "2", policies="int8,fine").returncode, 0)
+        self.assertEqual(self.asked("--seed", "--policy"), [("100", "exact"), ("100", "fine"), ("100", "int8"), ("101", "exact"),
+                                                            ("101", "fine"), ("101", "int8")])
+        self.assertEqual(len(self.calls("compare")), 4)
+        self.assertEqual({row["name"] for row in self.record("128-1-100.json")["rows"]}, {"exact", "int8", "fine"})
+
+    def test_an_image_that_fails_is_named_and_the_others_stay(self):
+        result = self.run_it("--seed", "12", "--seeds", "1", policies="int8")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(self.run_it("--seed", "13", "--seeds", "1", policies="fine").returncode, 1)
+        self.assertEqual(self.asked("--seed", "--policy")[-1], ("13", "exact"))  # without it nothing can be judged
+        result = self.run_it("--seed", "12", "--seeds", "3", policies="int8")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("seed 13: ", result.stderr)
+        self.assertIn("seed 13, exact: ", result.stderr)
         self.assertIn("seed 13 is refused", result.stderr)
-        self.assertEqual(list(self.written()), ["128-1-12.json"])
+        self.assertEqual(sorted(path.name for path in self.out.glob("*.json")), ["128-1-12.json", "128-1-14.json"])
+        self.assertEqual(list(self.out.glob("*.part")), [])
 
-    def test_no_run_is_begun_that_would_end_too_late(self):
-        result = self.run_it("--seeds", "5", "--jobs", "1", "--steps", "15", "--seconds", "2.5")
+    def test_no_image_is_begun_that_would_end_too_late(self):
+        result = self.run_it("--seeds", "5", "--jobs", "1", "--steps", "15", "--seconds", "2.5", policies="int8")
         self.assertEqual(result.returncode, 3, result.stderr)
-        self.assertIn("4 runs not begun: --seconds 2.5", result.stderr)
-        self.assertEqual(len(self.written()), 1)
+        self.assertIn("9 images not begun: --seconds 2.5", result.stderr)
+        self.assertEqual(self.asked("--policy"), [("exact",)])
 
 
 if __name__ == "__main__":
