@@ -66,23 +66,35 @@ WireRun::WireRun(const WirePolicy& policy, int layers, int steps, const Exchange
       groups_(groups),
       element_(element),
       peer_levels_(levels_of_peers(whole, context)) {
-  const int levels = static_cast<int>(plan_.shape().levels.size());
   for (const AttentionTensor tensor : kTensors) {
     for (int layer = 0; layer < layers; ++layer) {
-      for (int step = 0; step < steps; ++step) {
-        for (int branch = 0; branch < kBranches; ++branch) {
-          std::vector<WireMode> modes;
-          for (int level = 0; level < levels; ++level) {
-            modes.push_back(plan_.mode(tensor, level, layer, step, branch));
-          }
-          at_places_.push_back(number_of(std::move(modes)));
-        }
-      }
+      resolve_layer(tensor, layer);
     }
   }
   const std::uint64_t exchanges =
       static_cast<std::uint64_t>(kAttentionTensors) * static_cast<std::uint64_t>(groups);
   first_id_ = context.take_layout_ids(resolved_.size() * exchanges * 2);
+}
+
+/// The next layer's entries of at_places_.
+void WireRun::resolve_layer(AttentionTensor tensor, int layer) {
+  const int steps = plan_.shape().steps, first = plan_.first_alike(layer);
+  const auto entries = static_cast<std::ptrdiff_t>(steps) * kBranches;
+  if (first != layer) {  // what thousands of V-Major's ratios resolve to is not looked for once a layer
+    const std::vector<std::uint32_t> like(at_places_.end() - (layer - first) * entries,
+                                          at_places_.end() - (layer - first - 1) * entries);
+    at_places_.insert(at_places_.end(), like.begin(), like.end());
+    return;
+  }
+  for (int step = 0; step < steps; ++step) {
+    for (int branch = 0; branch < kBranches; ++branch) {
+      std::vector<WireMode> modes;
+      for (int level = 0; level < static_cast<int>(plan_.shape().levels.size()); ++level) {
+        modes.push_back(plan_.mode(tensor, level, layer, step, branch));
+      }
+      at_places_.push_back(number_of(std::move(modes)));
+    }
+  }
 }
 
 /// A new one when these modes are not there yet, and with them what the guard makes of them.

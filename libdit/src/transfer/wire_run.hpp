@@ -14,8 +14,6 @@
 
 namespace dit {
 
-inline constexpr int kBranches = 2;  ///< of guidance
-
 /// How a tensor travels in one layer, step and branch.
 struct ResolvedWire {
   std::vector<WireMode> by_level;
@@ -57,6 +55,7 @@ class WireRun {
   [[nodiscard]] CacheBytes memory(int units) const;
 
  private:
+  void resolve_layer(AttentionTensor tensor, int layer);
   [[nodiscard]] std::uint32_t number_of(std::vector<WireMode> by_level);
   [[nodiscard]] std::size_t index_of(AttentionTensor tensor, const TransferPlace& place) const;
 

@@ -16,6 +16,8 @@ namespace dit {
 
 [[nodiscard]] const char* to_string(AttentionTensor tensor);  ///< q, k, v, o
 
+inline constexpr int kBranches = 2;  ///< of guidance
+
 /// First and last, both included; below 0: counted from the end, -1 is the last one.
 struct WireRange {
   int first = 0;
@@ -81,12 +83,17 @@ class WirePlan {
     std::vector<std::string> levels;  ///< names, fast to slow
     int slow_level = 0;               ///< the first that leaves a node
   };
-  /// Throws std::invalid_argument as check, also for levels that are not there and for two ratios of V-Major
-  /// in one layer and step; rules for layers or steps that this run has not are no error.
+  /// Takes time and memory as tensors x levels x layers x steps, but layers that no rule tells apart count
+  /// once. Throws std::invalid_argument as check, also for levels that are not there and for two ratios of
+  /// V-Major in one layer and step; rules for layers or steps that this run has not are no error.
   WirePlan(const WirePolicy& policy, const Shape& shape);
 
-  /// `level`: at which the peer is reached.
+  /// `level`: at which the peer is reached. All within the shape.
   [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch) const;
+  /// The first of the neighbouring layers that all rules treat like this one: modes are the same there.
+  [[nodiscard]] int first_alike(int layer) const {
+    return first_of_group_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(layer)])];
+  }
   /// Whether any mode is not exact, whatever the step.
   [[nodiscard]] bool touches(AttentionTensor tensor, int level, int layer) const;
   /// Whether an end must remember the tensor in this layer.
@@ -115,13 +122,25 @@ class WirePlan {
   [[nodiscard]] bool covers(std::size_t rule, AttentionTensor tensor, int level, int layer) const;
   [[nodiscard]] bool has_v_major(int level, int layer) const;
   void check_ratios() const;
-  [[nodiscard]] const WireMode* found(AttentionTensor tensor, int level, int layer, int step,
-                                      int branch) const;
+  void group_layers();
+  void paint();
+  void paint(std::size_t rule, AttentionTensor tensor, int level);
+  [[nodiscard]] std::size_t index_of(AttentionTensor tensor, int level, int layer, int step,
+                                     int branch) const;
+
+  /// What counts at a place.
+  struct Cell {
+    std::uint32_t rule = 0;  ///< number of the last one that covers it, from 1 on; 0: none
+    int age = 1;             ///< steps, of what a skip would use if nobody asked how old that is
+  };
 
   WirePolicy policy_;
   Shape shape_;
   std::vector<Place> places_;         // of each rule
   std::vector<std::uint8_t> is_off_;  // of each level
+  std::vector<int> group_of_;         // of each layer: those of a group are alike to all rules
+  std::vector<int> first_of_group_;   // layers
+  std::vector<Cell> cells_;           // by tensor, level, group, branch, step
 };
 
 /// A policy for links that all its rules mean, whatever their level: those of level kFarLevel.
