@@ -58,9 +58,11 @@ struct Waiting {
   /// The peer sends another number of bytes than this rank expects; who waits for this rank's word is told.
   TAPA_HOST_DEVICE void disagree_from() const {
     const Ready ready = ready_of(block(), call.targets[peer]);
-    ChannelWords& words = RegionView(call.regions[peer], call.region).words(call.rank, channel);
-    for (int index = 0; index < BlockType::kWords; ++index) {
-      team.post(&words.ready[index], ready_word(sequence, payload_of(ready, index)));
+    const RegionView theirs(call.regions[peer], call.region);
+    for (const int at : {0, channel}) {  // the first may not have begun, and does not any more
+      for (int index = 0; index < BlockType::kWords; ++index) {
+        team.post(&theirs.words(call.rank, at).ready[index], ready_word(sequence, payload_of(ready, index)));
+      }
     }
     disagree(call.failure->from[peer], kUnknown, block().receive_bytes);
   }
