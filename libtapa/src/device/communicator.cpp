@@ -8,6 +8,7 @@
 #include <string>
 
 #include "device/device_error.hpp"
+#include "device/failure.hpp"
 #include "device/kernel.hpp"
 
 namespace tapa::device {
@@ -25,13 +26,6 @@ Place place_of_process() {
   std::ifstream("/proc/sys/kernel/random/boot_id").getline(place.boot.data(), place.boot.size());
   place.process = getpid();
   return place;
-}
-
-/// A number without zeros at its end.
-std::string short_text(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g", number);
-  return text.data();
 }
 
 double default_if_zero(double value, double otherwise) {
@@ -69,9 +63,9 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
     side_streams_.emplace(size() - 1);
     check_cuda(load_kernels(), "loading the kernels");
   });
-  call_.rank = agreement_.rank();
-  call_.windows = windows_->table();
-  call_.failure = static_cast<Failure*>(failure_->get());
+  head_.rank = agreement_.rank();
+  head_.windows = windows_->table();
+  head_.failure = static_cast<Failure*>(failure_->get());
   complete_ = true;
 }
 
@@ -95,11 +89,11 @@ void Communicator::agree_on_place() {
 void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
   const TAPA_Device_options agreed = agreement_.gather(options)[0];
   timeout_ = default_if_zero(agreed.timeout, 60);
-  call_.timeout = static_cast<Word>(timeout_ * 1e9);
-  Region& region = call_.region;
+  head_.timeout = static_cast<Word>(timeout_ * 1e9);
+  Region& region = head_.region;
   region.size = agreement_.size();
   if (agreed.line_bytes != 0) region.tuning.line_limit = agreed.line_bytes;
-  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{64} << 20;
+  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{32} << 20;
   // All thread blocks of a call fit on a GPU of today at once. Those of a second communicator need not: see
   // team_place().
   const int automatic = std::clamp(96 / region.size, 8, 48);
@@ -113,9 +107,9 @@ void Communicator::map_regions() {
   Export mine{};
   agreement_.together([&] {
     failure_.emplace(sizeof(Failure));
-    region_.emplace(call_.region.bytes());
+    region_.emplace(head_.region.bytes());
     const Word first = 1;
-    PrivateStream().copy(&RegionView(region_->get(), call_.region).local().sequence, &first, sizeof(first));
+    PrivateStream().copy(&RegionView(region_->get(), head_.region).local().sequence, &first, sizeof(first));
     mine = export_memory(region_->get());
     if (!mine.shared) {
       throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
@@ -128,7 +122,7 @@ void Communicator::map_regions() {
     for (int rank = 0; rank < size(); ++rank) {
       const auto index = static_cast<std::size_t>(rank);
       if (rank != agreement_.rank()) imports_[index].emplace(exports[index]);
-      call_.regions[rank] = rank == agreement_.rank() ? region_->get() : imports_[index]->get();
+      head_.regions[rank] = rank == agreement_.rank() ? region_->get() : imports_[index]->get();
     }
   });
 }
@@ -153,109 +147,13 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
-  Call call = call_;
-  const auto* const from = static_cast<const std::byte*>(send);
-  auto* const to = static_cast<std::byte*>(receive);
-  const Target target = windows_->find(to, bytes * static_cast<std::size_t>(size()));
-  for (int peer = 0; peer < size(); ++peer) {
-    const Word at = static_cast<Word>(peer) * bytes;
-    call.blocks[peer] = {from + at, to + at, bytes, bytes};
-    const bool staged = target.window == Target::kStaging;
-    call.targets[peer] = pack(staged ? target : Target{target.window, target.offset + at});
-  }
-  if (by_copy_engines(bytes, target)) {
-    launch_copies(call, target, stream);
-  } else {
-    launch_call(call, stream);
-  }
-}
-
-bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
-  return size() > 1 && bytes >= copy_from_ && target.window != Target::kStaging &&
-         windows_->symmetric_base(target.window, 0) != nullptr;
-}
-
-void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
-  check_failure();
-  const CurrentDevice current(device_);
-  const Word bytes = call.blocks[0].send_bytes;
-  const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
-  call.expected = pack({target.window, offset});
-  check_cuda(launch_begin(call, stream), "launch of the handshake");
-  side_streams_->fork(stream);
-  for (int step = 1; step < size(); ++step) {
-    const int peer = (agreement_.rank() + step) % size();  // ranks begin with different ones
-    check_cuda(cudaMemcpyAsync(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
-                               bytes, cudaMemcpyDeviceToDevice, side_streams_->at(step - 1)),
-               "cudaMemcpyAsync");
-  }
-  check_cuda(launch_own(call, stream), "launch of the own block's copy");
-  side_streams_->join(stream);
-  check_cuda(launch_end(call, stream), "launch of the handshake");
-}
-
-void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
-  Call call = call_;
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto index = static_cast<std::size_t>(peer);
-    Block& block = call.blocks[peer];
-    block.send_bytes = layout.send_bytes[index];
-    block.receive_bytes = layout.receive_bytes[index];
-    block.send =
-        static_cast<const std::byte*>(send) + (block.send_bytes == 0 ? 0 : layout.send_displs[index]);
-    block.receive =
-        static_cast<std::byte*>(receive) + (block.receive_bytes == 0 ? 0 : layout.receive_displs[index]);
-    call.targets[peer] = pack(windows_->find(block.receive, block.receive_bytes));
-  }
-  launch_call(call, stream);
-}
-
-void Communicator::launch_call(Call& call, cudaStream_t stream) const {
-  check_failure();
-  const Word longest = longest_block(call.region.tuning);
-  for (int peer = 0; peer < size(); ++peer) {
-    if (call.blocks[peer].send_bytes <= longest && call.blocks[peer].receive_bytes <= longest) continue;
-    throw DeviceError(TAPA_DEVICE_ERR_ARG, "the block of rank " + std::to_string(peer) + " has more than " +
-                                               std::to_string(longest) + " bytes");
-  }
-  const CurrentDevice current(device_);
-  check_cuda(launch(call, stream), "launch of the all-to-all");
-}
-
 void Communicator::check_failure() const {
   int rank = -1;
   check_failure(rank);
 }
 
 void Communicator::check_failure(int& rank) const {
-  const volatile Failure& failure = *static_cast<const volatile Failure*>(failure_->get());
-  rank = -1;
-  std::string names;
-  Word call = 0;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (failure.elsewhere[peer] != 0) {
-      rank = peer;
-      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.elsewhere[peer]) +
-                                                    ": rank " + std::to_string(peer) +
-                                                    " receives at another offset of a symmetric registration "
-                                                    "than this rank, or not in it");
-    }
-    if (failure.no_window[peer] != 0) {
-      rank = peer;
-      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.no_window[peer]) +
-                                                    ": rank " + std::to_string(peer) +
-                                                    " receives in memory whose registration is gone");
-    }
-    if (failure.missing[peer] == 0) continue;
-    if (rank < 0) rank = peer;
-    call = failure.missing[peer];
-    names += (names.empty() ? "" : ", ") + std::to_string(peer);
-  }
-  if (rank < 0) return;
-  throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + names + " did not arrive at call " +
-                                                 std::to_string(call) + " within " + short_text(timeout_) +
-                                                 " seconds");
+  throw_failure(*static_cast<const volatile Failure*>(failure_->get()), size(), timeout_, rank);
 }
 
 }  // namespace tapa::device
