@@ -1,10 +1,7 @@
 #include "device/communicator.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "device/device_error.hpp"
@@ -13,19 +10,6 @@
 namespace tapa::device {
 
 namespace {
-
-/// Where a process runs.
-struct Place {
-  std::array<char, 64> boot;  ///< of the machine since its start
-  pid_t process;
-};
-
-Place place_of_process() {
-  Place place{};
-  std::ifstream("/proc/sys/kernel/random/boot_id").getline(place.boot.data(), place.boot.size());
-  place.process = getpid();
-  return place;
-}
 
 /// A number without zeros at its end.
 std::string short_text(double number) {
@@ -47,6 +31,10 @@ void check_options(const TAPA_Device_options& options) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.channels is " + std::to_string(options.channels) + ", expected 0 to 64");
   }
+  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_STAGING) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "options.wire is " + std::to_string(options.wire) + ", expected a TAPA_DEVICE_WIRE");
+  }
   if (options.line_bytes > (std::size_t{16} << 20)) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.line_bytes is " + std::to_string(options.line_bytes) +
                                                ", expected at most 16777216");
@@ -61,7 +49,6 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
     check_options(options);
     check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   });
-  agree_on_place();
   agree_on_tuning(options);
   map_regions();
   agreement_.together([&] {
@@ -73,23 +60,6 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   call_.windows = windows_->table();
   call_.failure = static_cast<Failure*>(failure_->get());
   complete_ = true;
-}
-
-void Communicator::agree_on_place() {
-  const std::vector<Place> places = agreement_.gather(place_of_process());
-  for (std::size_t rank = 1; rank < places.size(); ++rank) {
-    if (places[rank].boot != places[0].boot) {
-      throw DeviceError(
-          TAPA_DEVICE_ERR_UNSUPPORTED,
-          "rank " + std::to_string(rank) + " is on another node than rank 0, expected one node");
-    }
-    for (std::size_t other = 0; other < rank; ++other) {
-      if (places[rank].process != places[other].process) continue;
-      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks " + std::to_string(other) + " and " +
-                                                         std::to_string(rank) +
-                                                         " are one process, expected one for each rank");
-    }
-  }
 }
 
 void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
@@ -138,10 +108,7 @@ Communicator::~Communicator() {
     const CurrentDevice current(device_);
     (void)cudaDeviceSynchronize();
     if (!complete_) return;
-    int rank = -1;
-    try {
-      check_failure(rank);
-    } catch (const DeviceError&) {
+    if (abandoned_ || has_failed()) {
       region_->abandon();  // who did not arrive may still have it open
       return;
     }
@@ -154,6 +121,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
+  require_no_stores();
   Call call = call_;
   const auto* const from = static_cast<const std::byte*>(send);
   auto* const to = static_cast<std::byte*>(receive);
@@ -196,6 +164,7 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
 }
 
 void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
+  require_no_stores();
   Call call = call_;
   for (int peer = 0; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
@@ -211,6 +180,11 @@ void Communicator::alltoallv(const void* send, void* receive, const Layout& layo
   launch_call(call, stream);
 }
 
+void Communicator::alltoall_strided(const void*, void*, const StridedLayout&, cudaStream_t) {
+  require_no_stores();
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "strided blocks are not moved yet");
+}
+
 void Communicator::launch_call(Call& call, cudaStream_t stream) const {
   check_failure();
   const Word longest = longest_block(call.region.tuning);
@@ -223,9 +197,56 @@ void Communicator::launch_call(Call& call, cudaStream_t stream) const {
   check_cuda(launch(call, stream), "launch of the all-to-all");
 }
 
+void Communicator::require_no_stores() const {
+  if (!storing_) return;
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, "the call comes after TAPA_Device_begin_stores on window " +
+                                             std::to_string(*storing_) +
+                                             ", expected TAPA_Device_end_stores first");
+}
+
+void Communicator::begin_stores(int window, cudaStream_t stream) {
+  require_no_stores();
+  windows_->require_reachable(window);
+  check_failure();
+  Call call = call_;
+  // A place that no all-to-all asks for: ranks that make different calls notice.
+  call.expected = pack({static_cast<Word>(window), Target::kStores});
+  std::fill(std::begin(call.targets), std::end(call.targets), call.expected);
+  const CurrentDevice current(device_);
+  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  storing_ = window;
+}
+
+void Communicator::end_stores(int window, cudaStream_t stream) {
+  if (storing_ != window) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "window is " + std::to_string(window) + ", expected " +
+                          (storing_ ? std::to_string(*storing_) + ", that of TAPA_Device_begin_stores"
+                                    : std::string("a call of TAPA_Device_begin_stores before")));
+  }
+  check_failure();
+  Call call = call_;
+  const CurrentDevice current(device_);
+  check_cuda(launch_end(call, stream), "launch of the handshake");
+  storing_.reset();
+}
+
 void Communicator::check_failure() const {
   int rank = -1;
   check_failure(rank);
+}
+
+bool Communicator::has_failed() const {
+  try {
+    check_failure();
+    return false;
+  } catch (const DeviceError&) {
+    return true;
+  }
+}
+
+LocalState* Communicator::state() const {
+  return &RegionView(region_->get(), call_.region).local();
 }
 
 void Communicator::check_failure(int& rank) const {
@@ -234,23 +255,24 @@ void Communicator::check_failure(int& rank) const {
   std::string names;
   Word call = 0;
   for (int peer = 0; peer < size(); ++peer) {
+    const std::string name = std::to_string(agreement_.name(peer));
     if (failure.elsewhere[peer] != 0) {
-      rank = peer;
-      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.elsewhere[peer]) +
-                                                    ": rank " + std::to_string(peer) +
-                                                    " receives at another offset of a symmetric registration "
-                                                    "than this rank, or not in it");
+      rank = agreement_.name(peer);
+      throw DeviceError(TAPA_DEVICE_ERR_WINDOW,
+                        "call " + std::to_string(failure.elsewhere[peer]) + ": rank " + name +
+                            " makes another call than this rank, or receives at another "
+                            "offset of a symmetric registration, or not in it");
     }
     if (failure.no_window[peer] != 0) {
-      rank = peer;
+      rank = agreement_.name(peer);
       throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.no_window[peer]) +
-                                                    ": rank " + std::to_string(peer) +
+                                                    ": rank " + name +
                                                     " receives in memory whose registration is gone");
     }
     if (failure.missing[peer] == 0) continue;
-    if (rank < 0) rank = peer;
+    if (rank < 0) rank = agreement_.name(peer);
     call = failure.missing[peer];
-    names += (names.empty() ? "" : ", ") + std::to_string(peer);
+    names += (names.empty() ? "" : ", ") + name;
   }
   if (rank < 0) return;
   throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + names + " did not arrive at call " +

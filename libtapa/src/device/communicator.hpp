@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/blocks.hpp"
 #include "device/call.hpp"
 #include "device/cuda_objects.hpp"
 #include "device/windows.hpp"
@@ -37,13 +38,26 @@ class Communicator {
   /// Puts an all-to-all on a stream. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
   void alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
+
+  /// Stores of the caller's kernels into a window. Throws DeviceError.
+  void begin_stores(int window, cudaStream_t stream);
+  void end_stores(int window, cudaStream_t stream);
+  /// Throws DeviceError between begin_stores() and end_stores().
+  void require_no_stores() const;
 
   /// Throws DeviceError when a call has failed on the device. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
   void check_failure() const;
+  [[nodiscard]] bool has_failed() const;
+
+  /// In device memory: whether a call has failed. What fails elsewhere on this rank is noted there too, so
+  /// that nothing more is written to other ranks.
+  [[nodiscard]] LocalState* state() const;
+  /// Others are not waited for when this is destroyed: something else has failed.
+  void abandon() { abandoned_ = true; }
 
  private:
-  void agree_on_place();
   void agree_on_tuning(const TAPA_Device_options& options);
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
@@ -60,7 +74,9 @@ class Communicator {
   std::optional<Windows> windows_;
   std::optional<SideStreams> side_streams_;
   std::vector<std::optional<Import>> imports_;
+  std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace tapa::device
