@@ -50,7 +50,8 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
     EXPECT_THAT(TAPA_Device_last_error(), HasSubstr(text));
   };
   TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
-  expect(TAPA_Device_comm_create(0, 17, alone, nullptr, nullptr, &comm), "size is 17, expected 1 to 16");
+  expect(TAPA_Device_comm_create(0, 1025, alone, nullptr, nullptr, &comm),
+         "size is 1025, expected 1 to 1024");
   expect(TAPA_Device_comm_create(2, 2, alone, nullptr, nullptr, &comm), "rank is 2, expected 0 to 1");
   expect(TAPA_Device_comm_create(0, 1, nullptr, nullptr, nullptr, &comm), "allgather is null");
   expect(create(nullptr), "comm is null");
