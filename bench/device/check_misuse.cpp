@@ -121,11 +121,11 @@ void expect_window_errors(Ranks& ranks, bool symmetric, Expectations& expect) {
 
 }  // namespace
 
-int test_misuse(Ranks& ranks, const Settings&) {
+int test_misuse(Ranks& ranks, const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Expectations expect(ranks);
   {
-    const Comm comm(ranks, patient());
+    const Comm comm(ranks, patient(settings));
     expect_argument_errors(ranks, comm.get(), expect);
     expect_staging_of_pools(ranks, comm.get(), expect);
   }

@@ -26,7 +26,7 @@ struct Settings {
   std::vector<std::string> ways, modes;
   int rounds;
   double seconds;
-  std::string nccl, json;
+  std::string nccl, json, nodes;
   TAPA_Device_options options{};
 };
 
@@ -65,6 +65,7 @@ class Rivals {
   Rivals& operator=(const Rivals&) = delete;
 
   [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
+  [[nodiscard]] const char* description() const { return described(comm_.get()); }
 
  private:
   void add(const Settings& settings, Way way);
