@@ -90,22 +90,22 @@ TEST(Pipes, ARankThatDoesNotComeIsNamed) {
   const HostPipes::Style style{1, 2, 0, 200'000'000};
   HostPipes mine(0, 3, 128, style, std::make_unique<ThreadMessenger>(network, 0));
   HostPipes other(1, 3, 128, style, std::make_unique<ThreadMessenger>(network, 1));
-  std::vector<std::byte> memory(2000);
-  const HostPipes::Part part{memory.data(), 2000};
   const HostPipes::Part none{nullptr, 0};
-  std::vector<std::byte> more(2000);
+  std::vector<std::byte> out(2000), more(2000), in(4000), other_in(2000);
   std::jthread second([&] {
-    const HostPipes::Part parts[] = {{more.data(), 2000}, none, none};
-    other.exchange(parts, parts, 1);
+    const HostPipes::Part sends[] = {{more.data(), 2000}, none, none};
+    const HostPipes::Part receives[] = {{other_in.data(), 2000}, none, none};
+    other.exchange(sends, receives, 1);
   });
-  const HostPipes::Part parts[] = {none, part, part};
-  mine.exchange(parts, parts, 2);
+  const HostPipes::Part sends[] = {none, {out.data(), 2000}, {out.data(), 2000}};
+  const HostPipes::Part receives[] = {none, {in.data(), 2000}, {in.data() + 2000, 2000}};
+  mine.exchange(sends, receives, 2);
   second.join();
   EXPECT_EQ(mine.missing(1), 0U);
   EXPECT_EQ(mine.missing(2), 1U);
   EXPECT_NE(mine.state().aborted, 0U);
   EXPECT_EQ(other.state().aborted, 0U);
-  mine.exchange(parts, parts, 3);  // returns at once
+  mine.exchange(sends, receives, 3);  // returns at once
 }
 
 TEST(Pipes, AFailureOfTheRankSendsNothing) {

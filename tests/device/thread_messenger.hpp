@@ -56,10 +56,10 @@ class ThreadMessenger final : public Messenger {
     seen_.assign(requests, true);
   }
   void send(std::size_t request, Address address, const void* memory, std::size_t bytes) override {
-    post(network_.sent[{rank_, address.peer, address.channel}], request, const_cast<void*>(memory), bytes);
+    post(network_.sent, {rank_, address.peer, address.channel}, request, const_cast<void*>(memory), bytes);
   }
   void receive(std::size_t request, Address address, void* memory, std::size_t bytes) override {
-    post(network_.wanted[{address.peer, rank_, address.channel}], request, memory, bytes);
+    post(network_.wanted, {address.peer, rank_, address.channel}, request, memory, bytes);
   }
   void progress() override {
     const std::lock_guard lock(network_.mutex);
@@ -80,12 +80,13 @@ class ThreadMessenger final : public Messenger {
   }
 
  private:
-  void post(std::deque<Network::Post>& line, std::size_t request, void* memory, std::size_t bytes) {
+  void post(std::map<Network::Way, std::deque<Network::Post>>& lines, const Network::Way& way,
+            std::size_t request, void* memory, std::size_t bytes) {
     const std::lock_guard lock(network_.mutex);
     if (!seen_[request]) throw DeviceError(TAPA_DEVICE_ERR_ARG, "a number is used twice");
     seen_[request] = false;
     done_[request] = false;
-    line.push_back({memory, bytes, &done_[request]});
+    lines[way].push_back({memory, bytes, &done_[request]});
   }
 
   Network& network_;
