@@ -1,7 +1,7 @@
 // device_check: whether the device engine moves every byte, and what it does when a rank is gone.
 //
-//   device_check [--test random|equal|graph|pair|misuse|dead|all] [--ranks N] [--iterations N] [--seconds S]
-//   [--most BYTES] [--seed N] [--nodes N+N...] [--wire 0|1|2|3]
+//   device_check [--test random|equal|graph|pair|strided|stores|misuse|dead|all] [--ranks N] [--iterations N]
+//   [--seconds S] [--most BYTES] [--seed N] [--nodes N+N...] [--wire 0|1|2|3]
 //
 // --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
 // Ranks are processes that take the GPUs in turn; device_check_mpi is the same with MPI's ranks. Exit status
@@ -207,7 +207,8 @@ int run(const Arguments& arguments) {
   int ran = 0;
   for (const Named& named :
        {Named{"random", test_random}, Named{"equal", test_equal}, Named{"graph", test_graph},
-        Named{"pair", test_pair}, Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
+        Named{"pair", test_pair}, Named{"strided", test_strided}, Named{"stores", test_stores},
+        Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
     if (test != "all" && test != named.name) continue;
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
@@ -219,7 +220,7 @@ int run(const Arguments& arguments) {
   }
   if (ran == 0)
     throw std::runtime_error("--test is \"" + test +
-                             "\", expected random, equal, graph, pair, misuse, dead or all");
+                             "\", expected random, equal, graph, pair, strided, stores, misuse, dead or all");
   return failed;
 }
 

@@ -48,7 +48,7 @@ struct PipeTurn {
   LocalState* own;    ///< of the pipes: number of this exchange
 };
 
-/// Moves one job by one team (see exchange.hpp for what a Team has). False when the peer did not come.
+/// Moves one job by one team (see waiting.hpp for what a Team has). False when the peer did not come.
 template <class Team>
 class PipeMove {
  public:
@@ -82,8 +82,9 @@ class PipeMove {
   }
   TAPA_HOST_DEVICE bool spin(Word wanted) {
     for (std::uint32_t spins = 1; team_.acquire(&job_.pipe.words->host) < wanted; ++spins) {
-      if (!team_.gives_up(*turn_.state, turn_.timeout, spins)) continue;
-      if (team_.acquire(&job_.pipe.words->host) >= wanted) return true;
+      if (!team_.looks(spins)) continue;
+      if (team_.aborted(*turn_.state)) return false;  // another team has, and said why
+      if (!team_.gives_up(turn_.timeout)) continue;
       team_.lost(*turn_.state, job_.missing, turn_.own->sequence);
       return false;
     }

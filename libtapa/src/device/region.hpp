@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "device/choice.hpp"
+#include "device/ready.hpp"
 
 namespace tapa::device {
 
@@ -18,11 +19,12 @@ struct alignas(128) LocalState {
   Word sequence;           ///< number of the call that runs, or of the next one
   std::uint32_t finished;  ///< teams that are done with it
   std::uint32_t aborted;   ///< not 0 once a peer did not arrive: later calls do nothing
+  Word copied[kMaxRanks];  ///< what copy engines write into each peer's `arrived` behind their copy to it
 };
 
 /// What one peer says on one channel. Written by the peer alone.
-struct alignas(64) ChannelWords {
-  Word ready[kReadyWords];  ///< where it wants the data of this rank
+struct alignas(128) ChannelWords {
+  Word ready[kReadyWords];  ///< where and how it wants the data of this rank
   Word arrived;             ///< progress of its data on the way to this rank
   Word consumed;            ///< progress of its copies out of staging, of this rank's data
 };
