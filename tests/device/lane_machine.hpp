@@ -20,6 +20,7 @@ namespace tapa::device {
 class LaneMachine {
  public:
   enum class Delivery { early, late };
+  static constexpr std::size_t kBlock = 64;  ///< bytes between blocks of PieceCopy
 
   LaneMachine(const Partition& nodes, Delivery delivery) : nodes_(nodes), delivery_(delivery) {
     for (std::size_t rank = 0; rank < nodes.group.size(); ++rank) {
@@ -70,7 +71,7 @@ class LaneMachine {
   };
   struct Rank {
     LanePlan plan;
-    std::vector<char> areas[6];
+    std::vector<char> areas[8];
     std::vector<LaneStep> steps;
     std::size_t next;
     std::map<int, std::deque<Pending>> sent, wanted;  ///< of each peer, not delivered
@@ -99,8 +100,10 @@ class LaneMachine {
       for (const Message& m : start->sends) me.sent[m.peer].push_back({m.place, m.bytes, start->slot});
       for (const Message& m : start->receives) me.wanted[m.peer].push_back({m.place, m.bytes, start->slot});
       if (delivery_ == Delivery::early) deliver_all();
-    } else if (!wait(rank, std::get<Wait>(step).slot)) {
-      return false;
+    } else if (const auto* pieces = std::get_if<PieceCopy>(&step)) {
+      copy_pieces(rank, *pieces);
+    } else if (const auto* waits = std::get_if<Wait>(&step)) {
+      if (!wait(rank, waits->slot)) return false;
     }
     ++me.next;
     return true;
@@ -127,6 +130,17 @@ class LaneMachine {
       };
       std::memcpy(find(rank, place(copy.to), copy.bytes), find(rank, place(copy.from), copy.bytes),
                   copy.bytes);
+    }
+  }
+
+  /// Blocks lie one after the other, `kBlock` bytes apart.
+  void copy_pieces(int rank, const PieceCopy& copy) {
+    for (const PieceCopy::Piece& piece : copy.pieces) {
+      const Place apart{copy.sends ? Area::send : Area::receive,
+                        static_cast<std::size_t>(piece.peer) * kBlock + piece.begin};
+      const Place to = copy.sends ? piece.together : apart;
+      const Place from = copy.sends ? apart : piece.together;
+      std::memcpy(find(rank, to, piece.bytes), find(rank, from, piece.bytes), piece.bytes);
     }
   }
 

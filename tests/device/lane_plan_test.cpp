@@ -192,6 +192,41 @@ TEST(LaneSteps, BlocksOfOwnSizesArrive) {
   }
 }
 
+TEST(LaneSteps, PiecesOfStridedBlocksArriveFromOtherNodes) {
+  constexpr std::size_t kPiece = 4;  // more pieces than slots
+  for (const auto& placement : some_placements()) {
+    for (unsigned seed = 1; seed <= 4; ++seed) {
+      const Partition nodes = nodes_of(placement);
+      const std::size_t ranks = placement.size();
+      const RandomCounts counts = random_counts(ranks, seed);
+      LaneMachine machine(nodes, seed % 2 == 0 ? Delivery::early : Delivery::late);
+      std::vector<std::vector<LaneStep>> steps;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const int r = static_cast<int>(rank);
+        for (const Area area : {Area::send, Area::receive})
+          machine.memory(r, area).assign(ranks * LaneMachine::kBlock, '?');
+        for (const Area area : {Area::pieces_out, Area::pieces_in})
+          machine.memory(r, area).assign(kLaneSlots * ranks * kPiece, 'x');
+        for (std::size_t to = 0; to < ranks; ++to) {
+          for (std::size_t at = 0; at < counts.send[rank][to]; ++at)
+            machine.memory(r, Area::send)[to * LaneMachine::kBlock + at] = byte_of(rank, to, at);
+        }
+        steps.push_back(strided_steps(nodes, r, counts.send[rank], counts.receive[rank], kPiece));
+      }
+      ASSERT_NO_THROW(machine.run(std::move(steps)));
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        std::vector<char> expected(ranks * LaneMachine::kBlock, '?');
+        for (std::size_t from = 0; from < ranks; ++from) {
+          if (nodes.group[from] == nodes.group[rank]) continue;
+          for (std::size_t at = 0; at < counts.receive[rank][from]; ++at)
+            expected[from * LaneMachine::kBlock + at] = byte_of(from, rank, at);
+        }
+        EXPECT_EQ(machine.memory(static_cast<int>(rank), Area::receive), expected);
+      }
+    }
+  }
+}
+
 /// Bytes that this engine and the `tapa` plan send from each rank to each other between nodes.
 using Traffic = std::map<std::pair<int, int>, std::size_t>;
 

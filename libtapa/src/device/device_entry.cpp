@@ -191,13 +191,18 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
 int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
                                  const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream) {
   return contained("TAPA_Device_alltoall_strided", [&] {
-    Communicator& communicator = one_node(comm);
+    Communicator& communicator = communicator_of(comm);
     require(send != nullptr, "send is null, expected an array");
     require(recv != nullptr, "recv is null, expected an array");
-    const StridedLayout layout = strided_layout(communicator.rank(), communicator.size(), send, recv);
+    const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
     check_buffer("sendbuf", sendbuf, total_bytes(layout.send), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), comm->checked_receive);
-    communicator.alltoall_strided(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (comm->lanes) {
+      comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
+    } else {
+      communicator.alltoall_strided(sendbuf, recvbuf, layout, on);
+    }
   });
 }
 

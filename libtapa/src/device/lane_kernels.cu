@@ -1,16 +1,16 @@
-#include "device/lane_kernels.hpp"
-
+#include "device/copy_rows.hpp"
 #include "device/cuda_team.cuh"
+#include "device/lane_kernels.hpp"
 
 namespace tapa::device {
 
 namespace {
 
 constexpr int kLanes = 512;
-constexpr Word kPiece = 32 << 10;       ///< bytes of a row that a block copies at once
-constexpr unsigned kCopyBlocks = 64;    ///< enough for the memory's bandwidth; others have multiprocessors left
+constexpr Word kPiece = 32 << 10;     ///< bytes of a row that a block copies at once
+constexpr unsigned kCopyBlocks = 64;  ///< enough for the memory's bandwidth; others have multiprocessors left
 
-__global__ void __launch_bounds__(kLanes, 1) copy_rows(const __grid_constant__ RowsToCopy rows) {
+__global__ void __launch_bounds__(kLanes, 1) copy_row_table(const __grid_constant__ RowsToCopy rows) {
   CudaTeam team;
   const Word pieces = divide_up(rows.bytes, kPiece);
   for (Word index = blockIdx.x; index < rows.rows * pieces; index += gridDim.x) {
@@ -20,6 +20,21 @@ __global__ void __launch_bounds__(kLanes, 1) copy_rows(const __grid_constant__ R
     const Word to = rows.to_rows == nullptr ? row : rows.to_rows[row];
     copy_bytes(team, rows.to + to * rows.to_pitch + at, rows.from + from * rows.from_pitch + at,
                least(kPiece, rows.bytes - at));
+  }
+}
+
+__global__ void __launch_bounds__(kLanes, 1) copy_pieces(const __grid_constant__ PiecesToCopy pieces) {
+  CudaTeam team;
+  const auto& piece = pieces.piece[blockIdx.x / pieces.shares];
+  const Slice slice = slice_of(piece.bytes, static_cast<int>(blockIdx.x) % pieces.shares, pieces.shares);
+  if (slice.bytes == 0) return;
+  const Rows linear = together(piece.together);
+  const RowsFrom apart{piece.rows, piece.begin + static_cast<std::uint32_t>(slice.begin)};
+  const RowsFrom packed{linear, static_cast<std::uint32_t>(slice.begin)};
+  if (pieces.gathers) {
+    copy_rows(team, packed, apart, slice.bytes);
+  } else {
+    copy_rows(team, apart, packed, slice.bytes);
   }
 }
 
@@ -52,7 +67,8 @@ __global__ void check_tokens(const __grid_constant__ Tokens tokens) {
 
 cudaError_t load_lane_kernels() {
   cudaFuncAttributes attributes{};
-  cudaError_t code = cudaFuncGetAttributes(&attributes, copy_rows);
+  cudaError_t code = cudaFuncGetAttributes(&attributes, copy_row_table);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, copy_pieces);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, move_pipes);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, make_token);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, check_tokens);
@@ -63,7 +79,15 @@ cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream) {
   const Word pieces = rows.rows * divide_up(rows.bytes, kPiece);
   if (pieces == 0) return cudaSuccess;
   const auto blocks = pieces < kCopyBlocks ? static_cast<unsigned>(pieces) : kCopyBlocks;
-  copy_rows<<<blocks, kLanes, 0, stream>>>(rows);
+  copy_row_table<<<blocks, kLanes, 0, stream>>>(rows);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream) {
+  if (pieces.count == 0) return cudaSuccess;
+  const int count = pieces.count;
+  pieces.shares = static_cast<int>(most(1, kCopyBlocks / static_cast<Word>(count)));
+  copy_pieces<<<static_cast<unsigned>(count * pieces.shares), kLanes, 0, stream>>>(pieces);
   return cudaGetLastError();
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device/pipe.hpp"
+#include "device/rows.hpp"
 
 namespace tapa::device {
 
@@ -16,6 +17,20 @@ struct RowsToCopy {
   const std::uint32_t* from_rows;  ///< device memory: which row comes next; null: in order
   const std::uint32_t* to_rows;
   Word rows, bytes;
+};
+
+/// Pieces of strided blocks to copy to where they lie together, or from there.
+inline constexpr int kMaxPieces = 60;
+struct PiecesToCopy {
+  bool gathers;  ///< out of the blocks
+  int count;
+  int shares;  ///< thread blocks for each piece; set by the launch
+  struct Piece {
+    Rows rows;
+    std::byte* together;
+    std::uint32_t begin;  ///< in the block
+    std::uint32_t bytes;
+  } piece[kMaxPieces];
 };
 
 /// A pipe in the table that kernels read.
@@ -54,6 +69,7 @@ struct Tokens {
 /// Loads the kernels on the current device, see kernel.hpp.
 [[nodiscard]] cudaError_t load_lane_kernels();
 [[nodiscard]] cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream);
 /// Before and after messages: makes this rank's token, checks those of the others.
 [[nodiscard]] cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream);

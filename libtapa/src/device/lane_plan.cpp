@@ -166,6 +166,8 @@ std::size_t LanePlan::rows_of(Area area) const {
       return landed.size() * kLaneSlots;
     case Area::send:
     case Area::receive:
+    case Area::pieces_out:
+    case Area::pieces_in:
       break;
   }
   return 0;

@@ -32,10 +32,12 @@ namespace tapa::device {
 enum class Area {
   send,
   receive,
-  packed,    ///< this rank's blocks for other nodes, in order of their relays
-  gathered,  ///< the node's blocks for the ranks that this one serves, by source
-  outgoing,  ///< the same by destination: messages; kLaneSlots times
-  landing    ///< messages from nodes of several ranks; kLaneSlots times
+  packed,      ///< this rank's blocks for other nodes, in order of their relays
+  gathered,    ///< the node's blocks for the ranks that this one serves, by source
+  outgoing,    ///< the same by destination: messages; kLaneSlots times
+  landing,     ///< messages from nodes of several ranks; kLaneSlots times
+  pieces_out,  ///< pieces of strided blocks, one after the other; kLaneSlots times
+  pieces_in
 };
 struct Place {
   Area area = Area::send;
@@ -81,7 +83,20 @@ struct Start {
 struct Wait {
   int slot = 0;
 };
-using LaneStep = std::variant<RowCopy, NodeExchange, Start, Wait>;
+/// Pieces of the caller's strided blocks, to where their bytes lie together, or from there.
+struct PieceCopy {
+  struct Piece {
+    int peer = -1;
+    std::size_t begin = 0;  ///< in the block, in order of its bytes
+    std::size_t bytes = 0;
+    Place together;
+  };
+  bool sends = true;  ///< out of blocks to send, or into blocks to receive
+  std::vector<Piece> pieces;
+};
+/// The all-to-all of the caller's strided blocks between the ranks of this node.
+struct NodeBlocks {};
+using LaneStep = std::variant<RowCopy, NodeExchange, Start, Wait, PieceCopy, NodeBlocks>;
 
 inline constexpr int kLaneSlots = 3;  ///< chunks that can be under way between nodes
 
@@ -125,5 +140,14 @@ struct BlockCounts {
 /// The steps of an all-to-all of blocks of own sizes.
 [[nodiscard]] std::vector<LaneStep> alltoallv_steps(const Partition& nodes, int rank,
                                                     const BlockCounts& counts);
+
+/// The steps of an all-to-all of strided blocks, of which the sizes matter: they go straight to each rank, in
+/// pieces of at most `piece` bytes.
+[[nodiscard]] std::vector<LaneStep> strided_steps(const Partition& nodes, int rank,
+                                                  std::span<const std::size_t> send_bytes,
+                                                  std::span<const std::size_t> receive_bytes,
+                                                  std::size_t piece);
+/// Bytes of a piece where all pieces of a chunk fill no more than `chunk` bytes.
+[[nodiscard]] std::size_t piece_bytes(int ranks, std::size_t chunk);
 
 }  // namespace tapa::device

@@ -14,7 +14,10 @@ namespace {
 
 /// Bytes of a chunk of all blocks: long enough that the line does not notice where one ends.
 constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
-constexpr std::array kAreas = {Area::packed, Area::gathered, Area::outgoing, Area::landing};
+/// The same for strided blocks.
+constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::array kAreas = {Area::packed,  Area::gathered,   Area::outgoing,
+                               Area::landing, Area::pieces_out, Area::pieces_in};
 
 std::size_t as_size(int number) {
   return static_cast<std::size_t>(number);
@@ -42,7 +45,8 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
       node_(node),
       plan_(plan_lanes(nodes_, agreement.rank())),
       timeout_(options.timeout == 0 ? 60 : options.timeout),
-      most_row_(lane_row_bytes(std::size_t{1} << 60, agreement.size(), kChunkBytes)) {
+      most_row_(lane_row_bytes(std::size_t{1} << 60, agreement.size(), kChunkBytes)),
+      piece_(piece_bytes(agreement.size(), kPieceBytes)) {
   agreement_.together([&] {
     check_cuda(load_lane_kernels(), "loading the kernels");
     side_.emplace(kLaneSlots);
@@ -50,8 +54,7 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
     upload_orders();
   });
   if (some_node_gathers(nodes_)) {
-    const std::size_t bytes = area_at_.back();
-    window_ = node_.windows().add(bytes == 0 ? nullptr : areas_->get(), bytes, 0);
+    window_ = node_.windows().add(areas_->get(), area_at_.back(), 0);
   }
   wire_ = choose_wire(agreement_, ranks_of_other_nodes(nodes_, agreement_.rank()), options.wire, offer,
                       node_.state(), static_cast<Word>(timeout_ * 1e9));
@@ -83,8 +86,12 @@ Lanes::~Lanes() {
 
 void Lanes::provide_areas() {
   area_at_.assign(1, 0);
-  for (const Area area : kAreas) area_at_.push_back(area_at_.back() + plan_.rows_of(area) * most_row_);
-  if (area_at_.back() != 0) areas_.emplace(area_at_.back());
+  const std::size_t pieces = as_size(kLaneSlots) * ranks_of_other_nodes(nodes_, plan_.rank).size() * piece_;
+  for (const Area area : kAreas) {
+    const bool strided = area == Area::pieces_out || area == Area::pieces_in;
+    area_at_.push_back(area_at_.back() + (strided ? pieces : plan_.rows_of(area) * most_row_));
+  }
+  areas_.emplace(area_at_.back());
 }
 
 void Lanes::upload_orders() {
@@ -131,11 +138,22 @@ void Lanes::alltoall(const void* send, void* receive, std::size_t bytes, cudaStr
     steps_ = alltoall_steps(nodes_, plan_, bytes, row);
     bytes_of_steps_ = bytes;
   }
-  run(steps_, {send, receive}, stream);
+  run(steps_, {send, receive, nullptr}, stream);
 }
 
 void Lanes::alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream) {
-  run(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive}, stream);
+  run(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive, nullptr}, stream);
+}
+
+void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayout& layout,
+                             cudaStream_t stream) {
+  std::vector<std::size_t> send_bytes, receive_bytes;
+  for (std::size_t peer = 0; peer < layout.send.size(); ++peer) {
+    send_bytes.push_back(bytes_of(layout.send[peer].strides));
+    receive_bytes.push_back(bytes_of(layout.receive[peer].strides));
+  }
+  run(strided_steps(nodes_, agreement_.rank(), send_bytes, receive_bytes, piece_), {send, receive, &layout},
+      stream);
 }
 
 void Lanes::run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream) {
@@ -186,6 +204,34 @@ void Lanes::do_step(const Start& start, const Buffers& buffers, cudaStream_t str
 
 void Lanes::do_step(const Wait& wait, const Buffers&, cudaStream_t stream) {
   side_->wait(wait.slot, stream);
+}
+
+void Lanes::do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t stream) {
+  const auto& blocks = copy.sends ? buffers.strided->send : buffers.strided->receive;
+  std::byte* const base = find({copy.sends ? Area::send : Area::receive, 0}, buffers);
+  PiecesToCopy pieces{};
+  pieces.gathers = copy.sends;
+  const auto launch = [&] {
+    check_cuda(launch_piece_copy(pieces, stream), "launch of a copy of pieces");
+    pieces.count = 0;
+  };
+  for (const PieceCopy::Piece& piece : copy.pieces) {
+    const PlacedBlock& block = blocks[as_size(piece.peer)];
+    pieces.piece[pieces.count++] = {rows_at(base + block.offset, block.strides),
+                                    find(piece.together, buffers), static_cast<std::uint32_t>(piece.begin),
+                                    static_cast<std::uint32_t>(piece.bytes)};
+    if (pieces.count == kMaxPieces) launch();
+  }
+  launch();
+}
+
+void Lanes::do_step(const NodeBlocks&, const Buffers& buffers, cudaStream_t stream) {
+  StridedLayout layout;
+  for (const int member : nodes_.members_of(nodes_.group_of(agreement_.rank()))) {
+    layout.send.push_back(buffers.strided->send[as_size(member)]);
+    layout.receive.push_back(buffers.strided->receive[as_size(member)]);
+  }
+  node_.alltoall_strided(buffers.send, buffers.receive, layout, stream);
 }
 
 void Lanes::check_failure() const {

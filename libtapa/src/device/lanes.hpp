@@ -31,6 +31,7 @@ class Lanes {
   /// Puts an all-to-all on a stream. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
   void alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
 
   /// Throws DeviceError when a call has failed. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
@@ -40,6 +41,7 @@ class Lanes {
   struct Buffers {
     const void* send;
     void* receive;
+    const StridedLayout* strided = nullptr;
   };
   void provide_areas();
   void upload_orders();
@@ -48,6 +50,8 @@ class Lanes {
   void do_step(const NodeExchange& exchange, const Buffers& buffers, cudaStream_t stream);
   void do_step(const Start& start, const Buffers& buffers, cudaStream_t stream);
   void do_step(const Wait& wait, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const NodeBlocks& blocks, const Buffers& buffers, cudaStream_t stream);
   [[nodiscard]] std::byte* find(Place place, const Buffers& buffers) const;
   [[nodiscard]] const std::uint32_t* order(RowOrder order) const;
   void check_failure() const;
@@ -58,6 +62,7 @@ class Lanes {
   LanePlan plan_;
   double timeout_;
   std::size_t most_row_;
+  std::size_t piece_;  ///< bytes of a strided block that travel at once
   std::optional<DeviceMemory> areas_, orders_;
   std::vector<std::size_t> area_at_;
   int window_ = -1;
