@@ -1,8 +1,8 @@
 /** @file
- * libtapa's device engine: an all-to-all on device buffers between the processes of one node, ordered by
- * streams. One process for each GPU; several may share one, for tests.
+ * libtapa's device engine: an all-to-all on device buffers, ordered by streams, between the processes of one
+ * node or of several. One process for each GPU; several may share one, for tests.
  *
- * A call puts one kernel on the caller's stream and returns: nothing waits on the host, and a stream that is
+ * A call puts kernels on the caller's stream and returns: nothing waits on the host, and a stream that is
  * captured records the call for any number of replays. All ranks make the calls of a communicator in the same
  * order, in stream order: calls on different streams are ordered by the caller, with events. Calls of
  * different communicators need no order.
@@ -36,7 +36,7 @@ extern "C" {
  * @{ */
 #define TAPA_DEVICE_SUCCESS 0         /**< done, or on its way */
 #define TAPA_DEVICE_ERR_ARG 1         /**< an argument is wrong */
-#define TAPA_DEVICE_ERR_UNSUPPORTED 2 /**< built without CUDA, no GPU, ranks of different nodes */
+#define TAPA_DEVICE_ERR_UNSUPPORTED 2 /**< built without CUDA, no GPU, nothing joins nodes */
 #define TAPA_DEVICE_ERR_CUDA 3        /**< a CUDA call failed */
 #define TAPA_DEVICE_ERR_ALLGATHER 4   /**< the caller's allgather failed */
 #define TAPA_DEVICE_ERR_TIMEOUT 5     /**< a rank did not arrive at a call: the communicator is of no use */
@@ -168,7 +168,7 @@ TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direc
  * Both are calls of the communicator: made by all ranks in the same order, recorded by a captured stream, and
  * failing like an all-to-all (a time-out names the rank that did not arrive). No other call of the
  * communicator comes between them. All ranks must be able to reach all parts of the window, or both fail on
- * all ranks with TAPA_DEVICE_ERR_UNSUPPORTED.
+ * all ranks with TAPA_DEVICE_ERR_UNSUPPORTED; so they do between nodes.
  * @{ */
 /** Where `rank`'s part of a registration lies for this process's kernels; this rank's own part, too. Valid
  * until TAPA_Device_deregister.
