@@ -22,8 +22,8 @@ Rivals::Rivals(Ranks& ranks, const Settings& settings)
       symmetric_(most_),
       direct_(most_),
       staged_(most_),
-      comm_(ranks, settings.options),
-      peers_(ranks, staged_.get()) {
+      comm_(ranks, settings.options) {
+  if (wanted(settings.ways, "copy")) peers_.emplace(ranks, staged_.get());
   tapa_call(TAPA_Device_register(comm_.get(), symmetric_.get(), most_, TAPA_DEVICE_SYMMETRIC, &windows_[0]));
   tapa_call(TAPA_Device_register(comm_.get(), direct_.get(), most_, 0, &windows_[1]));
   const auto exchange = [this](char* receive) {
@@ -96,7 +96,7 @@ void Rivals::add_strided(const Settings& settings) {
 void Rivals::copy(std::size_t block, cudaStream_t stream) {
   for (int step = 1; step < ranks_.size(); ++step) {
     const int peer = (ranks_.rank() + step) % ranks_.size();
-    cuda(cudaMemcpyAsync(peers_.of(peer) + static_cast<std::size_t>(ranks_.rank()) * block,
+    cuda(cudaMemcpyAsync(peers_->of(peer) + static_cast<std::size_t>(ranks_.rank()) * block,
                          send_.get() + static_cast<std::size_t>(peer) * block, block,
                          cudaMemcpyDeviceToDevice, stream),
          "cudaMemcpyAsync");

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,7 @@ class Rivals {
   std::size_t most_;
   Memory send_, symmetric_, direct_, staged_;
   Comm comm_;
-  Peers peers_;
+  std::optional<Peers> peers_;
   int windows_[2] = {-1, -1};
   std::vector<std::unique_ptr<Nccl>> nccls_;
   std::vector<Way> ways_;

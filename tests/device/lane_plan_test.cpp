@@ -277,9 +277,10 @@ TEST(LaneSteps, MessagesBetweenNodesAreThoseOfTheTapaPlan) {
 
 TEST(LaneRows, FillTheChunkAndAreFewForShortBlocks) {
   EXPECT_EQ(lane_row_bytes(1000, 8, 8 << 20), 1000U);  // one message
-  EXPECT_EQ(lane_row_bytes(std::size_t{128} << 10, 8, 8 << 20), std::size_t{128} << 10);
-  EXPECT_EQ(lane_row_bytes(std::size_t{1} << 20, 8, 8 << 20), std::size_t{256} << 10);  // four
-  EXPECT_EQ(lane_row_bytes(std::size_t{1} << 30, 8, 8 << 20), std::size_t{1} << 20);    // all that fits
+  EXPECT_EQ(lane_row_bytes(std::size_t{1} << 20, 4, std::size_t{16} << 20), std::size_t{1} << 20);
+  EXPECT_EQ(lane_row_bytes(std::size_t{8} << 20, 4, std::size_t{16} << 20), std::size_t{2} << 20);  // four
+  EXPECT_EQ(lane_row_bytes(std::size_t{1} << 30, 4, std::size_t{16} << 20),
+            std::size_t{4} << 20);  // all that fits
   for (std::size_t bytes = 1; bytes < (std::size_t{1} << 34); bytes = bytes * 3 + 1) {
     for (const int ranks : {1, 2, 7, 16, 1000}) {
       const std::size_t row = lane_row_bytes(bytes, ranks, 8 << 20);

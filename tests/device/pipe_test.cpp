@@ -76,6 +76,14 @@ void expect_right(const Case& test, std::size_t chunk) {
   for (const std::size_t each : wrong) EXPECT_EQ(each, 0U);
 }
 
+TEST(Pipes, ChunksOverlapAndFitTheirSlots) {
+  constexpr Word kSlot = 512 << 10;
+  EXPECT_EQ(pipe_chunk(100, kSlot), Word{64} << 10);  // one chunk
+  EXPECT_EQ(pipe_chunk(Word{1} << 20, kSlot), Word{256} << 10);
+  EXPECT_EQ(pipe_chunk(Word{1} << 30, kSlot), kSlot);
+  EXPECT_EQ(pipe_chunk(Word{1} << 30, 128), 128U);
+}
+
 TEST(Pipes, MessagesOfAllLengthsArrive) {
   expect_right({2, {1, 1, 0, 0}, 0, 60, 3000}, 128);
 }

@@ -10,7 +10,7 @@ namespace {
 /// Rows begin at multiples of it, so that they are copied in the widest units.
 constexpr std::size_t kRowGrain = 512;
 /// A block is not cut into rows shorter than this: messages would be many and small.
-constexpr std::size_t kLeastRow = std::size_t{128} << 10;
+constexpr std::size_t kLeastRow = std::size_t{1} << 20;
 
 std::size_t round_to_rows(std::size_t bytes) {
   return (bytes + kRowGrain - 1) / kRowGrain * kRowGrain;

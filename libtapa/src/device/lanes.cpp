@@ -43,6 +43,7 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
     : agreement_(agreement),
       nodes_(nodes),
       node_(node),
+      gathers_(some_node_gathers(nodes_)),
       plan_(plan_lanes(nodes_, agreement.rank())),
       timeout_(options.timeout == 0 ? 60 : options.timeout),
       most_row_(lane_row_bytes(std::size_t{1} << 60, agreement.size(), kChunkBytes)),
@@ -53,7 +54,7 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
     provide_areas();
     upload_orders();
   });
-  if (some_node_gathers(nodes_)) {
+  if (gathers_) {
     window_ = node_.windows().add(areas_->get(), area_at_.back(), 0);
   }
   wire_ = choose_wire(agreement_, ranks_of_other_nodes(nodes_, agreement_.rank()), options.wire, offer,
@@ -132,10 +133,15 @@ std::byte* Lanes::find(Place place, const Buffers& buffers) const {
   return areas_->get() + area_at_[index] + place.at;
 }
 
+/// Blocks are cut so that gathering overlaps sending, and into what the areas hold. Wires cut for themselves.
+std::size_t Lanes::row_bytes(std::size_t block) const {
+  if (!gathers_) return std::max<std::size_t>(block, 1);
+  return lane_row_bytes(block, agreement_.size(), kChunkBytes);
+}
+
 void Lanes::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
   if (steps_.empty() || bytes != bytes_of_steps_) {
-    const std::size_t row = lane_row_bytes(bytes, agreement_.size(), kChunkBytes);
-    steps_ = alltoall_steps(nodes_, plan_, bytes, row);
+    steps_ = alltoall_steps(nodes_, plan_, bytes, row_bytes(bytes));
     bytes_of_steps_ = bytes;
   }
   run(steps_, {send, receive, nullptr}, stream);

@@ -44,6 +44,7 @@ class Lanes {
     const StridedLayout* strided = nullptr;
   };
   void provide_areas();
+  [[nodiscard]] std::size_t row_bytes(std::size_t block) const;
   void upload_orders();
   void run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream);
   void do_step(const RowCopy& copy, const Buffers& buffers, cudaStream_t stream);
@@ -59,6 +60,7 @@ class Lanes {
   Agreement agreement_;
   Partition nodes_;
   Communicator& node_;
+  bool gathers_;  ///< some node has several ranks
   LanePlan plan_;
   double timeout_;
   std::size_t most_row_;

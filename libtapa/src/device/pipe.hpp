@@ -16,6 +16,13 @@ namespace tapa::device {
 
 inline constexpr int kPipeSlots = 4;
 
+/// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
+/// host and out of the slots overlap.
+TAPA_HOST_DEVICE constexpr Word pipe_chunk(Word slice, Word slot) {
+  constexpr Word kLeast = 64 << 10;
+  return least(slot, most(round_up(divide_up(slice, kPipeSlots), kGrain), kLeast));
+}
+
 /// What device and host tell each other of one pipe: memory of the host that both can use. The device writes
 /// the first part and the host the second.
 struct PipeWords {
@@ -27,7 +34,7 @@ struct PipeWords {
 /// One pipe as the device sees it.
 struct Pipe {
   PipeWords* words;
-  std::byte* slots;  ///< kPipeSlots times `chunk` bytes
+  std::byte* slots;  ///< kPipeSlots times as long as one is
   Word* passed;      ///< in device memory: chunks of calls before this one
 };
 
@@ -42,7 +49,7 @@ struct PipeJob {
 
 /// What teams of one launch have in common.
 struct PipeTurn {
-  Word chunk;         ///< bytes of a slot
+  Word slot;          ///< bytes of one
   Word timeout;       ///< nanoseconds; 0: none
   LocalState* state;  ///< of the rank: whether something has failed
   LocalState* own;    ///< of the pipes: number of this exchange
@@ -53,11 +60,11 @@ template <class Team>
 class PipeMove {
  public:
   TAPA_HOST_DEVICE PipeMove(Team& team, const PipeTurn& turn, const PipeJob& job)
-      : team_(team), turn_(turn), job_(job) {}
+      : team_(team), turn_(turn), job_(job), chunk_(pipe_chunk(job.bytes, turn.slot)) {}
 
   TAPA_HOST_DEVICE void run() {
     const Word first = *job_.pipe.passed;
-    const Word chunks = divide_up(job_.bytes, turn_.chunk);
+    const Word chunks = divide_up(job_.bytes, chunk_);
     for (Word step = 0; step < chunks; ++step) {
       if (!(job_.sends ? fill(first + step, chunk_at(step)) : empty(first + step, chunk_at(step)))) return;
     }
@@ -67,11 +74,11 @@ class PipeMove {
 
  private:
   TAPA_HOST_DEVICE Slice chunk_at(Word step) const {
-    const Word begin = step * turn_.chunk;
-    return {begin, least(turn_.chunk, job_.bytes - begin)};
+    const Word begin = step * chunk_;
+    return {begin, least(chunk_, job_.bytes - begin)};
   }
   TAPA_HOST_DEVICE std::byte* slot(Word chunk) const {
-    return job_.pipe.slots + chunk % kPipeSlots * turn_.chunk;
+    return job_.pipe.slots + chunk % kPipeSlots * turn_.slot;
   }
 
   /// Waits until the host has done `wanted` chunks.
@@ -113,6 +120,7 @@ class PipeMove {
   Team& team_;
   const PipeTurn& turn_;
   const PipeJob& job_;
+  Word chunk_;
 };
 
 /// What team `index` of a launch does. Peers that come to nothing on this rank hear nothing after a failure.
