@@ -66,6 +66,8 @@ class HostPipes {
   }
 
   [[nodiscard]] Word missing(int peer) const { return missing_[static_cast<std::size_t>(peer)]; }
+  /// Chunks that the device has filled for a peer, on the first channel.
+  [[nodiscard]] Word filled(int peer) const { return words_[index_of(peer, 0, true)].device; }
   LocalState& state() { return state_; }
   [[nodiscard]] Proxy& proxy() { return *proxy_; }
 

@@ -77,11 +77,27 @@ void expect_right(const Case& test, std::size_t chunk) {
 }
 
 TEST(Pipes, ChunksOverlapAndFitTheirSlots) {
-  constexpr Word kSlot = 512 << 10;
-  EXPECT_EQ(pipe_chunk(100, kSlot), Word{64} << 10);  // one chunk
-  EXPECT_EQ(pipe_chunk(Word{1} << 20, kSlot), Word{256} << 10);
+  constexpr Word kSlot = 60 << 10;
+  EXPECT_EQ(pipe_chunk(100, kSlot), Word{32} << 10);            // one chunk
+  EXPECT_EQ(pipe_chunk(Word{1} << 20, kSlot), Word{32} << 10);  // as many as slots
+  EXPECT_EQ(pipe_chunk(Word{1536} << 10, kSlot), Word{48} << 10);
   EXPECT_EQ(pipe_chunk(Word{1} << 30, kSlot), kSlot);
   EXPECT_EQ(pipe_chunk(Word{1} << 30, 128), 128U);
+}
+
+/// A receiver that does not come holds the sender back: no more is under way than there are slots.
+TEST(Pipes, NothingIsSentThatNobodyIsReadyFor) {
+  Network network;
+  const HostPipes::Style style{1, 1, 0, 300'000'000};
+  HostPipes sender(0, 2, 128, style, std::make_unique<ThreadMessenger>(network, 0));
+  HostPipes absent(1, 2, 128, style, std::make_unique<ThreadMessenger>(network, 1));
+  std::vector<std::byte> memory(128 * kPipeSlots * 4);
+  const HostPipes::Part none{nullptr, 0};
+  const HostPipes::Part out[] = {none, {memory.data(), memory.size()}};
+  const HostPipes::Part nothing[] = {none, none};
+  sender.exchange(out, nothing, 1);  // gives up when all slots here and there are full
+  EXPECT_EQ(sender.missing(1), 1U);
+  EXPECT_EQ(sender.filled(1), 2U * kPipeSlots);
 }
 
 TEST(Pipes, MessagesOfAllLengthsArrive) {

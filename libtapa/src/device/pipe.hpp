@@ -14,12 +14,15 @@
 
 namespace tapa::device {
 
-inline constexpr int kPipeSlots = 4;
+/// Enough that the line is busy while words go to and fro. Slots are short, below the length from which MPI
+/// asks the receiver first: that question would wait behind all data on the same connection, and the two
+/// directions of a line would take turns.
+inline constexpr int kPipeSlots = 32;
 
 /// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
 /// host and out of the slots overlap.
 TAPA_HOST_DEVICE constexpr Word pipe_chunk(Word slice, Word slot) {
-  constexpr Word kLeast = 64 << 10;
+  constexpr Word kLeast = 32 << 10;
   return least(slot, most(round_up(divide_up(slice, kPipeSlots), kGrain), kLeast));
 }
 

@@ -10,6 +10,9 @@ namespace tapa::device {
 namespace {
 
 constexpr std::size_t kSlotBudget = std::size_t{64} << 20;  ///< bytes of all slots of a rank, or so
+constexpr std::size_t kLongestSlot = std::size_t{60}
+                                     << 10;  ///< see kPipeSlots; Open MPI's limit is 64 KiB for TCP
+constexpr std::size_t kShortestSlot = std::size_t{4} << 10;
 
 std::size_t pipes_of(std::size_t peers, int channels) {
   return peers * static_cast<std::size_t>(channels) * 2;
@@ -29,8 +32,8 @@ std::unique_ptr<Messenger> checked(std::unique_ptr<Messenger> messenger, std::si
 PipeShape pipe_shape(int ranks) {
   const int channels = std::clamp(4 / ranks, 1, 2);
   const std::size_t slots = pipes_of(static_cast<std::size_t>(ranks), channels) * kPipeSlots;
-  std::size_t chunk = std::size_t{512} << 10;
-  while (chunk > (std::size_t{32} << 10) && chunk * slots > kSlotBudget) chunk /= 2;
+  const std::size_t share = kSlotBudget / slots / kGrain * kGrain;
+  const std::size_t chunk = std::clamp(share, kShortestSlot, kLongestSlot);
   return {channels, chunk};
 }
 

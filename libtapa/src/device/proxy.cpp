@@ -19,12 +19,21 @@ void store(Word& word, Word value) {
 constexpr auto kBusy = std::chrono::milliseconds(2);
 constexpr auto kNap = std::chrono::microseconds(100);
 
+/// Grants travel against the data, on channels of their own.
+constexpr int kGrantChannels = 1 << 10;
+/// Chunks that a receiver lets gather before it grants them.
+constexpr Word kGrantStep = kPipeSlots / 4;
+constexpr std::size_t kRequests = kPipeSlots + 1;  ///< of a pipe
+
 }  // namespace
 
 PipeMover::PipeMover(Messenger& messenger, std::vector<HostPipe> pipes, std::size_t chunk)
     : messenger_(messenger), chunk_(chunk) {
-  for (HostPipe& pipe : pipes) ends_.push_back({pipe, ends_.size() * kPipeSlots});
-  messenger_.provide(ends_.size() * kPipeSlots);
+  for (const HostPipe& pipe : pipes) {
+    // Receivers are ready for the first chunks from the start.
+    ends_.push_back({pipe, ends_.size() * kRequests, 0, 0, kPipeSlots, 0});
+  }
+  messenger_.provide(ends_.size() * kRequests);
 }
 
 bool PipeMover::turn() {
@@ -36,22 +45,47 @@ bool PipeMover::turn() {
 }
 
 bool PipeMover::post(Ends& ends) {
+  exchange_grant(ends);
+  const Word before = ends.posted;
+  if (ends.pipe.sends) {
+    post_sends(ends);
+  } else {
+    post_receives(ends);
+  }
+  return ends.posted != before;
+}
+
+/// What the device has filled and the receiver is ready for.
+void PipeMover::post_sends(Ends& ends) {
   const HostPipe& pipe = ends.pipe;
-  const Word device = load(pipe.words->device);
-  // A chunk is sent when the device has filled it, and can be received when the device has emptied its slot.
-  const Word ready = pipe.sends ? device : device + kPipeSlots;
-  const bool any = ends.posted < ready;
+  const Word ready = least(load(pipe.words->device), ends.granted);
   for (; ends.posted < ready; ++ends.posted) {
     const Word slot = ends.posted % kPipeSlots;
-    std::byte* const memory = pipe.slots + slot * chunk_;
-    const std::size_t request = ends.first_request + slot;
-    if (pipe.sends) {
-      messenger_.send(request, pipe.address, memory, pipe.words->bytes[slot]);
-    } else {
-      messenger_.receive(request, pipe.address, memory, chunk_);
-    }
+    messenger_.send(ends.first_request + slot, pipe.address, pipe.slots + slot * chunk_,
+                    pipe.words->bytes[slot]);
   }
-  return any && pipe.sends;
+}
+
+/// Into all slots that the device has emptied.
+void PipeMover::post_receives(Ends& ends) {
+  const HostPipe& pipe = ends.pipe;
+  const Word ready = load(pipe.words->device) + kPipeSlots;
+  for (; ends.posted < ready; ++ends.posted) {
+    const Word slot = ends.posted % kPipeSlots;
+    messenger_.receive(ends.first_request + slot, pipe.address, pipe.slots + slot * chunk_, chunk_);
+  }
+}
+
+void PipeMover::exchange_grant(Ends& ends) {
+  if (!messenger_.done(grant_request(ends))) return;
+  const Address address{ends.pipe.address.peer, ends.pipe.address.channel + kGrantChannels};
+  if (ends.pipe.sends) {
+    ends.granted = most(ends.granted, ends.grant);
+    messenger_.receive(grant_request(ends), address, &ends.grant, sizeof(Word));
+  } else if (ends.posted >= ends.granted + kGrantStep) {
+    ends.granted = ends.grant = ends.posted;
+    messenger_.send(grant_request(ends), address, &ends.grant, sizeof(Word));
+  }
 }
 
 bool PipeMover::complete(Ends& ends) {

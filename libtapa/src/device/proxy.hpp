@@ -26,6 +26,9 @@ struct HostPipe {
 };
 
 /// Moves the chunks of all pipes, one after the other. Not thread-safe; Proxy gives it a thread.
+///
+/// A chunk is sent when its receiver is ready for it, so that no MPI has to keep what nobody asked for: the
+/// receiving end says now and then how many chunks it is ready for ("grants").
 class PipeMover {
  public:
   /// `chunk`: bytes of a slot.
@@ -40,8 +43,15 @@ class PipeMover {
     std::size_t first_request;
     Word posted = 0;  ///< messages given to the messenger
     Word done = 0;    ///< and done
+    Word granted =
+        0;           ///< chunks that the receiver is ready for, as the sending end knows it, or has been told
+    Word grant = 0;  ///< message to it or from it
   };
+  [[nodiscard]] static std::size_t grant_request(const Ends& ends) { return ends.first_request + kPipeSlots; }
   bool post(Ends& ends);
+  void post_sends(Ends& ends);
+  void post_receives(Ends& ends);
+  void exchange_grant(Ends& ends);
   bool complete(Ends& ends);
 
   Messenger& messenger_;
