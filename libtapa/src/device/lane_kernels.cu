@@ -28,13 +28,12 @@ __global__ void __launch_bounds__(kLanes, 1) copy_pieces(const __grid_constant__
   const auto& piece = pieces.piece[blockIdx.x / pieces.shares];
   const Slice slice = slice_of(piece.bytes, static_cast<int>(blockIdx.x) % pieces.shares, pieces.shares);
   if (slice.bytes == 0) return;
-  const Rows linear = together(piece.together);
-  const RowsFrom apart{piece.rows, piece.begin + static_cast<std::uint32_t>(slice.begin)};
-  const RowsFrom packed{linear, static_cast<std::uint32_t>(slice.begin)};
+  const Rows packed = together(piece.together);
+  const auto at = static_cast<std::uint32_t>(slice.begin);
   if (pieces.gathers) {
-    copy_rows(team, packed, apart, slice.bytes);
+    copy_rows(team, packed, at, piece.rows, piece.begin + at, slice.bytes);
   } else {
-    copy_rows(team, apart, packed, slice.bytes);
+    copy_rows(team, piece.rows, piece.begin + at, packed, at, slice.bytes);
   }
 }
 
