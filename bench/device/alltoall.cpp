@@ -3,7 +3,10 @@
 //   device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY] [--json
 //   FILE]
 //                   [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
-//                   [--copy-bytes N] [--row BYTES]
+//                   [--copy-bytes N] [--row BYTES] [--nodes N+N...] [--wire 0|1|2|3]
+//
+// --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
+// device_alltoall_mpi is the same with MPI's ranks.
 //
 // Ways: "tapa" receives in a symmetric registration (copy engines for long blocks), "tapa-kernel" in a plain
 // one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
@@ -219,12 +222,13 @@ std::vector<double> run_mode(const std::string& mode, Ranks& ranks, const Rivals
 
 int benchmark(Ranks& ranks, const Settings& settings) {
   take_device(ranks);
+  label_node(ranks, settings.nodes);
   const Stream stream;
   const Rivals rivals(ranks, settings);
   const std::string nccl = Nccl::version(settings.nccl);
   if (ranks.rank() == 0) {
-    std::printf("%d ranks, microseconds, medians; NCCL %s\n%10s  %-6s", ranks.size(),
-                nccl.empty() ? "not there" : nccl.c_str(), "a rank", "");
+    std::printf("%d ranks (%s), microseconds, medians; NCCL %s\n%10s  %-6s", ranks.size(),
+                rivals.description(), nccl.empty() ? "not there" : nccl.c_str(), "a rank", "");
     for (const Way& way : rivals.ways()) std::printf(" %13s", way.name.c_str());
     std::printf("\n");
   }
@@ -266,6 +270,8 @@ Settings settings_of(const Arguments& arguments) {
   settings.json = arguments.text("json", "");
   settings.options.channels = static_cast<int>(arguments.number("channels", 0));
   settings.options.copy_bytes = static_cast<std::size_t>(arguments.number("copy-bytes", 0));
+  settings.nodes = arguments.text("nodes", "");
+  settings.options.wire = static_cast<int>(arguments.number("wire", 0));
   settings.options.line_bytes = static_cast<std::size_t>(arguments.number("line-bytes", 0));
   return settings;
 }

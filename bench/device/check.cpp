@@ -1,10 +1,11 @@
 // device_check: whether the device engine moves every byte, and what it does when a rank is gone.
 //
-//   device_check [--test random|graph|pair|strided|stores|misuse|dead|all] [--ranks N] [--iterations N]
-//   [--seconds S]
-//   [--most BYTES] [--seed N]
+//   device_check [--test random|equal|graph|pair|strided|stores|misuse|dead|all] [--ranks N] [--iterations N]
+//   [--seconds S] [--most BYTES] [--seed N] [--nodes N+N...] [--wire 0|1|2|3]
 //
-// Ranks are processes that take the GPUs in turn. Exit status 0: all is right; 77: there is no GPU.
+// --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
+// Ranks are processes that take the GPUs in turn; device_check_mpi is the same with MPI's ranks. Exit status
+// 0: all is right; 77: there is no GPU.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 /// Random blocks, registered and not, with delays of streams and hosts; buffers are freed and allocated anew.
 int test_random(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient());
+  const Comm comm(ranks, patient(settings));
   const Stream stream;
   const Wrong wrong;
   std::minstd_rand random(settings.seed * 3 + static_cast<unsigned>(ranks.rank()));
@@ -45,9 +46,33 @@ int test_random(Ranks& ranks, const Settings& settings) {
   return verdict(ranks, "random", iteration, count, since(began));
 }
 
+/// Equal blocks of random sizes, buffers registered and not.
+int test_equal(Ranks& ranks, const Settings& settings) {
+  const Comm comm(ranks, patient(settings));
+  const Stream stream;
+  const Wrong wrong;
+  const Buffers registered(settings, ranks, comm.get(), true);
+  const Buffers staged(settings, ranks, comm.get(), false);
+  if (ranks.rank() == 0) std::printf("equal    %s\n", described(comm.get()));
+  std::minstd_rand random(settings.seed * 5 + 1);  // alike on all ranks
+  const auto began = std::chrono::steady_clock::now();
+  int iteration = 0;
+  for (; iteration < settings.iterations; ++iteration) {
+    if (iteration % 20 == 0 && ranks.first_says(since(began) > settings.seconds)) break;
+    const std::size_t limits[] = {1, 100, 8 << 10, 1 << 20, settings.most};
+    const std::size_t most = std::min(limits[random() % 100 < 4 ? 4 : random() % 4], settings.most);
+    const std::size_t bytes = random() % (most + 1);
+    exchange_equal(ranks, random() % 2 == 0 ? registered : staged, comm.get(), stream, bytes, iteration,
+                   wrong);
+  }
+  const unsigned long long count = wrong.value(stream);
+  tapa_call(TAPA_Device_query(comm.get(), nullptr));
+  return verdict(ranks, "equal", iteration, count, since(began));
+}
+
 /// A graph with calls of each way, replayed; what is sent differs in each replay.
 int test_graph(Ranks& ranks, const Settings& settings) {
-  TAPA_Device_options options = patient();
+  TAPA_Device_options options = patient(settings);
   options.copy_bytes = 1 << 20;
   const Comm comm(ranks, options);
   const Stream stream;
@@ -91,7 +116,7 @@ int test_graph(Ranks& ranks, const Settings& settings) {
 
 /// Two communicators on two streams at once; half of the ranks call them in the other order.
 int test_pair(Ranks& ranks, const Settings& settings) {
-  const Comm comms[2] = {{ranks, patient()}, {ranks, patient()}};
+  const Comm comms[2] = {{ranks, patient(settings)}, {ranks, patient(settings)}};
   const Stream streams[2];
   const Wrong wrong[2];
   Settings small = settings;
@@ -118,8 +143,8 @@ int test_dead(Ranks& ranks, const Settings& settings) {
   options.timeout = 2;
   options.struct_size = sizeof(options);
   TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
-  tapa_call(TAPA_Device_comm_create(ranks.rank(), ranks.size(), Ranks::allgather_for_tapa, &ranks, &options,
-                                    &comm));
+  options.wire = settings.wire;
+  tapa_call(ranks.create(options, &comm));
   const Stream stream;
   const Wrong wrong;
   Settings small = settings;
@@ -131,7 +156,14 @@ int test_dead(Ranks& ranks, const Settings& settings) {
   stream.wait();
   ranks.barrier();
   const int victim = ranks.size() - 1;
-  if (ranks.rank() == victim) _exit(0);
+  if (ranks.rank() == victim) {
+    ranks.leave(8);
+    // Where it still lives, it comes too late, and learns that the others are gone.
+    for (const int late : {10, 11}) exchange(small, ranks, buffers, comm, stream, late, wrong, 0);
+    stream.wait();
+    (void)TAPA_Device_comm_free(&comm);
+    return 0;
+  }
   const auto began = std::chrono::steady_clock::now();
   exchange(small, ranks, buffers, comm, stream, 10, wrong, 0);
   stream.wait();
@@ -163,7 +195,9 @@ int run(const Arguments& arguments) {
   settings.seconds = arguments.number("seconds", 30);
   settings.most = static_cast<std::size_t>(arguments.number("most", 64 << 20));
   settings.seed = static_cast<unsigned>(arguments.number("seed", 1));
+  settings.wire = static_cast<int>(arguments.number("wire", 0));
   const int size = static_cast<int>(arguments.number("ranks", 2));
+  const std::string nodes = arguments.text("nodes", "");
   const std::string test = arguments.text("test", "all");
   struct Named {
     const char* name;
@@ -172,20 +206,21 @@ int run(const Arguments& arguments) {
   int failed = 0;
   int ran = 0;
   for (const Named& named :
-       {Named{"random", test_random}, Named{"graph", test_graph}, Named{"pair", test_pair},
-        Named{"strided", test_strided}, Named{"stores", test_stores}, Named{"misuse", test_misuse},
-        Named{"dead", test_dead}}) {
+       {Named{"random", test_random}, Named{"equal", test_equal}, Named{"graph", test_graph},
+        Named{"pair", test_pair}, Named{"strided", test_strided}, Named{"stores", test_stores},
+        Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
     if (test != "all" && test != named.name) continue;
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
     failed += run_ranks(size, [&](Ranks& ranks) {
       take_device(ranks);
+      label_node(ranks, nodes);
       return named.body(ranks, settings);
     });
   }
   if (ran == 0)
     throw std::runtime_error("--test is \"" + test +
-                             "\", expected random, graph, pair, strided, stores, misuse, dead or all");
+                             "\", expected random, equal, graph, pair, strided, stores, misuse, dead or all");
   return failed;
 }
 

@@ -199,11 +199,11 @@ void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, i
 
 }  // namespace
 
-int test_misuse(Ranks& ranks, const Settings&) {
+int test_misuse(Ranks& ranks, const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Expectations expect(ranks);
   {
-    const Comm comm(ranks, patient());
+    const Comm comm(ranks, patient(settings));
     expect_argument_errors(ranks, comm.get(), expect);
     expect_staging_of_pools(ranks, comm.get(), expect);
     expect_stores_errors(ranks, comm.get(), expect);

@@ -82,6 +82,23 @@ void exchange(const Settings& settings, const Ranks& ranks, const Buffers& buffe
   cuda(cudaGetLastError(), "a launch");
 }
 
+void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm comm, const Stream& stream,
+                    std::size_t bytes, int iteration, const Wrong& wrong) {
+  const auto size = static_cast<std::size_t>(ranks.size());
+  cuda(cudaMemsetAsync(buffers.receive(), kPoison, size * bytes + 64, stream.get()), "cudaMemsetAsync");
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    fill(buffers.send() + peer * bytes, bytes, seed_of(ranks.rank(), static_cast<int>(peer), iteration),
+         nullptr, stream.get());
+  }
+  tapa_call(TAPA_Device_alltoall(buffers.send(), buffers.receive(), bytes, comm, stream.get()));
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    count_wrong(buffers.receive() + peer * bytes, bytes,
+                seed_of(static_cast<int>(peer), ranks.rank(), iteration), nullptr, wrong.get(), stream.get());
+  }
+  count_others(buffers.receive() + size * bytes, 64, kPoison, wrong.get(), stream.get());
+  cuda(cudaGetLastError(), "a launch");
+}
+
 int verdict(Ranks& ranks, const char* test, int iterations, unsigned long long wrong, double seconds) {
   unsigned long long all = 0;
   for (const unsigned long long each : ranks.gather(wrong)) all += each;
@@ -94,9 +111,10 @@ int verdict(Ranks& ranks, const char* test, int iterations, unsigned long long w
   return all == 0 ? 0 : 1;
 }
 
-TAPA_Device_options patient() {
+TAPA_Device_options patient(const Settings& settings) {
   TAPA_Device_options options{};
   options.timeout = 20;
+  options.wire = settings.wire;
   return options;
 }
 

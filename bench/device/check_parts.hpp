@@ -15,6 +15,7 @@ struct Settings {
   double seconds;
   std::size_t most;
   unsigned seed;
+  int wire;
 };
 
 /// Seconds.
@@ -74,12 +75,16 @@ class Buffers {
 void exchange(const Settings& settings, const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm comm,
               const Stream& stream, int iteration, const Wrong& wrong, std::uint64_t delay_ns);
 
+/// One all-to-all of equal blocks, likewise.
+void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm comm, const Stream& stream,
+                    std::size_t bytes, int iteration, const Wrong& wrong);
+
 /// Prints, on rank 0, whether a test found something; 0 when it found nothing. Collective.
 [[nodiscard]] int verdict(Ranks& ranks, const char* test, int iterations, unsigned long long wrong,
                           double seconds);
 
 /// Options for ranks that take turns on a GPU.
-[[nodiscard]] TAPA_Device_options patient();
+[[nodiscard]] TAPA_Device_options patient(const Settings& settings);
 
 /// Random strided blocks, registered and not, alone and in a graph.
 [[nodiscard]] int test_strided(Ranks& ranks, const Settings& settings);

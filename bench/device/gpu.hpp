@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -27,6 +28,27 @@ inline void take_device(const Ranks& ranks) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   cuda(cudaSetDevice(ranks.rank() % devices), "cudaSetDevice");
+}
+
+/// Makes this machine stand for several nodes, of so many ranks each: "2+3".
+inline void label_node(const Ranks& ranks, const std::string& nodes) {
+  int last = 0;
+  int node = 0;
+  std::istringstream text(nodes);
+  for (std::string each; std::getline(text, each, '+'); ++node) {
+    last += std::stoi(each);
+    if (ranks.rank() >= last) continue;
+    setenv("TAPA_DEVICE_NODE", std::to_string(node).c_str(), 1);
+    return;
+  }
+  if (!nodes.empty()) throw std::runtime_error("--nodes is \"" + nodes + "\", expected a node for each rank");
+}
+
+/// How a communicator's ranks are joined.
+inline const char* described(TAPA_Device_comm comm) {
+  const char* text = "";
+  tapa_call(TAPA_Device_describe(comm, &text));
+  return text;
 }
 
 /// Device memory that is freed at the end.
@@ -62,8 +84,7 @@ class Comm {
  public:
   Comm(Ranks& ranks, TAPA_Device_options options) {
     options.struct_size = sizeof(options);
-    tapa_call(TAPA_Device_comm_create(ranks.rank(), ranks.size(), Ranks::allgather_for_tapa, &ranks, &options,
-                                      &comm_));
+    tapa_call(ranks.create(options, &comm_));
   }
   ~Comm() { (void)TAPA_Device_comm_free(&comm_); }
   Comm(const Comm&) = delete;

@@ -28,9 +28,22 @@ struct SharedPage {
   std::array<std::array<char, kPiece>, kMaxRanks> pieces;
 };
 
-void Ranks::barrier() {
+namespace {
+
+class ForkedRanks final : public Ranks {
+ public:
+  ForkedRanks(int rank, int size, SharedPage& page) : Ranks(rank, size), page_(page) {}
+  void barrier() override;
+  void allgather(const void* mine, void* all, std::size_t bytes) override;
+  void leave(double) override { _exit(0); }
+
+ private:
+  SharedPage& page_;
+};
+
+void ForkedRanks::barrier() {
   const unsigned round = page_.round.load();
-  if (page_.arrived.fetch_add(1) + 1 == size_) {
+  if (page_.arrived.fetch_add(1) + 1 == size()) {
     page_.arrived.store(0);
     page_.round.store(round + 1);
     return;
@@ -40,24 +53,26 @@ void Ranks::barrier() {
     if (spins % 1024 != 1023) continue;
     sched_yield();
     if (std::chrono::steady_clock::now() - began > std::chrono::minutes(2)) {
-      std::fprintf(stderr, "rank %d: another rank did not come to a barrier\n", rank_);
+      std::fprintf(stderr, "rank %d: another rank did not come to a barrier\n", rank());
       _exit(3);
     }
   }
 }
 
-void Ranks::allgather(const void* mine, void* all, std::size_t bytes) {
+void ForkedRanks::allgather(const void* mine, void* all, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += kPiece) {
     const std::size_t piece = std::min(kPiece, bytes - done);
-    std::memcpy(page_.pieces[static_cast<std::size_t>(rank_)].data(), static_cast<const char*>(mine) + done,
+    std::memcpy(page_.pieces[static_cast<std::size_t>(rank())].data(), static_cast<const char*>(mine) + done,
                 piece);
     barrier();
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(size_); ++rank) {
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(size()); ++rank) {
       std::memcpy(static_cast<char*>(all) + rank * bytes + done, page_.pieces[rank].data(), piece);
     }
     barrier();
   }
 }
+
+}  // namespace
 
 int Ranks::allgather_for_tapa(void* context, const void* mine, void* all, std::size_t bytes) {
   static_cast<Ranks*>(context)->allgather(mine, all, bytes);
@@ -89,7 +104,7 @@ int run_ranks(int size, const std::function<int(Ranks&)>& body) {
     const pid_t child = fork();
     if (child < 0) throw std::runtime_error("fork failed");
     if (child == 0) {
-      Ranks ranks(rank, size, *page);
+      ForkedRanks ranks(rank, size, *page);
       const int code = run_body(ranks, body);
       std::fflush(nullptr);
       _exit(code);

@@ -1,28 +1,37 @@
 /// @file
-/// Ranks as processes of one program, for benchmarks and checks on machines without MPI: forked before CUDA
-/// is used, joined by a page that all share.
+/// Ranks of a program for device buffers. Processes of one program, forked before CUDA is used and joined by
+/// a page that all share (ranks.cpp), for machines without MPI; or MPI's (ranks_mpi.cpp).
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <vector>
 
-namespace tapa::bench {
+#include "tapa/device.h"
 
-struct SharedPage;
+namespace tapa::bench {
 
 /// One rank, in its process.
 class Ranks {
  public:
-  Ranks(int rank, int size, SharedPage& page) : rank_(rank), size_(size), page_(page) {}
+  Ranks(int rank, int size) : rank_(rank), size_(size) {}
+  virtual ~Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// Waits for all ranks, spinning. Ends the process when one does not come within two minutes.
-  void barrier();
+  /// Waits for all ranks. Ends the process when one does not come within minutes.
+  virtual void barrier() = 0;
   /// Every rank's bytes, in order. `bytes` may be any number.
-  void allgather(const void* mine, void* all, std::size_t bytes);
+  virtual void allgather(const void* mine, void* all, std::size_t bytes) = 0;
+  /// A device communicator of all ranks; a code of tapa/device.h.
+  virtual int create(const TAPA_Device_options& options, TAPA_Device_comm* comm) {
+    return TAPA_Device_comm_create(rank_, size_, allgather_for_tapa, this, &options, comm);
+  }
+  /// This rank is gone for the others: ends its process, or returns after `seconds`.
+  virtual void leave(double seconds) = 0;
   template <class Value>
   [[nodiscard]] std::vector<Value> gather(const Value& mine) {
     std::vector<Value> all(static_cast<std::size_t>(size_));
@@ -44,11 +53,10 @@ class Ranks {
  private:
   int rank_;
   int size_;
-  SharedPage& page_;
 };
 
 /// Runs `body` as `size` processes and waits for them; the number of those that did not return 0. An
-/// exception is printed and counts as 1.
+/// exception is printed and counts as 1. As MPI's ranks: `size` is not asked, `body` runs in this process.
 int run_ranks(int size, const std::function<int(Ranks&)>& body);
 
 }  // namespace tapa::bench

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct Settings {
   int rounds;
   std::size_t row;  ///< bytes of the rows of strided blocks, at most
   double seconds;
-  std::string nccl, json;
+  std::string nccl, json, nodes;
   TAPA_Device_options options{};
 };
 
@@ -79,6 +80,7 @@ class Rivals {
   Rivals& operator=(const Rivals&) = delete;
 
   [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
+  [[nodiscard]] const char* description() const { return described(comm_.get()); }
 
  private:
   void add(const Settings& settings, Way way);
@@ -95,7 +97,7 @@ class Rivals {
   std::size_t most_;
   Memory send_, symmetric_, direct_, staged_;
   Comm comm_;
-  Peers peers_;
+  std::optional<Peers> peers_;
   int windows_[2] = {-1, -1};
   std::vector<std::unique_ptr<Nccl>> nccls_;
   std::vector<Way> ways_;

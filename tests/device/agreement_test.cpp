@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device_error.hpp"
+#include "device/places.hpp"
 
 namespace tapa::device {
 namespace {
@@ -63,6 +64,50 @@ TEST(Agreement, AFailureOfOneRankIsEverybodys) {
     } catch (const DeviceError& error) {
       EXPECT_STREQ(error.what(), "rank 1: no memory for 5 bytes");
       EXPECT_EQ(error.code(), TAPA_DEVICE_ERR_MEMORY);
+    }
+  });
+}
+
+TEST(Agreement, TheRanksOfANodeGatherAmongThemselves) {
+  const std::vector<std::vector<int>> nodes = {{0, 3}, {1, 2, 4}};
+  as_ranks(5, [&](const Agreement& all) {
+    const std::vector<int>& members = nodes[all.rank() == 0 || all.rank() == 3 ? 0 : 1];
+    const Agreement node(all, members);
+    EXPECT_EQ(node.size(), static_cast<int>(members.size()));
+    EXPECT_EQ(node.name(node.rank()), all.rank());
+    EXPECT_EQ(node.gather(all.rank() * 10).size(), members.size());
+    const std::vector<int> gathered = node.gather(all.rank());
+    EXPECT_EQ(gathered, members);
+    EXPECT_THAT(node.gather_everywhere(all.rank()), testing::ElementsAre(0, 1, 2, 3, 4));
+  });
+}
+
+TEST(Agreement, AFailureInOneNodeIsThatOfAllNodes) {
+  as_ranks(4, [](const Agreement& all) {
+    const Agreement node(all, all.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3});
+    try {
+      node.together([&] {
+        if (all.rank() == 3) throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "no memory");
+      });
+      ADD_FAILURE() << "rank " << all.rank() << " saw no error";
+    } catch (const DeviceError& error) {
+      EXPECT_STREQ(error.what(), "rank 3: no memory");
+    }
+  });
+}
+
+TEST(Nodes, AreProcessesOfOneLabel) {
+  as_ranks(1, [](const Agreement& agreement) {
+    const Partition nodes = agree_on_nodes(agreement);
+    EXPECT_EQ(nodes.groups(), 1);
+  });
+  // Threads of one process cannot be ranks of one node.
+  as_ranks(2, [](const Agreement& agreement) {
+    try {
+      (void)agree_on_nodes(agreement);
+      ADD_FAILURE() << "no error";
+    } catch (const DeviceError& error) {
+      EXPECT_STREQ(error.what(), "ranks 0 and 1 are one process, expected one for each rank");
     }
   });
 }

@@ -8,10 +8,12 @@
 namespace tapa::device {
 namespace {
 
+constexpr int kNames[] = {0, 1, 2, 3};
+
 void expect(const Failure& failure, int code, int rank, const char* text) {
   int named = -2;
   try {
-    throw_failure(failure, 4, 2.5, named);
+    throw_failure(failure, kNames, 2.5, named);
     ADD_FAILURE() << "no error: " << text;
   } catch (const DeviceError& error) {
     EXPECT_EQ(error.code(), code);
@@ -23,7 +25,7 @@ void expect(const Failure& failure, int code, int rank, const char* text) {
 TEST(Failures, NothingNotedIsNone) {
   int named = -2;
   const Failure none{};
-  EXPECT_NO_THROW(throw_failure(none, 4, 1, named));
+  EXPECT_NO_THROW(throw_failure(none, kNames, 1, named));
   EXPECT_EQ(named, -1);
 }
 
@@ -41,6 +43,20 @@ TEST(Failures, NameRankCallAndBytes) {
   expect(failure, TAPA_DEVICE_ERR_COUNT, 2, "call 6: this rank sends 100 bytes to rank 2, which expects 200");
   failure.no_window[1] = 5;
   expect(failure, TAPA_DEVICE_ERR_WINDOW, 1, "call 5: rank 1 receives in memory whose registration is gone");
+}
+
+TEST(Failures, RanksOfANodeAreNamedAsTheCallerDoes) {
+  Failure failure{};
+  failure.missing[1] = 7;
+  const int names[] = {4, 6};
+  int named = -2;
+  try {
+    throw_failure(failure, names, 1, named);
+    ADD_FAILURE() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(), "rank 6 did not arrive at call 7 within 1 seconds");
+    EXPECT_EQ(named, 6);
+  }
 }
 
 }  // namespace

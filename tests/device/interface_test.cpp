@@ -50,7 +50,8 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
     EXPECT_THAT(TAPA_Device_last_error(), HasSubstr(text));
   };
   TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
-  expect(TAPA_Device_comm_create(0, 17, alone, nullptr, nullptr, &comm), "size is 17, expected 1 to 16");
+  expect(TAPA_Device_comm_create(0, 1025, alone, nullptr, nullptr, &comm),
+         "size is 1025, expected 1 to 1024");
   expect(TAPA_Device_comm_create(2, 2, alone, nullptr, nullptr, &comm), "rank is 2, expected 0 to 1");
   expect(TAPA_Device_comm_create(0, 1, nullptr, nullptr, nullptr, &comm), "allgather is null");
   expect(create(nullptr), "comm is null");
@@ -60,11 +61,17 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
   options.timeout = -1;
   expect(create(&comm, &options), "options.timeout is -1");
   options.timeout = 0;
+  options.wire = 4;
+  expect(create(&comm, &options), "options.wire is 4, expected a TAPA_DEVICE_WIRE");
+  options.wire = 0;
   options.channels = 65;
   expect(create(&comm, &options), "options.channels is 65, expected 0 to 64");
   expect(TAPA_Device_alltoall(nullptr, nullptr, 0, TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
   expect(TAPA_Device_register(TAPA_DEVICE_COMM_NULL, nullptr, 0, 0, nullptr), "comm is null");
   expect(TAPA_Device_query(TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
+  const char* text = nullptr;
+  expect(TAPA_Device_describe(TAPA_DEVICE_COMM_NULL, &text), "comm is null");
+  expect(TAPA_Device_describe(TAPA_DEVICE_COMM_NULL, nullptr), "text is null");
   expect(TAPA_Device_alltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr),
          "comm is null");
   void* memory = nullptr;
@@ -86,6 +93,7 @@ TEST(DeviceInterface, WithoutCudaEveryCallSaysHowToGetIt) {
   expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, nullptr), "TAPA_Device_peer_memory: ");
   expect(TAPA_Device_begin_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_begin_stores: ");
   expect(TAPA_Device_end_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_end_stores: ");
+  expect(TAPA_Device_describe(TAPA_DEVICE_COMM_NULL, nullptr), "TAPA_Device_describe: ");
 }
 
 }  // namespace

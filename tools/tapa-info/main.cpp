@@ -9,6 +9,7 @@
 
 #include "comm/options.hpp"
 #include "info.hpp"
+#include "tapa/device_mpi.h"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
 #include "topology/override.hpp"
@@ -25,6 +26,7 @@ struct Arguments {
   bool machines = false;
   bool algorithms = false;
   bool options = false;
+  bool device = false;
   bool all = false;
   std::string write;
   std::vector<std::size_t> sizes = {16, 1024, 65536};
@@ -47,6 +49,8 @@ void describe(CLI::App& app, Arguments& a) {
   app.add_option("--sizes", a.sizes, "with --algorithms: bytes per pair, separated by commas")
       ->delimiter(',');
   app.add_flag("--options", a.options, "list the options, their values and where these come from");
+  app.add_flag("--device", a.device,
+               "say how device buffers would travel between the ranks, in and between nodes");
   app.add_flag("--all", a.all, "list all nodes (default: 4)");
 }
 
@@ -120,6 +124,18 @@ void show(const Arguments& a, const tapa::Topology& topology, const std::vector<
     std::cout << tapa::info::as_text(topology, records, nodes);
 }
 
+/// How the device engine joins the ranks, or why it does not. Collective.
+std::string device_buffers() {
+  TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
+  if (TAPA_Device_comm_create_mpi(MPI_COMM_WORLD, nullptr, &comm) != TAPA_DEVICE_SUCCESS)
+    return std::string("device buffers: not exchanged: ") + TAPA_Device_last_error() + "\n";
+  const char* text = "";
+  (void)TAPA_Device_describe(comm, &text);
+  const std::string line = std::string("device buffers: ") + text + "\n";
+  (void)TAPA_Device_comm_free(&comm);
+  return line;
+}
+
 int run(const Arguments& a) {
   int rank = 0;
   int ranks = 1;
@@ -127,6 +143,11 @@ int run(const Arguments& a) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (a.machines || a.options) {
     if (rank == 0) std::cout << (a.machines ? tapa::info::machines_table() : options_table());
+    return 0;
+  }
+  if (a.device) {
+    const std::string line = device_buffers();
+    if (rank == 0) std::cout << line;
     return 0;
   }
   std::vector<tapa::Record> records;
@@ -142,7 +163,8 @@ int main(int argc, char** argv) {
   CLI::App app("What libtapa knows of this machine, and from where. Alone, or under mpirun for all ranks.",
                "tapa-info");
   describe(app, arguments);
-  MPI_Init(&argc, &argv);
+  int level = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);  // for --device
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   int code = 0;

@@ -1,8 +1,8 @@
 /** @file
- * libtapa's device engine: an all-to-all on device buffers between the processes of one node, ordered by
- * streams. One process for each GPU; several may share one, for tests.
+ * libtapa's device engine: an all-to-all on device buffers, ordered by streams, between the processes of one
+ * node or of several. One process for each GPU; several may share one, for tests.
  *
- * A call puts one kernel on the caller's stream and returns: nothing waits on the host, and a stream that is
+ * A call puts kernels on the caller's stream and returns: nothing waits on the host, and a stream that is
  * captured records the call for any number of replays. All ranks make the calls of a communicator in the same
  * order, in stream order: calls on different streams are ordered by the caller, with events. Calls of
  * different communicators need no order.
@@ -36,7 +36,7 @@ extern "C" {
  * @{ */
 #define TAPA_DEVICE_SUCCESS 0         /**< done, or on its way */
 #define TAPA_DEVICE_ERR_ARG 1         /**< an argument is wrong */
-#define TAPA_DEVICE_ERR_UNSUPPORTED 2 /**< built without CUDA, no GPU, ranks of different nodes */
+#define TAPA_DEVICE_ERR_UNSUPPORTED 2 /**< built without CUDA, no GPU, nothing joins nodes */
 #define TAPA_DEVICE_ERR_CUDA 3        /**< a CUDA call failed */
 #define TAPA_DEVICE_ERR_ALLGATHER 4   /**< the caller's allgather failed */
 #define TAPA_DEVICE_ERR_TIMEOUT 5     /**< a rank did not arrive at a call: the communicator is of no use */
@@ -46,8 +46,20 @@ extern "C" {
 #define TAPA_DEVICE_ERR_COUNT \
   8 /**< a rank sent another number of bytes than its receiver expected; likewise */
 
-/** Ranks of a communicator at most. */
+/** Ranks of one node at most, in a communicator. */
 #define TAPA_DEVICE_MAX_RANKS 16
+/** Ranks of a communicator at most, all nodes together. */
+#define TAPA_DEVICE_MAX_SIZE 1024
+
+/** @name What joins ranks of different nodes
+ * NCCL's sends and receives, messages of a CUDA-aware MPI, or messages of any MPI through memory of the host.
+ * The last two need a communicator of TAPA_Device_comm_create_mpi, and MPI_THREAD_MULTIPLE.
+ * @{ */
+#define TAPA_DEVICE_WIRE_AUTO 0 /**< the first of these that works on all ranks */
+#define TAPA_DEVICE_WIRE_NCCL 1
+#define TAPA_DEVICE_WIRE_MPI 2
+#define TAPA_DEVICE_WIRE_STAGING 3
+/** @} */
 
 /** Ranks that exchange device buffers. Not for use by several threads at once. */
 typedef struct TAPA_Device_comm_s* TAPA_Device_comm;
@@ -68,11 +80,13 @@ typedef struct TAPA_Device_options {
   size_t
       copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 33554432 */
   int channels;   /**< thread blocks for each rank at most, 1 to 64; default 96 / size, 8 to 48 */
+  int wire;       /**< what joins nodes, a TAPA_DEVICE_WIRE; default TAPA_DEVICE_WIRE_AUTO */
 } TAPA_Device_options;
 
 /** Makes a communicator on the current device of each rank. Collective, synchronises.
  * @param rank      of this process, 0 to size - 1
- * @param size      ranks, 1 to TAPA_DEVICE_MAX_RANKS, all of one node, each a process of its own
+ * @param size      ranks, 1 to TAPA_DEVICE_MAX_SIZE, each a process of its own; at most
+ *                  TAPA_DEVICE_MAX_RANKS of a node
  * @param allgather used in this call and in collective calls on the communicator
  * @param context   passed to it
  * @param options   null for defaults
@@ -154,7 +168,7 @@ TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direc
  * Both are calls of the communicator: made by all ranks in the same order, recorded by a captured stream, and
  * failing like an all-to-all (a time-out names the rank that did not arrive). No other call of the
  * communicator comes between them. All ranks must be able to reach all parts of the window, or both fail on
- * all ranks with TAPA_DEVICE_ERR_UNSUPPORTED.
+ * all ranks with TAPA_DEVICE_ERR_UNSUPPORTED; so they do between nodes.
  * @{ */
 /** Where `rank`'s part of a registration lies for this process's kernels; this rank's own part, too. Valid
  * until TAPA_Device_deregister.
@@ -171,6 +185,10 @@ TAPA_API int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* str
  * returns. `rank`, which may be null: the rank that did not arrive; -1 without a failure. Local, does not
  * wait for the stream. */
 TAPA_API int TAPA_Device_query(TAPA_Device_comm comm, int* rank);
+
+/** How the ranks of a communicator are joined, in words: "2 nodes of 4 + 4 ranks, joined by nccl 2.28.9".
+ * `text` is the communicator's, valid until it is freed. Local. */
+TAPA_API int TAPA_Device_describe(TAPA_Device_comm comm, const char** text);
 
 /** What was wrong in this thread's last TAPA_Device call, at most 1 KiB; "" when it succeeded. Valid until
  * the thread's next TAPA_Device call. Never null. */

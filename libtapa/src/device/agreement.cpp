@@ -1,5 +1,6 @@
 #include "device/agreement.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
 
@@ -8,10 +9,10 @@
 namespace tapa::device {
 
 Agreement::Agreement(int rank, int size, TAPA_Device_allgather allgather, void* context)
-    : rank_(rank), size_(size), allgather_(allgather), context_(context) {
-  if (size < 1 || size > TAPA_DEVICE_MAX_RANKS) {
+    : rank_(rank), ranks_(size), allgather_(allgather), context_(context) {
+  if (size < 1 || size > TAPA_DEVICE_MAX_SIZE) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "size is " + std::to_string(size) + ", expected 1 to " +
-                                               std::to_string(TAPA_DEVICE_MAX_RANKS));
+                                               std::to_string(TAPA_DEVICE_MAX_SIZE));
   }
   if (rank < 0 || rank >= size) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
@@ -19,6 +20,13 @@ Agreement::Agreement(int rank, int size, TAPA_Device_allgather allgather, void* 
   }
   if (allgather == nullptr) throw DeviceError(TAPA_DEVICE_ERR_ARG, "allgather is null, expected a function");
 }
+
+Agreement::Agreement(const Agreement& all, const std::vector<int>& members)
+    : rank_(static_cast<int>(std::find(members.begin(), members.end(), all.rank_) - members.begin())),
+      ranks_(all.ranks_),
+      members_(members),
+      allgather_(all.allgather_),
+      context_(all.context_) {}
 
 void Agreement::gather_bytes(const void* mine, void* all, std::size_t bytes) const {
   const int code = allgather_(context_, mine, all, bytes);

@@ -16,15 +16,32 @@ class Agreement {
  public:
   /// Throws DeviceError when rank or size is out of range or the function is null.
   Agreement(int rank, int size, TAPA_Device_allgather allgather, void* context);
+  /// Some ranks of another agreement, this one among them. It goes through the allgather of all ranks: they
+  /// make the same calls at the same time, each with the ranks of its node, and an error of one is that of
+  /// all.
+  Agreement(const Agreement& all, const std::vector<int>& members);
 
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int size() const { return members_.empty() ? ranks_ : static_cast<int>(members_.size()); }
+  /// What the caller calls a rank.
+  [[nodiscard]] int name(int rank) const {
+    return members_.empty() ? rank : members_[static_cast<std::size_t>(rank)];
+  }
 
   /// Every rank's value. Collective. Throws DeviceError when the caller's allgather fails.
   template <class Value>
   [[nodiscard]] std::vector<Value> gather(const Value& mine) const {
+    const std::vector<Value> all = gather_everywhere(mine);
+    if (members_.empty()) return all;
+    std::vector<Value> some;
+    for (const int member : members_) some.push_back(all[static_cast<std::size_t>(member)]);
+    return some;
+  }
+  /// The same with the ranks of all nodes, by name.
+  template <class Value>
+  [[nodiscard]] std::vector<Value> gather_everywhere(const Value& mine) const {
     static_assert(std::is_trivially_copyable_v<Value>);
-    std::vector<Value> all(static_cast<std::size_t>(size_));
+    std::vector<Value> all(static_cast<std::size_t>(ranks_));
     gather_bytes(&mine, all.data(), sizeof(Value));
     return all;
   }
@@ -40,7 +57,7 @@ class Agreement {
     } catch (...) {
       mine = outcome_of_exception();
     }
-    raise_first(gather(mine));
+    raise_first(gather_everywhere(mine));
   }
 
  private:
@@ -54,7 +71,8 @@ class Agreement {
   void gather_bytes(const void* mine, void* all, std::size_t bytes) const;
 
   int rank_;
-  int size_;
+  int ranks_;                 ///< that the allgather joins
+  std::vector<int> members_;  ///< of them; none: all
   TAPA_Device_allgather allgather_;
   void* context_;
 };

@@ -82,9 +82,8 @@ StridedLayout strided_layout(int rank, int size, const TAPA_Device_block* send,
                              const TAPA_Device_block* receive) {
   StridedLayout layout;
   for (int peer = 0; peer < size; ++peer) {
-    const auto index = static_cast<std::size_t>(peer);
-    layout.send[index] = {send[peer].offset, strides_of("send", peer, send[peer], false)};
-    layout.receive[index] = {receive[peer].offset, strides_of("recv", peer, receive[peer], true)};
+    layout.send.push_back({send[peer].offset, strides_of("send", peer, send[peer], false)});
+    layout.receive.push_back({receive[peer].offset, strides_of("recv", peer, receive[peer], true)});
   }
   const auto own = static_cast<std::size_t>(rank);
   const Word sent = bytes_of(layout.send[own].strides);
@@ -96,7 +95,7 @@ StridedLayout strided_layout(int rank, int size, const TAPA_Device_block* send,
                                              ", expected the same for this rank's own block");
 }
 
-std::size_t total_bytes(const std::array<PlacedBlock, kMaxRanks>& side) {
+std::size_t total_bytes(std::span<const PlacedBlock> side) {
   std::size_t sum = 0;
   for (const PlacedBlock& block : side) sum += bytes_of(block.strides);
   return sum;

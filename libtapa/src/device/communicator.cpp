@@ -1,10 +1,7 @@
 #include "device/communicator.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "device/device_error.hpp"
@@ -14,19 +11,6 @@
 namespace tapa::device {
 
 namespace {
-
-/// Where a process runs.
-struct Place {
-  std::array<char, 64> boot;  ///< of the machine since its start
-  pid_t process;
-};
-
-Place place_of_process() {
-  Place place{};
-  std::ifstream("/proc/sys/kernel/random/boot_id").getline(place.boot.data(), place.boot.size());
-  place.process = getpid();
-  return place;
-}
 
 double default_if_zero(double value, double otherwise) {
   return value == 0 ? otherwise : value;
@@ -41,6 +25,10 @@ void check_options(const TAPA_Device_options& options) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.channels is " + std::to_string(options.channels) + ", expected 0 to 64");
   }
+  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_STAGING) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "options.wire is " + std::to_string(options.wire) + ", expected a TAPA_DEVICE_WIRE");
+  }
   if (options.line_bytes > (std::size_t{16} << 20)) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.line_bytes is " + std::to_string(options.line_bytes) +
                                                ", expected at most 16777216");
@@ -51,11 +39,11 @@ void check_options(const TAPA_Device_options& options) {
 
 Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options& options)
     : agreement_(agreement) {
+  for (int each = 0; each < size(); ++each) names_.push_back(agreement_.name(each));
   agreement_.together([&] {
     check_options(options);
     check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   });
-  agree_on_place();
   agree_on_tuning(options);
   map_regions();
   agreement_.together([&] {
@@ -67,23 +55,6 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   head_.windows = windows_->table();
   head_.failure = static_cast<Failure*>(failure_->get());
   complete_ = true;
-}
-
-void Communicator::agree_on_place() {
-  const std::vector<Place> places = agreement_.gather(place_of_process());
-  for (std::size_t rank = 1; rank < places.size(); ++rank) {
-    if (places[rank].boot != places[0].boot) {
-      throw DeviceError(
-          TAPA_DEVICE_ERR_UNSUPPORTED,
-          "rank " + std::to_string(rank) + " is on another node than rank 0, expected one node");
-    }
-    for (std::size_t other = 0; other < rank; ++other) {
-      if (places[rank].process != places[other].process) continue;
-      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks " + std::to_string(other) + " and " +
-                                                         std::to_string(rank) +
-                                                         " are one process, expected one for each rank");
-    }
-  }
 }
 
 void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
@@ -132,10 +103,7 @@ Communicator::~Communicator() {
     const CurrentDevice current(device_);
     (void)cudaDeviceSynchronize();
     if (!complete_) return;
-    int rank = -1;
-    try {
-      check_failure(rank);
-    } catch (const DeviceError&) {
+    if (abandoned_ || has_failed()) {
       region_->abandon();  // who did not arrive may still have it open
       return;
     }
@@ -152,8 +120,21 @@ void Communicator::check_failure() const {
   check_failure(rank);
 }
 
+bool Communicator::has_failed() const {
+  try {
+    check_failure();
+    return false;
+  } catch (const DeviceError&) {
+    return true;
+  }
+}
+
+LocalState* Communicator::state() const {
+  return &RegionView(region_->get(), head_.region).local();
+}
+
 void Communicator::check_failure(int& rank) const {
-  throw_failure(*static_cast<const volatile Failure*>(failure_->get()), size(), timeout_, rank);
+  throw_failure(*static_cast<const volatile Failure*>(failure_->get()), names_, timeout_, rank);
 }
 
 }  // namespace tapa::device

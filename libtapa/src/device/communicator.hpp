@@ -49,9 +49,15 @@ class Communicator {
   /// Throws DeviceError when a call has failed on the device. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
   void check_failure() const;
+  [[nodiscard]] bool has_failed() const;
+
+  /// In device memory: whether a call has failed. What fails elsewhere on this rank is noted there too, so
+  /// that nothing more is written to other ranks.
+  [[nodiscard]] LocalState* state() const;
+  /// Others are not waited for when this is destroyed: something else has failed.
+  void abandon() { abandoned_ = true; }
 
  private:
-  void agree_on_place();
   void agree_on_tuning(const TAPA_Device_options& options);
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
@@ -61,6 +67,7 @@ class Communicator {
   [[nodiscard]] CallType new_call() const;
 
   Agreement agreement_;
+  std::vector<int> names_;  ///< what the caller calls the ranks
   int device_ = -1;
   CallHead head_{};  ///< what all calls have in common
   double timeout_ = 0;
@@ -72,6 +79,7 @@ class Communicator {
   std::vector<std::optional<Import>> imports_;
   std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace tapa::device

@@ -67,6 +67,10 @@ void PrivateStream::clear(void* memory, std::size_t bytes) {
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
+void PrivateStream::wait() {
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
 SideStreams::SideStreams(int count) {
   check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   for (int index = 0; index < count; ++index) {
@@ -91,6 +95,30 @@ void SideStreams::join(cudaStream_t into) {
     check_cuda(cudaEventRecord(done_[index], streams_[index]), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(into, done_[index], 0), "cudaStreamWaitEvent");
   }
+}
+
+WireStream::WireStream(int slots) {
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  for (int slot = 0; slot < slots; ++slot) {
+    check_cuda(cudaEventCreateWithFlags(&marks_.emplace_back(nullptr), cudaEventDisableTiming),
+               "cudaEventCreateWithFlags");
+  }
+}
+WireStream::~WireStream() {
+  for (cudaEvent_t mark : marks_) (void)cudaEventDestroy(mark);
+  (void)cudaEventDestroy(begin_);
+  (void)cudaStreamDestroy(stream_);
+}
+void WireStream::follow(cudaStream_t stream) {
+  check_cuda(cudaEventRecord(begin_, stream), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(stream_, begin_, 0), "cudaStreamWaitEvent");
+}
+void WireStream::mark(int slot) {
+  check_cuda(cudaEventRecord(marks_[static_cast<std::size_t>(slot)], stream_), "cudaEventRecord");
+}
+void WireStream::wait(int slot, cudaStream_t stream) {
+  check_cuda(cudaStreamWaitEvent(stream, marks_[static_cast<std::size_t>(slot)], 0), "cudaStreamWaitEvent");
 }
 
 namespace {

@@ -68,6 +68,8 @@ class PrivateStream {
   /// Copies from host to device and waits for it.
   void copy(void* to, const void* from, std::size_t bytes);
   void clear(void* memory, std::size_t bytes);
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  void wait();
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -90,6 +92,29 @@ class SideStreams {
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> done_;
   cudaEvent_t begin_ = nullptr;
+};
+
+/// A stream beside a caller's on which things are done one after the other while the caller's goes on, until
+/// it waits for one of them. Also while it is captured.
+class WireStream {
+ public:
+  /// `slots`: marks that can be waited for.
+  explicit WireStream(int slots);
+  ~WireStream();
+  WireStream(const WireStream&) = delete;
+  WireStream& operator=(const WireStream&) = delete;
+
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  /// What comes next here waits for what is on `stream` now.
+  void follow(cudaStream_t stream);
+  void mark(int slot);
+  /// What comes next on `stream` waits for the last mark of this slot, and for all before it.
+  void wait(int slot, cudaStream_t stream);
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr;
+  std::vector<cudaEvent_t> marks_;
 };
 
 /// Device memory as one rank tells others of it.

@@ -1,19 +1,45 @@
 // The C entry points of the device engine: argument checks.
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "device/communicator.hpp"
+#include "device/create.hpp"
 #include "device/device_error.hpp"
+#include "device/lanes.hpp"
+#include "device/places.hpp"
 #include "tapa/device.h"
 
 using namespace tapa::device;
 
+namespace {
+
+/// The agreement of a rank's node.
+Agreement agreement_in_node(const Agreement& agreement, const tapa::Partition& nodes) {
+  if (nodes.groups() == 1) return agreement;
+  return {agreement, nodes.members_of(nodes.group_of(agreement.rank()))};
+}
+
+}  // namespace
+
 struct TAPA_Device_comm_s {
-  explicit TAPA_Device_comm_s(const Agreement& agreement, const TAPA_Device_options& options)
-      : communicator(agreement, options) {}
-  Communicator communicator;
+  TAPA_Device_comm_s(const Agreement& agreement, const TAPA_Device_options& options,
+                     const MessageOffer& offer)
+      : rank(agreement.rank()),
+        size(static_cast<std::size_t>(agreement.size())),
+        nodes(agree_on_nodes(agreement)),
+        communicator(agreement_in_node(agreement, nodes), options) {
+    if (nodes.groups() > 1) lanes.emplace(agreement, nodes, communicator, options, offer);
+    description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
+  }
+  int rank;
+  std::size_t size;
+  tapa::Partition nodes;
+  Communicator communicator;   ///< of the rank's node
+  std::optional<Lanes> lanes;  ///< between nodes; none: there is one
+  std::string description;
   const void* checked_send =
       nullptr;  ///< the last buffers that were found to be the device's: the driver takes
   const void* checked_receive = nullptr;  ///< a good part of a microsecond to say so
@@ -73,19 +99,38 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
   return a < b + bytes && b < a + bytes;
 }
 
+/// A call that needs every rank's memory within reach.
+Communicator& one_node(TAPA_Device_comm comm) {
+  Communicator& communicator = communicator_of(comm);
+  if (comm->lanes) {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                      "ranks are on several nodes (" + comm->description + "), expected one node");
+  }
+  return communicator;
+}
+
 }  // namespace
+
+int tapa::device::create_communicator(const char* function, int rank, int size,
+                                      TAPA_Device_allgather allgather, void* context,
+                                      const MessageOffer& offer, const TAPA_Device_options* options,
+                                      TAPA_Device_comm* comm) noexcept {
+  return contained(function, [&] {
+    require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
+    const Agreement agreement(rank, size, allgather, context);
+    TAPA_Device_options all{};
+    agreement.together([&] { all = complete(options); });
+    all = agreement.gather(all)[0];
+    *comm = std::make_unique<TAPA_Device_comm_s>(agreement, all, offer).release();
+  });
+}
 
 extern "C" {
 
 int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
                             const TAPA_Device_options* options, TAPA_Device_comm* comm) {
-  return contained("TAPA_Device_comm_create", [&] {
-    require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
-    const Agreement agreement(rank, size, allgather, context);
-    TAPA_Device_options all{};
-    agreement.together([&] { all = complete(options); });
-    *comm = std::make_unique<TAPA_Device_comm_s>(agreement, all).release();
-  });
+  const MessageOffer none{{}, "it needs a communicator of TAPA_Device_comm_create_mpi"};
+  return create_communicator("TAPA_Device_comm_create", rank, size, allgather, context, none, options, comm);
 }
 
 int TAPA_Device_comm_free(TAPA_Device_comm* comm) {
@@ -100,11 +145,16 @@ int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_
                          void* stream) {
   return contained("TAPA_Device_alltoall", [&] {
     Communicator& communicator = communicator_of(comm);
-    const std::size_t all = bytes * static_cast<std::size_t>(communicator.size());
+    const std::size_t all = bytes * comm->size;
     check_buffer("sendbuf", sendbuf, all, comm->checked_send);
     check_buffer("recvbuf", recvbuf, all, comm->checked_receive);
     require(all == 0 || !overlap(sendbuf, recvbuf, all), "sendbuf and recvbuf overlap, expected two buffers");
-    communicator.alltoall(sendbuf, recvbuf, bytes, static_cast<cudaStream_t>(stream));
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (comm->lanes) {
+      comm->lanes->alltoall(sendbuf, recvbuf, bytes, on);
+    } else {
+      communicator.alltoall(sendbuf, recvbuf, bytes, on);
+    }
   });
 }
 
@@ -117,9 +167,9 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
     require(sdispls != nullptr, "sdispls is null, expected an array");
     require(recvbytes != nullptr, "recvbytes is null, expected an array");
     require(rdispls != nullptr, "rdispls is null, expected an array");
-    const auto size = static_cast<std::size_t>(communicator.size());
+    const std::size_t size = comm->size;
     const Layout layout{{sendbytes, size}, {sdispls, size}, {recvbytes, size}, {rdispls, size}};
-    const auto own = static_cast<std::size_t>(communicator.rank());
+    const auto own = static_cast<std::size_t>(comm->rank);
     if (sendbytes[own] != recvbytes[own]) {
       refuse("sendbytes[" + std::to_string(own) + "] is " + std::to_string(sendbytes[own]) +
              " and recvbytes is " + std::to_string(recvbytes[own]) +
@@ -127,7 +177,14 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
     }
     check_buffer("sendbuf", sendbuf, total(layout.send_bytes), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), comm->checked_receive);
-    communicator.alltoallv(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (comm->lanes) {
+      comm->lanes->alltoallv(
+          sendbuf, recvbuf,
+          {layout.send_bytes, layout.send_displs, layout.receive_bytes, layout.receive_displs}, on);
+    } else {
+      communicator.alltoallv(sendbuf, recvbuf, layout, on);
+    }
   });
 }
 
@@ -137,10 +194,15 @@ int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block se
     Communicator& communicator = communicator_of(comm);
     require(send != nullptr, "send is null, expected an array");
     require(recv != nullptr, "recv is null, expected an array");
-    const StridedLayout layout = strided_layout(communicator.rank(), communicator.size(), send, recv);
+    const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
     check_buffer("sendbuf", sendbuf, total_bytes(layout.send), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), comm->checked_receive);
-    communicator.alltoall_strided(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (comm->lanes) {
+      comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
+    } else {
+      communicator.alltoall_strided(sendbuf, recvbuf, layout, on);
+    }
   });
 }
 
@@ -172,18 +234,18 @@ int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct) {
 int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** memory) {
   return contained("TAPA_Device_peer_memory", [&] {
     require(memory != nullptr, "memory is null, expected the address of a pointer");
-    *memory = communicator_of(comm).windows().memory_of(window, rank);
+    *memory = one_node(comm).windows().memory_of(window, rank);
   });
 }
 
 int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_begin_stores",
-                   [&] { communicator_of(comm).begin_stores(window, static_cast<cudaStream_t>(stream)); });
+                   [&] { one_node(comm).begin_stores(window, static_cast<cudaStream_t>(stream)); });
 }
 
 int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_end_stores",
-                   [&] { communicator_of(comm).end_stores(window, static_cast<cudaStream_t>(stream)); });
+                   [&] { one_node(comm).end_stores(window, static_cast<cudaStream_t>(stream)); });
 }
 
 int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {
@@ -192,10 +254,19 @@ int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {
     if (rank != nullptr) *rank = -1;
     try {
       communicator_of(comm).check_failure(missing);
+      if (comm->lanes) comm->lanes->check_failure(missing);
     } catch (const DeviceError&) {
       if (rank != nullptr) *rank = missing;
       throw;
     }
+  });
+}
+
+int TAPA_Device_describe(TAPA_Device_comm comm, const char** text) {
+  return contained("TAPA_Device_describe", [&] {
+    require(text != nullptr, "text is null, expected the address of a pointer");
+    (void)communicator_of(comm);
+    *text = comm->description.c_str();
   });
 }
 

@@ -19,28 +19,28 @@ std::string rank_text(int rank) {
 
 /// Throws what is noted of one rank, but for its absence, which others' errors entail. Calls that are right
 /// come here too, and put no words together.
-void throw_of_rank(const volatile Failure& failure, int peer) {
+void throw_of_rank(const volatile Failure& failure, int peer, int name) {
   if (failure.elsewhere[peer] != 0) {
     raise(
         TAPA_DEVICE_ERR_WINDOW, failure.elsewhere[peer],
-        rank_text(peer) +
+        rank_text(name) +
             " makes another call than this rank, or receives at another offset of a symmetric registration, "
             "or not in it");
   }
   if (failure.no_window[peer] != 0) {
     raise(TAPA_DEVICE_ERR_WINDOW, failure.no_window[peer],
-          rank_text(peer) + " receives in memory whose registration is gone");
+          rank_text(name) + " receives in memory whose registration is gone");
   }
   const volatile Disagreement& to = failure.to[peer];
   if (to.call != 0) {
     raise(TAPA_DEVICE_ERR_COUNT, to.call,
-          "this rank sends " + std::to_string(to.sent) + " bytes to " + rank_text(peer) + ", which expects " +
+          "this rank sends " + std::to_string(to.sent) + " bytes to " + rank_text(name) + ", which expects " +
               std::to_string(to.expected));
   }
   const volatile Disagreement& from = failure.from[peer];
   if (from.call != 0) {
     raise(TAPA_DEVICE_ERR_COUNT, from.call,
-          rank_text(peer) + " sends another number of bytes to this rank than the " +
+          rank_text(name) + " sends another number of bytes to this rank than the " +
               std::to_string(from.expected) + " that it expects, or makes another call");
   }
 }
@@ -53,19 +53,25 @@ std::string short_text(double number) {
   return text.data();
 }
 
-void throw_failure(const volatile Failure& failure, int size, double timeout, int& rank) {
-  for (rank = 0; rank < size; ++rank) throw_of_rank(failure, rank);
+void throw_failure(const volatile Failure& failure, std::span<const int> names, double timeout, int& rank) {
+  int peer = 0;
+  for (const int name : names) {
+    rank = name;
+    throw_of_rank(failure, peer++, name);
+  }
   rank = -1;
-  std::string names;
+  std::string missing;
   Word call = 0;
-  for (int peer = 0; peer < size; ++peer) {
-    if (failure.missing[peer] == 0) continue;
-    if (rank < 0) rank = peer;
-    call = failure.missing[peer];
-    names += (names.empty() ? "" : ", ") + std::to_string(peer);
+  peer = 0;
+  for (const int name : names) {
+    const Word at = failure.missing[peer++];
+    if (at == 0) continue;
+    if (rank < 0) rank = name;
+    call = at;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(name);
   }
   if (rank < 0) return;
-  throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + names + " did not arrive at call " +
+  throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + missing + " did not arrive at call " +
                                                  std::to_string(call) + " within " + short_text(timeout) +
                                                  " seconds");
 }

@@ -2,6 +2,7 @@
 /// What the host says of a call that failed on the device. Knows no CUDA.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "device/call.hpp"
@@ -12,7 +13,7 @@ namespace tapa::device {
 [[nodiscard]] std::string short_text(double number);
 
 /// Throws DeviceError when something is noted in `failure`, which the device may write to meanwhile. `rank`:
-/// the one that did not arrive or agree, or -1. `timeout`: seconds.
-void throw_failure(const volatile Failure& failure, int size, double timeout, int& rank);
+/// the one that did not arrive or agree, or -1. `names`: what the caller calls each rank. `timeout`: seconds.
+void throw_failure(const volatile Failure& failure, std::span<const int> names, double timeout, int& rank);
 
 }  // namespace tapa::device

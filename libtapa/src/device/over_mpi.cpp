@@ -2,8 +2,11 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 
+#include "device/create.hpp"
 #include "device/device_error.hpp"
+#include "device/mpi_messenger.hpp"
 #include "run/error.hpp"
 #include "tapa/device_mpi.h"
 
@@ -45,5 +48,9 @@ extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_
   PMPI_Comm_rank(mpi_comm, &rank);
   PMPI_Comm_size(mpi_comm, &size);
   void* const context = reinterpret_cast<void*>(static_cast<std::intptr_t>(PMPI_Comm_c2f(mpi_comm)));
-  return TAPA_Device_comm_create(rank, size, allgather_over_mpi, context, options, comm);
+  MessageOffer offer;
+  offer.why_not = why_no_messages();
+  if (offer.why_not.empty()) offer.make = [mpi_comm] { return std::make_unique<MpiMessenger>(mpi_comm); };
+  return create_communicator("TAPA_Device_comm_create_mpi", rank, size, allgather_over_mpi, context, offer,
+                             options, comm);
 }

@@ -1,4 +1,5 @@
 // The C entry points of a library that was built without CUDA.
+#include "device/create.hpp"
 #include "device/device_error.hpp"
 #include "tapa/device.h"
 
@@ -6,7 +7,7 @@ using namespace tapa::device;
 
 namespace {
 
-int unavailable(const char* function) {
+int unavailable(const char* function) noexcept {
   return contained(function, [] {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
                       "this library was built without CUDA: configure it with -DTAPA_CUDA=ON where nvcc is");
@@ -14,6 +15,12 @@ int unavailable(const char* function) {
 }
 
 }  // namespace
+
+int tapa::device::create_communicator(const char* function, int, int, TAPA_Device_allgather, void*,
+                                      const MessageOffer&, const TAPA_Device_options*,
+                                      TAPA_Device_comm*) noexcept {
+  return unavailable(function);
+}
 
 extern "C" {
 
@@ -55,6 +62,9 @@ int TAPA_Device_end_stores(TAPA_Device_comm, int, void*) {
 }
 int TAPA_Device_query(TAPA_Device_comm, int*) {
   return unavailable("TAPA_Device_query");
+}
+int TAPA_Device_describe(TAPA_Device_comm, const char**) {
+  return unavailable("TAPA_Device_describe");
 }
 const char* TAPA_Device_last_error(void) {
   return last_error();

@@ -72,7 +72,7 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
     std::fprintf(
         stderr,
         "tapa: rank %d: registered memory cannot be shared with all ranks; blocks pass through staging\n",
-        agreement_.rank());
+        agreement_.name(agreement_.rank()));
     warned_ = true;
   }
   return window;
@@ -83,8 +83,7 @@ std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
     std::size_t bytes;
     int flags;
   };
-  const std::vector<Rules> all = agreement_.gather(Rules{bytes, flags});
-  std::vector<bool> exists;
+  const std::vector<Rules> all = agreement_.gather_everywhere(Rules{bytes, flags});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string who = " of rank " + std::to_string(rank);
     if (all[rank].flags != all[0].flags || (flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
@@ -96,7 +95,10 @@ std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
                                                  ", expected " + std::to_string(all[0].bytes) +
                                                  " as on rank 0, for a symmetric registration");
     }
-    exists.push_back(all[rank].bytes != 0);
+  }
+  std::vector<bool> exists;
+  for (int rank = 0; rank < agreement_.size(); ++rank) {
+    exists.push_back(all[static_cast<std::size_t>(agreement_.name(rank))].bytes != 0);
   }
   return exists;
 }
@@ -122,7 +124,7 @@ void Windows::publish(int window, const std::vector<std::byte*>& bases) {
 
 void Windows::remove(int window) {
   agreement_.together([&] { (void)at(window); });
-  for (const int other : agreement_.gather(window)) {
+  for (const int other : agreement_.gather_everywhere(window)) {
     if (other == window) continue;
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "window is " + std::to_string(window) + " here and " +
                                                std::to_string(other) + " on another rank, expected the same");

@@ -1,0 +1,109 @@
+#include "device/copy_rows.hpp"
+#include "device/cuda_team.cuh"
+#include "device/lane_kernels.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+constexpr int kLanes = 512;
+constexpr int kPipeLanes = 256;  ///< a host's memory is slower than that: two blocks fit on a multiprocessor
+constexpr Word kPiece = 32 << 10;     ///< bytes of a row that a block copies at once
+constexpr unsigned kCopyBlocks = 64;  ///< enough for the memory's bandwidth; others have multiprocessors left
+
+__global__ void __launch_bounds__(kLanes, 1) copy_row_table(const __grid_constant__ RowsToCopy rows) {
+  CudaTeam team;
+  const Word pieces = divide_up(rows.bytes, kPiece);
+  for (Word index = blockIdx.x; index < rows.rows * pieces; index += gridDim.x) {
+    const Word row = index / pieces;
+    const Word at = index % pieces * kPiece;
+    const Word from = rows.from_rows == nullptr ? row : rows.from_rows[row];
+    const Word to = rows.to_rows == nullptr ? row : rows.to_rows[row];
+    copy_bytes(team, rows.to + to * rows.to_pitch + at, rows.from + from * rows.from_pitch + at,
+               least(kPiece, rows.bytes - at));
+  }
+}
+
+__global__ void __launch_bounds__(kLanes, 1) copy_pieces(const __grid_constant__ PiecesToCopy pieces) {
+  CudaTeam team;
+  const auto& piece = pieces.piece[blockIdx.x / pieces.shares];
+  const Slice slice = slice_of(piece.bytes, static_cast<int>(blockIdx.x) % pieces.shares, pieces.shares);
+  if (slice.bytes == 0) return;
+  const Rows packed = together(piece.together);
+  const auto at = static_cast<std::uint32_t>(slice.begin);
+  if (pieces.gathers) {
+    copy_rows(team, packed, at, piece.rows, piece.begin + at, slice.bytes);
+  } else {
+    copy_rows(team, piece.rows, piece.begin + at, packed, at, slice.bytes);
+  }
+}
+
+__global__ void __launch_bounds__(kPipeLanes, 1) move_pipes(const __grid_constant__ PipeLaunch launch) {
+  CudaTeam team;
+  const PipeLaunch::Job& job = launch.job[blockIdx.x];
+  const PipeEntry entry = launch.table[job.entry];
+  run_pipe(team, launch.turn, {entry.pipe, job.memory, job.bytes, entry.missing, entry.sends}, launch.jobs);
+}
+
+__global__ void make_token(const __grid_constant__ Tokens tokens) {
+  const Word number = tokens.own->sequence;
+  *tokens.mine = CudaTeam::aborted(*tokens.state) ? 0 : number;
+  CudaTeam::signal(tokens.begun, number);
+}
+
+__global__ void check_tokens(const __grid_constant__ Tokens tokens) {
+  const Word number = tokens.own->sequence;
+  const bool failed = CudaTeam::aborted(*tokens.state);
+  for (int index = 0; index < tokens.count && !failed; ++index) {
+    const int peer = tokens.peers[index];
+    if (__ldcg(tokens.got + peer) == number) continue;
+    CudaTeam::lost(*tokens.state, &tokens.missing[peer], number);
+  }
+  CudaTeam::signal(tokens.ended, number);
+  tokens.own->sequence = number + 1;
+}
+
+}  // namespace
+
+cudaError_t load_lane_kernels() {
+  cudaFuncAttributes attributes{};
+  cudaError_t code = cudaFuncGetAttributes(&attributes, copy_row_table);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, copy_pieces);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, move_pipes);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, make_token);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, check_tokens);
+  return code;
+}
+
+cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream) {
+  const Word pieces = rows.rows * divide_up(rows.bytes, kPiece);
+  if (pieces == 0) return cudaSuccess;
+  const auto blocks = pieces < kCopyBlocks ? static_cast<unsigned>(pieces) : kCopyBlocks;
+  copy_row_table<<<blocks, kLanes, 0, stream>>>(rows);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream) {
+  if (pieces.count == 0) return cudaSuccess;
+  const int count = pieces.count;
+  pieces.shares = static_cast<int>(most(1, kCopyBlocks / static_cast<Word>(count)));
+  copy_pieces<<<static_cast<unsigned>(count * pieces.shares), kLanes, 0, stream>>>(pieces);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream) {
+  if (launch.jobs == 0) return cudaSuccess;
+  move_pipes<<<static_cast<unsigned>(launch.jobs), kPipeLanes, 0, stream>>>(launch);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream) {
+  make_token<<<1, 1, 0, stream>>>(tokens);
+  return cudaGetLastError();
+}
+cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream) {
+  check_tokens<<<1, 1, 0, stream>>>(tokens);
+  return cudaGetLastError();
+}
+
+}  // namespace tapa::device

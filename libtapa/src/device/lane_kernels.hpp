@@ -1,0 +1,78 @@
+/// @file
+/// Kernels of all-to-alls between nodes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "device/pipe.hpp"
+#include "device/rows.hpp"
+
+namespace tapa::device {
+
+/// Rows to copy on the device.
+struct RowsToCopy {
+  const std::byte* from;
+  std::byte* to;
+  Word from_pitch, to_pitch;
+  const std::uint32_t* from_rows;  ///< device memory: which row comes next; null: in order
+  const std::uint32_t* to_rows;
+  Word rows, bytes;
+};
+
+/// Pieces of strided blocks to copy to where they lie together, or from there.
+inline constexpr int kMaxPieces = 60;
+struct PiecesToCopy {
+  bool gathers;  ///< out of the blocks
+  int count;
+  int shares;  ///< thread blocks for each piece; set by the launch
+  struct Piece {
+    Rows rows;
+    std::byte* together;
+    std::uint32_t begin;  ///< in the block
+    std::uint32_t bytes;
+  } piece[kMaxPieces];
+};
+
+/// A pipe in the table that kernels read.
+struct PipeEntry {
+  Pipe pipe;
+  Word* missing;
+  bool sends;
+};
+/// What one launch moves: an argument of fixed size, which a CUDA graph records.
+inline constexpr int kMaxPipeJobs = 128;
+struct PipeLaunch {
+  PipeTurn turn;
+  const PipeEntry* table;
+  int jobs;
+  struct Job {
+    std::byte* memory;
+    Word bytes;
+    int entry;
+  } job[kMaxPipeJobs];
+};
+
+/// What NCCL's messages carry besides data: the number of the exchange, or 0 from a rank that has failed.
+inline constexpr int kMaxTokens = 512;
+struct Tokens {
+  Word* mine;         ///< to send, device memory
+  const Word* got;    ///< of each rank, device memory
+  LocalState* state;  ///< of the rank
+  LocalState* own;    ///< number of the exchange
+  Word* begun;        ///< memory of the host: exchanges that have begun, ended
+  Word* ended;
+  Word* missing;  ///< memory of the host: of each rank
+  int count;      ///< ranks to hear from
+  std::uint16_t peers[kMaxTokens];
+};
+
+/// Loads the kernels on the current device, see kernel.hpp.
+[[nodiscard]] cudaError_t load_lane_kernels();
+[[nodiscard]] cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream);
+/// Before and after messages: makes this rank's token, checks those of the others.
+[[nodiscard]] cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream);
+
+}  // namespace tapa::device

@@ -1,0 +1,77 @@
+/// @file
+/// All-to-alls of ranks on several nodes: the steps of lane_plan.hpp, carried out by the node's exchange, a
+/// wire and kernels that copy rows.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/agreement.hpp"
+#include "device/communicator.hpp"
+#include "device/create.hpp"
+#include "device/cuda_objects.hpp"
+#include "device/lane_plan.hpp"
+#include "device/wire.hpp"
+
+namespace tapa::device {
+
+class Lanes {
+ public:
+  /// On the current device; collective over all ranks. `node`: the exchange of this rank's node. Throws
+  /// DeviceError, on all ranks alike.
+  Lanes(const Agreement& agreement, const Partition& nodes, Communicator& node,
+        const TAPA_Device_options& options, const MessageOffer& offer);
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  /// Puts an all-to-all on a stream. Throws DeviceError.
+  void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
+  void alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
+
+  /// Throws DeviceError when a call has failed. `rank`: the one that did not arrive, or -1.
+  void check_failure(int& rank) const;
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  struct Buffers {
+    const void* send;
+    void* receive;
+    const StridedLayout* strided = nullptr;
+  };
+  void provide_areas();
+  [[nodiscard]] std::size_t row_bytes(std::size_t block) const;
+  void upload_orders();
+  void run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const RowCopy& copy, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const NodeExchange& exchange, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const Start& start, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const Wait& wait, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t stream);
+  void do_step(const NodeBlocks& blocks, const Buffers& buffers, cudaStream_t stream);
+  [[nodiscard]] std::byte* find(Place place, const Buffers& buffers) const;
+  [[nodiscard]] const std::uint32_t* order(RowOrder order) const;
+  void check_failure() const;
+
+  Agreement agreement_;
+  Partition nodes_;
+  Communicator& node_;
+  bool gathers_;  ///< some node has several ranks
+  LanePlan plan_;
+  double timeout_;
+  std::size_t most_row_;
+  std::size_t piece_;  ///< bytes of a strided block that travel at once
+  std::optional<DeviceMemory> areas_, orders_;
+  std::vector<std::size_t> area_at_;
+  int window_ = -1;
+  std::optional<WireStream> side_;
+  std::unique_ptr<Wire> wire_;
+  std::size_t bytes_of_steps_ = 0;  ///< block size that `steps_` are for
+  std::vector<LaneStep> steps_;
+};
+
+}  // namespace tapa::device

@@ -1,0 +1,131 @@
+#include "device/nccl_wire.hpp"
+
+#include <chrono>
+#include <set>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+constexpr std::size_t kBegun = 0, kEnded = 1, kMissing = 2;  ///< places in words_
+
+/// Ranks that have something to do with each other in an exchange: both ends count the other in.
+std::set<int> peers_of(std::span<const WireMessage> sends, std::span<const WireMessage> receives) {
+  std::set<int> peers;
+  for (const WireMessage& message : sends) peers.insert(message.peer);
+  for (const WireMessage& message : receives) peers.insert(message.peer);
+  return peers;
+}
+
+}  // namespace
+
+NcclWire::NcclWire(const Agreement& agreement, const std::vector<int>& peers,
+                   std::unique_ptr<NcclLibrary> library, LocalState* state, Word timeout)
+    : library_(std::move(library)),
+      words_((kMissing + static_cast<std::size_t>(agreement.size())) * sizeof(Word)),
+      own_(sizeof(LocalState)),
+      tokens_((1 + static_cast<std::size_t>(agreement.size())) * sizeof(Word)),
+      timeout_(timeout) {
+  auto* const own = reinterpret_cast<LocalState*>(own_.get());
+  auto* const tokens = reinterpret_cast<Word*>(tokens_.get());
+  common_.mine = tokens;
+  common_.got = tokens + 1;
+  common_.state = state;
+  common_.own = own;
+  common_.begun = words() + kBegun;
+  common_.ended = words() + kEnded;
+  common_.missing = words() + kMissing;
+  join(agreement);
+  agreement.together([&] {
+    const Word first = 1;
+    PrivateStream stream;
+    stream.copy(&own->sequence, &first, sizeof(first));
+    check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
+    std::vector<WireMessage> none;
+    for (const int peer : peers) none.push_back({peer, nullptr, 0});
+    exchange(none, none, stream.get());
+    stream.wait();
+  });
+  watchman_ = std::thread([this] { watch(); });
+}
+
+void NcclWire::join(const Agreement& agreement) {
+  NcclId id{};
+  agreement.together([&] {
+    if (agreement.rank() == 0) id = library_->make_id();
+  });
+  id = agreement.gather(id)[0];
+  agreement.together([&] { communicator_ = library_->join(id, agreement.rank(), agreement.size()); });
+}
+
+NcclWire::~NcclWire() {
+  stop_ = true;
+  if (watchman_.joinable()) watchman_.join();
+  if (communicator_ != nullptr && !aborted_) library_->destroy(communicator_);
+}
+
+void NcclWire::exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                        cudaStream_t stream) {
+  const std::set<int> peers = peers_of(sends, receives);
+  if (peers.empty()) return;
+  if (peers.size() > kMaxTokens) {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                      "messages go to and come from " + std::to_string(peers.size()) +
+                          " ranks of other nodes, expected at most " + std::to_string(kMaxTokens));
+  }
+  Tokens tokens = common_;
+  for (const int peer : peers) tokens.peers[tokens.count++] = static_cast<std::uint16_t>(peer);
+  check_cuda(launch_token_make(tokens, stream), "launch before the messages between nodes");
+  library_->begin_group();
+  for (const int peer : peers) {
+    library_->send(common_.mine, sizeof(Word), peer, communicator_, stream);
+    library_->receive(got(peer), sizeof(Word), peer, communicator_, stream);
+  }
+  for (const WireMessage& message : sends) {
+    if (message.bytes == 0) continue;
+    library_->send(message.memory, message.bytes, message.peer, communicator_, stream);
+  }
+  for (const WireMessage& message : receives) {
+    if (message.bytes == 0) continue;
+    library_->receive(message.memory, message.bytes, message.peer, communicator_, stream);
+  }
+  library_->end_group();
+  check_cuda(launch_token_check(tokens, stream), "launch behind the messages between nodes");
+}
+
+unsigned long long NcclWire::missing(int rank) const {
+  const volatile Word* const missing = words() + kMissing;
+  return missing[rank];
+}
+
+void NcclWire::abandon() {
+  if (communicator_ != nullptr && !aborted_.exchange(true)) library_->abort(communicator_);
+}
+
+void NcclWire::watch() {
+  // A program that captures a stream forbids this thread's calls of CUDA otherwise, which abort() makes.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  (void)cudaSetDevice(device_);
+  const volatile Word& begun = words()[kBegun];
+  const volatile Word& ended = words()[kEnded];
+  const auto limit = std::chrono::nanoseconds(timeout_);
+  Word last = 0;
+  auto since = std::chrono::steady_clock::now();
+  while (!stop_) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto now = std::chrono::steady_clock::now();
+    const Word current = begun;
+    if (current == ended || current != last) {
+      last = current;
+      since = now;
+    } else if (timeout_ != 0 && now - since > limit) {
+      abandon();  // the check behind the messages finds whose token is not there
+      return;
+    }
+  }
+}
+
+}  // namespace tapa::device

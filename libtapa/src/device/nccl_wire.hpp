@@ -1,0 +1,53 @@
+/// @file
+/// A wire of NCCL's sends and receives, which knows the network's way into device memory. With each message
+/// goes a token: the number of the exchange, or 0 from a rank that has failed, so that nobody takes its bytes
+/// for good ones. A thread of the host ends an exchange that takes longer than the time-out.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "device/agreement.hpp"
+#include "device/cuda_objects.hpp"
+#include "device/lane_kernels.hpp"
+#include "device/nccl_library.hpp"
+#include "device/wire.hpp"
+
+namespace tapa::device {
+
+class NcclWire final : public Wire {
+ public:
+  /// On the current device; collective, and talks to all `peers` (ranks of other nodes) once, as NCCL
+  /// connects ranks when they first talk. `timeout`: nanoseconds. Throws DeviceError, on all ranks alike.
+  NcclWire(const Agreement& agreement, const std::vector<int>& peers, std::unique_ptr<NcclLibrary> library,
+           LocalState* state, Word timeout);
+  ~NcclWire() override;
+
+  [[nodiscard]] std::string describe() const override { return "nccl " + library_->version(); }
+  void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                cudaStream_t stream) override;
+  [[nodiscard]] unsigned long long missing(int rank) const override;
+  [[nodiscard]] std::string failure() const override { return ""; }
+  void abandon() override;
+
+ private:
+  void join(const Agreement& agreement);
+  void watch();
+  [[nodiscard]] Word* got(int peer) const { return reinterpret_cast<Word*>(tokens_.get()) + 1 + peer; }
+  [[nodiscard]] Word* words() const { return static_cast<Word*>(words_.get()); }
+
+  std::unique_ptr<NcclLibrary> library_;
+  PinnedMemory words_;  ///< begun, ended, missing of each rank
+  DeviceMemory own_, tokens_;
+  Tokens common_{};
+  Word timeout_;
+  int device_ = -1;
+  NcclCommunicator* communicator_ = nullptr;
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> aborted_ = false;
+  std::thread watchman_;
+};
+
+}  // namespace tapa::device

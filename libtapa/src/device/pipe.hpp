@@ -1,0 +1,137 @@
+/// @file
+/// A pipe: one direction between this rank's device and a rank of another node, through slots in memory that
+/// both the device and a thread of the host (proxy.hpp) know. The device fills slots and the thread sends
+/// them, or the thread receives into slots and the device empties them. Neither calls CUDA for it, so nothing
+/// that the program does in CUDA can hold a message up, and a CUDA graph replays like any call. Host and
+/// device.
+///
+/// Counts grow for ever. Chunk n lies in slot n modulo kPipeSlots. A message is cut into slices, one for each
+/// channel of the pair, and a slice into chunks: both ends know its bytes, so nobody tells them.
+#pragma once
+
+#include "device/copy.hpp"
+#include "device/region.hpp"
+
+namespace tapa::device {
+
+/// Enough that the line is busy while words go to and fro. Slots are short, below the length from which MPI
+/// asks the receiver first: that question would wait behind all data on the same connection, and the two
+/// directions of a line would take turns.
+inline constexpr int kPipeSlots = 32;
+
+/// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
+/// host and out of the slots overlap.
+TAPA_HOST_DEVICE constexpr Word pipe_chunk(Word slice, Word slot) {
+  constexpr Word kLeast = 32 << 10;
+  return least(slot, most(round_up(divide_up(slice, kPipeSlots), kGrain), kLeast));
+}
+
+/// What device and host tell each other of one pipe: memory of the host that both can use. The device writes
+/// the first part and the host the second.
+struct PipeWords {
+  alignas(64) Word device;          ///< chunks that the device has filled, or emptied
+  std::uint32_t bytes[kPipeSlots];  ///< of the chunk in each slot, when sending
+  alignas(64) Word host;            ///< chunks that the host has sent, or received
+};
+
+/// One pipe as the device sees it.
+struct Pipe {
+  PipeWords* words;
+  std::byte* slots;  ///< kPipeSlots times as long as one is
+  Word* passed;      ///< in device memory: chunks of calls before this one
+};
+
+/// A part of a message that one team moves.
+struct PipeJob {
+  Pipe pipe;
+  std::byte* memory;
+  Word bytes;
+  Word* missing;  ///< where to note that the peer did not come
+  bool sends;
+};
+
+/// What teams of one launch have in common.
+struct PipeTurn {
+  Word slot;          ///< bytes of one
+  Word timeout;       ///< nanoseconds; 0: none
+  LocalState* state;  ///< of the rank: whether something has failed
+  LocalState* own;    ///< of the pipes: number of this exchange
+};
+
+/// Moves one job by one team (see waiting.hpp for what a Team has). False when the peer did not come.
+template <class Team>
+class PipeMove {
+ public:
+  TAPA_HOST_DEVICE PipeMove(Team& team, const PipeTurn& turn, const PipeJob& job)
+      : team_(team), turn_(turn), job_(job), chunk_(pipe_chunk(job.bytes, turn.slot)) {}
+
+  TAPA_HOST_DEVICE void run() {
+    const Word first = *job_.pipe.passed;
+    const Word chunks = divide_up(job_.bytes, chunk_);
+    for (Word step = 0; step < chunks; ++step) {
+      if (!(job_.sends ? fill(first + step, chunk_at(step)) : empty(first + step, chunk_at(step)))) return;
+    }
+    team_.any(false);  // all lanes have read the count
+    if (team_.lane() == 0) *job_.pipe.passed = first + chunks;
+  }
+
+ private:
+  TAPA_HOST_DEVICE Slice chunk_at(Word step) const {
+    const Word begin = step * chunk_;
+    return {begin, least(chunk_, job_.bytes - begin)};
+  }
+  TAPA_HOST_DEVICE std::byte* slot(Word chunk) const {
+    return job_.pipe.slots + chunk % kPipeSlots * turn_.slot;
+  }
+
+  /// Waits until the host has done `wanted` chunks.
+  TAPA_HOST_DEVICE bool await(Word wanted) {
+    bool failed = false;
+    if (team_.lane() == 0) failed = !spin(wanted);
+    return !team_.any(failed);
+  }
+  TAPA_HOST_DEVICE bool spin(Word wanted) {
+    for (std::uint32_t spins = 1; team_.acquire(&job_.pipe.words->host) < wanted; ++spins) {
+      if (!team_.looks(spins)) continue;
+      if (team_.aborted(*turn_.state)) return false;  // another team has, and said why
+      if (!team_.gives_up(turn_.timeout)) continue;
+      team_.lost(*turn_.state, job_.missing, turn_.own->sequence);
+      return false;
+    }
+    return true;
+  }
+  TAPA_HOST_DEVICE void say(Word chunks) {
+    team_.any(false);
+    if (team_.lane() == 0) team_.signal(&job_.pipe.words->device, chunks);
+  }
+
+  TAPA_HOST_DEVICE bool fill(Word chunk, Slice part) {
+    if (chunk >= kPipeSlots && !await(chunk - kPipeSlots + 1)) return false;
+    copy_bytes(team_, slot(chunk), job_.memory + part.begin, part.bytes);
+    if (team_.lane() == 0)
+      job_.pipe.words->bytes[chunk % kPipeSlots] = static_cast<std::uint32_t>(part.bytes);
+    say(chunk + 1);
+    return true;
+  }
+  TAPA_HOST_DEVICE bool empty(Word chunk, Slice part) {
+    if (!await(chunk + 1)) return false;
+    copy_bytes(team_, job_.memory + part.begin, slot(chunk), part.bytes);
+    say(chunk + 1);
+    return true;
+  }
+
+  Team& team_;
+  const PipeTurn& turn_;
+  const PipeJob& job_;
+  Word chunk_;
+};
+
+/// What team `index` of a launch does. Peers that come to nothing on this rank hear nothing after a failure.
+template <class Team>
+TAPA_HOST_DEVICE inline void run_pipe(Team& team, const PipeTurn& turn, const PipeJob& job, int teams) {
+  const Word sequence = turn.own->sequence;
+  if (!team.any(team.aborted(*turn.state))) PipeMove<Team>(team, turn, job).run();
+  team.leave(*turn.own, sequence, teams);
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,78 @@
+#include "device/places.hpp"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "device/device_error.hpp"
+#include "device/lane_plan.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+/// Where a process runs.
+struct Process {
+  std::array<char, 64> boot;
+  std::array<char, 64> label;
+  pid_t id;
+};
+
+void set(std::array<char, 64>& field, const std::string& text) {
+  std::snprintf(field.data(), field.size(), "%s", text.c_str());
+}
+
+Process this_process() {
+  Process mine{};
+  set(mine.boot, boot_of_machine());
+  const char* const label = std::getenv("TAPA_DEVICE_NODE");
+  set(mine.label, label == nullptr ? "" : label);
+  mine.id = getpid();
+  return mine;
+}
+
+void check_node(const std::vector<int>& members, const std::vector<Process>& processes) {
+  if (members.size() > TAPA_DEVICE_MAX_RANKS) {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "the node of rank " + std::to_string(members[0]) +
+                                                       " has " + std::to_string(members.size()) +
+                                                       " ranks, expected at most " +
+                                                       std::to_string(TAPA_DEVICE_MAX_RANKS));
+  }
+  for (std::size_t one = 0; one < members.size(); ++one) {
+    for (std::size_t other = 0; other < one; ++other) {
+      const auto id_of = [&](std::size_t member) {
+        return processes[static_cast<std::size_t>(members[member])].id;
+      };
+      if (id_of(one) != id_of(other)) continue;
+      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks " + std::to_string(members[other]) + " and " +
+                                                         std::to_string(members[one]) +
+                                                         " are one process, expected one for each rank");
+    }
+  }
+}
+
+}  // namespace
+
+std::string boot_of_machine() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, boot);
+  return boot;
+}
+
+Partition agree_on_nodes(const Agreement& agreement) {
+  const std::vector<Process> processes = agreement.gather(this_process());
+  std::vector<std::string> names;
+  for (const Process& each : processes) {
+    names.push_back(std::string(each.boot.data()) + "/" + each.label.data());
+  }
+  Partition nodes = nodes_of_names(names);
+  for (const std::vector<int>& members : nodes.members) check_node(members, processes);
+  return nodes;
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,151 @@
+#include "device/proxy.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+
+namespace tapa::device {
+
+namespace {
+
+Word load(const Word& word) {
+  return std::atomic_ref(const_cast<Word&>(word)).load(std::memory_order_acquire);
+}
+void store(Word& word, Word value) {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
+
+/// How long the thread looks for work without a pause after it had some.
+constexpr auto kBusy = std::chrono::milliseconds(2);
+constexpr auto kNap = std::chrono::microseconds(100);
+
+/// Grants travel against the data, on channels of their own.
+constexpr int kGrantChannels = 1 << 10;
+/// Chunks that a receiver lets gather before it grants them.
+constexpr Word kGrantStep = kPipeSlots / 4;
+constexpr std::size_t kRequests = kPipeSlots + 1;  ///< of a pipe
+
+}  // namespace
+
+PipeMover::PipeMover(Messenger& messenger, std::vector<HostPipe> pipes, std::size_t chunk)
+    : messenger_(messenger), chunk_(chunk) {
+  for (const HostPipe& pipe : pipes) {
+    // Receivers are ready for the first chunks from the start.
+    ends_.push_back({pipe, ends_.size() * kRequests, 0, 0, kPipeSlots, 0});
+  }
+  messenger_.provide(ends_.size() * kRequests);
+}
+
+bool PipeMover::turn() {
+  bool moved = false;
+  for (Ends& ends : ends_) moved = post(ends) || moved;
+  messenger_.progress();
+  for (Ends& ends : ends_) moved = complete(ends) || moved;
+  return moved;
+}
+
+bool PipeMover::post(Ends& ends) {
+  exchange_grant(ends);
+  const Word before = ends.posted;
+  if (ends.pipe.sends) {
+    post_sends(ends);
+  } else {
+    post_receives(ends);
+  }
+  return ends.posted != before;
+}
+
+/// What the device has filled and the receiver is ready for.
+void PipeMover::post_sends(Ends& ends) {
+  const HostPipe& pipe = ends.pipe;
+  const Word ready = least(load(pipe.words->device), ends.granted);
+  for (; ends.posted < ready; ++ends.posted) {
+    const Word slot = ends.posted % kPipeSlots;
+    messenger_.send(ends.first_request + slot, pipe.address, pipe.slots + slot * chunk_,
+                    pipe.words->bytes[slot]);
+  }
+}
+
+/// Into all slots that the device has emptied.
+void PipeMover::post_receives(Ends& ends) {
+  const HostPipe& pipe = ends.pipe;
+  const Word ready = load(pipe.words->device) + kPipeSlots;
+  for (; ends.posted < ready; ++ends.posted) {
+    const Word slot = ends.posted % kPipeSlots;
+    messenger_.receive(ends.first_request + slot, pipe.address, pipe.slots + slot * chunk_, chunk_);
+  }
+}
+
+void PipeMover::exchange_grant(Ends& ends) {
+  if (!messenger_.done(grant_request(ends))) return;
+  const Address address{ends.pipe.address.peer, ends.pipe.address.channel + kGrantChannels};
+  if (ends.pipe.sends) {
+    ends.granted = most(ends.granted, ends.grant);
+    messenger_.receive(grant_request(ends), address, &ends.grant, sizeof(Word));
+  } else if (ends.posted >= ends.granted + kGrantStep) {
+    ends.granted = ends.grant = ends.posted;
+    messenger_.send(grant_request(ends), address, &ends.grant, sizeof(Word));
+  }
+}
+
+bool PipeMover::complete(Ends& ends) {
+  const Word before = ends.done;
+  while (ends.done < ends.posted && messenger_.done(ends.first_request + ends.done % kPipeSlots)) ++ends.done;
+  if (ends.done == before) return false;
+  store(ends.pipe.words->host, ends.done);
+  return true;
+}
+
+Proxy::Proxy(std::unique_ptr<Messenger> messenger, std::vector<HostPipe> pipes, std::size_t chunk)
+    : messenger_(std::move(messenger)),
+      mover_(*messenger_, std::move(pipes), chunk),
+      thread_([this] { run(); }) {}
+
+Proxy::~Proxy() {
+  stop_ = true;
+  wake();
+  thread_.join();
+  try {
+    messenger_->abandon();
+  } catch (const std::exception&) {
+    // The ranks have parted: nothing is expected of these messages any more.
+  }
+}
+
+void Proxy::wake() {
+  if (!asleep_.load()) return;
+  const std::lock_guard lock(mutex_);
+  awake_.notify_one();
+}
+
+std::string Proxy::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Proxy::run() {
+  try {
+    auto busy = std::chrono::steady_clock::now();
+    while (!stop_.load()) {
+      if (mover_.turn()) {
+        busy = std::chrono::steady_clock::now();
+      } else if (std::chrono::steady_clock::now() - busy > kBusy) {
+        doze();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    failure_ = error.what();
+  }
+}
+
+void Proxy::doze() {
+  std::unique_lock lock(mutex_);
+  asleep_ = true;
+  if (!stop_.load()) awake_.wait_for(lock, kNap);
+  asleep_ = false;
+}
+
+}  // namespace tapa::device

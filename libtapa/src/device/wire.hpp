@@ -1,0 +1,42 @@
+/// @file
+/// What moves device memory between ranks of different nodes: an interface.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace tapa::device {
+
+/// Device memory to send to a rank of the communicator, or to receive from it.
+struct WireMessage {
+  int peer;
+  std::byte* memory;
+  std::size_t bytes;
+};
+
+class Wire {
+ public:
+  Wire() = default;
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+  virtual ~Wire() = default;
+
+  /// What it is, in words: "nccl 2.28.9".
+  [[nodiscard]] virtual std::string describe() const = 0;
+  /// Puts messages on a stream, at most one in each direction for each peer; what comes after them on the
+  /// stream finds them done. Records if the stream is captured. All calls of a wire are on streams that
+  /// follow one another. What is sent and received must fit: both ends know the bytes. Throws DeviceError.
+  virtual void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                        cudaStream_t stream) = 0;
+  /// Number of the exchange that a rank did not arrive at; 0: none so far. Local.
+  [[nodiscard]] virtual unsigned long long missing(int rank) const = 0;
+  /// What else has ended it, "" while all is well.
+  [[nodiscard]] virtual std::string failure() const = 0;
+  /// Others are not waited for any more: something has failed, and memory that they may use stays.
+  virtual void abandon() = 0;
+};
+
+}  // namespace tapa::device

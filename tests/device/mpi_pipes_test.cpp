@@ -1,0 +1,95 @@
+// Pipes between nodes with MPI's messages, over memory of the host: every rank sends to all others, random
+// lengths, several rounds; then a rank that does not come.
+#include <mpi.h>
+
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "device/mpi_messenger.hpp"
+#include "host_pipes.hpp"
+
+namespace {
+
+using tapa::device::HostPipes;
+using tapa::device::MpiMessenger;
+
+std::size_t length_of(std::size_t from, std::size_t to, unsigned round) {
+  std::minstd_rand random(static_cast<unsigned>(round * 4096 + from * 64 + to));
+  random.discard(4);
+  const auto kind = random() % 4;
+  return kind == 0 ? 0 : kind == 1 ? random() % 100 : random() % 1000000;
+}
+std::byte byte_of(std::size_t from, std::size_t to, unsigned round, std::size_t at) {
+  return static_cast<std::byte>((from * 31 + to * 7 + round * 101 + at * 13) % 251);
+}
+
+std::size_t wrong_in_round(HostPipes& pipes, std::size_t rank, std::size_t ranks, unsigned round) {
+  std::vector<std::vector<std::byte>> out(ranks), in(ranks);
+  std::vector<HostPipes::Part> sends, receives;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    out[peer].resize(length_of(rank, peer, round));
+    for (std::size_t at = 0; at < out[peer].size(); ++at) out[peer][at] = byte_of(rank, peer, round, at);
+    in[peer].assign(length_of(peer, rank, round), std::byte{0xee});
+    sends.push_back({out[peer].data(), out[peer].size()});
+    receives.push_back({in[peer].data(), in[peer].size()});
+  }
+  pipes.exchange(sends, receives, round);
+  std::size_t wrong = 0;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    for (std::size_t at = 0; at < in[peer].size() && peer != rank; ++at)
+      wrong += in[peer][at] != byte_of(peer, rank, round, at) ? 1 : 0;
+  }
+  return wrong;
+}
+
+/// The last rank does not come; the others learn its name.
+bool absence_is_named(int rank, int ranks) {
+  HostPipes pipes(rank, ranks, 1000, {1, 1, 0, 300'000'000}, std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+  bool right = true;
+  if (rank != ranks - 1) {
+    std::vector<std::byte> memory(5000);
+    std::vector<HostPipes::Part> none(static_cast<std::size_t>(ranks), {nullptr, 0});
+    std::vector<HostPipes::Part> in = none;
+    in.back() = {memory.data(), memory.size()};
+    pipes.exchange(none, in, 1);
+    right = pipes.missing(ranks - 1) != 0;
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return right;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  if (const std::string why = tapa::device::why_no_messages(); !why.empty()) {
+    std::printf("skipped: %s\n", why.c_str());
+    MPI_Finalize();
+    return 77;
+  }
+  int rank = 0;
+  int ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  unsigned long long wrong = 0;
+  {
+    HostPipes pipes(rank, ranks, std::size_t{64} << 10, {2, 1, 0, 20'000'000'000},
+                    std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+    for (unsigned round = 0; round < 12; ++round) {
+      wrong += wrong_in_round(pipes, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks), round);
+    }
+    if (!pipes.proxy().failure().empty()) {
+      std::fprintf(stderr, "rank %d: %s\n", rank, pipes.proxy().failure().c_str());
+      ++wrong;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (!absence_is_named(rank, ranks)) ++wrong;
+  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0 && wrong != 0) std::fprintf(stderr, "%llu wrong\n", wrong);
+  MPI_Finalize();
+  return wrong == 0 ? 0 : 1;
+}

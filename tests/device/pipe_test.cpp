@@ -1,0 +1,153 @@
+// Pipes between nodes: threads as ranks, teams and lanes, messages in memory.
+#include "device/pipe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "host_pipes.hpp"
+#include "thread_messenger.hpp"
+
+namespace tapa::device {
+namespace {
+
+/// Bytes of the message from one rank to another in a round, some of them none.
+std::size_t message_bytes(std::size_t from, std::size_t to, unsigned round, std::size_t most) {
+  std::minstd_rand random(static_cast<unsigned>(round * 4096 + from * 64 + to));
+  random.discard(4);
+  return random() % 4 == 0 ? 0 : random() % most;
+}
+std::byte byte_of(std::size_t from, std::size_t to, unsigned round, std::size_t at) {
+  return static_cast<std::byte>((from * 31 + to * 7 + round * 101 + at * 13) % 251);
+}
+
+struct Case {
+  int ranks;
+  HostPipes::Style style;
+  int network_delay;
+  unsigned rounds;
+  std::size_t most;
+};
+
+/// What one rank does in one round; the number of wrong bytes.
+std::size_t round_of(HostPipes& pipes, std::size_t rank, const Case& test, unsigned round) {
+  const auto ranks = static_cast<std::size_t>(test.ranks);
+  std::vector<std::vector<std::byte>> out(ranks), in(ranks);
+  std::vector<HostPipes::Part> sends, receives;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    out[peer].resize(message_bytes(rank, peer, round, test.most));
+    for (std::size_t at = 0; at < out[peer].size(); ++at) out[peer][at] = byte_of(rank, peer, round, at);
+    in[peer].assign(message_bytes(peer, rank, round, test.most), std::byte{0xee});
+    sends.push_back({out[peer].data(), out[peer].size()});
+    receives.push_back({in[peer].data(), in[peer].size()});
+  }
+  pipes.exchange(sends, receives, round * 100 + static_cast<unsigned>(rank));
+  std::size_t wrong = 0;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    if (peer == rank) continue;
+    for (std::size_t at = 0; at < in[peer].size(); ++at)
+      wrong += in[peer][at] != byte_of(peer, rank, round, at) ? 1 : 0;
+  }
+  return wrong;
+}
+
+void expect_right(const Case& test, std::size_t chunk) {
+  Network network;
+  network.delay = test.network_delay;
+  std::vector<std::size_t> wrong(static_cast<std::size_t>(test.ranks), 0);
+  {
+    std::vector<std::unique_ptr<HostPipes>> pipes;
+    for (int rank = 0; rank < test.ranks; ++rank) {
+      pipes.push_back(std::make_unique<HostPipes>(rank, test.ranks, chunk, test.style,
+                                                  std::make_unique<ThreadMessenger>(network, rank)));
+    }
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < wrong.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        for (unsigned round = 0; round < test.rounds; ++round)
+          wrong[rank] += round_of(*pipes[rank], rank, test, round);
+      });
+    }
+    threads.clear();
+    for (const auto& each : pipes) EXPECT_EQ(each->proxy().failure(), "");
+  }
+  for (const std::size_t each : wrong) EXPECT_EQ(each, 0U);
+}
+
+TEST(Pipes, ChunksOverlapAndFitTheirSlots) {
+  constexpr Word kSlot = 60 << 10;
+  EXPECT_EQ(pipe_chunk(100, kSlot), Word{32} << 10);            // one chunk
+  EXPECT_EQ(pipe_chunk(Word{1} << 20, kSlot), Word{32} << 10);  // as many as slots
+  EXPECT_EQ(pipe_chunk(Word{1536} << 10, kSlot), Word{48} << 10);
+  EXPECT_EQ(pipe_chunk(Word{1} << 30, kSlot), kSlot);
+  EXPECT_EQ(pipe_chunk(Word{1} << 30, 128), 128U);
+}
+
+/// A receiver that does not come holds the sender back: no more is under way than there are slots.
+TEST(Pipes, NothingIsSentThatNobodyIsReadyFor) {
+  Network network;
+  const HostPipes::Style style{1, 1, 0, 300'000'000};
+  HostPipes sender(0, 2, 128, style, std::make_unique<ThreadMessenger>(network, 0));
+  HostPipes absent(1, 2, 128, style, std::make_unique<ThreadMessenger>(network, 1));
+  std::vector<std::byte> memory(128 * kPipeSlots * 4);
+  const HostPipes::Part none{nullptr, 0};
+  const HostPipes::Part out[] = {none, {memory.data(), memory.size()}};
+  const HostPipes::Part nothing[] = {none, none};
+  sender.exchange(out, nothing, 1);  // gives up when all slots here and there are full
+  EXPECT_EQ(sender.missing(1), 1U);
+  EXPECT_EQ(sender.filled(1), 2U * kPipeSlots);
+}
+
+TEST(Pipes, MessagesOfAllLengthsArrive) {
+  expect_right({2, {1, 1, 0, 0}, 0, 60, 3000}, 128);
+}
+TEST(Pipes, ChannelsLanesAndDelaysDoNotMatter) {
+  expect_right({2, {2, 3, 20, 0}, 3, 20, 5000}, 256);
+  expect_right({3, {2, 2, 30, 0}, 2, 12, 3000}, 256);
+  expect_right({5, {1, 1, 30, 0}, 4, 8, 2000}, 128);
+}
+
+TEST(Pipes, ARankThatDoesNotComeIsNamed) {
+  Network network;
+  const HostPipes::Style style{1, 2, 0, 200'000'000};
+  HostPipes mine(0, 3, 128, style, std::make_unique<ThreadMessenger>(network, 0));
+  HostPipes other(1, 3, 128, style, std::make_unique<ThreadMessenger>(network, 1));
+  const HostPipes::Part none{nullptr, 0};
+  std::vector<std::byte> out(2000), more(2000), in(4000), other_in(2000);
+  std::jthread second([&] {
+    const HostPipes::Part sends[] = {{more.data(), 2000}, none, none};
+    const HostPipes::Part receives[] = {{other_in.data(), 2000}, none, none};
+    other.exchange(sends, receives, 1);
+  });
+  const HostPipes::Part sends[] = {none, {out.data(), 2000}, {out.data(), 2000}};
+  const HostPipes::Part receives[] = {none, {in.data(), 2000}, {in.data() + 2000, 2000}};
+  mine.exchange(sends, receives, 2);
+  second.join();
+  EXPECT_EQ(mine.missing(1), 0U);
+  EXPECT_EQ(mine.missing(2), 1U);
+  EXPECT_NE(mine.state().aborted, 0U);
+  EXPECT_EQ(other.state().aborted, 0U);
+  mine.exchange(sends, receives, 3);  // returns at once
+}
+
+TEST(Pipes, AFailureOfTheRankSendsNothing) {
+  Network network;
+  const HostPipes::Style style{1, 1, 0, 100'000'000};
+  HostPipes broken(0, 2, 128, style, std::make_unique<ThreadMessenger>(network, 0));
+  HostPipes waiting(1, 2, 128, style, std::make_unique<ThreadMessenger>(network, 1));
+  broken.state().aborted = 1;
+  std::vector<std::byte> memory(200), more(200, std::byte{7});
+  const HostPipes::Part none{nullptr, 0};
+  const HostPipes::Part out[] = {none, {memory.data(), 200}};
+  const HostPipes::Part in[] = {{more.data(), 200}, none};
+  const HostPipes::Part nothing[] = {none, none};
+  broken.exchange(out, nothing, 1);
+  waiting.exchange(nothing, in, 1);
+  EXPECT_EQ(waiting.missing(0), 1U);
+  EXPECT_EQ(more, std::vector<std::byte>(200, std::byte{7}));
+}
+
+}  // namespace
+}  // namespace tapa::device
