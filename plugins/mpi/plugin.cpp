@@ -87,6 +87,7 @@ std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig&) {
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
-const AllToAllKind plugin_kind{"mpi", "one flat MPI_Alltoallv for each exchange", read, make};
+const AllToAllKind plugin_kind{"mpi", "one flat MPI_Alltoallv for each exchange", read, make,
+                               nullptr, 0};
 
 }  // namespace dit
