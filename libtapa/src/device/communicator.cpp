@@ -154,6 +154,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
+  require_no_stores();
   Call call = call_;
   const auto* const from = static_cast<const std::byte*>(send);
   auto* const to = static_cast<std::byte*>(receive);
@@ -196,6 +197,7 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
 }
 
 void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
+  require_no_stores();
   Call call = call_;
   for (int peer = 0; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
@@ -211,6 +213,11 @@ void Communicator::alltoallv(const void* send, void* receive, const Layout& layo
   launch_call(call, stream);
 }
 
+void Communicator::alltoall_strided(const void*, void*, const StridedLayout&, cudaStream_t) {
+  require_no_stores();
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "strided blocks are not moved yet");
+}
+
 void Communicator::launch_call(Call& call, cudaStream_t stream) const {
   check_failure();
   const Word longest = longest_block(call.region.tuning);
@@ -221,6 +228,40 @@ void Communicator::launch_call(Call& call, cudaStream_t stream) const {
   }
   const CurrentDevice current(device_);
   check_cuda(launch(call, stream), "launch of the all-to-all");
+}
+
+void Communicator::require_no_stores() const {
+  if (!storing_) return;
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, "the call comes after TAPA_Device_begin_stores on window " +
+                                             std::to_string(*storing_) +
+                                             ", expected TAPA_Device_end_stores first");
+}
+
+void Communicator::begin_stores(int window, cudaStream_t stream) {
+  require_no_stores();
+  windows_->require_reachable(window);
+  check_failure();
+  Call call = call_;
+  // A place that no all-to-all asks for: ranks that make different calls notice.
+  call.expected = pack({static_cast<Word>(window), Target::kStores});
+  std::fill(std::begin(call.targets), std::end(call.targets), call.expected);
+  const CurrentDevice current(device_);
+  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  storing_ = window;
+}
+
+void Communicator::end_stores(int window, cudaStream_t stream) {
+  if (storing_ != window) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      "window is " + std::to_string(window) + ", expected " +
+                          (storing_ ? std::to_string(*storing_) + ", that of TAPA_Device_begin_stores"
+                                    : std::string("a call of TAPA_Device_begin_stores before")));
+  }
+  check_failure();
+  Call call = call_;
+  const CurrentDevice current(device_);
+  check_cuda(launch_end(call, stream), "launch of the handshake");
+  storing_.reset();
 }
 
 void Communicator::check_failure() const {
@@ -236,10 +277,10 @@ void Communicator::check_failure(int& rank) const {
   for (int peer = 0; peer < size(); ++peer) {
     if (failure.elsewhere[peer] != 0) {
       rank = peer;
-      throw DeviceError(TAPA_DEVICE_ERR_WINDOW, "call " + std::to_string(failure.elsewhere[peer]) +
-                                                    ": rank " + std::to_string(peer) +
-                                                    " receives at another offset of a symmetric registration "
-                                                    "than this rank, or not in it");
+      throw DeviceError(TAPA_DEVICE_ERR_WINDOW,
+                        "call " + std::to_string(failure.elsewhere[peer]) + ": rank " + std::to_string(peer) +
+                            " makes another call than this rank, or receives at another "
+                            "offset of a symmetric registration, or not in it");
     }
     if (failure.no_window[peer] != 0) {
       rank = peer;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/blocks.hpp"
 #include "device/call.hpp"
 #include "device/cuda_objects.hpp"
 #include "device/windows.hpp"
@@ -37,6 +38,13 @@ class Communicator {
   /// Puts an all-to-all on a stream. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
   void alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
+
+  /// Stores of the caller's kernels into a window. Throws DeviceError.
+  void begin_stores(int window, cudaStream_t stream);
+  void end_stores(int window, cudaStream_t stream);
+  /// Throws DeviceError between begin_stores() and end_stores().
+  void require_no_stores() const;
 
   /// Throws DeviceError when a call has failed on the device. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
@@ -60,6 +68,7 @@ class Communicator {
   std::optional<Windows> windows_;
   std::optional<SideStreams> side_streams_;
   std::vector<std::optional<Import>> imports_;
+  std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
 };
 

@@ -45,8 +45,11 @@ class Channel {
     const Slice in = bulk_slice(block_.receive_bytes);
     const Slice out = bulk_slice(block_.send_bytes);
     if (in.bytes != 0) post_ready();
-    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox();
-    if (way_of(block_.send_bytes, tuning()) == Way::lines) send_lines();
+    const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
+    if (renews_mailbox(sequence_, tuning().renew_period)) {
+      renew_mailbox(lines ? lines_of(block_.send_bytes) : 0);
+    }
+    if (lines) send_lines();
     if (!move_bulk(out, in)) return;
     if (way_of(block_.receive_bytes, tuning()) == Way::lines) receive_lines();
   }
@@ -54,7 +57,7 @@ class Channel {
   /// Waits until the peer can take its block at the place that `call.expected` says. Other engines copy then.
   TAPA_HOST_DEVICE void begin_copies() {
     post_ready();
-    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox();
+    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox(0);
     Word packed = 0;
     if (!await_ready(packed)) return;
     if (packed != call_.expected && team_.lane() == 0) {
@@ -111,12 +114,10 @@ class Channel {
     }
   }
 
-  /// Writes the flags of all lines that this call does not send.
-  TAPA_HOST_DEVICE void renew_mailbox() {
-    const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
+  /// Writes the flags of all lines but the first `used`, which this call sends.
+  TAPA_HOST_DEVICE void renew_mailbox(Word used) {
     Line* const mailbox = theirs_.mailbox(call_.rank, mailbox_of(sequence_));
     const Word stride = static_cast<Word>(call_.channels) * static_cast<Word>(team_.lanes());
-    const Word used = lines ? lines_of(block_.send_bytes) : 0;
     for (Word line = used + first_line(); line < call_.region.mailbox_lines(); line += stride) {
       team_.store_line(mailbox + line, 0, line_flag(sequence_));
     }

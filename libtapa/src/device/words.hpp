@@ -41,9 +41,10 @@ TAPA_HOST_DEVICE constexpr Word progress(Word sequence, Word chunks) {
 
 /// A place in a receiver's memory: a registered window and an offset, or its staging memory.
 struct Target {
-  static constexpr Word kStaging = 0x7fff;  ///< the window number that stands for staging
-  Word window = kStaging;                   ///< 15 bits
-  Word offset = 0;                          ///< bytes, 48 bits
+  static constexpr Word kStaging = 0x7fff;              ///< the window number that stands for staging
+  static constexpr Word kStores = (Word{1} << 48) - 1;  ///< the offset that stands for stores of the caller
+  Word window = kStaging;                               ///< 15 bits
+  Word offset = 0;                                      ///< bytes, 48 bits
 };
 
 inline constexpr int kReadyWords = 3;
