@@ -14,6 +14,7 @@
 #include "common/all_to_all.hpp"
 #include "common/device_exchange.hpp"
 #include "dit/exchange.h"
+#include "exchange/plugin_guard.hpp"
 
 struct dit_request;
 

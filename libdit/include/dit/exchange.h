@@ -116,7 +116,7 @@ typedef struct dit_exchange_call {
   const dit_row_selection* selection; /**< null: everything travels */
   int memory_kind;                    /**< a dit_memory_kind, of both buffers */
   int device;                         /**< device number; 0 for host memory */
-  void* stream;       /**< device stream after whose present work the exchange may read; null: none */
+  void* stream;       /**< device stream that the exchange is put on; null: the default one */
   unsigned flags;     /**< 0 or DIT_EXCHANGE_BLOCKING */
   const char* label;  /**< what is exchanged, for messages and traces; may be null */
   uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin
@@ -125,8 +125,8 @@ typedef struct dit_exchange_call {
   int channel;        /**< 0, or one that open_channel gave */
   /** Blocks with strides, in place of send_blocks and recv_blocks, which then are not read; each may be null.
    * The bytes of a block are what its sender and its receiver must agree on, not their strides. Only with
-   * plugins that have DIT_CAPABILITY_STRIDED, and without a selection. That strided blocks do not overlap is
-   * not checked. */
+   * plugins that have DIT_CAPABILITY_STRIDED or, of device memory, DIT_CAPABILITY_DEVICE_STRIDED, and without a selection. That strided blocks do not overlap is
+   * not checked. Of device memory all ranks of an exchange have some, or none has. */
   const dit_strided_block* send_strided;
   const dit_strided_block* recv_strided; /**< see send_strided */
 } dit_exchange_call;
@@ -147,7 +147,7 @@ typedef struct dit_memory dit_memory;   /**< registered memory; the plugin's own
 /** What one rank of a context has moved, for reports. Bytes by the level at which the peer is reached. */
 typedef struct dit_exchange_totals {
   size_t struct_size;      /**< sizeof(dit_exchange_totals) */
-  uint64_t exchanges;      /**< finished */
+  uint64_t exchanges;      /**< finished; of device memory: started */
   uint64_t sent_bytes[16]; /**< payload this rank addressed to peers of each level; index as in level_of;
                                 what it sends to itself is not counted */
   double wait_seconds;     /**< spent in wait, and in start of blocking exchanges */
