@@ -22,10 +22,10 @@ class BesideCaptures {
 StreamIdentity identity_of(cudaStream_t stream) {
   StreamIdentity identity;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamGetCaptureInfo(stream, &status, &identity.capture), "cudaStreamGetCaptureInfo");
+  require_cuda(cudaStreamGetCaptureInfo(stream, &status, &identity.capture), "cudaStreamGetCaptureInfo");
   if (status == cudaStreamCaptureStatusNone) identity.capture = 0;
 #if CUDART_VERSION >= 12000
-  check_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
+  require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
 #else
   identity.stream = reinterpret_cast<unsigned long long>(stream);
 #endif
@@ -45,7 +45,7 @@ class MarkedEnd final : public StreamEnd {
 
 }  // namespace
 
-void check_cuda(cudaError_t code, const char* function) {
+void require_cuda(cudaError_t code, const char* function) {
   if (code == cudaSuccess) return;
   const bool absent = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice ||
                       code == cudaErrorStubLibrary || code == cudaErrorSystemDriverMismatch;
@@ -55,8 +55,8 @@ void check_cuda(cudaError_t code, const char* function) {
 }
 
 CurrentCudaDevice::CurrentCudaDevice(int device) : device_(device) {
-  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  if (before_ != device_) check_cuda(cudaSetDevice(device_), "cudaSetDevice");
+  require_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+  if (before_ != device_) require_cuda(cudaSetDevice(device_), "cudaSetDevice");
 }
 
 CurrentCudaDevice::~CurrentCudaDevice() {
@@ -66,10 +66,10 @@ CurrentCudaDevice::~CurrentCudaDevice() {
 StreamMark::StreamMark(int device, cudaStream_t stream, const StreamIdentity& identity)
     : device_(device), identity_(identity) {
   const CurrentCudaDevice current(device_);
-  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  require_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   const cudaError_t code = cudaEventRecord(event_, stream);
   if (code != cudaSuccess) (void)cudaEventDestroy(event_);
-  check_cuda(code, "cudaEventRecord");
+  require_cuda(code, "cudaEventRecord");
 }
 
 StreamMark::~StreamMark() {
@@ -82,19 +82,19 @@ bool StreamMark::passed() const {
   const BesideCaptures beside;
   const cudaError_t code = cudaEventQuery(event_);
   if (code == cudaErrorNotReady) return false;
-  check_cuda(code, "cudaEventQuery");
+  require_cuda(code, "cudaEventQuery");
   return true;
 }
 
 void StreamMark::wait() const {
   if (identity_.capture != 0) return;
   const BesideCaptures beside;
-  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  require_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
 void StreamMark::hold(cudaStream_t stream) const {
   if (identity_of(stream) == identity_) return;
-  check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  require_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
 }
 
 void StreamOrder::enter(cudaStream_t stream) {

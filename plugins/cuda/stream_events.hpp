@@ -13,7 +13,7 @@ namespace dit {
 
 /// Throws PluginFailure (DIT_ERROR_COMMUNICATION; DIT_ERROR_UNSUPPORTED without a driver or a GPU) unless the
 /// code is cudaSuccess.
-void check_cuda(cudaError_t code, const char* function);
+void require_cuda(cudaError_t code, const char* function);
 
 /// Makes a device current while it lives.
 class CurrentCudaDevice {

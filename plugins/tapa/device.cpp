@@ -104,7 +104,7 @@ class TapaDevice final : public DeviceExchange {
   }
   void remove_memory(int window) override {
     const CurrentCudaDevice current(device_);
-    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     check_tapa(TAPA_Device_deregister(comm_, window));
   }
 
