@@ -56,11 +56,13 @@ class Communicator {
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
   void launch_copies(Call& call, Target target, cudaStream_t stream);
-  void launch_call(Call& call, cudaStream_t stream) const;
+  /// A call without blocks.
+  template <class CallType>
+  [[nodiscard]] CallType new_call() const;
 
   Agreement agreement_;
   int device_ = -1;
-  Call call_{};  ///< what all calls have in common
+  CallHead head_{};  ///< what all calls have in common
   double timeout_ = 0;
   std::size_t copy_from_ = 0;  ///< bytes of the shortest block that copy engines move
   std::optional<DeviceMemory> region_;
