@@ -10,24 +10,12 @@
 #include <vector>
 
 #include "host_machine.hpp"
+#include "small_tuning.hpp"
 
 namespace tapa::device {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-/// Small limits, so that short blocks take every way.
-Tuning small_tuning() {
-  Tuning tuning;
-  tuning.line_limit = 96;
-  tuning.line_share = 32;
-  tuning.bulk_share = 700;
-  tuning.chunk = 256;
-  tuning.renew_period = 8;
-  tuning.line_channels = 3;
-  tuning.bulk_channels = 2;
-  return tuning;
-}
 
 std::byte content(int from, int to, Word op, Word at) {
   return static_cast<std::byte>(from * 31 + to * 7 + static_cast<int>(op * 13 + at * 3 + (at >> 8)));

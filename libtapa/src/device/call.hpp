@@ -26,6 +26,14 @@ struct StridedBlock {
   Word receive_bytes;
 };
 
+/// What the receiver of a block says; `target`: packed.
+TAPA_HOST_DEVICE constexpr Ready ready_of(const Block& block, Word target) {
+  return {target, {block.receive_bytes, 1, 0, 1, 0}};
+}
+TAPA_HOST_DEVICE constexpr Ready ready_of(const StridedBlock& block, Word target) {
+  return {target, strides_of(block.receive)};
+}
+
 /// What two ranks do not agree on.
 struct Disagreement {
   Word call;      ///< its number; 0: none

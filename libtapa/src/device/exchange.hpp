@@ -36,7 +36,8 @@ class Channel {
     const Slice out = bulk_slice(block_.send_bytes);
     if (in.bytes != 0) post_ready();
     const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
-    renew_mailbox(lines ? lines_of(block_.send_bytes) : 0);
+    if (!lines) announce();
+    renew_mailbox(lines ? lines_of(block_.send_bytes) : 1);
     if (lines) send_lines(team_, theirs_.mailbox(call_.rank, mailbox_of(sequence_)), block_, line_share());
     if (!move_bulk(out, in)) return;
     if (way_of(block_.receive_bytes, tuning()) == Way::lines) {
@@ -48,7 +49,8 @@ class Channel {
   /// then.
   TAPA_HOST_DEVICE void begin_copies() {
     post_ready();
-    renew_mailbox(0);
+    announce();
+    renew_mailbox(1);
     Ready ready;
     if (!await_ready(ready)) return;
     if (ready.target != call_.expected) {
@@ -76,6 +78,14 @@ class Channel {
     if (way_of(bytes, tuning()) == Way::lines) return {};
     const int channels = channels_of(bytes, tuning());
     return channel_ < channels ? slice_of(bytes, channel_, channels) : Slice{};
+  }
+
+  /// Writes the first line of a block that goes another way, without data: a receiver who expects another
+  /// length, and another way, sees it.
+  TAPA_HOST_DEVICE void announce() {
+    if (channel_ != 0 || team_.lane() != team_.lanes() - 1) return;
+    team_.store_line(theirs_.mailbox(call_.rank, mailbox_of(sequence_)), 0,
+                     line_flag(sequence_, block_.send_bytes));
   }
 
   /// Writes the flags of all lines but the first `used`, which this call sends, when it is time to.

@@ -50,8 +50,13 @@ struct Waiting {
       disagree(call.failure->to[peer], block().send_bytes, expected);
     }
   }
-  /// The peer sends another number of bytes than this rank expects.
+  /// The peer sends another number of bytes than this rank expects; who waits for this rank's word is told.
   TAPA_HOST_DEVICE void disagree_from() const {
+    const Ready ready = ready_of(block(), call.targets[peer]);
+    ChannelWords& words = RegionView(call.regions[peer], call.region).words(call.rank, channel);
+    for (int index = 0; index < BlockType::kWords; ++index) {
+      team.post(&words.ready[index], ready_word(sequence, payload_of(ready, index)));
+    }
     disagree(call.failure->from[peer], kUnknown, block().receive_bytes);
   }
 
@@ -76,12 +81,11 @@ struct Waiting {
     return true;
   }
 
-  /// Lines that this rank does not expect.
+  /// A first line of another length than this rank expects.
   TAPA_HOST_DEVICE bool lines_differ() const {
     const Line first = team.load_line(mine().mailbox(peer, mailbox_of(sequence)));
     if (!is_of_call(first.low_flag, sequence)) return false;
-    const bool lines = way_of(block().receive_bytes, call.region.tuning) == Way::lines;
-    if (lines && first.low_flag == line_flag(sequence, block().receive_bytes)) return false;
+    if (first.low_flag == line_flag(sequence, block().receive_bytes)) return false;
     disagree_from();
     return true;
   }
