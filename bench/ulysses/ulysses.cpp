@@ -85,25 +85,33 @@ class Comparison {
         shape_{tokens, settings.text, settings.heads, settings.kv_heads, settings.dim},
         layout_(make_layout(attention_shape(shape_), job.size())),
         sizes_(shape_, layout_, job.rank()),
-        sources_(sizes_, job.rank()) {
+        sources_(sizes_, job.rank()),
+        preparations_(shape_) {
     const int device = Sessions::device_of(job);
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
-    const auto add = [&](const std::string& name, const Session& session, bool one_exchange) {
-      ways_.push_back(
-          std::make_unique<Way>(name, shape_, layout_, sizes_, session, device, one_exchange));
+    const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared) {
+      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared}, shape_, layout_, sizes_, session,
+                                            device, preparations_));
     };
-    add("tapa", sessions.tapa, false);
-    if (alike) add("tapa-qkv", sessions.tapa, true);
+    add("tapa", sessions.tapa, Method::one_by_one, false);
+    if (alike) add("tapa-qkv", sessions.tapa, Method::one_exchange, false);
+    add("tapa-push", sessions.tapa, Method::push, false);
+    add("tapa-norm-rope", sessions.tapa, Method::one_by_one, true);
+    add("tapa-norm-rope-push", sessions.tapa, Method::push, true);
     if (!sessions.nccl) return;
-    add("nccl", *sessions.nccl, false);
-    if (alike) add("nccl-qkv", *sessions.nccl, true);
+    add("nccl", *sessions.nccl, Method::one_by_one, false);
+    if (alike) add("nccl-qkv", *sessions.nccl, Method::one_exchange, false);
+    add("nccl-norm-rope", *sessions.nccl, Method::one_by_one, true);
   }
 
   /// How many ways gave other bits than host memory over MPI.
   std::uint64_t check() {
-    const std::vector<std::uint8_t> expected = expected_results(shape_, layout_, sizes_, sources_);
+    const std::vector<std::uint8_t> plain = expected_results(shape_, layout_, sizes_, sources_, nullptr);
+    const std::vector<std::uint8_t> prepared =
+        expected_results(shape_, layout_, sizes_, sources_, &preparations_);
     std::uint64_t wrong = 0;
     for (const auto& way : ways_) {
+      const std::vector<std::uint8_t>& expected = way->prepared() ? prepared : plain;
       way->clear();
       Job::barrier();
       way->put(sources_, stream_.get());
@@ -150,13 +158,15 @@ class Comparison {
   }
 
   void report(const char* mode, const std::vector<std::vector<double>>& times, nlohmann::json& rows) const {
-    double rival = 0;
+    double rivals[2] = {0, 0};  // of numbers as they are, and with norm and RoPE
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       const double median = summarize(times[way]).median;
+      double& rival = rivals[ways_[way]->prepared() ? 1 : 0];
       if (ways_[way]->name().rfind("nccl", 0) == 0 && (rival == 0 || median < rival)) rival = median;
     }
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       const Summary summary = summarize(times[way]);
+      const double rival = rivals[ways_[way]->prepared() ? 1 : 0];
       rows.push_back({{"ranks", job_.size()},
                       {"tokens", shape_.tokens},
                       {"text", shape_.text},
@@ -170,7 +180,7 @@ class Comparison {
                       {"samples", summary.count},
                       {"against_nccl", rival / summary.median}});
       if (job_.rank() == 0)
-        std::printf("%7lld %-6s %-12s %9.1f %8.2f %7.1f %%\n", static_cast<long long>(shape_.tokens), mode,
+        std::printf("%7lld %-6s %-20s %9.1f %8.2f %7.1f %%\n", static_cast<long long>(shape_.tokens), mode,
                     ways_[way]->name().c_str(), summary.median, rival / summary.median,
                     100 * summary.spread());
     }
@@ -183,6 +193,7 @@ class Comparison {
   Layout layout_;
   Sizes sizes_;
   Sources sources_;
+  Preparations preparations_;
   Stream stream_;
   std::vector<std::unique_ptr<Way>> ways_;
 };
@@ -195,7 +206,7 @@ int run(Job& job, int argc, char** argv) {
   std::uint64_t wrong = 0;
   if (job.rank() == 0)
     std::printf("%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
-                " tokens mode   way                 us  NCCL/it  spread\n",
+                " tokens mode   way                         us  NCCL/it  spread\n",
                 job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
                 static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
   for (const std::int64_t tokens : settings.tokens) {
