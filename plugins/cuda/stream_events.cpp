@@ -24,10 +24,10 @@ StreamIdentity identity_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   require_cuda(cudaStreamGetCaptureInfo(stream, &status, &identity.capture), "cudaStreamGetCaptureInfo");
   if (status == cudaStreamCaptureStatusNone) identity.capture = 0;
-#if CUDART_VERSION >= 12000
-  require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
-#else
   identity.stream = reinterpret_cast<unsigned long long>(stream);
+#if CUDART_VERSION >= 12000
+  // Not while it is captured; then it cannot be another one, as it cannot be destroyed.
+  if (identity.capture == 0) require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
 #endif
   return identity;
 }
