@@ -63,18 +63,20 @@ class Check {
  private:
   void run_lies(const Case& of, int kind, std::size_t element_bytes, const Transfer& reference,
                 const Transfer& tested) {
-    constexpr std::pair<Lies, Lies> kPairs[] = {
-        {Lies::dense, Lies::dense},       {Lies::slice, Lies::dense}, {Lies::dense, Lies::slice},
-        {Lies::heads_first, Lies::dense}, {Lies::slice, Lies::heads_first}};
+    constexpr std::pair<Lies, Lies> kPairs[] = {{Lies::dense, Lies::dense},
+                                                {Lies::slice, Lies::dense},
+                                                {Lies::dense, Lies::slice},
+                                                {Lies::heads_first, Lies::dense},
+                                                {Lies::slice, Lies::heads_first}};
     for (const auto& [from, to] : kPairs) {
       const Placed source = place(reference.source_shape(), from, element_bytes);
       const Placed target = place(reference.target_shape(), to, element_bytes);
       for (const bool registered : {false, true}) {
         if (compare(reference, tested, source, target, registered)) continue;
         ++wrong_;
-        std::fprintf(stderr, "rank %d: %s, %s, %zu bytes, source %d, target %d, %s: other bits\n", job_.rank(),
-                     of.name, kKinds[kind], element_bytes, static_cast<int>(from), static_cast<int>(to),
-                     registered ? "registered" : "not registered");
+        std::fprintf(stderr, "rank %d: %s, %s, %zu bytes, source %d, target %d, %s: other bits\n",
+                     job_.rank(), of.name, kKinds[kind], element_bytes, static_cast<int>(from),
+                     static_cast<int>(to), registered ? "registered" : "not registered");
       }
     }
   }
@@ -148,7 +150,8 @@ std::uint64_t check_graph(Job& job, const Session& host, const Session& session,
       std::vector<std::uint8_t> sent(tested[kind].source_bytes());
       randomise(sent, round * 1000 + kind * 100 + static_cast<std::uint64_t>(job.rank()));
       expected.emplace_back(tested[kind].target_bytes());
-      reference[kind].run(dense(sent.data(), sent.size()), dense(expected[kind].data(), expected[kind].size()));
+      reference[kind].run(dense(sent.data(), sent.size()),
+                          dense(expected[kind].data(), expected[kind].size()));
       cuda(cudaMemcpy(from[kind]->get(), sent.data(), sent.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     }
     cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -178,8 +181,8 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
     transfer.run(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
                  stream.get());
     if (job.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
-                   stream.get());
+    transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()),
+                   device, stream.get());
     const dit_status status = dit_transfer_wait(transfer.get());
     const std::string words = dit_last_error();
     if (job.rank() != late) {

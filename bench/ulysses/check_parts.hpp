@@ -42,7 +42,9 @@ struct Placed {
 
 inline Placed place(const std::int64_t* shape, Lies lies, std::size_t element_bytes) {
   const std::int64_t batch = shape[0], rows = shape[1], heads = shape[2], dim = shape[3];
-  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * element_bytes; };
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
   if (batch * rows * heads * dim == 0) return {{nullptr, 0, 0, 0, 0}, 0};
   if (lies == Lies::dense) return {{nullptr, 0, 0, 0, 0}, bytes(batch * rows * heads * dim)};
   const std::int64_t row = lies == Lies::slice ? 3 * heads * dim : dim;
@@ -88,9 +90,9 @@ class Arena {
   std::optional<Registration> registration_;
 };
 
-/// Norm, RoPE and push, of all types, against host memory; how many tensors had other bits. `stores`: also with
-/// bound targets.
-[[nodiscard]] std::uint64_t check_prepared(Job& job, const Case& of, const Session& host, const Session& session,
-                                           int device, bool stores);
+/// Norm, RoPE and push, of all types, against host memory; how many tensors had other bits. `stores`: also
+/// with bound targets.
+[[nodiscard]] std::uint64_t check_prepared(Job& job, const Case& of, const Session& host,
+                                           const Session& session, int device, bool stores);
 
 }  // namespace tapa::bench

@@ -43,12 +43,14 @@ class Layer {
     }
     target_bytes_ = at;
     device_product_ = std::make_unique<Memory>(product_.size() + 16);
-    targets_ = std::make_unique<Memory>(static_cast<std::size_t>(Job::greatest(static_cast<double>(target_bytes_))) + 64);
-    cuda(cudaMemcpy(device_product_->get(), product_.data(), product_.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    targets_ = std::make_unique<Memory>(
+        static_cast<std::size_t>(Job::greatest(static_cast<double>(target_bytes_))) + 64);
+    cuda(cudaMemcpy(device_product_->get(), product_.data(), product_.size(), cudaMemcpyHostToDevice),
+         "cudaMemcpy");
     for (int kind = 0; kind < 2; ++kind) {
       const std::int64_t heads = kind == 0 ? of.heads : of.kv_heads;
-      preparations_.emplace_back(how.element_type, how.weight_type, how.norm, how.rope, of.text + of.image, heads,
-                                 of.dim);
+      preparations_.emplace_back(how.element_type, how.weight_type, how.norm, how.rope, of.text + of.image,
+                                 heads, of.dim);
       preparations_.back().round_norm(how.round_norm);
     }
     expect();
@@ -72,8 +74,9 @@ class Layer {
     std::vector<dit_transfer_call> calls;
     std::vector<dit_transfer*> transfers;
     for (std::size_t kind = 0; kind < tested_.size(); ++kind) {
-      calls.push_back(Transfer::call_of(source_of(kind, device_product_->get()), target_of(kind, targets_->get()),
-                                        device_, stream.get(), kind < 2 ? &hows[kind] : nullptr));
+      calls.push_back(Transfer::call_of(source_of(kind, device_product_->get()),
+                                        target_of(kind, targets_->get()), device_, stream.get(),
+                                        kind < 2 ? &hows[kind] : nullptr));
       transfers.push_back(tested_[kind].get());
       if (!together) {
         dit_call(dit_transfer_start(transfers[kind], &calls[kind]));
@@ -91,7 +94,8 @@ class Layer {
  private:
   [[nodiscard]] dit_tensor source_of(std::size_t kind, void* product) const {
     const std::int64_t first[] = {0, of_.heads, of_.heads + of_.kv_heads};
-    const std::size_t offset = static_cast<std::size_t>(first[kind] * of_.dim) * bytes_of_type(how_.element_type);
+    const std::size_t offset =
+        static_cast<std::size_t>(first[kind] * of_.dim) * bytes_of_type(how_.element_type);
     const std::size_t bytes = product_.size() > offset ? product_.size() - offset : 0;
     return {static_cast<char*>(product) + offset, bytes, rows_ * row_, row_, of_.dim};
   }
@@ -118,13 +122,14 @@ class Layer {
       if (got[i] == expected_[i]) continue;
       if (count++ == 0) first = i;
     }
-    std::fprintf(stderr,
-                 "rank %d: %s, element %d, weight %d, norm %d, rope %d, %s, %s: %zu of %zu bytes differ, first at "
-                 "%zu (K from %zu, V from %zu): %02x%02x, expected %02x%02x\n",
-                 job_.rank(), of_.name, how_.element_type, how_.weight_type, how_.norm, how_.rope,
-                 registration_ ? "pushed" : "by exchange", together ? "together" : "one by one", count, got.size(),
-                 first, offset_[1], offset_[2], got[first | 1], got[first & ~std::size_t{1}], expected_[first | 1],
-                 expected_[first & ~std::size_t{1}]);
+    std::fprintf(
+        stderr,
+        "rank %d: %s, element %d, weight %d, norm %d, rope %d, %s, %s: %zu of %zu bytes differ, first at "
+        "%zu (K from %zu, V from %zu): %02x%02x, expected %02x%02x\n",
+        job_.rank(), of_.name, how_.element_type, how_.weight_type, how_.norm, how_.rope,
+        registration_ ? "pushed" : "by exchange", together ? "together" : "one by one", count, got.size(),
+        first, offset_[1], offset_[2], got[first | 1], got[first & ~std::size_t{1}], expected_[first | 1],
+        expected_[first & ~std::size_t{1}]);
     return 1;
   }
 
@@ -146,8 +151,8 @@ class Layer {
 
 }  // namespace
 
-std::uint64_t check_prepared(Job& job, const Case& of, const Session& host, const Session& session, int device,
-                             bool stores) {
+std::uint64_t check_prepared(Job& job, const Case& of, const Session& host, const Session& session,
+                             int device, bool stores) {
   const Stream stream;
   std::uint64_t wrong = 0;
   for (const How& how : kHows) {

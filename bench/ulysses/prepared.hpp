@@ -17,7 +17,8 @@ namespace tapa::bench {
   return element_type == DIT_ELEMENT_FP32 ? 4 : 2;
 }
 
-/// Numbers between about 1/100 and 8 of both signs, and now and then any bits at all (infinities, not a number).
+/// Numbers between about 1/100 and 8 of both signs, and now and then any bits at all (infinities, not a
+/// number).
 inline void fill_numbers(std::vector<std::uint8_t>& bytes, int element_type, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
   const std::size_t size = bytes_of_type(element_type);
@@ -28,9 +29,12 @@ inline void fill_numbers(std::vector<std::uint8_t>& bytes, int element_type, std
     if (random % 4096 != 7) {
       const std::uint32_t exponent = random >> 8 & 7U;
       const std::uint32_t sign = random >> 31;
-      if (element_type == DIT_ELEMENT_FP32) bits = sign << 31 | (122 + exponent) << 23 | (random * 97 & 0x7fffffU);
-      if (element_type == DIT_ELEMENT_BF16) bits = sign << 15 | (122 + exponent) << 7 | (random * 97 >> 9 & 0x7fU);
-      if (element_type == DIT_ELEMENT_FP16) bits = sign << 15 | (10 + exponent) << 10 | (random * 97 >> 9 & 0x3ffU);
+      if (element_type == DIT_ELEMENT_FP32)
+        bits = sign << 31 | (122 + exponent) << 23 | (random * 97 & 0x7fffffU);
+      if (element_type == DIT_ELEMENT_BF16)
+        bits = sign << 15 | (122 + exponent) << 7 | (random * 97 >> 9 & 0x7fU);
+      if (element_type == DIT_ELEMENT_FP16)
+        bits = sign << 15 | (10 + exponent) << 10 | (random * 97 >> 9 & 0x3ffU);
     }
     std::memcpy(&bytes[at], &bits, size);
   }
@@ -41,8 +45,8 @@ class Preparation {
  public:
   Preparation(int element_type, int weight_type, int norm, int rope, std::int64_t tokens, std::int64_t heads,
               std::int64_t dim)
-      : how_{sizeof(dit_prepare), element_type, norm,    rope,    0,      1e-6,
-             nullptr,             nullptr,      weight_type, nullptr, nullptr},
+      : how_{sizeof(dit_prepare), element_type, norm,   rope, 0, 1e-6, nullptr, nullptr,
+             weight_type,         nullptr,      nullptr},
         weight_(numbers(weight_type, (norm == DIT_NORM_TOKEN ? heads : 1) * dim, 11)),
         text_weight_(numbers(weight_type, (norm == DIT_NORM_TOKEN ? heads : 1) * dim, 12)),
         cosine_(table(tokens, dim, false)),
@@ -74,7 +78,8 @@ class Preparation {
   static Both both(std::vector<std::uint8_t> bytes) {
     Both made{std::move(bytes), nullptr};
     made.device = std::make_unique<Memory>(made.host.size() + 16);
-    cuda(cudaMemcpy(made.device->get(), made.host.data(), made.host.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    cuda(cudaMemcpy(made.device->get(), made.host.data(), made.host.size(), cudaMemcpyHostToDevice),
+         "cudaMemcpy");
     return made;
   }
   static Both numbers(int type, std::int64_t count, std::uint64_t seed) {

@@ -116,8 +116,8 @@ class Transfer : public Owner<dit_transfer, dit_transfer_free> {
   [[nodiscard]] const std::int64_t* source_shape() const { return source_shape_; }
   [[nodiscard]] const std::int64_t* target_shape() const { return target_shape_; }
 
-  static dit_transfer_call call_of(const dit_tensor& source, const dit_tensor& target, int device, void* stream,
-                                   const dit_prepare* prepare = nullptr) {
+  static dit_transfer_call call_of(const dit_tensor& source, const dit_tensor& target, int device,
+                                   void* stream, const dit_prepare* prepare = nullptr) {
     dit_transfer_call call{};
     call.struct_size = sizeof(call);
     call.source = source;

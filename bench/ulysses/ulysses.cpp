@@ -1,4 +1,5 @@
-// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against permute
+// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against
+// permute
 // + NCCL, all in turns in one run. mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N]
 // [--head-dim 128] [--text N] [--nccl LIBRARY] [--seconds S] [--json FILE]
 #include <algorithm>
@@ -90,8 +91,8 @@ class Comparison {
     const int device = Sessions::device_of(job);
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
     const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared) {
-      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared}, shape_, layout_, sizes_, session,
-                                            device, preparations_));
+      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared}, shape_, layout_, sizes_,
+                                            session, device, preparations_));
     };
     add("tapa", sessions.tapa, Method::one_by_one, false);
     if (alike) add("tapa-qkv", sessions.tapa, Method::one_exchange, false);
@@ -205,10 +206,11 @@ int run(Job& job, int argc, char** argv) {
   nlohmann::json rows = nlohmann::json::array();
   std::uint64_t wrong = 0;
   if (job.rank() == 0)
-    std::printf("%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
-                " tokens mode   way                         us  NCCL/it  spread\n",
-                job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
-                static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
+    std::printf(
+        "%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
+        " tokens mode   way                         us  NCCL/it  spread\n",
+        job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
+        static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
   for (const std::int64_t tokens : settings.tokens) {
     Comparison comparison(job, settings, sessions, tokens);
     wrong += comparison.check();

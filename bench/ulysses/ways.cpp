@@ -60,15 +60,18 @@ Sizes::Sizes(const Shape& shape, const Layout& layout, int rank) {
 }
 
 Sources::Sources(const Sizes& sizes, int rank)
-    : product_bytes(sizes.product), attended_bytes(sizes.query), product(sizes.product), attended(sizes.query) {
+    : product_bytes(sizes.product),
+      attended_bytes(sizes.query),
+      product(sizes.product),
+      attended(sizes.query) {
   fill_numbers(product_bytes, DIT_ELEMENT_BF16, 2 * static_cast<std::uint64_t>(rank) + 1);
   randomise(attended_bytes, 2 * static_cast<std::uint64_t>(rank) + 2);
   cuda(cudaMemcpy(product.get(), product_bytes.data(), sizes.product, cudaMemcpyHostToDevice), "cudaMemcpy");
   cuda(cudaMemcpy(attended.get(), attended_bytes.data(), sizes.query, cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
-Way::Way(WayOptions options, const Shape& shape, const Layout& layout, const Sizes& sizes, const Session& session,
-         int device, const Preparations& preparations)
+Way::Way(WayOptions options, const Shape& shape, const Layout& layout, const Sizes& sizes,
+         const Session& session, int device, const Preparations& preparations)
     : options_(std::move(options)),
       shape_(shape),
       sizes_(sizes),

@@ -39,8 +39,8 @@ struct Sources {
   Memory attended;  ///< O in the head layout
 };
 
-/// How Q, K and V go: V, Q, K one after the other; as three samples of one exchange; or by one kernel that stores
-/// into the peers' targets.
+/// How Q, K and V go: V, Q, K one after the other; as three samples of one exchange; or by one kernel that
+/// stores into the peers' targets.
 enum class Method { one_by_one, one_exchange, push };
 
 struct WayOptions {
@@ -52,18 +52,18 @@ struct WayOptions {
 /// Norm and RoPE of Q and of K, as FLUX has them.
 struct Preparations {
   explicit Preparations(const Shape& shape)
-      : query(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens, shape.heads,
-              shape.dim),
-        key(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens, shape.kv_heads,
-            shape.dim) {}
+      : query(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens,
+              shape.heads, shape.dim),
+        key(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens,
+            shape.kv_heads, shape.dim) {}
   Preparation query, key;
 };
 
 /// One way, with targets of its own.
 class Way {
  public:
-  Way(WayOptions options, const Shape& shape, const Layout& layout, const Sizes& sizes, const Session& session,
-      int device, const Preparations& preparations);
+  Way(WayOptions options, const Shape& shape, const Layout& layout, const Sizes& sizes,
+      const Session& session, int device, const Preparations& preparations);
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] bool prepared() const { return options_.prepared; }
   /// Puts a layer's exchanges on a stream.

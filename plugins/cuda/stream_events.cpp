@@ -49,9 +49,9 @@ void require_cuda(cudaError_t code, const char* function) {
   if (code == cudaSuccess) return;
   const bool absent = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice ||
                       code == cudaErrorStubLibrary || code == cudaErrorSystemDriverMismatch;
-  throw PluginFailure(absent ? DIT_ERROR_UNSUPPORTED : DIT_ERROR_COMMUNICATION,
-                      std::string(function) + " failed: " + cudaGetErrorName(code) + ": " +
-                          cudaGetErrorString(code));
+  throw PluginFailure(
+      absent ? DIT_ERROR_UNSUPPORTED : DIT_ERROR_COMMUNICATION,
+      std::string(function) + " failed: " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code));
 }
 
 CurrentCudaDevice::CurrentCudaDevice(int device) : device_(device) {

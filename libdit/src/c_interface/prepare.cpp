@@ -41,7 +41,8 @@ void check(const dit_prepare& prepare, std::int64_t head_dim, std::size_t elemen
   }
   if (head_dim % 2 != 0) {
     throw std::invalid_argument("call->prepare->rope = " + std::to_string(prepare.rope) +
-                                ": expected DIT_ROPE_NONE (0) with a head_dim of " + std::to_string(head_dim));
+                                ": expected DIT_ROPE_NONE (0) with a head_dim of " +
+                                std::to_string(head_dim));
   }
   (void)required(prepare.cosine, "call->prepare->cosine");
   (void)required(prepare.sine, "call->prepare->sine");
@@ -98,10 +99,7 @@ PrepareJob job_of(const dit_prepare* prepare, const UlyssesLayout& layout, Atten
   return job;
 }
 
-int element_type_of(const dit_prepare* prepare, std::size_t element_bytes) {
-  if (prepare != nullptr) {
-    return prepare->element_type;
-  }
+int element_type_of(std::size_t element_bytes) {
   if (element_bytes != 2 && element_bytes != 4) {
     throw std::invalid_argument("a transfer has element_bytes = " + std::to_string(element_bytes) +
                                 ": expected 2 or 4 for a bound target");

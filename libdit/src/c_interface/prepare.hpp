@@ -11,11 +11,12 @@ namespace dit::c_interface {
 
 /// A rank's tensor and what is done to it, without parts. `prepare`: null: it goes as it is. Throws
 /// std::invalid_argument for what is wrong in it.
-[[nodiscard]] PrepareJob job_of(const dit_prepare* prepare, const UlyssesLayout& layout, AttentionTensor tensor,
-                                int rank, const SourceTensor& source, std::size_t element_bytes);
-/// The dit_element_type of a job's numbers: that of `prepare` or, of numbers that go as they are, one of their
-/// size.
-[[nodiscard]] int element_type_of(const dit_prepare* prepare, std::size_t element_bytes);
+[[nodiscard]] PrepareJob job_of(const dit_prepare* prepare, const UlyssesLayout& layout,
+                                AttentionTensor tensor, int rank, const SourceTensor& source,
+                                std::size_t element_bytes);
+/// A dit_element_type for numbers that go as they are: any of their size. Throws std::invalid_argument where
+/// there is none.
+[[nodiscard]] int element_type_of(std::size_t element_bytes);
 /// All of the source into a dense tensor of its shape.
 void add_dense_part(PrepareJob& job, std::byte* target);
 

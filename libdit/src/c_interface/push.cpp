@@ -21,7 +21,8 @@ struct Place {
 void require_inside(const dit_registration& registration, const dit_tensor& target, std::size_t extent) {
   const auto begin = reinterpret_cast<std::uintptr_t>(registration.begin);
   const auto at = reinterpret_cast<std::uintptr_t>(target.data);
-  if (extent > 0 && (at < begin || at - begin > registration.bytes || extent > registration.bytes - (at - begin)))
+  if (extent > 0 &&
+      (at < begin || at - begin > registration.bytes || extent > registration.bytes - (at - begin)))
     throw std::invalid_argument("target has " + std::to_string(extent) +
                                 " bytes that are not all in the registration's memory of " +
                                 std::to_string(registration.bytes) + " bytes");
@@ -70,8 +71,7 @@ BoundTarget bind_target(ExchangeContext& context, dit_registration& registration
     if (extent > 0)
       own.offset = static_cast<std::uint64_t>(static_cast<std::byte*>(target.data) - registration.begin);
     for (int rank = 0; rank < context.size(); ++rank)
-      memory[static_cast<std::size_t>(rank)] =
-          static_cast<std::byte*>(registration.memory.peer_memory(rank));
+      memory[static_cast<std::size_t>(rank)] = static_cast<std::byte*>(registration.memory.peer_memory(rank));
   } catch (const std::exception& error) {
     words = error.what();
   }

@@ -21,11 +21,14 @@ struct BoundTarget {
   std::vector<PeerTarget> peers;  ///< of all ranks
 };
 
-/// Collective: every rank's target. Throws on all ranks alike. `extent`: bytes of this rank's, checked before.
+/// Collective: every rank's target. Throws on all ranks alike. `extent`: bytes of this rank's, checked
+/// before.
 [[nodiscard]] BoundTarget bind_target(ExchangeContext& context, dit_registration& registration,
-                                      const dit_tensor& target, const TensorStrides& strides, std::size_t extent);
+                                      const dit_tensor& target, const TensorStrides& strides,
+                                      std::size_t extent);
 
-/// Adds the parts of a source's rows to a job. Throws ExchangeError for more ranks than a launch has room for.
+/// Adds the parts of a source's rows to a job. Throws ExchangeError for more ranks than a launch has room
+/// for.
 void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const BoundTarget& bound,
                     std::size_t element_bytes);
 

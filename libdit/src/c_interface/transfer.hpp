@@ -27,7 +27,8 @@ struct dit_transfer {
   void start(const dit_transfer_call& call);
   /// Collective.
   void bind(dit_registration& registration, const dit_tensor& target);
-  static void start_together(std::span<dit_transfer* const> transfers, std::span<const dit_transfer_call> calls);
+  static void start_together(std::span<dit_transfer* const> transfers,
+                             std::span<const dit_transfer_call> calls);
   [[nodiscard]] bool test();
   void wait();
   void wait_stream(void* stream);
@@ -43,7 +44,12 @@ struct dit_transfer {
   [[nodiscard]] dit::PrepareJob job_for(const dit_transfer_call& call, const dit::SourceTensor& source) const;
   [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source);
   [[nodiscard]] const dit::c_interface::BoundTarget& bound_to(const dit_tensor& target) const;
-  static void push_together(std::span<dit_transfer* const> transfers, std::span<const dit_transfer_call> calls);
+  static void require_alike(std::span<dit_transfer* const> transfers,
+                            std::span<const dit_transfer_call> calls);
+  [[nodiscard]] static int common_type(std::span<dit_transfer* const> transfers,
+                                       std::span<const dit_transfer_call> calls);
+  static void push_together(std::span<dit_transfer* const> transfers,
+                            std::span<const dit_transfer_call> calls);
   void drop_request(std::shared_ptr<void> buffers);
 
   dit_session& session_;

@@ -1,5 +1,8 @@
 // What a transfer does with norm and RoPE, and with targets that all ranks know.
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "c_interface/error.hpp"
 #include "c_interface/prepare.hpp"
@@ -48,9 +51,10 @@ dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const di
 void dit_transfer::bind(dit_registration& registration, const dit_tensor& target) {
   std::string wrong;
   if (memory_kind_ == DIT_MEMORY_HOST || !session_.context.takes_stores()) {
-    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED,
-                             "no kernel can store into the targets of other ranks: expected device memory, and "
-                             "a plugin with DIT_CAPABILITY_STORES");
+    throw dit::ExchangeError(
+        DIT_ERROR_UNSUPPORTED,
+        "no kernel can store into the targets of other ranks: expected device memory, and "
+        "a plugin with DIT_CAPABILITY_STORES");
   }
   if (tensor_ == dit::AttentionTensor::output || wire_ != nullptr) {
     throw std::invalid_argument("transfer gathers the output, or has a wire: expected a scatter without one");
@@ -107,42 +111,56 @@ void dit_transfer::start_together(std::span<dit_transfer* const> transfers,
   }
 }
 
-void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
+// Of the same call on all ranks, as far as one rank can see.
+void dit_transfer::require_alike(std::span<dit_transfer* const> transfers,
                                  std::span<const dit_transfer_call> calls) {
-  std::vector<dit::PrepareJob> jobs;
-  const dit_registration* registration = nullptr;
-  int element_type = -1;
-  int prepared_type = -1;
   for (std::size_t i = 0; i < transfers.size(); ++i) {
-    dit_transfer& of = *transfers[i];
-    const dit_transfer_call& call = calls[i];
-    of.require_idle();
-    const BoundTarget& bound = of.bound_to(call.target);
-    registration = registration == nullptr ? bound.registration : registration;
-    const dit::SourceTensor source =
-        to_source("call->source", call.source, of.way_->source_shape(), of.element_bytes_);
-    dit_prepare how{};
-    const dit_prepare* const prepare =
-        call.prepare == nullptr ? nullptr : &(how = completed_prepare(call.prepare));
-    const int type = element_type_of(prepare, of.element_bytes_);
-    if (prepare != nullptr && prepared_type >= 0 && prepared_type != type) {
-      throw std::invalid_argument("calls have prepare->element_type " + std::to_string(prepared_type) + " and " +
-                                  std::to_string(type) + ": expected the same");
-    }
-    // What goes as it is goes with any numbers of its size.
-    prepared_type = prepare != nullptr ? type : prepared_type;
-    element_type = prepared_type >= 0 ? prepared_type : type;
-    if (bound.registration != registration || call.stream != calls[0].stream ||
-        call.device != calls[0].device || of.element_bytes_ != transfers[0]->element_bytes_) {
+    transfers[i]->require_idle();
+    if (transfers[i]->bound_to(calls[i].target).registration !=
+            transfers[0]->bound_to(calls[0].target).registration ||
+        calls[i].stream != calls[0].stream || calls[i].device != calls[0].device ||
+        transfers[i]->element_bytes_ != transfers[0]->element_bytes_) {
       throw std::invalid_argument(
-          "transfers are expected to have targets in one registration, one stream and device, and elements of "
+          "transfers are expected to have targets in one registration, one stream and device, and elements "
+          "of "
           "one size");
     }
-    jobs.push_back(of.job_for(call, source));
-    add_push_parts(jobs.back(), of.push_map_, bound, of.element_bytes_);
   }
+}
+
+// What goes as it is goes with any numbers of its size.
+int dit_transfer::common_type(std::span<dit_transfer* const> transfers,
+                              std::span<const dit_transfer_call> calls) {
+  int type = -1;
+  for (const dit_transfer_call& call : calls) {
+    if (call.prepare == nullptr) {
+      continue;
+    }
+    const int own = completed_prepare(call.prepare).element_type;
+    if (type >= 0 && type != own) {
+      throw std::invalid_argument("calls have prepare->element_type " + std::to_string(type) + " and " +
+                                  std::to_string(own) + ": expected the same");
+    }
+    type = own;
+  }
+  return type >= 0 ? type : element_type_of(transfers[0]->element_bytes_);
+}
+
+void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
+                                 std::span<const dit_transfer_call> calls) {
+  require_alike(transfers, calls);
+  const int element_type = common_type(transfers, calls);
+  std::vector<dit::PrepareJob> jobs;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const dit_transfer& of = *transfers[i];
+    const dit::SourceTensor source =
+        to_source("call->source", calls[i].source, of.way_->source_shape(), of.element_bytes_);
+    jobs.push_back(of.job_for(calls[i], source));
+    add_push_parts(jobs.back(), of.push_map_, of.bound_to(calls[i].target), of.element_bytes_);
+  }
+  const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
   const auto request = std::make_shared<dit::ExchangeRequest>(
-      push(registration->memory, jobs, element_type, calls[0].device, calls[0].stream));
+      push(memory, jobs, element_type, calls[0].device, calls[0].stream));
   for (dit_transfer* transfer : transfers) {
     transfer->request_ = request;
     transfer->pushed_ = true;

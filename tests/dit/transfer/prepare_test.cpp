@@ -95,14 +95,14 @@ class Job {
   }
 
   void run() {
-    const int type = sizeof(Element) == 4 ? DIT_ELEMENT_FP32
+    const int type = sizeof(Element) == 4            ? DIT_ELEMENT_FP32
                      : std::is_same_v<Element, Bf16> ? DIT_ELEMENT_BF16
                                                      : DIT_ELEMENT_FP16;
     prepare_on_host(job_, type);
   }
 
-  // Greatest difference from double precision: of a number's own rounding (`half` of the spacing of numbers, of
-  // its size at most), and of what fp32 loses at the row's greatest number.
+  // Greatest difference from double precision: of a number's own rounding (`half` of the spacing of numbers,
+  // of its size at most), and of what fp32 loses at the row's greatest number.
   [[nodiscard]] double off(double half) const {
     double most = 0;
     for (int sample = 0; sample < setting_.samples; ++sample)
@@ -150,8 +150,7 @@ class Job {
     job_.epsilon = 1e-6F;
     const std::size_t half = weight_.size() / 2;
     job_.weight = setting_.weights_fp32 ? static_cast<const void*>(weight_fp32_.data()) : weight_.data();
-    job_.text_weight =
-        setting_.weights_fp32 ? static_cast<const void*>(&weight_fp32_[half]) : &weight_[half];
+    job_.text_weight = setting_.weights_fp32 ? static_cast<const void*>(&weight_fp32_[half]) : &weight_[half];
     job_.cosine = cosine_.data();
     job_.sine = sine_.data();
     job_.text_begin = 1;
@@ -159,14 +158,16 @@ class Job {
     job_.text_token = -1;
     job_.image_token = 4;
     job_.parts = 1;
-    job_.part[0] = {target_.data(),       std::int64_t{setting_.rows} * row, row, setting_.head_dim, 0,
-                    setting_.rows, 0, setting_.heads};
+    job_.part[0] = {
+        target_.data(), std::int64_t{setting_.rows} * row, row, setting_.head_dim, 0, setting_.rows, 0,
+        setting_.heads};
   }
 
   [[nodiscard]] bool is_text(int row) const { return row >= 1 && row < 3; }
   [[nodiscard]] double weight(int row, int head, int i) const {
-    const std::size_t index = (is_text(row) ? weight_.size() / 2 : 0) +
-                              static_cast<std::size_t>((setting_.norm == Norm::token ? head * setting_.head_dim : 0) + i);
+    const std::size_t index =
+        (is_text(row) ? weight_.size() / 2 : 0) +
+        static_cast<std::size_t>((setting_.norm == Norm::token ? head * setting_.head_dim : 0) + i);
     return setting_.weights_fp32 ? weight_fp32_[index] : to_float(weight_[index]);
   }
 
@@ -180,7 +181,8 @@ class Job {
       const int begin = setting_.norm == Norm::token ? 0 : head * dim;
       const int count = setting_.norm == Norm::token ? setting_.heads * dim : dim;
       double squares = 0;
-      for (int i = begin; i < begin + count; ++i) squares += x[static_cast<std::size_t>(i)] * x[static_cast<std::size_t>(i)];
+      for (int i = begin; i < begin + count; ++i)
+        squares += x[static_cast<std::size_t>(i)] * x[static_cast<std::size_t>(i)];
       const double scale = 1 / std::sqrt(squares / count + 1e-6);
       for (int i = 0; i < dim; ++i) {
         double& number = normed[static_cast<std::size_t>(head * dim + i)];

@@ -1,5 +1,5 @@
-// Tensors that travel out of and into their strides, and rows that are stored right into the ranks' targets: what
-// arrives is what pack and unpack make of dense ones.
+// Tensors that travel out of and into their strides, and rows that are stored right into the ranks' targets:
+// what arrives is what pack and unpack make of dense ones.
 #include "transfer/strided_blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "transfer/push_map.hpp"
 #include "../uneven_shapes.hpp"
+#include "transfer/push_map.hpp"
 #include "wire/pack.hpp"
 
 namespace dit {
@@ -27,12 +27,15 @@ TensorStrides strides_of(const TensorShape& shape, Lies lies) {
     const std::int64_t row = 3 * shape.row_elements();
     return {shape.rows * row, row, shape.head_dim};
   }
-  return {shape.elements() / std::max<std::int64_t>(shape.batch, 1), shape.head_dim, shape.rows * shape.head_dim};
+  return {shape.elements() / std::max<std::int64_t>(shape.batch, 1), shape.head_dim,
+          shape.rows * shape.head_dim};
 }
 
 struct Tensor {
   Tensor(const TensorShape& of, Lies lies, Element first)
-      : shape(of), strides(strides_of(of, lies)), memory(static_cast<std::size_t>(extent(of, strides)), kUntouched) {
+      : shape(of),
+        strides(strides_of(of, lies)),
+        memory(static_cast<std::size_t>(extent(of, strides)), kUntouched) {
     if (first < 0) return;
     for_each([&](std::int64_t at) { memory[static_cast<std::size_t>(at)] = first++; });
   }
@@ -140,14 +143,14 @@ class Exchange {
         arrived.insert(arrived.end(), packed.begin() + static_cast<std::ptrdiff_t>(block.offset),
                        packed.begin() + static_cast<std::ptrdiff_t>(block.offset + block.bytes));
       }
-      unpack(layout_.exchange(tensor_, static_cast<int>(receiver), group_, groups_).recv, sizeof(Element), arrived,
-             std::as_writable_bytes(std::span(targets[receiver].memory)));
+      unpack(layout_.exchange(tensor_, static_cast<int>(receiver), group_, groups_).recv, sizeof(Element),
+             arrived, std::as_writable_bytes(std::span(targets[receiver].memory)));
       expected_.push_back(targets[receiver].numbers());
     }
   }
 
-  void move_part(std::size_t part, std::size_t sender, std::size_t receiver, const std::vector<Tensor>& sources,
-                 std::vector<Tensor>& targets) const {
+  void move_part(std::size_t part, std::size_t sender, std::size_t receiver,
+                 const std::vector<Tensor>& sources, std::vector<Tensor>& targets) const {
     const auto parts_of = [&](std::size_t rank) {
       return strided_parts(layout_, tensor_, static_cast<int>(rank), group_, groups_);
     };
@@ -166,7 +169,8 @@ class Exchange {
       for (std::int64_t r = part.rows.begin; r < part.rows.end; ++r)
         for (std::int64_t h = part.heads.begin; h < part.heads.end; ++h)
           for (std::int64_t d = 0; d < source.shape.head_dim; ++d) {
-            const std::int64_t from = b * source.strides.batch + r * source.strides.row + h * source.strides.head + d;
+            const std::int64_t from =
+                b * source.strides.batch + r * source.strides.row + h * source.strides.head + d;
             const std::int64_t to = b * target.strides.batch +
                                     (part.target_row + r - part.rows.begin) * target.strides.row +
                                     (h - part.heads.begin) * target.strides.head + d;
@@ -246,8 +250,10 @@ TEST(StridedBlocks, JoinWhatLiesTogether) {
   const TensorShape shape{2, 5, 4, 8};
   const PeerBlock all{32, {{0, 10, 32}}};
   const PeerBlock half{16, {{16, 10, 32}}};
-  EXPECT_TRUE(same(strided_block(all, 2, shape, dense_strides(shape)), dit_strided_block{0, 640, 1, 640, 1, 0}));
-  EXPECT_TRUE(same(strided_block(half, 2, shape, dense_strides(shape)), dit_strided_block{32, 32, 10, 64, 1, 0}));
+  EXPECT_TRUE(
+      same(strided_block(all, 2, shape, dense_strides(shape)), dit_strided_block{0, 640, 1, 640, 1, 0}));
+  EXPECT_TRUE(
+      same(strided_block(half, 2, shape, dense_strides(shape)), dit_strided_block{32, 32, 10, 64, 1, 0}));
   // A slice of a fused product whose samples lie apart.
   EXPECT_TRUE(same(strided_block(half, 2, shape, {1000, 96, 8}), dit_strided_block{32, 32, 5, 192, 2, 2000}));
   EXPECT_TRUE(same(strided_block({}, 2, shape, dense_strides(shape)), dit_strided_block{}));
