@@ -1,7 +1,8 @@
 // The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against
 // permute
 // + NCCL, all in turns in one run. mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N]
-// [--head-dim 128] [--text N] [--nccl LIBRARY] [--seconds S] [--json FILE]
+// [--head-dim 128] [--text N] [--nccl LIBRARY] [--zero-cta 0]
+// [--seconds S] [--json FILE]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +24,8 @@ struct Settings {
   std::int64_t text, heads, kv_heads, dim;
   std::string nccl, json;
   double seconds;
-  int layers;  ///< in a graph, or put on the stream before a wait
+  bool zero_cta;  ///< also NCCL without thread blocks
+  int layers;     ///< in a graph, or put on the stream before a wait
 };
 
 std::vector<std::int64_t> numbers_in(const std::string& list) {
@@ -44,6 +46,7 @@ Settings read(const Arguments& arguments) {
   settings.nccl = arguments.text("nccl", "");
   settings.json = arguments.text("json", "");
   settings.seconds = arguments.number("seconds", 2);
+  settings.zero_cta = arguments.number("zero-cta", 1) != 0;
   settings.layers = static_cast<int>(arguments.number("layers", 10));
   return settings;
 }
@@ -55,8 +58,11 @@ struct Sessions {
       nccl.emplace("nccl", settings.nccl.empty() ? "" : "library=" + settings.nccl);
       const Memory probe(64);
       (void)nccl->enlist(probe.get(), probe.bytes(), device_of(job));
+      zero_cta.emplace("nccl", "zero-cta=1" + (settings.nccl.empty() ? "" : ",library=" + settings.nccl));
+      nccl_allocate = nccl_memory(settings.nccl.empty() ? "libnccl.so.2" : settings.nccl);
     } catch (const std::exception& error) {  // alike on all ranks
       nccl.reset();
+      zero_cta.reset();
       if (job.rank() == 0) std::printf("no NCCL: %s\n", error.what());
     }
   }
@@ -66,7 +72,8 @@ struct Sessions {
     return job.rank() % devices;
   }
   Session tapa;
-  std::optional<Session> nccl;
+  std::optional<Session> nccl, zero_cta;
+  Allocate nccl_allocate;
 };
 
 /// Microseconds of a layer, of the slower rank.
@@ -90,9 +97,10 @@ class Comparison {
         preparations_(shape_) {
     const int device = Sessions::device_of(job);
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
-    const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared) {
-      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared}, shape_, layout_, sizes_,
-                                            session, device, preparations_));
+    const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared,
+                         const Allocate& allocate = cuda_memory) {
+      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared, allocate}, shape_, layout_,
+                                            sizes_, session, device, preparations_));
     };
     add("tapa", sessions.tapa, Method::one_by_one, false);
     if (alike) add("tapa-qkv", sessions.tapa, Method::one_exchange, false);
@@ -103,6 +111,10 @@ class Comparison {
     add("nccl", *sessions.nccl, Method::one_by_one, false);
     if (alike) add("nccl-qkv", *sessions.nccl, Method::one_exchange, false);
     add("nccl-norm-rope", *sessions.nccl, Method::one_by_one, true);
+    if (!settings.zero_cta) return;
+    add("nccl-zero-cta", *sessions.zero_cta, Method::one_by_one, false, sessions.nccl_allocate);
+    if (alike)
+      add("nccl-zero-cta-qkv", *sessions.zero_cta, Method::one_exchange, false, sessions.nccl_allocate);
   }
 
   /// How many ways gave other bits than host memory over MPI.

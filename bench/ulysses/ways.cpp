@@ -76,10 +76,10 @@ Way::Way(WayOptions options, const Shape& shape, const Layout& layout, const Siz
       shape_(shape),
       sizes_(sizes),
       device_(device),
-      inputs_(sizes.inputs()),
-      output_(sizes.output),
-      registered_inputs_(session.enlist(inputs_.get(), inputs_.bytes(), device)),
-      registered_output_(session.enlist(output_.get(), output_.bytes(), device)),
+      inputs_(options_.allocate(sizes.inputs())),
+      output_(options_.allocate(sizes.output)),
+      registered_inputs_(session.enlist(inputs_.get(), sizes.inputs(), device)),
+      registered_output_(session.enlist(output_.get(), sizes.output, device)),
       query_(preparations.query.on_device()),
       key_(preparations.key.on_device()) {
   if (options_.method == Method::one_exchange) {
@@ -99,6 +99,16 @@ Way::Way(WayOptions options, const Shape& shape, const Layout& layout, const Siz
                });
   }
   output_by_.emplace_back(session, layout, DIT_GATHER_OUTPUT, kElement, DIT_MEMORY_CUDA);
+  for (const Transfer& transfer : inputs_by_) give_workspace(session, transfer);
+  give_workspace(session, output_by_[0]);
+}
+
+void Way::give_workspace(const Session& session, const Transfer& transfer) {
+  std::size_t bytes = 0;
+  dit_call(dit_transfer_workspace_bytes(transfer.get(), &bytes));
+  workspaces_.push_back(options_.allocate(bytes));
+  registered_workspaces_.push_back(session.enlist(workspaces_.back().get(), bytes, device_));
+  dit_call(dit_transfer_use_workspace(transfer.get(), workspaces_.back().get(), bytes));
 }
 
 void Way::put_inputs(const Sources& sources, cudaStream_t stream) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu.hpp"
+#include "memory.hpp"
 #include "prepared.hpp"
 #include "ranks.hpp"
 
@@ -46,7 +47,8 @@ enum class Method { one_by_one, one_exchange, push };
 struct WayOptions {
   std::string name;
   Method method;
-  bool prepared;  ///< with RMSNorm and RoPE of Q and K
+  bool prepared;      ///< with RMSNorm and RoPE of Q and K
+  Allocate allocate;  ///< of targets and of the transfers' buffers
 };
 
 /// Norm and RoPE of Q and of K, as FLUX has them.
@@ -74,13 +76,16 @@ class Way {
 
  private:
   void put_inputs(const Sources& sources, cudaStream_t stream) const;
+  void give_workspace(const Session& session, const Transfer& transfer);
 
   WayOptions options_;
   Shape shape_;
   Sizes sizes_;
   int device_;
-  Memory inputs_, output_;
+  std::shared_ptr<char> inputs_, output_;
   Registration registered_inputs_, registered_output_;
+  std::vector<std::shared_ptr<char>> workspaces_;
+  std::vector<Registration> registered_workspaces_;
   std::optional<Layout> three_;  ///< Q, K and V as three samples: one exchange
   dit_prepare query_, key_;
   std::vector<Transfer> inputs_by_;
