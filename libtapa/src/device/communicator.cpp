@@ -93,7 +93,7 @@ void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
   Region& region = head_.region;
   region.size = agreement_.size();
   if (agreed.line_bytes != 0) region.tuning.line_limit = agreed.line_bytes;
-  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{64} << 20;
+  copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{32} << 20;
   // All thread blocks of a call fit on a GPU of today at once. Those of a second communicator need not: see
   // team_place().
   const int automatic = std::clamp(96 / region.size, 8, 48);

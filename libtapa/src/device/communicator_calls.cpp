@@ -23,7 +23,7 @@ void check_lengths(const Call& call) {
 
 /// Bytes of each block that threads store while copy engines, which take some microseconds to begin, copy the
 /// others.
-constexpr Word kStoredBeside = Word{2} << 20;
+constexpr Word kStoredBeside = Word{4} << 20;
 
 void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
