@@ -9,6 +9,9 @@
 #include "common/mpi_error.hpp"
 #include "exchange/select_rows.hpp"
 #include "tapa/agreed_layout.hpp"
+#ifdef DIT_HAVE_CUDA
+#include "tapa/device.hpp"
+#endif
 
 namespace dit {
 
@@ -98,6 +101,7 @@ class AgreedTransfer final : public Transfer {
 class TapaAllToAll final : public AllToAll {
  public:
   TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
+    check_tapa(TAPA_Comm_set(comm_, "gpu", "host"));  // device memory goes another way
     if (config.has("plan")) {
       std::string plan = config.text("plan", "");
       std::replace(plan.begin(), plan.end(), '/', ',');  // a comma ends a setting
@@ -164,9 +168,18 @@ std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig& config) {
   return std::make_unique<TapaAllToAll>(comm, config);
 }
 
+#ifdef DIT_HAVE_CUDA
+constexpr MakeDeviceExchange make_device = make_tapa_device;
+constexpr std::uint64_t capabilities = DIT_CAPABILITY_DEVICE_STRIDED | DIT_CAPABILITY_STORES;
+#else
+constexpr MakeDeviceExchange make_device = nullptr;
+constexpr std::uint64_t capabilities = 0;
+#endif
+
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
-const AllToAllKind plugin_kind{"tapa", "libtapa's topology-aware all-to-all", read, make};
+const AllToAllKind plugin_kind{"tapa",      "libtapa's topology-aware all-to-all", read, make, make_device,
+                               capabilities};
 
 }  // namespace dit

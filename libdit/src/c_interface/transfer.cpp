@@ -7,6 +7,7 @@
 #include "c_interface/tensor.hpp"
 #include "transfer/coded_transfer.hpp"
 #include "transfer/plain_transfer.hpp"
+#include "transfer/strided_transfer.hpp"
 
 using namespace dit::c_interface;
 
@@ -38,6 +39,22 @@ void require_fits(const dit_wire& wire, const dit_session& session, const dit::U
   }
 }
 
+void require_memory_kind(const dit_session& session, const dit_transfer_options& options) {
+  (void)dit::TransferMemory::of(options.memory_kind);
+  if (options.memory_kind == DIT_MEMORY_HOST) {
+    return;
+  }
+  const std::string given = "options->memory_kind = " + std::to_string(options.memory_kind);
+  if (!session.context.moves_device_memory()) {
+    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, given + ": expected 0 (DIT_MEMORY_HOST) with plugin " +
+                                                        session.context.plugin().name());
+  }
+  if (options.wire != nullptr) {
+    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED,
+                             given + ": expected 0 (DIT_MEMORY_HOST) with options->wire");
+  }
+}
+
 std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
                                               const dit_transfer_options& options) {
   const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group, options.groups,
@@ -45,6 +62,10 @@ std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::U
   if (options.wire != nullptr) {
     return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
                                                 options.wire->branches);
+  }
+  if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind)) {
+    return std::make_unique<dit::StridedTransfer>(session.context, layout, part, options.element_bytes,
+                                                  options.memory_kind);
   }
   return std::make_unique<dit::PlainTransfer>(session.context, layout, part, options.element_bytes,
                                               session.context.take_layout_ids(1), options.memory_kind);
@@ -59,7 +80,7 @@ void dit_transfer::check(const dit_session& session, const dit::UlyssesLayout& l
   require_between("options->groups", options.groups, 1, 1'000'000);
   require_between("options->group", options.group, 0, options.groups - 1);
   require_between("options->element_bytes", static_cast<std::int64_t>(options.element_bytes), 1, 1024);
-  (void)dit::TransferMemory::of(options.memory_kind);
+  require_memory_kind(session, options);
   if (options.wire != nullptr) {
     require_fits(*options.wire, session, layout, options);
   }
@@ -71,10 +92,13 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       wire_(options.wire),
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       group_(options.group),
+      groups_(options.groups),
       element_bytes_(options.element_bytes),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
-      remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)) {
+      remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),
+      layout_(layout),
+      memory_kind_(options.memory_kind) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;
@@ -84,7 +108,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 dit_transfer::~dit_transfer() {
   const std::shared_ptr<void> buffers = way_->release_buffers();  // nothing waits from here on
   if (under_way_) {
-    request_.cancel(buffers);
+    drop_request(buffers);
   }
   --session_.transfers;
   if (wire_ != nullptr) {
@@ -112,14 +136,17 @@ void dit_transfer::use_workspace(std::span<std::byte> workspace) {
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
-  const dit::SourceTensor source =
+  const dit::SourceTensor given =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =
       to_target("call->target", call.target, way_->target_shape(), element_bytes_);
   const dit::TransferPlace place{call.layer, call.step, call.branch};
-  std::vector<std::uint32_t> active;
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
+  }
+  const dit::SourceTensor source = prepared(call, given);
+  std::vector<std::uint32_t> active;
+  if (wire_ != nullptr) {
     if (tensor_ != dit::AttentionTensor::output) {
       active = wire_->take_active_rows(tensor_, group_, place, source);
     }
@@ -133,9 +160,14 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
 }
 
 void dit_transfer::start(const dit_transfer_call& call) {
+  if (!bound_.empty()) {
+    dit_transfer* const self = this;
+    return push_together({&self, 1}, {&call, 1});
+  }
   require_idle();
   require_sound();
-  request_ = send(call);
+  request_ = std::make_shared<dit::ExchangeRequest>(send(call));
+  pushed_ = false;
   under_way_ = true;
 }
 
@@ -144,7 +176,7 @@ bool dit_transfer::test() {
     return true;
   }
   try {
-    if (!request_.test()) {
+    if (!request_->test()) {
       return false;
     }
     finish();
@@ -160,7 +192,7 @@ void dit_transfer::wait() {
     return;
   }
   try {
-    request_.wait();
+    request_->wait();
     finish();
   } catch (...) {
     lost_unless_active();
@@ -168,13 +200,38 @@ void dit_transfer::wait() {
   }
 }
 
+void dit_transfer::wait_stream(void* stream) {
+  if (!under_way_) {
+    return;
+  }
+  request_->wait_stream(stream);
+  if (!pushed_) {
+    way_->finish_on(stream);
+  }
+  under_way_ = false;
+  drop_request(nullptr);  // nobody asks for it any more: the stream sees to the rest
+}
+
+// Others that were started together may still ask for it.
+void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
+  if (buffers != nullptr) {
+    request_->also_keep_alive(std::move(buffers));
+  }
+  if (request_.use_count() == 1) {
+    request_->cancel();
+  }
+  request_ = std::make_shared<dit::ExchangeRequest>();
+}
+
 void dit_transfer::finish() {
-  way_->finish();
+  if (!pushed_) {
+    way_->finish();
+  }
   under_way_ = false;
 }
 
 void dit_transfer::lost_unless_active() {
-  under_way_ = request_.active();
+  under_way_ = request_->active();
   broken_ = broken_ || !under_way_;
 }
 
@@ -189,6 +246,6 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
   }
   under_way_ = false;
   broken_ = true;
-  request_.cancel(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+  drop_request(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
       way_->release_buffers(), std::move(of_caller)));
 }

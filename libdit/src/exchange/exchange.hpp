@@ -68,6 +68,8 @@ class ExchangeRequest {
 
   /// What the buffers belong to: kept until the exchange is done, also when it is given up.
   void keep_alive(std::shared_ptr<void> buffers) { buffers_ = std::move(buffers); }
+  /// The same beside what is kept already.
+  void also_keep_alive(std::shared_ptr<void> buffers);
   /// Gives the exchange up. The buffers given here or to keep_alive live until they are no longer used: for
   /// good with plugins that cannot say when that is, and with ranks that never come.
   void cancel();
@@ -78,6 +80,7 @@ class ExchangeRequest {
 
  private:
   friend class ExchangeContext;
+  friend class RegisteredMemory;
   ExchangeRequest(const dit_exchange_plugin& table, dit_context* context, std::shared_ptr<void> buffers)
       : table_(&table), context_(context), buffers_(std::move(buffers)) {}
   void finish() noexcept;
@@ -98,6 +101,11 @@ class RegisteredMemory {
   RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
   ~RegisteredMemory();
   [[nodiscard]] bool active() const { return memory_ != nullptr; }
+
+  /// As of dit_exchange_plugin, where ExchangeContext::takes_stores. Throw ExchangeError.
+  [[nodiscard]] void* peer_memory(int rank) const;
+  void begin_stores(void* stream) const;
+  [[nodiscard]] ExchangeRequest end_stores(void* stream) const;
 
  private:
   friend class ExchangeContext;
@@ -142,7 +150,11 @@ class ExchangeContext {
   /// there, with plugins that have no others.
   [[nodiscard]] int open_channel();
   /// Whether calls may have send_strided and recv_strided. The same on all ranks.
-  [[nodiscard]] bool takes_strided() const;
+  [[nodiscard]] bool takes_strided(int memory_kind = DIT_MEMORY_HOST) const;
+  /// Whether the plugin exchanges memory of devices at all, as far as its table tells.
+  [[nodiscard]] bool moves_device_memory() const;
+  /// Whether kernels of this side may store into the memory of other ranks. The same on all ranks.
+  [[nodiscard]] bool takes_stores() const;
   /// See dit_exchange_plugin::register_memory. Collective.
   [[nodiscard]] RegisteredMemory register_memory(void* pointer, std::size_t bytes,
                                                  dit_memory_kind kind = DIT_MEMORY_HOST, int device = 0);

@@ -98,6 +98,10 @@ void ExchangeRequest::cancel() {
     request_ = nullptr;
     return keep_for_good(std::move(buffers_));
   }
+  if (buffers_ == nullptr) {
+    check(*table_, context_, cancel(context_, &request_, nullptr, nullptr), "cancel");
+    return;
+  }
   auto buffers = std::make_unique<std::shared_ptr<void>>(std::move(buffers_));
   check(*table_, context_, cancel(context_, &request_, release, buffers.get()), "cancel");
   static_cast<void>(buffers.release());  // the plugin's now
@@ -110,6 +114,11 @@ void ExchangeRequest::wait_stream(void* stream) {
     throw ExchangeError(DIT_ERROR_UNSUPPORTED, std::string("exchange plugin ") + table_->name +
                                                    " has no streams that wait, expected a wait of the rank");
   check(*table_, context_, wait(context_, request_, stream), "wait_stream");
+}
+
+void ExchangeRequest::also_keep_alive(std::shared_ptr<void> buffers) {
+  using Both = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
+  if (request_ != nullptr) keep_alive(std::make_shared<Both>(std::move(buffers_), std::move(buffers)));
 }
 
 void ExchangeRequest::cancel(std::shared_ptr<void> buffers) {
