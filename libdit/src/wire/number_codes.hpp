@@ -1,5 +1,5 @@
-// The arithmetic of single numbers, for hosts and devices: the same bits from all. Its functions are each translation
-// unit's own (codec_loops.hpp says why), and use nothing from the standard library.
+// The arithmetic of single numbers, for hosts and devices: the same bits from all. Its functions are each
+// translation unit's own (codec_loops.hpp says why), and use nothing from the standard library.
 #pragma once
 
 #include "wire/wire_formats.hpp"

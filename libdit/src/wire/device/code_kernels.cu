@@ -1,0 +1,83 @@
+#include "wire/device/code_kernels.hpp"
+
+#include "wire/device/cuda_warp.cuh"
+#include "wire/device/segment_codec.hpp"
+
+namespace dit {
+namespace {
+
+constexpr std::uint32_t kWarps = 4;  // of a block
+
+using Kernel = void (*)(CodeJobs);
+
+template <CodeDirection direction, LaneFormat format, bool remembers>
+__global__ void __launch_bounds__(kWarps* kTeamLanes)
+    code_segments(const __grid_constant__ CodeJobs jobs) {
+  extern __shared__ Unit rooms[];
+  const std::uint32_t warp = threadIdx.x / kTeamLanes;
+  const std::uint32_t segment = blockIdx.x * kWarps + warp;
+  if (segment >= jobs.segments) {
+    return;
+  }
+  std::uint32_t at = 0;
+  while (at + 1 < jobs.count && segment >= jobs.job[at + 1].first_segment) {
+    ++at;
+  }
+  const CodeJob& job = jobs.job[at];
+  CudaWarp team(reinterpret_cast<std::byte*>(rooms) + warp * room_of(format, remembers));
+  if constexpr (direction == CodeDirection::encode) {
+    SegmentCodec<format, remembers>::encode(team, job, segment - job.first_segment);
+  } else {
+    SegmentCodec<format, remembers>::decode(team, job, segment - job.first_segment);
+  }
+}
+
+template <CodeDirection direction, bool remembers>
+Kernel kernel_of(LaneFormat format) {
+  constexpr Kernel kKernels[kLaneFormats] = {
+      code_segments<direction, LaneFormat::fp32, remembers>, code_segments<direction, LaneFormat::bf16, remembers>,
+      code_segments<direction, LaneFormat::fp16, remembers>, code_segments<direction, LaneFormat::fp8, remembers>,
+      code_segments<direction, LaneFormat::int8, remembers>, code_segments<direction, LaneFormat::int4, remembers>,
+      code_segments<direction, LaneFormat::int2, remembers>, code_segments<direction, LaneFormat::int1, remembers>};
+  return kKernels[static_cast<int>(format)];
+}
+
+Kernel kernel_of(CodeDirection direction, LaneFormat format, bool remembers) {
+  if (direction == CodeDirection::encode) {
+    return remembers ? kernel_of<CodeDirection::encode, true>(format)
+                     : kernel_of<CodeDirection::encode, false>(format);
+  }
+  return remembers ? kernel_of<CodeDirection::decode, true>(format)
+                   : kernel_of<CodeDirection::decode, false>(format);
+}
+
+}  // namespace
+
+cudaError_t launch_codec(CodeDirection direction, LaneFormat format, bool remembers, const CodeJobs& jobs,
+                         cudaStream_t stream) {
+  if (jobs.segments == 0) {
+    return cudaSuccess;
+  }
+  const std::uint32_t blocks = (jobs.segments + kWarps - 1) / kWarps;
+  kernel_of(direction, format, remembers)<<<blocks, kWarps * kTeamLanes, kWarps * room_of(format, remembers),
+                                            stream>>>(jobs);
+  return cudaGetLastError();
+}
+
+cudaError_t load_codecs() {
+  cudaFuncAttributes attributes{};
+  for (int format = 0; format < kLaneFormats; ++format) {
+    for (const CodeDirection direction : {CodeDirection::encode, CodeDirection::decode}) {
+      for (const bool remembers : {false, true}) {
+        const cudaError_t code = cudaFuncGetAttributes(
+            &attributes, kernel_of(direction, static_cast<LaneFormat>(format), remembers));
+        if (code != cudaSuccess) {
+          return code;
+        }
+      }
+    }
+  }
+  return cudaSuccess;
+}
+
+}  // namespace dit
