@@ -6,7 +6,10 @@
 namespace dit {
 namespace {
 
-constexpr std::uint32_t kWarps = 4;  // of a block
+#ifndef DIT_CODE_WARPS
+#define DIT_CODE_WARPS 4
+#endif
+constexpr std::uint32_t kWarps = DIT_CODE_WARPS;  // of a block
 
 using Kernel = void (*)(CodeJobs);
 
