@@ -2,9 +2,10 @@
 //
 //   device_codecs [--check 0|1|2] [--every N] [--threads N] [--rows N] [--seconds S] [--json FILE]
 //
-// --check 1: some thousand blocks of awkward shapes; 2: all of them; --every: of these each Nth. The times are of a block of 12 of 24 heads of
-// 128 numbers and --rows rows (16896), out of a tensor and into one, in turn with others so that no cache holds them;
-// bytes are those that must be read and written, and their share is of what cudaMemcpyAsync moves in the same run.
+// --check 1: some thousand blocks of awkward shapes; 2: all of them; --every: of these each Nth. The times
+// are of a block of 12 of 24 heads of 128 numbers and --rows rows (16896), out of a tensor and into one, in
+// turn with others so that no cache holds them; bytes are those that must be read and written, and their
+// share is of what cudaMemcpyAsync moves in the same run.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -44,7 +45,8 @@ CodeJobs one_job(const CodeJob& job) {
 class Arena {
  public:
   char* hold(std::size_t bytes) {
-    if (memory_ == nullptr || memory_->bytes() < bytes) memory_ = std::make_unique<Memory>(std::max<std::size_t>(bytes, 1));
+    if (memory_ == nullptr || memory_->bytes() < bytes)
+      memory_ = std::make_unique<Memory>(std::max<std::size_t>(bytes, 1));
     return memory_->get();
   }
 
@@ -61,12 +63,13 @@ class DeviceRunner final : public dit::CaseRunner {
     char* const value = to_device(3, data.value);
     char* const digits = to_device(4, data.digits);
     char* const change = to_device(5, data.change);
-    dit::point_to(job, data,
-                  {reinterpret_cast<std::byte*>(tensor), reinterpret_cast<std::uint8_t*>(code) + data.code_shift,
-                   reinterpret_cast<std::uint32_t*>(rows), reinterpret_cast<std::uint16_t*>(value),
-                   reinterpret_cast<std::uint8_t*>(digits), reinterpret_cast<std::uint8_t*>(change)});
-    cuda(dit::launch_codec(encode ? CodeDirection::encode : CodeDirection::decode, format, !data.value.empty(),
-                           one_job(job), stream_.get()),
+    dit::point_to(
+        job, data,
+        {reinterpret_cast<std::byte*>(tensor), reinterpret_cast<std::uint8_t*>(code) + data.code_shift,
+         reinterpret_cast<std::uint32_t*>(rows), reinterpret_cast<std::uint16_t*>(value),
+         reinterpret_cast<std::uint8_t*>(digits), reinterpret_cast<std::uint8_t*>(change)});
+    cuda(dit::launch_codec(encode ? CodeDirection::encode : CodeDirection::decode, format,
+                           !data.value.empty(), one_job(job), stream_.get()),
          "launch_codec");
     from_device(tensor, data.tensor);
     from_device(code, data.code);
@@ -80,12 +83,14 @@ class DeviceRunner final : public dit::CaseRunner {
   template <typename T>
   char* to_device(int arena, const std::vector<T>& from) {
     char* const to = arenas_[arena].hold(from.size() * sizeof(T));
-    cuda(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice, stream_.get()), "copy");
+    cuda(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice, stream_.get()),
+         "copy");
     return to;
   }
   template <typename T>
   void from_device(const char* from, std::vector<T>& to) {
-    cuda(cudaMemcpyAsync(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost, stream_.get()), "copy");
+    cuda(cudaMemcpyAsync(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost, stream_.get()),
+         "copy");
   }
 
   Stream stream_;
@@ -139,7 +144,8 @@ int check(int level, std::size_t every, int threads) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  std::printf("bits: %zu blocks encoded and decoded, %d wrong\n", (cases.size() + every - 1) / every, wrong.load());
+  std::printf("bits: %zu blocks encoded and decoded, %d wrong\n", (cases.size() + every - 1) / every,
+              wrong.load());
   return wrong;
 }
 
@@ -191,10 +197,10 @@ class Timed {
                         cudaMemcpyHostToDevice),
              "copy");
       }
-      CodeJob job = dit::job_of(
-          format, element,
-          dit::place_of(block, element, reinterpret_cast<std::byte*>(tensor.get()), shape, dense_strides(shape)),
-          rows, reinterpret_cast<std::uint8_t*>(hold(code).get()));
+      CodeJob job = dit::job_of(format, element,
+                                dit::place_of(block, element, reinterpret_cast<std::byte*>(tensor.get()),
+                                              shape, dense_strides(shape)),
+                                rows, reinterpret_cast<std::uint8_t*>(hold(code).get()));
       if (remembers) {
         auto* const value = reinterpret_cast<std::uint16_t*>(hold(2 * numbers).get());
         auto* const digits = reinterpret_cast<std::uint8_t*>(hold(numbers).get());
@@ -208,8 +214,9 @@ class Timed {
 
   [[nodiscard]] double bytes() const { return bytes_; }
   void run(CodeDirection direction, int set, const Stream& stream) const {
-    cuda(dit::launch_codec(direction, format_, remembers_, jobs_[static_cast<std::size_t>(set)], stream.get()),
-         "launch_codec");
+    cuda(
+        dit::launch_codec(direction, format_, remembers_, jobs_[static_cast<std::size_t>(set)], stream.get()),
+        "launch_codec");
   }
 
  private:
@@ -246,7 +253,8 @@ double copy_rate(std::int64_t rows, double seconds, const Stream& stream) {
   const Memory from(kSets * bytes), to(kSets * bytes);
   const double each = time_of(stream, seconds, [&](int set) {
     const std::size_t at = static_cast<std::size_t>(set) * bytes;
-    cuda(cudaMemcpyAsync(to.get() + at, from.get() + at, bytes, cudaMemcpyDeviceToDevice, stream.get()), "copy");
+    cuda(cudaMemcpyAsync(to.get() + at, from.get() + at, bytes, cudaMemcpyDeviceToDevice, stream.get()),
+         "copy");
   });
   return 2.0 * static_cast<double>(bytes) / each * 1e-3;
 }
@@ -255,19 +263,21 @@ std::vector<Row> measure(std::int64_t rows, double seconds, double copy) {
   constexpr const char* kElements[] = {"fp32", "bf16", "fp16"};
   const Stream stream;
   std::vector<Row> table;
-  std::printf("%-30s %9s %7s %6s  %9s %7s %6s\n", "format, element", "encode us", "GB/s", "copy", "decode us", "GB/s",
-              "copy");
+  std::printf("%-30s %9s %7s %6s  %9s %7s %6s\n", "format, element", "encode us", "GB/s", "copy", "decode us",
+              "GB/s", "copy");
   for (const bool remembers : {false, true}) {
     for (const int element : {1, 2, 0}) {
       for (int format = 0; format < dit::kWireFormats; ++format) {
-        const Timed timed(rows, static_cast<dit::WireElement>(element), static_cast<dit::WireFormat>(format), remembers);
+        const Timed timed(rows, static_cast<dit::WireElement>(element), static_cast<dit::WireFormat>(format),
+                          remembers);
         const std::string name = std::string(to_string(static_cast<dit::WireFormat>(format))) + " of " +
                                  kElements[element] + (remembers ? ", residual, momentum" : "");
         std::printf("%-30s", name.c_str());
         for (const CodeDirection direction : {CodeDirection::encode, CodeDirection::decode}) {
           const double each = time_of(stream, seconds, [&](int set) { timed.run(direction, set, stream); });
           const double rate = timed.bytes() / each * 1e-3;
-          table.push_back({(direction == CodeDirection::encode ? "encode " : "decode ") + name, each, rate, rate / copy});
+          table.push_back(
+              {(direction == CodeDirection::encode ? "encode " : "decode ") + name, each, rate, rate / copy});
           std::printf(" %9.1f %7.0f %5.0f%% ", each, rate, 100 * rate / copy);
         }
         std::printf("\n");
@@ -282,8 +292,9 @@ void write_json(const std::string& file, double copy, const std::vector<Row>& ta
   if (out == nullptr) throw std::runtime_error("cannot write " + file);
   std::fprintf(out, "{\"copy_gb_per_s\": %.1f, \"codecs\": [", copy);
   for (std::size_t i = 0; i < table.size(); ++i) {
-    std::fprintf(out, "%s\n  {\"what\": \"%s\", \"us\": %.2f, \"gb_per_s\": %.1f, \"of_copy\": %.3f}", i > 0 ? "," : "",
-                 table[i].name.c_str(), table[i].microseconds, table[i].gigabytes, table[i].share);
+    std::fprintf(out, "%s\n  {\"what\": \"%s\", \"us\": %.2f, \"gb_per_s\": %.1f, \"of_copy\": %.3f}",
+                 i > 0 ? "," : "", table[i].name.c_str(), table[i].microseconds, table[i].gigabytes,
+                 table[i].share);
   }
   std::fprintf(out, "\n]}\n");
   std::fclose(out);
