@@ -3,10 +3,12 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/device_exchange.hpp"
 #include "dit/exchange.h"
 #include "exchange/check_call.hpp"
 #include "exchange/plugin_config.hpp"
@@ -66,6 +68,8 @@ struct AllToAllKind {
   PluginConfig (*read)(const char* config);
   /// Collective over `comm`, which outlives what is made. Throws PluginFailure.
   std::unique_ptr<AllToAll> (*make)(MPI_Comm comm, const PluginConfig& config);
+  MakeDeviceExchange make_device;  ///< null: host memory only
+  std::uint64_t capabilities;      ///< DIT_CAPABILITY_...
 };
 
 }  // namespace dit

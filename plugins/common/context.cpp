@@ -57,7 +57,11 @@ void check_progress_config(const PluginConfig& config) {
 
 MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
                        const std::string& mine)
-    : kind_(kind), session_(session), comm_(comm), settings_(std::move(settings)) {
+    : kind_(kind),
+      session_(session),
+      comm_(comm),
+      settings_(std::move(settings)),
+      devices_(kind, settings_.config, settings_.timeout_seconds) {
   totals_.struct_size = sizeof totals_;
   try {
     rank_ = rank_in(comm_);
@@ -134,6 +138,8 @@ void MpiContext::close() {
     throw;
   }
   if (arrivals_) settle_arrivals(lock);
+  lock.unlock();
+  close_devices();
 }
 
 // Ranks may close at different times, or not at all, which is no error here.
@@ -218,6 +224,7 @@ std::string MpiContext::describe() const {
               ? ", slow from " + levels_.names[static_cast<std::size_t>(levels_.slow)]
               : ", all in one node";
   text += "; " + channels_.front()->exchange->text() + "; " + session_.text() + "; ";
+  if (devices_.is_open()) text += devices_.text() + "; ";
   if (crowded_) text += "waits asleep, as there are more ranks than cores; ";
   if (threaded_)
     text += "progress by a thread that pauses at most " +

@@ -22,6 +22,7 @@
 #include "common/all_to_all.hpp"
 #include "common/arrivals.hpp"
 #include "common/channel.hpp"
+#include "common/device_queue.hpp"
 #include "common/mpi_error.hpp"
 #include "common/mpi_session.hpp"
 #include "dit/exchange.h"
@@ -40,6 +41,7 @@ struct dit_request {
   bool cancelled = false;  ///< nobody waits for it; when it is done:
   dit_release release = nullptr;
   void* user = nullptr;
+  std::unique_ptr<dit::StreamEnd> end;  ///< of device memory: of what is above only the last four count
 };
 
 namespace dit {
@@ -75,11 +77,17 @@ class MpiContext final : public SessionMember {
   /// These set the request to null when its buffers are no longer used.
   void test(dit_request*& request);
   void wait(dit_request*& request);
+  void wait_stream(dit_request* request, void* stream);
   void cancel(dit_request*& request, dit_release release, void* user);
   /// Tells the owners of cancelled exchanges that are done.
   void release_buffers() noexcept;
 
   [[nodiscard]] int open_channel();
+
+  /// Device memory, for kinds that exchange it; see the plugin's table.
+  [[nodiscard]] dit_memory* register_memory(void* memory, std::size_t bytes, int memory_kind, int device);
+  void unregister_memory(const dit_memory& memory);
+  [[nodiscard]] DeviceQueue& devices() { return devices_; }
 
   [[nodiscard]] std::unique_ptr<MpiContext> split(int colour, int key);
   void totals(dit_exchange_totals& totals) const;
@@ -104,6 +112,9 @@ class MpiContext final : public SessionMember {
   void read_settings(const PluginConfig& config);
   [[nodiscard]] ContextPlace place() const;
 
+  [[nodiscard]] dit_request* start_on_device(const dit_exchange_call& call);
+  void open_devices(int device);
+  void close_devices();
   void run_here(Transfer& transfer);
   [[nodiscard]] dit_request& enqueue(const dit_exchange_call& call, std::unique_ptr<Transfer> transfer);
   [[nodiscard]] bool must_wait_in_line(const dit_request& request) const;
@@ -139,6 +150,7 @@ class MpiContext final : public SessionMember {
   bool limited_ = false;  ///< some rank has a time limit, and may ask for arrivals
   bool threaded_everywhere_ = false;  ///< alike on all ranks
   double longest_pause_us_ = 0;
+  DeviceQueue devices_;
 
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable wake_;

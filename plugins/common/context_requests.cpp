@@ -35,6 +35,10 @@ void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
   require_good();
   require_argument(check_call(&given, place()));
   dit_exchange_call call = completed(given);
+  if (call.memory_kind == DIT_MEMORY_CUDA && kind_.make_device != nullptr) {
+    result = start_on_device(call);
+    return;
+  }
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, wrong);
   if (const std::string wrong = check_not_strided(call, kind_.name); !wrong.empty())
@@ -171,6 +175,7 @@ void MpiContext::take_finished(dit_request*& request) {
 }
 
 void MpiContext::test(dit_request*& request) {
+  if (devices_.holds(request)) return devices_.test(request);
   const Lock lock(mutex_);
   const dit_request& under_way = known(request);
   if (failed_ == DIT_OK && !under_way.done) advance();
@@ -182,13 +187,17 @@ void MpiContext::test(dit_request*& request) {
 
 void MpiContext::wait(dit_request*& request) {
   const auto begun = Clock::now();
+  if (devices_.holds(request)) devices_.wait(request);
   Lock lock(mutex_);
-  wait_for(known(request), lock);
-  take_finished(request);
+  if (request != nullptr) {
+    wait_for(known(request), lock);
+    take_finished(request);
+  }
   totals_.wait_seconds += seconds_since(begun);
 }
 
 void MpiContext::cancel(dit_request*& request, dit_release release, void* user) {
+  if (devices_.holds(request)) return devices_.cancel(request, release, user);
   const Lock lock(mutex_);
   dit_request& given_up = known(request);
   given_up.cancelled = true;
@@ -207,12 +216,11 @@ void MpiContext::look_once() noexcept {
 
 // Without the mutex: what is called may do anything but call the context.
 void MpiContext::release_buffers() noexcept {
-  std::vector<std::unique_ptr<dit_request>> free;
+  std::vector<std::unique_ptr<dit_request>> free = devices_.take_released();
   {
     const Lock lock(mutex_);
     const auto cancelled = [](const auto& request) { return request->cancelled; };
-    if (std::none_of(under_way_.begin(), under_way_.end(), cancelled)) return;
-    look_once();
+    if (std::any_of(under_way_.begin(), under_way_.end(), cancelled)) look_once();
     for (auto& request : under_way_)
       if (request->cancelled && request->done) free.push_back(std::move(request));
     std::erase(under_way_, nullptr);

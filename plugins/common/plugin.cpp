@@ -153,6 +153,52 @@ dit_status cancel(dit_context* context, dit_request** request, dit_release relea
   });
 }
 
+dit_status wait_stream(dit_context* context, dit_request* request, void* stream) {
+  return on_context(context, [&](MpiContext& inner) {
+    if (request != nullptr) inner.wait_stream(request, stream);
+  });
+}
+
+dit_status register_memory(dit_context* context, void* pointer, std::size_t bytes, int memory_kind,
+                           int device, dit_memory** memory) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(memory, "memory");
+    *memory = nullptr;
+    *memory = inner.register_memory(pointer, bytes, memory_kind, device);
+  });
+}
+
+dit_status unregister_memory(dit_context* context, dit_memory** memory) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(memory, "memory");
+    if (*memory == nullptr) return;
+    const std::unique_ptr<dit_memory> owner(std::exchange(*memory, nullptr));
+    inner.unregister_memory(*owner);
+  });
+}
+
+dit_status peer_memory(dit_context* context, const dit_memory* memory, int rank, void** begin) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(memory, "memory");
+    require(begin, "begin");
+    *begin = inner.devices().peer_memory(*memory, rank);
+  });
+}
+
+dit_status begin_stores(dit_context* context, const dit_memory* memory, void* stream) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(memory, "memory");
+    inner.devices().begin_stores(*memory, stream);
+  });
+}
+
+dit_status end_stores(dit_context* context, const dit_memory* memory, void* stream) {
+  return on_context(context, [&](MpiContext& inner) {
+    require(memory, "memory");
+    inner.devices().end_stores(*memory, stream);
+  });
+}
+
 dit_status open_channel(dit_context* context, int* channel) {
   return on_context(context, [&](MpiContext& inner) {
     require(channel, "channel");
@@ -194,12 +240,20 @@ void abort_job(dit_context*, int exit_code) {
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
+// Functions for what a kind cannot do are null.
+template <class Function>
+Function* given(bool has, Function* function) {
+  return has ? function : nullptr;
+}
+
 }  // namespace
 }  // namespace dit
 
 extern "C" __attribute__((visibility("default"))) const dit_exchange_plugin* dit_exchange_plugin_v1(
     std::uint32_t wanted) {
   if (wanted != DIT_EXCHANGE_VERSION) return nullptr;
+  static const bool devices = dit::plugin_kind.make_device != nullptr;
+  static const bool stores = (dit::plugin_kind.capabilities & DIT_CAPABILITY_STORES) != 0;
   static const dit_exchange_plugin table = {sizeof(dit_exchange_plugin),
                                             DIT_EXCHANGE_VERSION,
                                             dit::plugin_kind.name,
@@ -222,9 +276,12 @@ extern "C" __attribute__((visibility("default"))) const dit_exchange_plugin* dit
                                             dit::abort_job,
                                             dit::cancel,
                                             dit::open_channel,
-                                            0,
-                                            nullptr,
-                                            nullptr,
-                                            nullptr};
+                                            dit::plugin_kind.capabilities,
+                                            dit::given(devices, dit::register_memory),
+                                            dit::given(devices, dit::unregister_memory),
+                                            dit::given(devices, dit::wait_stream),
+                                            dit::given(stores, dit::peer_memory),
+                                            dit::given(stores, dit::begin_stores),
+                                            dit::given(stores, dit::end_stores)};
   return &table;
 }

@@ -9,6 +9,9 @@
 #include "common/mpi_error.hpp"
 #include "exchange/select_rows.hpp"
 #include "tapa/agreed_layout.hpp"
+#ifdef DIT_HAVE_CUDA
+#include "tapa/device.hpp"
+#endif
 
 namespace dit {
 
@@ -164,9 +167,18 @@ std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig& config) {
   return std::make_unique<TapaAllToAll>(comm, config);
 }
 
+#ifdef DIT_HAVE_CUDA
+constexpr MakeDeviceExchange make_device = make_tapa_device;
+constexpr std::uint64_t capabilities = DIT_CAPABILITY_DEVICE_STRIDED | DIT_CAPABILITY_STORES;
+#else
+constexpr MakeDeviceExchange make_device = nullptr;
+constexpr std::uint64_t capabilities = 0;
+#endif
+
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
-const AllToAllKind plugin_kind{"tapa", "libtapa's topology-aware all-to-all", read, make};
+const AllToAllKind plugin_kind{"tapa", "libtapa's topology-aware all-to-all", read, make, make_device,
+                               capabilities};
 
 }  // namespace dit

@@ -36,8 +36,9 @@ class HostMachine {
   std::byte*& window(Word window, int rank) { return windows_[window * kMaxRanks + static_cast<Word>(rank)]; }
 
   /// A call of `rank` without blocks, its data through staging.
-  [[nodiscard]] Call call(int rank, Word timeout = 0) {
-    Call made{};
+  template <class CallType = Call>
+  [[nodiscard]] CallType call(int rank, Word timeout = 0) {
+    CallType made{};
     made.rank = rank;
     made.region = region_;
     made.timeout = timeout;
@@ -51,7 +52,8 @@ class HostMachine {
   }
 
   /// Carries out a call of one rank: teams and lanes are threads.
-  static void run(Call call, const LaunchStyle& style, Part part = Part::all) {
+  template <class BlockType>
+  static void run(CallOf<BlockType> call, const LaunchStyle& style, Part part = Part::all) {
     call.channels = part == Part::all ? channels_of_call(call) : 1;
     const int teams = call.channels * call.region.size;
     std::vector<std::unique_ptr<TeamMeeting>> meetings;

@@ -92,14 +92,20 @@ class HostTeam {
     half(line, 0).store(std::uint64_t{flag} << 32 | (data & 0xffffffff), std::memory_order_release);
   }
 
-  bool gives_up(LocalState& local, Word timeout, std::uint32_t spins) {
+  bool looks(std::uint32_t spins) {
     std::this_thread::yield();
-    if (aborted(local)) return true;
-    const auto now = std::chrono::steady_clock::now();
-    if (spins == 1) began_ = now;
-    return timeout != 0 && now - began_ > std::chrono::nanoseconds(timeout);
+    if (spins != 1) return true;
+    began_ = std::chrono::steady_clock::now();
+    late_ = false;
+    return true;
+  }
+  bool gives_up(LocalState& local, Word timeout) {
+    const bool was_late = late_;
+    late_ = timeout != 0 && std::chrono::steady_clock::now() - began_ > std::chrono::nanoseconds(timeout);
+    return aborted(local) || (was_late && late_);
   }
   static bool aborted(LocalState& local) { return std::atomic_ref(local.aborted).load() != 0; }
+  static void note(Word* word, Word value) { std::atomic_ref(*word).store(value); }
   static void lost(LocalState& local, Word* failure, Word sequence) {
     std::atomic_ref(local.aborted).store(1);
     std::atomic_ref(*failure).store(sequence);
@@ -131,6 +137,7 @@ class HostTeam {
   int delays_;
   std::uint64_t rounds_ = 0;
   std::chrono::steady_clock::time_point began_;
+  bool late_ = false;
 };
 
 }  // namespace tapa::device

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "device/choice.hpp"
+
 namespace tapa::device {
 namespace {
 
@@ -20,19 +22,14 @@ TEST(Words, TargetsKeepWindowAndOffset) {
   }
 }
 
-TEST(Words, ReadyWordsCarryATargetAndTheirCall) {
+TEST(Words, ReadyWordsKnowTheirCall) {
   for (const Word sequence : kSequences) {
-    for (const Word packed :
-         {pack({0, 0}), pack({}), pack({0x5555, 0xaaaaaaaaaaaa}), pack({0x7ffe, (Word{1} << 48) - 1})}) {
-      Word got = 0;
-      for (int index = 0; index < kReadyWords; ++index) {
-        const Word word = ready_word(sequence, packed, index);
-        EXPECT_TRUE(is_ready(word, sequence));
-        EXPECT_FALSE(is_ready(word, sequence + 1));
-        EXPECT_FALSE(is_ready(word, sequence + (Word{1} << 32)));
-        got |= ready_payload(word, index);
-      }
-      EXPECT_EQ(got, packed);
+    for (const Word payload : {Word{0}, Word{1}, Word{0x155555}, kPayloadMask}) {
+      const Word word = ready_word(sequence, payload);
+      EXPECT_TRUE(is_ready(word, sequence));
+      EXPECT_FALSE(is_ready(word, sequence + 1));
+      EXPECT_FALSE(is_ready(word, sequence + (Word{1} << 32)));
+      EXPECT_EQ(ready_payload(word), payload);
     }
     EXPECT_FALSE(is_ready(0, sequence)) << "memory as it was cleared, call " << sequence;
   }
@@ -58,6 +55,34 @@ TEST(Words, BothMailboxesAreRenewedInEveryPeriod) {
     if (renews_mailbox(sequence, kPeriod)) renewed[static_cast<std::size_t>(mailbox_of(sequence))] = sequence;
     for (const Word last : renewed) EXPECT_LE(sequence - last, kPeriod + 1) << sequence;
   }
+}
+
+TEST(Words, FlagsOfLinesTellCallsApartFromRenewalToRenewal) {
+  const Word period = Tuning{}.renew_period;
+  for (const Word sequence : {period * 5 + 3, period * 4 - 1, Word{0xffffffff} + 7}) {
+    for (const Word bytes : {Word{0}, Word{1}, Word{4096}, Word{512} << 10}) {
+      const std::uint32_t flag = line_flag(sequence, bytes);
+      EXPECT_TRUE(is_of_call(flag, sequence));
+      EXPECT_FALSE(is_of_call(renewed_flag(sequence), sequence));
+      for (const Word age : {Word{1}, Word{2}, Word{3}, period, period + 1, 2 * period}) {
+        EXPECT_FALSE(is_of_call(line_flag(sequence - age, bytes), sequence)) << age;
+      }
+    }
+  }
+}
+
+TEST(Words, FlagsOfLinesDifferWithTheLength) {
+  std::vector<int> alike(2, 0);
+  constexpr int kLengths = 5000;
+  for (int bytes = 0; bytes < kLengths; ++bytes) {
+    const auto length = static_cast<Word>(bytes);
+    for (const Word step : {1U, 2U, 4U, 8U, 16U, 64U, 128U, 256U}) {
+      EXPECT_NE(line_flag(9, length), line_flag(9, length + step)) << bytes;
+    }
+    alike[0] += line_flag(9, length) == line_flag(9, 12345) ? 1 : 0;
+    alike[1] += line_flag(9, length * 512) == line_flag(9, 128 << 10) ? 1 : 0;
+  }
+  for (const int count : alike) EXPECT_LE(count, kLengths / 200);
 }
 
 }  // namespace

@@ -71,6 +71,18 @@ DIT_API dit_status dit_session_totals(const dit_session* session, dit_exchange_t
 /** New sessions of the ranks with equal colour, ordered by key, then rank: one for each guidance branch, say.
  * Collective. colour < 0: *part is null. Parts are closed before the session. */
 DIT_API dit_status dit_session_split(dit_session* session, int colour, int key, dit_session** part);
+/** Memory that transfers of a session use again and again, registered with its plugin: on a device peers then
+ * store right into it, else what is received passes through memory of the plugin. */
+typedef struct dit_registration dit_registration;
+/** Registers memory of this rank: null and 0 bytes for none. Collective; all ranks give the same memory_kind (a
+ * dit_memory_kind), each memory of any size. It is not needed for anything but speed, and for pushes
+ * (dit_transfer_bind). With plugins that prepare no memory it does nothing. */
+DIT_API dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
+                                        int device, dit_registration** registration);
+/** Ends it and sets the handle to null; a null handle, on all ranks, is a no-op. Collective, waits for the
+ * device. Before the memory is freed, and before the session is closed. */
+DIT_API dit_status dit_registration_free(dit_registration** registration);
+
 /** The plugin's own table and context, for exchanges of one's own, on channels of their own or as collective
  * calls of the session. Their layout_id is below 2^32: greater ones are the library's. They live as long as
  * the session. */
@@ -243,7 +255,8 @@ typedef struct dit_transfer_options {
   size_t element_bytes; /**< of a number: 2 for bf16 */
   const char* label;    /**< for messages and traces; may be null */
   dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element */
-  int memory_kind;      /**< a dit_memory_kind, of both tensors */
+  int memory_kind;      /**< a dit_memory_kind, of both tensors: host, or one that the plugin and this build
+                             move. Pointers to device memory are never read on the host */
 } dit_transfer_options;
 
 /** Where an exchange takes place. Layer, step and branch are the same on all ranks. */
@@ -254,8 +267,8 @@ typedef struct dit_transfer_call {
   int layer;          /**< with a wire: which of its layers */
   int step;           /**< with a wire: which of its steps */
   int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
-  int device;         /**< device number; 0 for host memory */
-  void* stream;       /**< device stream after whose present work the source may be read; null: none */
+  int device;         /**< device number, the same in all calls of a session; 0 for host memory */
+  void* stream;       /**< device stream on which everything is put; null: the default one */
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same
@@ -270,17 +283,24 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
 /** Bytes that the transfer's buffers take, but for what a policy remembers or sends late. */
 DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
-/** Host memory of the caller's for these buffers, of any alignment, before the first start: it stays until
+/** Memory of the caller's for these buffers, of the transfer's memory_kind, of any alignment, before the first start: it stays until
  * the transfer is freed and nothing of it is under way. Without it the transfer allocates them at its first
  * start. */
 DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* workspace, size_t bytes);
 /** Starts. All ranks start a transfer equally often; different transfers in any order, as each has its own
- * channel. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
+ * channel - but transfers of device memory in the same order on all ranks, as they are put on streams. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
  * until it was cancelled and `release` was called. Under a policy with a guard it waits for the other ranks'
  * start of the transfer: a thread then starts its transfers in the same order on all ranks. */
 DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
 /** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
+/** For device memory: makes a stream wait for the target, and does not wait itself. What is put into `stream`
+ * afterwards sees the target and may overwrite the source. Nothing is under way any more then: the transfer can
+ * be started again, in a stream that comes after this one. The way to use transfers in CUDA graphs: start and
+ * this call are recorded by a captured stream, after one start that was not captured; the transfer and both
+ * tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in time is
+ * told by the next call on the session that exchanges device memory. */
+DIT_API dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream);
 /** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
  * which names the ranks that are missing where that can be known, the exchange is still under way: wait or
  * test again, or cancel. After another failure the exchange is lost, and with a wire whose policy remembers

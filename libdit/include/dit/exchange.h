@@ -14,6 +14,14 @@
  * called while no other thread uses it. Plugins over MPI need MPI_THREAD_MULTIPLE for that; describe says
  * what they have.
  *
+ * Device memory: start puts the exchange on a stream of the device, behind what is there, and does not wait
+ * for it; wait_stream makes other streams wait for its end. The exchanges of device memory of a context are
+ * in one order on all ranks, whatever their channels, and its plugin keeps them in that order on the device.
+ * A stream that is captured records the exchange for replays; test and wait then find it done, as for the
+ * host it is. The first exchange of device memory, and register_memory, are not captured: they prepare what
+ * later ones need. A rank that does not come in time ends the exchanges of device memory with
+ * DIT_ERROR_COMMUNICATION and words that name it; those of host memory go on.
+ *
  * Errors: functions return a dit_status; last_error then tells in words which argument was wrong, its value,
  * and what would have been right. No function ends the program but abort_job.
  *
@@ -108,7 +116,7 @@ typedef struct dit_exchange_call {
   const dit_row_selection* selection; /**< null: everything travels */
   int memory_kind;                    /**< a dit_memory_kind, of both buffers */
   int device;                         /**< device number; 0 for host memory */
-  void* stream;       /**< device stream after whose present work the exchange may read; null: none */
+  void* stream;       /**< device stream that the exchange is put on; null: the default one */
   unsigned flags;     /**< 0 or DIT_EXCHANGE_BLOCKING */
   const char* label;  /**< what is exchanged, for messages and traces; may be null */
   uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin
@@ -117,8 +125,8 @@ typedef struct dit_exchange_call {
   int channel;        /**< 0, or one that open_channel gave */
   /** Blocks with strides, in place of send_blocks and recv_blocks, which then are not read; each may be null.
    * The bytes of a block are what its sender and its receiver must agree on, not their strides. Only with
-   * plugins that have DIT_CAPABILITY_STRIDED, and without a selection. That strided blocks do not overlap is
-   * not checked. */
+   * plugins that have DIT_CAPABILITY_STRIDED or, of device memory, DIT_CAPABILITY_DEVICE_STRIDED, and without a selection. That strided blocks do not overlap is
+   * not checked. Of device memory all ranks of an exchange have some, or none has. */
   const dit_strided_block* send_strided;
   const dit_strided_block* recv_strided; /**< see send_strided */
 } dit_exchange_call;
@@ -139,14 +147,16 @@ typedef struct dit_memory dit_memory;   /**< registered memory; the plugin's own
 /** What one rank of a context has moved, for reports. Bytes by the level at which the peer is reached. */
 typedef struct dit_exchange_totals {
   size_t struct_size;      /**< sizeof(dit_exchange_totals) */
-  uint64_t exchanges;      /**< finished */
+  uint64_t exchanges;      /**< finished; of device memory: started */
   uint64_t sent_bytes[16]; /**< payload this rank addressed to peers of each level; index as in level_of;
                                 what it sends to itself is not counted */
   double wait_seconds;     /**< spent in wait, and in start of blocking exchanges */
 } dit_exchange_totals;
 
 /** What a plugin can do beside what all can, see dit_exchange_plugin::capabilities. */
-#define DIT_CAPABILITY_STRIDED 1u /**< strided blocks, copied straight from source to target */
+#define DIT_CAPABILITY_STRIDED 1u /**< strided blocks of host memory, copied straight from source to target */
+#define DIT_CAPABILITY_DEVICE_STRIDED 2u /**< the same of device memory */
+#define DIT_CAPABILITY_STORES 4u         /**< peer_memory, begin_stores and end_stores are there */
 
 /** Called once when the buffers of a cancelled exchange are no longer used, by the thread of the call of the
  * context that finds it out. It must not call the context. */
@@ -235,6 +245,18 @@ typedef struct dit_exchange_plugin {
    * overwrite what was sent. Does not wait itself. The request stays, for wait or test, which may be called
    * at once or later. A null request: nothing to wait for. Null where the plugin moves host memory only. */
   dit_status (*wait_stream)(dit_context* context, dit_request* request, void* stream);
+  /** Where this rank sees a rank's part of registered memory, its own too: device addresses, valid until
+   * unregister_memory, for kernels of the caller's that store into them between begin_stores and end_stores.
+   * Local. DIT_ERROR_UNSUPPORTED where that part cannot be reached (memory of an allocator that cannot be
+   * shared, a rank of another node, no bytes). Null without DIT_CAPABILITY_STORES, as the two below. */
+  dit_status (*peer_memory)(dit_context* context, const dit_memory* memory, int rank, void** begin);
+  /** Kernels that are put into `stream` afterwards may store into the memory of all ranks: those have all
+   * come to this call in their streams, behind whatever read the memory before. Collective in order, like an
+   * exchange of device memory; nothing else of the context comes between it and end_stores. Does not wait
+   * itself. */
+  dit_status (*begin_stores)(dit_context* context, const dit_memory* memory, void* stream);
+  /** What is put into `stream` afterwards sees the stores of all ranks. The stream of begin_stores. */
+  dit_status (*end_stores)(dit_context* context, const dit_memory* memory, void* stream);
 } dit_exchange_plugin;
 
 /** Whether a plugin has a function of the later part of the table. */

@@ -17,8 +17,15 @@ struct dit_session {
   dit::ExchangeContext context;
   dit_session* whole = nullptr;  // of which this is a part
   // Not freed yet: they use the context.
-  std::atomic<int> transfers{0}, wires{0}, parts{0};
+  std::atomic<int> transfers{0}, wires{0}, parts{0}, registrations{0};
   int wires_made = 0;  // the same on all ranks
+};
+
+struct dit_registration {
+  dit_session& session;
+  std::byte* begin;
+  std::size_t bytes;
+  dit::RegisteredMemory memory;
 };
 
 struct dit_layout {

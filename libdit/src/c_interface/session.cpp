@@ -40,6 +40,7 @@ dit_status dit_session_close(dit_session** session) {
     require_none("session", handle->transfers, "transfers");
     require_none("session", handle->wires, "wires");
     require_none("session", handle->parts, "parts");
+    require_none("session", handle->registrations, "registrations");
     const std::unique_ptr<dit_session> owner(handle);  // gone even when closing fails
     handle = nullptr;
     if (owner->whole != nullptr) {
@@ -86,6 +87,34 @@ dit_status dit_session_split(dit_session* session, int colour, int key, dit_sess
     result = new dit_session(std::move(*context));
     result->whole = &whole;
     ++whole.parts;
+  });
+}
+
+dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
+                                int device, dit_registration** registration) {
+  return guarded(__func__, [&] {
+    dit_session& in = required(session, "session");
+    dit_registration*& result = required(registration, "registration");
+    if (memory_kind != DIT_MEMORY_HOST && !in.context.moves_device_memory()) {
+      throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, "memory_kind = " + std::to_string(memory_kind) +
+                                                          ": expected 0 (DIT_MEMORY_HOST) with plugin " +
+                                                          in.context.plugin().name());
+    }
+    result = new dit_registration{
+        in, static_cast<std::byte*>(memory), bytes,
+        in.context.register_memory(memory, bytes, static_cast<dit_memory_kind>(memory_kind), device)};
+    ++in.registrations;
+  });
+}
+
+dit_status dit_registration_free(dit_registration** registration) {
+  return guarded(__func__, [&] {
+    dit_registration*& handle = required(registration, "registration");
+    if (handle == nullptr) {
+      return;
+    }
+    --handle->session.registrations;
+    const std::unique_ptr<dit_registration> owner(std::exchange(handle, nullptr));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "c_interface/tensor.hpp"
 #include "transfer/coded_transfer.hpp"
 #include "transfer/plain_transfer.hpp"
+#include "transfer/strided_transfer.hpp"
 
 using namespace dit::c_interface;
 
@@ -38,6 +39,22 @@ void require_fits(const dit_wire& wire, const dit_session& session, const dit::U
   }
 }
 
+void require_memory_kind(const dit_session& session, const dit_transfer_options& options) {
+  (void)dit::TransferMemory::of(options.memory_kind);
+  if (options.memory_kind == DIT_MEMORY_HOST) {
+    return;
+  }
+  const std::string given = "options->memory_kind = " + std::to_string(options.memory_kind);
+  if (!session.context.moves_device_memory()) {
+    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, given + ": expected 0 (DIT_MEMORY_HOST) with plugin " +
+                                                        session.context.plugin().name());
+  }
+  if (options.wire != nullptr) {
+    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED,
+                             given + ": expected 0 (DIT_MEMORY_HOST) with options->wire");
+  }
+}
+
 std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
                                               const dit_transfer_options& options) {
   const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group, options.groups,
@@ -45,6 +62,10 @@ std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::U
   if (options.wire != nullptr) {
     return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
                                                 options.wire->branches);
+  }
+  if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind)) {
+    return std::make_unique<dit::StridedTransfer>(session.context, layout, part, options.element_bytes,
+                                                  options.memory_kind);
   }
   return std::make_unique<dit::PlainTransfer>(session.context, layout, part, options.element_bytes,
                                               session.context.take_layout_ids(1), options.memory_kind);
@@ -59,7 +80,7 @@ void dit_transfer::check(const dit_session& session, const dit::UlyssesLayout& l
   require_between("options->groups", options.groups, 1, 1'000'000);
   require_between("options->group", options.group, 0, options.groups - 1);
   require_between("options->element_bytes", static_cast<std::int64_t>(options.element_bytes), 1, 1024);
-  (void)dit::TransferMemory::of(options.memory_kind);
+  require_memory_kind(session, options);
   if (options.wire != nullptr) {
     require_fits(*options.wire, session, layout, options);
   }
@@ -166,6 +187,16 @@ void dit_transfer::wait() {
     lost_unless_active();
     throw;
   }
+}
+
+void dit_transfer::wait_stream(void* stream) {
+  if (!under_way_) {
+    return;
+  }
+  request_.wait_stream(stream);
+  way_->finish_on(stream);
+  under_way_ = false;
+  request_.cancel();  // nobody asks for it any more: the stream sees to the rest
 }
 
 void dit_transfer::finish() {

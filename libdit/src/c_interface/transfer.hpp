@@ -25,6 +25,7 @@ struct dit_transfer {
   void start(const dit_transfer_call& call);
   [[nodiscard]] bool test();
   void wait();
+  void wait_stream(void* stream);
   void wait_for_all();  ///< also for what travels for later steps
   void cancel(std::shared_ptr<void> of_caller);
 

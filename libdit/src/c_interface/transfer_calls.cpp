@@ -97,6 +97,10 @@ dit_status dit_transfer_test(dit_transfer* transfer, int* done) {
   });
 }
 
+dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream) {
+  return guarded(__func__, [&] { required(transfer, "transfer").wait_stream(stream); });
+}
+
 dit_status dit_transfer_wait(dit_transfer* transfer) {
   return guarded(__func__, [&] { required(transfer, "transfer").wait(); });
 }

@@ -83,7 +83,7 @@ int ExchangeContext::level_named(std::string_view name) const {
 
 ExchangeRequest ExchangeContext::start(dit_exchange_call call, std::shared_ptr<void> buffers) {
   call.struct_size = sizeof(call);
-  if ((call.send_strided != nullptr || call.recv_strided != nullptr) && !takes_strided())
+  if ((call.send_strided != nullptr || call.recv_strided != nullptr) && !takes_strided(call.memory_kind))
     throw ExchangeError(DIT_ERROR_UNSUPPORTED, "exchange plugin " + plugin_.name() +
                                                    " takes no strided blocks, expected packed ones");
   ExchangeRequest request(plugin_.table(), context_, std::move(buffers));
@@ -101,8 +101,18 @@ int ExchangeContext::open_channel() {
   return channel;
 }
 
-bool ExchangeContext::takes_strided() const {
-  return (entry_of(plugin_.table(), &dit_exchange_plugin::capabilities) & DIT_CAPABILITY_STRIDED) != 0;
+bool ExchangeContext::takes_strided(int memory_kind) const {
+  const std::uint64_t bit =
+      memory_kind == DIT_MEMORY_HOST ? DIT_CAPABILITY_STRIDED : DIT_CAPABILITY_DEVICE_STRIDED;
+  return (entry_of(plugin_.table(), &dit_exchange_plugin::capabilities) & bit) != 0;
+}
+
+bool ExchangeContext::moves_device_memory() const {
+  return entry_of(plugin_.table(), &dit_exchange_plugin::wait_stream) != nullptr;
+}
+
+bool ExchangeContext::takes_stores() const {
+  return (entry_of(plugin_.table(), &dit_exchange_plugin::capabilities) & DIT_CAPABILITY_STORES) != 0;
 }
 
 RegisteredMemory ExchangeContext::register_memory(void* pointer, std::size_t bytes, dit_memory_kind kind,

@@ -99,6 +99,11 @@ class RegisteredMemory {
   ~RegisteredMemory();
   [[nodiscard]] bool active() const { return memory_ != nullptr; }
 
+  /// As of dit_exchange_plugin, where ExchangeContext::takes_stores. Throw ExchangeError.
+  [[nodiscard]] void* peer_memory(int rank) const;
+  void begin_stores(void* stream) const;
+  void end_stores(void* stream) const;
+
  private:
   friend class ExchangeContext;
   void end() noexcept;
@@ -142,7 +147,11 @@ class ExchangeContext {
   /// there, with plugins that have no others.
   [[nodiscard]] int open_channel();
   /// Whether calls may have send_strided and recv_strided. The same on all ranks.
-  [[nodiscard]] bool takes_strided() const;
+  [[nodiscard]] bool takes_strided(int memory_kind = DIT_MEMORY_HOST) const;
+  /// Whether the plugin exchanges memory of devices at all, as far as its table tells.
+  [[nodiscard]] bool moves_device_memory() const;
+  /// Whether kernels of this side may store into the memory of other ranks. The same on all ranks.
+  [[nodiscard]] bool takes_stores() const;
   /// See dit_exchange_plugin::register_memory. Collective.
   [[nodiscard]] RegisteredMemory register_memory(void* pointer, std::size_t bytes,
                                                  dit_memory_kind kind = DIT_MEMORY_HOST, int device = 0);

@@ -61,6 +61,13 @@ const dit_exchange_plugin& checked_table(dit_exchange_entry entry, const std::st
   const bool registers = entry_of(*table, &dit_exchange_plugin::register_memory) != nullptr;
   if (registers && entry_of(*table, &dit_exchange_plugin::unregister_memory) == nullptr)
     refuse("has a null function in its table: unregister_memory, beside register_memory");
+  const bool stores = (entry_of(*table, &dit_exchange_plugin::capabilities) & DIT_CAPABILITY_STORES) != 0;
+  if (stores && (!registers || entry_of(*table, &dit_exchange_plugin::peer_memory) == nullptr ||
+                 entry_of(*table, &dit_exchange_plugin::begin_stores) == nullptr ||
+                 entry_of(*table, &dit_exchange_plugin::end_stores) == nullptr))
+    refuse(
+        "has DIT_CAPABILITY_STORES, expected none of register_memory, peer_memory, begin_stores and end_stores "
+        "to be null");
   return *table;
 }
 

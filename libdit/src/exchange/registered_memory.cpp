@@ -21,6 +21,20 @@ RegisteredMemory::~RegisteredMemory() {
   end();
 }
 
+void* RegisteredMemory::peer_memory(int rank) const {
+  void* begin = nullptr;
+  check(*table_, context_, table_->peer_memory(context_, memory_, rank, &begin), "peer_memory");
+  return begin;
+}
+
+void RegisteredMemory::begin_stores(void* stream) const {
+  check(*table_, context_, table_->begin_stores(context_, memory_, stream), "begin_stores");
+}
+
+void RegisteredMemory::end_stores(void* stream) const {
+  check(*table_, context_, table_->end_stores(context_, memory_, stream), "end_stores");
+}
+
 // A plugin that registers memory also ends that: its table was checked.
 void RegisteredMemory::end() noexcept {
   if (memory_ == nullptr) return;

@@ -98,6 +98,10 @@ void ExchangeRequest::cancel() {
     request_ = nullptr;
     return keep_for_good(std::move(buffers_));
   }
+  if (buffers_ == nullptr) {
+    check(*table_, context_, cancel(context_, &request_, nullptr, nullptr), "cancel");
+    return;
+  }
   auto buffers = std::make_unique<std::shared_ptr<void>>(std::move(buffers_));
   check(*table_, context_, cancel(context_, &request_, release, buffers.get()), "cancel");
   static_cast<void>(buffers.release());  // the plugin's now

@@ -30,15 +30,21 @@ Range shifted(const Range& range, std::int64_t by) {
   return {range.begin + by, range.end + by};
 }
 
-// The tokens of a rank's sequence layout as stretches of the joint sequence, in its order.
-std::vector<Stretch> sequence_stretches(const UlyssesLayout& layout, int rank) {
+// The tokens of a rank's sequence layout as stretches of the joint sequence, in its order. Where only some
+// are asked for the other stretch has none.
+std::vector<Stretch> sequence_stretches(const UlyssesLayout& layout, int rank,
+                                        TokenPart part = TokenPart::all) {
   const AttentionShape& shape = layout.shape();
   const bool text_first = shape.order == JointOrder::text_image;
   const Range text = shifted(layout.text_tokens(rank), text_first ? 0 : shape.image_tokens);
   const Range image = shifted(layout.image_tokens(rank), text_first ? shape.text_tokens : 0);
+  const auto wanted = [&](bool is_text, const Range& tokens) {
+    const TokenPart own = is_text ? TokenPart::text : TokenPart::image;
+    return part == TokenPart::all || part == own ? tokens : Range{tokens.begin, tokens.begin};
+  };
   const Range& first = text_first ? text : image;
   const Range& second = text_first ? image : text;
-  return {{first, 0}, {second, first.size()}};
+  return {{wanted(text_first, first), 0}, {wanted(!text_first, second), first.size()}};
 }
 
 // Whether a rank sends its text rows to `to`: where everybody has them, only to itself.
@@ -105,12 +111,13 @@ bool UlyssesLayout::scatters_all_rows(AttentionTensor tensor, int from, int to) 
   });
 }
 
-ExchangeLayout UlyssesLayout::scatter_heads(AttentionTensor tensor, int rank, int group, int groups) const {
+ExchangeLayout UlyssesLayout::scatter_heads(AttentionTensor tensor, int rank, int group, int groups,
+                                            TokenPart part) const {
   const bool query = tensor == AttentionTensor::query;
   const auto heads_of = [&](int r) { return query ? heads(r, group, groups) : kv_heads(r, group, groups); };
   const auto tokens_of = [&](int r) { return query ? query_tokens(r) : Range{0, tokens()}; };
   const auto sent_from = [&](int from, int to) {
-    std::vector<Stretch> all = sequence_stretches(*this, from);
+    std::vector<Stretch> all = sequence_stretches(*this, from, part);
     return text_travels(*this, from, to) ? all : without_text(*this, std::move(all));
   };
   const std::int64_t all_heads = query ? shape_.heads : shape_.kv_heads;
@@ -125,13 +132,14 @@ ExchangeLayout UlyssesLayout::scatter_heads(AttentionTensor tensor, int rank, in
   return layout;
 }
 
-ExchangeLayout UlyssesLayout::gather_heads(int rank, int group, int groups) const {
+ExchangeLayout UlyssesLayout::gather_heads(int rank, int group, int groups, TokenPart part) const {
   const Range own_heads = heads(rank, group, groups);
   const Range own_tokens = query_tokens(rank);
-  const std::vector<Stretch> own_rows = sequence_stretches(*this, rank);
+  const std::vector<Stretch> own_rows = sequence_stretches(*this, rank, part);
   ExchangeLayout layout;
   for (int peer = 0; peer < ranks_; ++peer) {
-    layout.send.push_back(block_in_heads(shape_, own_heads, own_tokens, sequence_stretches(*this, peer)));
+    layout.send.push_back(
+        block_in_heads(shape_, own_heads, own_tokens, sequence_stretches(*this, peer, part)));
     const TensorPart target{shape_.batch, sequence_rows(rank), shape_.heads, shape_.head_dim,
                             heads(peer, group, groups)};
     layout.recv.push_back(block_of(target, own_rows, query_tokens(peer)));
@@ -139,9 +147,10 @@ ExchangeLayout UlyssesLayout::gather_heads(int rank, int group, int groups) cons
   return layout;
 }
 
-ExchangeLayout UlyssesLayout::exchange(AttentionTensor tensor, int rank, int group, int groups) const {
-  return tensor == AttentionTensor::output ? gather_heads(rank, group, groups)
-                                           : scatter_heads(tensor, rank, group, groups);
+ExchangeLayout UlyssesLayout::exchange(AttentionTensor tensor, int rank, int group, int groups,
+                                       TokenPart tokens) const {
+  return tensor == AttentionTensor::output ? gather_heads(rank, group, groups, tokens)
+                                           : scatter_heads(tensor, rank, group, groups, tokens);
 }
 
 TensorShape UlyssesLayout::sequence_shape(AttentionTensor tensor, int rank) const {

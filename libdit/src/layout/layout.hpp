@@ -71,6 +71,9 @@ struct ExchangeLayout {
   std::vector<PeerBlock> recv;  ///< from each peer, in this rank's target tensor
 };
 
+/// Which tokens of an exchange: all, or those of one part of the joint sequence.
+enum class TokenPart { all, text, image };
+
 /// Attention's inputs, then its output.
 enum class AttentionTensor : std::uint8_t { query, key, value, output };
 inline constexpr int kAttentionTensors = 4;
@@ -114,15 +117,16 @@ class UlyssesLayout {
 
   /// Sequence layout -> head layout. Target: [batch, tokens (query: query_tokens), heads of the group,
   /// head_dim].
-  [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0,
-                                             int groups = 1) const;
+  [[nodiscard]] ExchangeLayout scatter_heads(AttentionTensor tensor, int rank, int group = 0, int groups = 1,
+                                             TokenPart tokens = TokenPart::all) const;
   /// Head layout -> sequence layout of the attention's output. Source: [batch, query_tokens, heads of the
   /// group, head_dim]; target: [batch, sequence_rows, heads, head_dim], of which the groups fill disjoint
   /// parts.
-  [[nodiscard]] ExchangeLayout gather_heads(int rank, int group = 0, int groups = 1) const;
+  [[nodiscard]] ExchangeLayout gather_heads(int rank, int group = 0, int groups = 1,
+                                            TokenPart tokens = TokenPart::all) const;
   /// One or the other: queries, keys and values are scattered, the output is gathered.
-  [[nodiscard]] ExchangeLayout exchange(AttentionTensor tensor, int rank, int group = 0,
-                                        int groups = 1) const;
+  [[nodiscard]] ExchangeLayout exchange(AttentionTensor tensor, int rank, int group = 0, int groups = 1,
+                                        TokenPart tokens = TokenPart::all) const;
 
   /// Shapes of a rank's tensors: all heads of some tokens, and a group's heads of all tokens (query and
   /// output: of query_tokens).

@@ -159,6 +159,10 @@ void CodedTransfer::finish() {
   coded_.decode(resolved_->by_peer, buffers_.recv.span(), layer_->memory.get(), target_);
 }
 
+void CodedTransfer::finish_on(void* /*stream*/) {
+  finish();
+}
+
 TransferTimes CodedTransfer::take_times() {
   return std::exchange(times_, {});
 }

@@ -28,6 +28,7 @@ class CodedTransfer final : public TensorTransfer {
   /// pack().
   [[nodiscard]] ExchangeRequest start(const TargetTensor& target, const TransferStart& how) override;
   void finish() override;
+  void finish_on(void* stream) override;
   [[nodiscard]] std::uint64_t slow_bytes(int layer) const override;
   [[nodiscard]] std::size_t workspace_bytes() const override;
   void use_workspace(std::span<std::byte> workspace) override;

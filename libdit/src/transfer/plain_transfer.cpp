@@ -67,12 +67,21 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
   call.label = how.label;
   call.layout_id = layout_id_;
   call.channel = channel();
-  return context().start(call, std::make_shared<TransferBuffers>(buffers_));
+  // On a device buffers are freed behind what uses them.
+  const bool host = memory_kind_ == DIT_MEMORY_HOST;
+  return context().start(call, host ? std::make_shared<TransferBuffers>(buffers_) : nullptr);
 }
 
 void PlainTransfer::finish() {
   if (recv_.uses_buffer) {
-    memory_.unpack(blocks().recv, element_bytes_, buffers_.recv, target_, stream_);
+    finish_on(stream_);
+    memory_.wait(stream_);
+  }
+}
+
+void PlainTransfer::finish_on(void* stream) {
+  if (recv_.uses_buffer) {
+    memory_.unpack(blocks().recv, element_bytes_, buffers_.recv, target_, stream);
   }
 }
 

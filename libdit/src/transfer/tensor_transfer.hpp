@@ -3,7 +3,8 @@
 /// or under a wire policy, with all rows or with those that V-Major chose (coded_transfer.hpp).
 ///
 /// An exchange is pack, start, wait or test of the request, finish; one at a time. From pack to finish the
-/// source, and from start to finish the target, stay untouched and in place.
+/// source, and from start to finish the target, stay untouched and in place. On a device all of it is put on
+/// a stream, and finish_on ends it there; the next exchange may then be put behind it.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +74,10 @@ class TensorTransfer {
   virtual void pack(const SourceTensor& source, const TransferPlace& place,
                     std::span<const std::uint32_t> active, void* stream) = 0;
   [[nodiscard]] virtual ExchangeRequest start(const TargetTensor& target, const TransferStart& how) = 0;
-  /// After the request is done.
+  /// After the request is done. On a device it waits for what is still to be done there.
   virtual void finish() = 0;
+  /// After a stream waits for the request: puts what is still to be done on that stream, and does not wait.
+  virtual void finish_on(void* stream) = 0;
 
   /// Bytes sent to peers at the context's slow_level or beyond in a layer, the mean over all steps.
   [[nodiscard]] virtual std::uint64_t slow_bytes(int layer) const = 0;

@@ -4,6 +4,9 @@
 #include <string>
 
 #include "exchange/exchange.hpp"
+#ifdef DIT_HAVE_CUDA
+#include "transfer/device/cuda_memory.hpp"
+#endif
 #include "wire/pack.hpp"
 
 namespace dit {
@@ -22,6 +25,7 @@ class HostMemory final : public TransferMemory {
               const TargetTensor& tensor, void* /*stream*/) const override {
     dit::unpack(peers, element_bytes, buffer.span(), tensor);
   }
+  void wait(void* /*stream*/) const override {}
 };
 
 }  // namespace
@@ -33,7 +37,7 @@ void TransferBuffers::lie_in(std::span<std::byte> workspace, std::size_t send_by
                                 " bytes: expected at least " + std::to_string(needed));
   }
   const auto part = [&](std::size_t begin, std::size_t bytes) {
-    return TransferBuffer({std::shared_ptr<void>(), workspace.data() + begin}, bytes);  // owns nothing
+    return TransferBuffer::borrowed(workspace.subspan(begin, bytes));
   };
   send = part(0, send_bytes);
   recv = part(aligned(send_bytes), recv_bytes);
@@ -41,11 +45,19 @@ void TransferBuffers::lie_in(std::span<std::byte> workspace, std::size_t send_by
 
 const TransferMemory& TransferMemory::of(int memory_kind) {
   static const HostMemory host;
-  if (memory_kind != DIT_MEMORY_HOST) {
-    throw ExchangeError(DIT_ERROR_UNSUPPORTED, "memory_kind = " + std::to_string(memory_kind) +
-                                                   ": expected 0 (DIT_MEMORY_HOST) in this build");
+  if (memory_kind == DIT_MEMORY_HOST) {
+    return host;
   }
-  return host;
+#ifdef DIT_HAVE_CUDA
+  if (memory_kind == DIT_MEMORY_CUDA) {
+    return cuda_memory();
+  }
+  const char* const known = "0 (DIT_MEMORY_HOST) or 1 (DIT_MEMORY_CUDA)";
+#else
+  const char* const known = "0 (DIT_MEMORY_HOST)";
+#endif
+  throw ExchangeError(DIT_ERROR_UNSUPPORTED, "memory_kind = " + std::to_string(memory_kind) + ": expected " +
+                                                 known + " in this build");
 }
 
 }  // namespace dit

@@ -1,5 +1,5 @@
 /// Where a transfer's buffers lie, and how tensors get into and out of them: the one place that touches the
-/// bytes of tensors that travel as they are. Host memory; devices bring their own.
+/// bytes of tensors that travel as they are. Host memory here, CUDA's in device/.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,10 @@ class TransferBuffer {
   TransferBuffer() = default;
   TransferBuffer(std::shared_ptr<std::byte[]> memory, std::size_t bytes)
       : memory_(std::move(memory)), bytes_(bytes) {}
+  /// Memory of somebody else's, who keeps it.
+  [[nodiscard]] static TransferBuffer borrowed(std::span<std::byte> memory) {
+    return {{std::shared_ptr<void>(), memory.data()}, memory.size()};
+  }
   [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t size() const { return bytes_; }
@@ -61,6 +65,8 @@ class TransferMemory {
                     const TransferBuffer& buffer, void* stream) const = 0;
   virtual void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes,
                       const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
+  /// Waits for what is in the stream; there is nothing to wait for in host memory.
+  virtual void wait(void* stream) const = 0;
 };
 
 }  // namespace dit

@@ -19,5 +19,5 @@ if(TAPA_HAVE_CUDA)
   target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu)
   set_source_files_properties(${wire}/device/code_kernels.cu TARGET_DIRECTORY dit_exchange
                               PROPERTIES COMPILE_OPTIONS "-fmad=false")
-  target_link_libraries(dit_exchange PUBLIC CUDA::cudart_static)
+  target_link_libraries(dit_exchange PUBLIC $<BUILD_INTERFACE:CUDA::cudart_static>)
 endif()

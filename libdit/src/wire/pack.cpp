@@ -243,6 +243,17 @@ void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::sp
                 });
 }
 
+std::vector<RowCopy> row_copies(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                                const SourceTensor& tensor, std::size_t buffer_bytes) {
+  std::vector<RowCopy> copies;
+  for_each_copy(peers, element_bytes, tensor, buffer_bytes,
+                [&](std::size_t offset, std::size_t stride, std::size_t at, std::size_t step,
+                    std::size_t rows, std::size_t row_bytes) {
+                  copies.push_back({offset, stride, at, step, rows, row_bytes});
+                });
+  return copies;
+}
+
 std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers, std::size_t element_bytes) {
   require_element_bytes(element_bytes);
   std::vector<dit_block> blocks;

@@ -10,6 +10,7 @@
 
 #include "dit/exchange.h"
 #include "layout/layout.hpp"
+#include "wire/row_copy.hpp"
 
 namespace dit {
 
@@ -30,6 +31,10 @@ void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const Sou
 /// Buffer -> tensor.
 void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::span<const std::byte> buffer,
             const TargetTensor& tensor);
+
+/// What pack and unpack copy, checked as they check it; the memory itself is not touched.
+[[nodiscard]] std::vector<RowCopy> row_copies(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                                              const SourceTensor& tensor, std::size_t buffer_bytes);
 
 /// The blocks as they lie in the tensor itself, when each is one contiguous piece, so that an exchange can
 /// write there (or read from there) without a copy; empty otherwise.

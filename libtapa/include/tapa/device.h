@@ -43,6 +43,8 @@ extern "C" {
 #define TAPA_DEVICE_ERR_WINDOW \
   6 /**< a call used a registration that is gone, or against its rules; likewise */
 #define TAPA_DEVICE_ERR_MEMORY 7 /**< no memory */
+#define TAPA_DEVICE_ERR_COUNT \
+  8 /**< a rank sent another number of bytes than its receiver expected; likewise */
 
 /** Ranks of a communicator at most. */
 #define TAPA_DEVICE_MAX_RANKS 16
@@ -97,6 +99,29 @@ TAPA_API int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[]
                                    void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
                                    TAPA_Device_comm comm, void* stream);
 
+/** A block whose bytes do not lie together: planes of rows. Row r of plane p begins at
+ * buffer + offset + p * plane_stride + r * row_stride. Bytes are in order of planes, then rows. With planes,
+ * rows or row_bytes of 0 there is none. */
+typedef struct TAPA_Device_block {
+  size_t offset;    /**< bytes from the buffer's begin to the first row */
+  size_t row_bytes; /**< bytes of a row, which lie together */
+  size_t rows;      /**< rows of a plane */
+  size_t
+      row_stride; /**< bytes from the begin of a row to that of the next; any number where there is one row */
+  size_t planes;  /**< planes, at most 2097151 */
+  size_t plane_stride; /**< bytes from the begin of a plane to that of the next; any number where there is one
+                          plane */
+} TAPA_Device_block;
+
+/** The same with blocks that need not lie together: `size` entries each, read before the call returns.
+ * send[j] on rank i has as many bytes (row_bytes * rows * planes, less than 4294967295) as recv[i] on rank j;
+ * their rows and strides may differ, and need not be known to each other: scattering and gathering are part
+ * of the call. All ranks make this call, also those whose blocks lie together. Rows to receive must not
+ * overlap; rows to send may. Fastest where places, strides and rows are multiples of 16 bytes. */
+TAPA_API int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
+                                          const TAPA_Device_block recv[], TAPA_Device_comm comm,
+                                          void* stream);
+
 /** All ranks register the same number of bytes, and in each TAPA_Device_alltoall that receives in the memory
  * all receive at the same offset from its begin. Long blocks then go by copy engines, which leave the
  * multiprocessors to others. A call that breaks the rule fails with TAPA_DEVICE_ERR_WINDOW. */
@@ -118,6 +143,29 @@ TAPA_API int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t by
 TAPA_API int TAPA_Device_deregister(TAPA_Device_comm comm, int window);
 /** Whether blocks go right into this rank's part of a registration (`*direct` 1) or not (0). */
 TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct);
+
+/** @name Stores of the caller's own kernels
+ * A kernel of the caller stores its results right into the memory that other ranks have registered:
+ *
+ *     TAPA_Device_begin_stores(comm, window, stream);
+ *     my_kernel<<<..., stream>>>(pointers of TAPA_Device_peer_memory);
+ *     TAPA_Device_end_stores(comm, window, stream);
+ *
+ * Both are calls of the communicator: made by all ranks in the same order, recorded by a captured stream, and
+ * failing like an all-to-all (a time-out names the rank that did not arrive). No other call of the
+ * communicator comes between them. All ranks must be able to reach all parts of the window, or both fail on
+ * all ranks with TAPA_DEVICE_ERR_UNSUPPORTED.
+ * @{ */
+/** Where `rank`'s part of a registration lies for this process's kernels; this rank's own part, too. Valid
+ * until TAPA_Device_deregister.
+ * @param memory the result; TAPA_DEVICE_ERR_ARG where the rank registered none */
+TAPA_API int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** memory);
+/** What is put on the stream after it may store into the window's memory of all ranks: they all have come to
+ * this call, and what was on their streams before is done. */
+TAPA_API int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream);
+/** What is put on the stream after it sees the stores that all ranks' streams made before this call. */
+TAPA_API int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream);
+/** @} */
 
 /** Whether calls that ran so far have failed on the device: TAPA_DEVICE_SUCCESS, or what every later call
  * returns. `rank`, which may be null: the rank that did not arrive; -1 without a failure. Local, does not

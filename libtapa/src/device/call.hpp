@@ -4,26 +4,51 @@
 #pragma once
 
 #include "device/region.hpp"
+#include "device/rows.hpp"
 
 namespace tapa::device {
 
-/// What a rank sends to one other and receives from it.
+/// What a rank sends to one other and receives from it, bytes that lie together.
 struct Block {
+  static constexpr int kWords = kPlainReadyWords;
   const std::byte* send;
   std::byte* receive;
   Word send_bytes;
   Word receive_bytes;
 };
 
-/// What a rank leaves for its host when a peer did not arrive: in memory of the host. Entries are written
-/// without atomics, each by any team that waited for this peer.
-struct Failure {
-  Word missing[kMaxRanks];    ///< number of the call that the rank did not arrive at; 0: it did
-  Word elsewhere[kMaxRanks];  ///< ... in which it receives at another offset, though the window is symmetric
-  Word no_window[kMaxRanks];  ///< number of the call in which it asked for a window that is gone
+/// The same with strides.
+struct StridedBlock {
+  static constexpr int kWords = kReadyWords;
+  Rows send;
+  Rows receive;
+  Word send_bytes;
+  Word receive_bytes;
 };
 
-struct Call {
+/// What two ranks do not agree on.
+struct Disagreement {
+  Word call;      ///< its number; 0: none
+  Word sent;      ///< bytes of the block; kUnknown where the rank that notes it cannot know
+  Word expected;  ///< bytes that the receiver takes it to have
+};
+inline constexpr Word kUnknown = ~Word{0};
+/// Length of the blocks of a call in which the caller's kernels store: one that no block has.
+inline constexpr Word kAnyBytes = (Word{1} << (2 * kPayloadBits)) - 1;
+
+/// What a rank leaves for its host when a call cannot be carried out: in memory of the host. Entries are
+/// written without atomics, each by any team that waited for this peer.
+struct Failure {
+  Word missing[kMaxRanks];       ///< number of the call that the rank did not arrive at; 0: it did
+  Word elsewhere[kMaxRanks];     ///< ... in which it makes another call, or receives at another offset of a
+                                 ///< symmetric window
+  Word no_window[kMaxRanks];     ///< number of the call in which it asked for a window that is gone
+  Disagreement to[kMaxRanks];    ///< on this rank's block for it
+  Disagreement from[kMaxRanks];  ///< on its block for this rank
+};
+
+/// What calls of all kinds say.
+struct CallHead {
   int rank;
   int channels;  ///< teams for each rank of this launch
   Region region;
@@ -33,14 +58,22 @@ struct Call {
   Failure* failure;
   Word targets[kMaxRanks];  ///< packed Target of the block from each rank
   Word expected;            ///< by copy engines: packed Target of this rank's block at every other
-  Block blocks[kMaxRanks];
 };
+
+template <class BlockType>
+struct CallOf : CallHead {
+  BlockType blocks[kMaxRanks];
+};
+using Call = CallOf<Block>;
+using StridedCall = CallOf<StridedBlock>;
+static_assert(sizeof(StridedCall) <= 4096, "CUDA takes no longer arguments everywhere");
 
 /// What a launch carries out of a call.
 enum class Part { all, begin, end };
 
 /// Channels of a call: what its longest way needs.
-constexpr int channels_of_call(const Call& call) {
+template <class BlockType>
+constexpr int channels_of_call(const CallOf<BlockType>& call) {
   int channels = 1;
   for (int peer = 0; peer < call.region.size; ++peer) {
     const int sent = channels_of(call.blocks[peer].send_bytes, call.region.tuning);

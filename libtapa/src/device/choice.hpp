@@ -19,7 +19,7 @@ struct Tuning {
   Word line_share = 4 << 10;    ///< bytes of such a block for each channel
   Word bulk_share = 64 << 10;   ///< bytes of a longer block for each channel
   Word chunk = 128 << 10;       ///< bytes of a chunk of staging memory at most; a multiple of kGrain
-  Word renew_period = 1 << 24;  ///< calls between renewals of the mailboxes; a power of two
+  Word renew_period = 1 << 20;  ///< calls between renewals of the mailboxes; a power of two
   int line_channels = 16;       ///< channels of a block of lines at most
   int bulk_channels = 48;       ///< channels of a longer block at most
 };

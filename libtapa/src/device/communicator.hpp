@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/blocks.hpp"
 #include "device/call.hpp"
 #include "device/cuda_objects.hpp"
 #include "device/windows.hpp"
@@ -37,6 +38,13 @@ class Communicator {
   /// Puts an all-to-all on a stream. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
   void alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
+
+  /// Stores of the caller's kernels into a window. Throws DeviceError.
+  void begin_stores(int window, cudaStream_t stream);
+  void end_stores(int window, cudaStream_t stream);
+  /// Throws DeviceError between begin_stores() and end_stores().
+  void require_no_stores() const;
 
   /// Throws DeviceError when a call has failed on the device. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
@@ -48,11 +56,13 @@ class Communicator {
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
   void launch_copies(Call& call, Target target, cudaStream_t stream);
-  void launch_call(Call& call, cudaStream_t stream) const;
+  /// A call without blocks.
+  template <class CallType>
+  [[nodiscard]] CallType new_call() const;
 
   Agreement agreement_;
   int device_ = -1;
-  Call call_{};  ///< what all calls have in common
+  CallHead head_{};  ///< what all calls have in common
   double timeout_ = 0;
   std::size_t copy_from_ = 0;  ///< bytes of the shortest block that copy engines move
   std::optional<DeviceMemory> region_;
@@ -60,6 +70,7 @@ class Communicator {
   std::optional<Windows> windows_;
   std::optional<SideStreams> side_streams_;
   std::vector<std::optional<Import>> imports_;
+  std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
 };
 

@@ -62,17 +62,26 @@ class CudaTeam {
                  : "memory");
   }
 
-  /// Looks at the clock only now and then.
-  __device__ bool gives_up(LocalState& local, Word timeout, std::uint32_t spins) {
-    constexpr std::uint32_t kLook = 128;
-    if (spins % kLook != 0) return false;
-    if (aborted(local)) return true;
-    const Word now = nanoseconds();
-    if (spins == kLook) began_ = now;
-    return timeout != 0 && now - began_ > timeout;
+  __device__ bool looks(std::uint32_t spins) {
+    constexpr std::uint32_t kNowAndThen = 128;
+    if (spins % kNowAndThen != 0) return false;
+    if (spins == kNowAndThen) {
+      began_ = nanoseconds();
+      late_ = false;
+    }
+    return true;
+  }
+  __device__ bool gives_up(const LocalState& local, Word timeout) {
+    const bool was_late = late_;
+    late_ = timeout != 0 && nanoseconds() - began_ > timeout;
+    return aborted(local) || (was_late && late_);
   }
   __device__ static bool aborted(const LocalState& local) {
     return *static_cast<const volatile std::uint32_t*>(&local.aborted) != 0;
+  }
+  __device__ static void note(Word* word, Word value) {
+    *static_cast<volatile Word*>(word) = value;
+    __threadfence_system();
   }
   __device__ static void lost(LocalState& local, Word* failure, Word sequence) {
     *static_cast<volatile Word*>(failure) = sequence;
@@ -97,6 +106,7 @@ class CudaTeam {
   }
 
   Word began_ = 0;
+  bool late_ = false;
 };
 
 }  // namespace tapa::device

@@ -131,6 +131,19 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
   });
 }
 
+int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
+                                 const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream) {
+  return contained("TAPA_Device_alltoall_strided", [&] {
+    Communicator& communicator = communicator_of(comm);
+    require(send != nullptr, "send is null, expected an array");
+    require(recv != nullptr, "recv is null, expected an array");
+    const StridedLayout layout = strided_layout(communicator.rank(), communicator.size(), send, recv);
+    check_buffer("sendbuf", sendbuf, total_bytes(layout.send), comm->checked_send);
+    check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), comm->checked_receive);
+    communicator.alltoall_strided(sendbuf, recvbuf, layout, static_cast<cudaStream_t>(stream));
+  });
+}
+
 int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {
   return contained("TAPA_Device_register", [&] {
     Communicator& communicator = communicator_of(comm);
@@ -144,6 +157,7 @@ int TAPA_Device_deregister(TAPA_Device_comm comm, int window) {
   return contained("TAPA_Device_deregister", [&] {
     Communicator& communicator = communicator_of(comm);
     const CurrentDevice current(communicator.device());
+    communicator.require_no_stores();
     communicator.windows().remove(window);
   });
 }
@@ -153,6 +167,23 @@ int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct) {
     require(direct != nullptr, "direct is null, expected the address of an int");
     *direct = communicator_of(comm).windows().is_direct(window) ? 1 : 0;
   });
+}
+
+int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** memory) {
+  return contained("TAPA_Device_peer_memory", [&] {
+    require(memory != nullptr, "memory is null, expected the address of a pointer");
+    *memory = communicator_of(comm).windows().memory_of(window, rank);
+  });
+}
+
+int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream) {
+  return contained("TAPA_Device_begin_stores",
+                   [&] { communicator_of(comm).begin_stores(window, static_cast<cudaStream_t>(stream)); });
+}
+
+int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream) {
+  return contained("TAPA_Device_end_stores",
+                   [&] { communicator_of(comm).end_stores(window, static_cast<cudaStream_t>(stream)); });
 }
 
 int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {

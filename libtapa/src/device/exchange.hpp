@@ -6,32 +6,22 @@
 /// Short blocks: the sender writes lines into its mailbox at the receiver, who polls them. No handshake.
 /// Longer ones: the receiver says where its data should land. Into a window the sender stores the whole slice
 /// and then a flag. Into staging it stores chunks, each with a flag; the receiver copies them out and says so
-/// before a slot is used again. That receivers say where means that no rank has to know what others
-/// registered. A receiver says "ready" when its call has begun, so all it did before is done and all slots
-/// are free.
-///
-/// A Team has, besides what copy.hpp asks for:
-///     index()                      which team of its rank's launch it is
-///     any(bool)                    a barrier of the team's lanes: whether one of them said true
-///     relaxed(word), acquire(word) loads of a word that a peer writes
-///     post(word, value)            a store to a peer's word, in no order
-///     signal(word, value)          a store to a peer's word, behind all that the team stored before its last
-///     any() load_line(line), store_line(line, data, flag) gives_up(failing, spins)     called while waiting:
-///     true when the wait has been too long or the call failed aborted(local state)         whether a call
-///     before, or another team, has given up lost(local state, failure word, sequence) gives up, and notes
-///     why leave(local state, teams)    the team is done: the last one of the launch counts the call
+/// before a slot is used again. That receivers say where, and with which strides, means that no rank has to
+/// know what others registered, or how their rows lie. A receiver says "ready" when its call has begun, so
+/// all it did before is done and all slots are free.
 #pragma once
 
-#include "device/call.hpp"
-#include "device/copy.hpp"
+#include "device/lines.hpp"
+#include "device/moves.hpp"
+#include "device/waiting.hpp"
 
 namespace tapa::device {
 
 /// One channel between a rank and one peer, in one call.
-template <class Team>
+template <class Team, class BlockType>
 class Channel {
  public:
-  TAPA_HOST_DEVICE Channel(Team& team, const Call& call, TeamPlace place, Word sequence)
+  TAPA_HOST_DEVICE Channel(Team& team, const CallOf<BlockType>& call, TeamPlace place, Word sequence)
       : team_(team),
         call_(call),
         block_(call.blocks[place.peer]),
@@ -45,20 +35,26 @@ class Channel {
     const Slice in = bulk_slice(block_.receive_bytes);
     const Slice out = bulk_slice(block_.send_bytes);
     if (in.bytes != 0) post_ready();
-    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox();
-    if (way_of(block_.send_bytes, tuning()) == Way::lines) send_lines();
+    const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
+    renew_mailbox(lines ? lines_of(block_.send_bytes) : 0);
+    if (lines) send_lines(team_, theirs_.mailbox(call_.rank, mailbox_of(sequence_)), block_, line_share());
     if (!move_bulk(out, in)) return;
-    if (way_of(block_.receive_bytes, tuning()) == Way::lines) receive_lines();
+    if (way_of(block_.receive_bytes, tuning()) == Way::lines) {
+      receive_lines(team_, waiting(), mine_.mailbox(peer_, mailbox_of(sequence_)), block_, line_share());
+    }
   }
 
-  /// Waits until the peer can take its block at the place that `call.expected` says. Other engines copy then.
+  /// Waits until the peer can take its block at the place that `call.expected` says. Other engines store
+  /// then.
   TAPA_HOST_DEVICE void begin_copies() {
     post_ready();
-    if (renews_mailbox(sequence_, tuning().renew_period)) renew_mailbox();
-    Word packed = 0;
-    if (!await_ready(packed)) return;
-    if (packed != call_.expected && team_.lane() == 0) {
-      team_.lost(mine_.local(), &call_.failure->elsewhere[peer_], sequence_);
+    renew_mailbox(0);
+    Ready ready;
+    if (!await_ready(ready)) return;
+    if (ready.target != call_.expected) {
+      if (team_.lane() == 0) waiting().elsewhere();
+    } else {
+      (void)agree(ready);
     }
   }
   /// Tells the peer that its block was copied, and waits for the one from there.
@@ -69,6 +65,11 @@ class Channel {
 
  private:
   TAPA_HOST_DEVICE const Tuning& tuning() const { return call_.region.tuning; }
+  TAPA_HOST_DEVICE ChannelWords& words() const { return mine_.words(peer_, channel_); }
+  TAPA_HOST_DEVICE Waiting<Team, BlockType> waiting() const {
+    return {team_, call_, peer_, channel_, sequence_};
+  }
+  TAPA_HOST_DEVICE LineShare line_share() const { return {tuning(), channel_, sequence_}; }
 
   /// This channel's part of a block; empty when it travels as lines or needs fewer channels.
   TAPA_HOST_DEVICE Slice bulk_slice(Word bytes) const {
@@ -77,72 +78,15 @@ class Channel {
     return channel_ < channels ? slice_of(bytes, channel_, channels) : Slice{};
   }
 
-  // --- Waiting.
-
-  /// Waits in one lane until `done()`, and tells all. False when the peer did not arrive.
-  template <class Done>
-  TAPA_HOST_DEVICE bool wait(const Done& done) {
-    bool failed = false;
-    if (team_.lane() == 0) failed = !spin(done);
-    return !team_.any(failed);
-  }
-  template <class Done>
-  TAPA_HOST_DEVICE bool spin(const Done& done) {
-    for (std::uint32_t spins = 1; !done(); ++spins) {
-      if (!team_.gives_up(mine_.local(), call_.timeout, spins)) continue;
-      if (done()) return true;
-      team_.lost(mine_.local(), &call_.failure->missing[peer_], sequence_);
-      return false;
-    }
-    return true;
-  }
-
-  // --- Lines.
-
-  TAPA_HOST_DEVICE void send_lines() {
-    const int channels = channels_of(block_.send_bytes, tuning());
-    if (channel_ >= channels) return;
-    Line* const mailbox = theirs_.mailbox(call_.rank, mailbox_of(sequence_));
-    const Word lines = lines_of(block_.send_bytes);
-    const Word stride = static_cast<Word>(channels) * static_cast<Word>(team_.lanes());
-    for (Word line = first_line(); line < lines; line += stride) {
-      team_.store_line(mailbox + line, load_line_data(team_, block_.send, block_.send_bytes, line),
-                       line_flag(sequence_));
-    }
-  }
-
-  /// Writes the flags of all lines that this call does not send.
-  TAPA_HOST_DEVICE void renew_mailbox() {
-    const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
+  /// Writes the flags of all lines but the first `used`, which this call sends, when it is time to.
+  TAPA_HOST_DEVICE void renew_mailbox(Word used) {
+    if (!renews_mailbox(sequence_, tuning().renew_period)) return;
     Line* const mailbox = theirs_.mailbox(call_.rank, mailbox_of(sequence_));
     const Word stride = static_cast<Word>(call_.channels) * static_cast<Word>(team_.lanes());
-    const Word used = lines ? lines_of(block_.send_bytes) : 0;
-    for (Word line = used + first_line(); line < call_.region.mailbox_lines(); line += stride) {
-      team_.store_line(mailbox + line, 0, line_flag(sequence_));
+    const Word first = used + first_line(team_, channel_);
+    for (Word line = first; line < call_.region.mailbox_lines(); line += stride) {
+      team_.store_line(mailbox + line, 0, renewed_flag(sequence_));
     }
-  }
-
-  TAPA_HOST_DEVICE void receive_lines() {
-    const int channels = channels_of(block_.receive_bytes, tuning());
-    if (channel_ >= channels) return;
-    const Line* const mailbox = mine_.mailbox(peer_, mailbox_of(sequence_));
-    const Word lines = lines_of(block_.receive_bytes);
-    const Word stride = static_cast<Word>(channels) * static_cast<Word>(team_.lanes());
-    const std::uint32_t flag = line_flag(sequence_);
-    for (Word line = first_line(); line < lines; line += stride) {
-      Line got{};
-      const bool arrived = spin([&] {
-        got = team_.load_line(mailbox + line);
-        return got.low_flag == flag && got.high_flag == flag;
-      });
-      if (!arrived) return;
-      store_line_data(team_, block_.receive, block_.receive_bytes, line,
-                      std::uint64_t{got.high} << 32 | got.low);
-    }
-  }
-
-  TAPA_HOST_DEVICE Word first_line() const {
-    return static_cast<Word>(channel_) * static_cast<Word>(team_.lanes()) + static_cast<Word>(team_.lane());
   }
 
   // --- Bulk.
@@ -153,13 +97,20 @@ class Channel {
   TAPA_HOST_DEVICE bool move_bulk(Slice out, Slice in) {
     constexpr Word kAhead = kStagingSlots / 2;
     std::byte* window = nullptr;
-    if (out.bytes != 0 && !find_window(window)) return false;
+    Ready ready;
+    if (out.bytes != 0 && !find_window(window, ready)) return false;
     const bool staged = unpack(call_.targets[peer_]).window == Target::kStaging;
     const Word sends = window != nullptr ? 1 : chunks_or_none(out.bytes);
     const Word receives = staged ? chunks_or_none(in.bytes) : least(in.bytes, 1);
     for (Word turn = 0; turn < most(sends, receives == 0 ? 0 : receives + kAhead); ++turn) {
-      if (turn < sends && !(window != nullptr ? send_slice(window, out) : send_chunk(out, turn)))
-        return false;
+      if (turn < sends) {
+        if (window != nullptr) {
+          push(team_, window, ready, block_, out);
+          say(&ChannelWords::arrived, 1);
+        } else if (!send_chunk(out, turn)) {
+          return false;
+        }
+      }
       if (turn < kAhead || turn - kAhead >= receives) continue;
       const Word step = turn - kAhead;
       if (!(staged ? receive_chunk(in, step, receives) : await(step))) return false;
@@ -171,68 +122,74 @@ class Channel {
   }
 
   TAPA_HOST_DEVICE void post_ready() {
-    if (team_.lane() >= kReadyWords) return;
-    for (int index = team_.lane(); index < kReadyWords; index += team_.lanes()) {
+    const Ready ready = ready_of(block_, call_.targets[peer_]);
+    for (int index = team_.lane(); index < BlockType::kWords; index += team_.lanes()) {
       team_.post(&theirs_.words(call_.rank, channel_).ready[index],
-                 ready_word(sequence_, call_.targets[peer_], index));
+                 ready_word(sequence_, payload_of(ready, index)));
     }
   }
 
-  /// Waits until the peer says where it wants its data.
-  TAPA_HOST_DEVICE bool await_ready(Word& packed) {
-    const ChannelWords& words = mine_.words(peer_, channel_);
-    if (!wait([&] { return all_ready(words); })) return false;
-    for (int index = 0; index < kReadyWords; ++index) {
-      packed |= ready_payload(team_.relaxed(&words.ready[index]), index);
+  /// Waits until the peer says how it wants its data, each lane for one word. What the peer's device did
+  /// before its call, such as reading its buffer, comes before our stores.
+  TAPA_HOST_DEVICE bool await_ready(Ready& ready) {
+    bool failed = false;
+    for (int index = team_.lane(); index < BlockType::kWords; index += team_.lanes()) {
+      const Word* const word = &words().ready[index];
+      failed = failed || !waiting().spin([&] { return is_ready(team_.acquire(word), sequence_); });
     }
+    if (team_.any(failed)) return false;
+    Word payloads[BlockType::kWords];
+    TAPA_UNROLL
+    for (int index = 0; index < BlockType::kWords; ++index) {
+      payloads[index] = ready_payload(team_.relaxed(&words().ready[index]));
+    }
+    ready = ready_from(payloads);
     return true;
   }
-  /// `window`: the block's place in the peer's window, null for staging. False when the peer did not arrive
-  /// or the window is gone.
-  TAPA_HOST_DEVICE bool find_window(std::byte*& window) {
-    Word packed = 0;
-    if (!await_ready(packed)) return false;
-    const Target target = unpack(packed);
+
+  /// Whether the peer expects as many bytes as this rank sends; tells it when it does not.
+  TAPA_HOST_DEVICE bool agree(const Ready& ready) {
+    const Word expected = bytes_of(ready.strides);
+    if (expected == block_.send_bytes) return true;
+    if (team_.lane() == 0) waiting().disagree_to(expected);
+    say(&ChannelWords::arrived, kRefused);
+    return false;
+  }
+
+  /// `window`: the block's place in the peer's window, null for staging. False when the peer did not arrive,
+  /// expects another number of bytes, or its window is gone.
+  TAPA_HOST_DEVICE bool find_window(std::byte*& window, Ready& ready) {
+    if (!await_ready(ready)) return false;
+    if (!agree(ready)) return false;
+    const Target target = unpack(ready.target);
     if (target.window == Target::kStaging) return true;
     std::byte* const base = call_.windows[target.window * kMaxRanks + static_cast<Word>(peer_)];
     if (base == nullptr) {
-      if (team_.lane() == 0) team_.lost(mine_.local(), &call_.failure->no_window[peer_], sequence_);
+      if (team_.lane() == 0) waiting().no_window();
       return false;
     }
     window = base + target.offset;
     return true;
   }
-  TAPA_HOST_DEVICE bool all_ready(const ChannelWords& words) {
-    for (int index = 0; index < kReadyWords; ++index) {
-      if (!is_ready(team_.relaxed(&words.ready[index]), sequence_)) return false;
-    }
-    // What the peer's device did before its call, such as reading its buffer, comes before our stores.
-    team_.acquire(&words.ready[0]);
-    return true;
-  }
-
-  TAPA_HOST_DEVICE bool send_slice(std::byte* window, Slice out) {
-    copy_bytes(team_, window + out.begin, block_.send + out.begin, out.bytes);
-    say(&ChannelWords::arrived, 1);
-    return true;
-  }
 
   TAPA_HOST_DEVICE bool send_chunk(Slice out, Word step) {
-    const ChannelWords& words = mine_.words(peer_, channel_);
     if (step >= kStagingSlots) {
       const Word freed = progress(sequence_, step - kStagingSlots + 1);
-      if (!wait([&] { return team_.acquire(&words.consumed) >= freed; })) return false;
+      bool failed = false;
+      if (team_.lane() == 0) {
+        failed = !waiting().spin([&] { return team_.acquire(&words().consumed) >= freed; });
+      }
+      if (team_.any(failed)) return false;
     }
     const Slice chunk = chunk_at(out, step);
-    copy_bytes(team_, theirs_.staging(call_.rank, channel_, step), block_.send + chunk.begin, chunk.bytes);
+    gather(team_, theirs_.staging(call_.rank, channel_, step), block_, chunk);
     say(&ChannelWords::arrived, step + 1);
     return true;
   }
 
   TAPA_HOST_DEVICE bool receive_chunk(Slice in, Word step, Word chunks) {
     if (!await(step)) return false;
-    const Slice chunk = chunk_at(in, step);
-    copy_bytes(team_, block_.receive + chunk.begin, mine_.staging(peer_, channel_, step), chunk.bytes);
+    scatter(team_, block_, chunk_at(in, step), mine_.staging(peer_, channel_, step));
     // Of the last ones the peer hears with the next call's "ready".
     if (step + kStagingSlots < chunks) say(&ChannelWords::consumed, step + 1);
     return true;
@@ -240,9 +197,17 @@ class Channel {
 
   /// Waits for what a flag of the peer announces.
   TAPA_HOST_DEVICE bool await(Word step) {
-    const ChannelWords& words = mine_.words(peer_, channel_);
     const Word wanted = progress(sequence_, step + 1);
-    return wait([&] { return team_.acquire(&words.arrived) >= wanted; });
+    bool failed = false;
+    if (team_.lane() == 0) {
+      Word got = 0;
+      failed = !waiting().spin([&] { return (got = team_.acquire(&words().arrived)) >= wanted; });
+      if (got == progress(sequence_, kRefused)) {
+        waiting().disagree_from();
+        failed = true;
+      }
+    }
+    return !team_.any(failed);
   }
 
   TAPA_HOST_DEVICE Slice chunk_at(Slice slice, Word step) const {
@@ -260,8 +225,8 @@ class Channel {
   }
 
   Team& team_;
-  const Call& call_;
-  const Block& block_;
+  const CallOf<BlockType>& call_;
+  const BlockType& block_;
   int peer_;
   int channel_;
   Word sequence_;
@@ -270,16 +235,16 @@ class Channel {
 };
 
 /// This channel's part of a rank's block for itself.
-template <class Team>
-TAPA_HOST_DEVICE inline void copy_own(Team& team, const Call& call, int channel) {
-  const Block& block = call.blocks[call.rank];
+template <class Team, class BlockType>
+TAPA_HOST_DEVICE inline void copy_own(Team& team, const CallOf<BlockType>& call, int channel) {
+  const BlockType& block = call.blocks[call.rank];
   const Slice slice = slice_of(block.send_bytes, channel, call.channels);
-  if (slice.bytes != 0) copy_bytes(team, block.receive + slice.begin, block.send + slice.begin, slice.bytes);
+  if (slice.bytes != 0) move_own(team, block, slice);
 }
 
 /// What one team of a launch does: all of a call, or one of the parts of a call by copy engines.
-template <class Team>
-TAPA_HOST_DEVICE inline void run_team(Team& team, const Call& call, Part part = Part::all) {
+template <class Team, class BlockType>
+TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call, Part part = Part::all) {
   const RegionView mine(call.regions[call.rank], call.region);
   const Word sequence = mine.local().sequence;
   const TeamPlace place = team_place(team.index(), call.rank, call.region.size);
@@ -288,11 +253,11 @@ TAPA_HOST_DEVICE inline void run_team(Team& team, const Call& call, Part part = 
   } else if (place.peer == call.rank) {
     if (part == Part::all) copy_own(team, call, place.channel);
   } else if (part == Part::all) {
-    Channel<Team>(team, call, place, sequence).run();
+    Channel<Team, BlockType>(team, call, place, sequence).run();
   } else if (part == Part::begin) {
-    Channel<Team>(team, call, place, sequence).begin_copies();
+    Channel<Team, BlockType>(team, call, place, sequence).begin_copies();
   } else {
-    Channel<Team>(team, call, place, sequence).end_copies();
+    Channel<Team, BlockType>(team, call, place, sequence).end_copies();
   }
   if (part != Part::begin) team.leave(mine.local(), sequence, call.region.size * call.channels);
 }

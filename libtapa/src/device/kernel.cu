@@ -11,7 +11,8 @@ constexpr int kLanes = 512;
 constexpr int kHandshakeLanes = 32;
 constexpr int kOwnTeams = 32;
 
-__global__ void __launch_bounds__(kLanes, 1) alltoall(const __grid_constant__ Call call) {
+template <class BlockType>
+__global__ void __launch_bounds__(kLanes, 1) alltoall(const __grid_constant__ CallOf<BlockType> call) {
   CudaTeam team;
   run_team(team, call);
 }
@@ -34,22 +35,30 @@ cudaError_t launch_handshake(Call& call, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
+template <class BlockType>
+cudaError_t launch_all(CallOf<BlockType>& call, cudaStream_t stream) {
+  call.channels = channels_of_call(call);
+  const auto teams = static_cast<unsigned>(call.channels * call.region.size);
+  alltoall<BlockType><<<teams, kLanes, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 cudaError_t load_kernels() {
   cudaFuncAttributes attributes{};
-  for (void (*kernel)(Call) : {alltoall, handshake<Part::begin>, handshake<Part::end>, own_block}) {
+  for (void (*kernel)(Call) : {alltoall<Block>, handshake<Part::begin>, handshake<Part::end>, own_block}) {
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code != cudaSuccess) return code;
   }
-  return cudaSuccess;
+  return cudaFuncGetAttributes(&attributes, alltoall<StridedBlock>);
 }
 
 cudaError_t launch(Call& call, cudaStream_t stream) {
-  call.channels = channels_of_call(call);
-  const auto teams = static_cast<unsigned>(call.channels * call.region.size);
-  alltoall<<<teams, kLanes, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_all(call, stream);
+}
+cudaError_t launch(StridedCall& call, cudaStream_t stream) {
+  return launch_all(call, stream);
 }
 
 cudaError_t launch_begin(Call& call, cudaStream_t stream) {

@@ -14,6 +14,7 @@ namespace tapa::device {
 
 /// Puts a call on a stream of the current device. `call.channels` is set here.
 [[nodiscard]] cudaError_t launch(Call& call, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch(StridedCall& call, cudaStream_t stream);
 
 /// The parts of a call by copy engines: the handshake before and after, and the rank's own block, which a
 /// copy engine would take longer for than for all others.

@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "device/choice.hpp"
+#include "device/ready.hpp"
 
 namespace tapa::device {
 
@@ -21,8 +22,8 @@ struct alignas(128) LocalState {
 };
 
 /// What one peer says on one channel. Written by the peer alone.
-struct alignas(64) ChannelWords {
-  Word ready[kReadyWords];  ///< where it wants the data of this rank
+struct alignas(128) ChannelWords {
+  Word ready[kReadyWords];  ///< where and how it wants the data of this rank
   Word arrived;             ///< progress of its data on the way to this rank
   Word consumed;            ///< progress of its copies out of staging, of this rank's data
 };

@@ -31,6 +31,10 @@ int TAPA_Device_alltoallv(const void*, const size_t*, const size_t*, void*, cons
                           TAPA_Device_comm, void*) {
   return unavailable("TAPA_Device_alltoallv");
 }
+int TAPA_Device_alltoall_strided(const void*, const TAPA_Device_block*, void*, const TAPA_Device_block*,
+                                 TAPA_Device_comm, void*) {
+  return unavailable("TAPA_Device_alltoall_strided");
+}
 int TAPA_Device_register(TAPA_Device_comm, void*, size_t, int, int*) {
   return unavailable("TAPA_Device_register");
 }
@@ -39,6 +43,15 @@ int TAPA_Device_deregister(TAPA_Device_comm, int) {
 }
 int TAPA_Device_is_direct(TAPA_Device_comm, int, int*) {
   return unavailable("TAPA_Device_is_direct");
+}
+int TAPA_Device_peer_memory(TAPA_Device_comm, int, int, void**) {
+  return unavailable("TAPA_Device_peer_memory");
+}
+int TAPA_Device_begin_stores(TAPA_Device_comm, int, void*) {
+  return unavailable("TAPA_Device_begin_stores");
+}
+int TAPA_Device_end_stores(TAPA_Device_comm, int, void*) {
+  return unavailable("TAPA_Device_end_stores");
 }
 int TAPA_Device_query(TAPA_Device_comm, int*) {
   return unavailable("TAPA_Device_query");

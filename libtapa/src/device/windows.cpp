@@ -40,7 +40,7 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
     }
     if (memory != nullptr) mine = export_memory(memory);
   });
-  check_alike(bytes, flags);
+  std::vector<bool> exists = check_alike(bytes, flags);
   const std::vector<Export> exports = agreement_.gather(mine);
   std::vector<std::optional<Import>> imports = import_all(exports);
 
@@ -50,10 +50,12 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
   const auto all = agreement_.gather(mapped);
   const auto own = static_cast<std::size_t>(agreement_.rank());
   bool direct = mine.shared;
-  bool everywhere = memory != nullptr;
+  bool reachable = true;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     direct = direct && (rank == own || all[rank][own]);
-    for (std::size_t of = 0; of < all.size(); ++of) everywhere = everywhere && (rank == of || all[rank][of]);
+    for (std::size_t of = 0; of < all.size(); ++of) {
+      reachable = reachable && (rank == of || !exists[of] || all[rank][of]);
+    }
   }
 
   std::vector<std::byte*> bases(imports.size(), nullptr);
@@ -63,8 +65,9 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
   const int window = free_.front();
   agreement_.together([&] { publish(window, bases); });
   free_.pop_front();
-  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct,
-                                  everywhere && (flags & TAPA_DEVICE_SYMMETRIC) != 0, std::move(imports)});
+  const bool symmetric = reachable && memory != nullptr && (flags & TAPA_DEVICE_SYMMETRIC) != 0;
+  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct, reachable, symmetric,
+                                  std::move(exists), std::move(imports)});
   if (memory != nullptr && !direct && !warned_) {
     std::fprintf(
         stderr,
@@ -75,12 +78,13 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
   return window;
 }
 
-void Windows::check_alike(std::size_t bytes, int flags) const {
+std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
   struct Rules {
     std::size_t bytes;
     int flags;
   };
   const std::vector<Rules> all = agreement_.gather(Rules{bytes, flags});
+  std::vector<bool> exists;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string who = " of rank " + std::to_string(rank);
     if (all[rank].flags != all[0].flags || (flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
@@ -92,7 +96,9 @@ void Windows::check_alike(std::size_t bytes, int flags) const {
                                                  ", expected " + std::to_string(all[0].bytes) +
                                                  " as on rank 0, for a symmetric registration");
     }
+    exists.push_back(all[rank].bytes != 0);
   }
+  return exists;
 }
 
 std::vector<std::optional<Import>> Windows::import_all(const std::vector<Export>& exports) const {
@@ -152,6 +158,31 @@ std::byte* Windows::symmetric_base(Word window, int rank) const {
   if (found == windows_.end() || !found->second.symmetric) return nullptr;
   if (rank == agreement_.rank()) return found->second.begin;
   return found->second.imports[static_cast<std::size_t>(rank)]->get();
+}
+
+void Windows::require_reachable(int window) const {
+  if (at(window).reachable) return;
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                    "window is " + std::to_string(window) +
+                        ", with memory that cannot be shared with all ranks, expected memory of cudaMalloc");
+}
+
+std::byte* Windows::memory_of(int window, int rank) const {
+  const Window& found = at(window);
+  if (rank < 0 || rank >= agreement_.size()) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "rank is " + std::to_string(rank) + ", expected 0 to " +
+                                               std::to_string(agreement_.size() - 1));
+  }
+  const auto index = static_cast<std::size_t>(rank);
+  if (!found.exists[index]) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "rank " + std::to_string(rank) + " has no memory in window " +
+                                               std::to_string(window) + ", expected one that has");
+  }
+  if (rank == agreement_.rank()) return found.begin;
+  if (found.imports[index]) return found.imports[index]->get();
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "window " + std::to_string(window) + ": memory of rank " +
+                                                     std::to_string(rank) +
+                                                     " cannot be shared, expected memory of cudaMalloc");
 }
 
 void Windows::close() {

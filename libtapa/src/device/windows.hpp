@@ -37,6 +37,12 @@ class Windows {
   /// windows[window * kMaxRanks + rank], in device memory.
   [[nodiscard]] std::byte* const* table() const { return reinterpret_cast<std::byte* const*>(table_.get()); }
 
+  /// Throws DeviceError, on all ranks alike, unless every rank can reach every part of a window.
+  void require_reachable(int window) const;
+  /// Where a rank's part of a window lies for this one. Throws DeviceError when the rank registered none, or
+  /// it cannot be reached.
+  [[nodiscard]] std::byte* memory_of(int window, int rank) const;
+
   /// Unmaps all. Local.
   void close();
 
@@ -45,11 +51,14 @@ class Windows {
     std::byte* begin;
     std::size_t bytes;
     bool direct;                                 ///< this rank's part
-    bool symmetric;                              ///< and every other's, by the same rules
+    bool reachable;                              ///< all parts that there are, by all ranks
+    bool symmetric;                              ///< likewise, registered by the rules of symmetric windows
+    std::vector<bool> exists;                    ///< whether each rank has a part
     std::vector<std::optional<Import>> imports;  ///< of each rank
   };
   [[nodiscard]] const Window& at(int window) const;
-  void check_alike(std::size_t bytes, int flags) const;
+  /// Which ranks register memory. Throws when the ranks' arguments do not fit together.
+  [[nodiscard]] std::vector<bool> check_alike(std::size_t bytes, int flags) const;
   std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports) const;
   void publish(int window, const std::vector<std::byte*>& bases);
 

@@ -397,6 +397,9 @@ extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t want
                                              DIT_CAPABILITY_STRIDED,
                                              nullptr,
                                              nullptr,
+                                             nullptr,
+                                             nullptr,
+                                             nullptr,
                                              nullptr};
   return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
 }

@@ -1,0 +1,315 @@
+// Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
+// touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N]
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "gpu.hpp"
+#include "ranks.hpp"
+
+namespace tapa::bench {
+namespace {
+
+/// How a [batch, rows, heads, head_dim] tensor lies in memory.
+enum class Lies { dense, slice, heads_first };
+
+struct Case {
+  const char* name;
+  std::int64_t batch, text, image, heads, kv_heads, dim;
+  unsigned flags;
+  int groups;
+};
+
+constexpr Case kCases[] = {
+    {"FLUX, small", 1, 32, 96, 24, 24, 128, 0, 1},
+    {"uneven tokens and heads", 1, 0, 37, 5, 5, 64, 0, 1},
+    {"38 heads", 1, 19, 53, 38, 38, 64, 0, 1},
+    {"batch, joint text behind", 3, 7, 22, 6, 6, 32, DIT_LAYOUT_IMAGE_FIRST, 1},
+    {"text on all ranks", 2, 9, 31, 8, 8, 32, DIT_LAYOUT_TEXT_REPLICATED, 1},
+    {"grouped queries", 1, 5, 40, 12, 4, 64, 0, 1},
+    {"fewer heads than ranks", 2, 6, 33, 2, 1, 16, 0, 1},
+    {"odd heads of odd bytes", 1, 3, 18, 7, 7, 9, 0, 1},
+    {"head groups", 1, 11, 50, 24, 24, 64, 0, 2},
+    {"few tokens", 1, 0, 2, 8, 8, 16, 0, 1},
+    {"long", 1, 512, 4096, 24, 24, 128, 0, 1},
+};
+constexpr const char* kKinds[] = {"Q", "K", "V", "O"};
+
+struct Placed {
+  dit_tensor tensor;  // without data
+  std::size_t bytes;
+};
+
+Placed place(const std::int64_t* shape, Lies lies, std::size_t element_bytes) {
+  const std::int64_t batch = shape[0], rows = shape[1], heads = shape[2], dim = shape[3];
+  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * element_bytes; };
+  if (batch * rows * heads * dim == 0) return {{nullptr, 0, 0, 0, 0}, 0};
+  if (lies == Lies::dense) return {{nullptr, 0, 0, 0, 0}, bytes(batch * rows * heads * dim)};
+  const std::int64_t row = lies == Lies::slice ? 3 * heads * dim : dim;
+  const std::int64_t head = lies == Lies::slice ? dim : rows * dim;
+  const std::int64_t sample = lies == Lies::slice ? rows * row : heads * rows * dim;
+  return {{nullptr, 0, sample, row, head}, bytes(batch * sample)};
+}
+
+dit_tensor at(const Placed& placed, void* data) {
+  dit_tensor tensor = placed.tensor;
+  tensor.data = data;
+  tensor.bytes = placed.bytes;
+  return tensor;
+}
+
+dit_attention_shape shape_of(const Case& of) {
+  dit_attention_shape shape{};
+  shape.struct_size = sizeof(shape);
+  shape.batch = of.batch;
+  shape.text_tokens = of.text;
+  shape.image_tokens = of.image;
+  shape.heads = of.heads;
+  shape.kv_heads = of.kv_heads;
+  shape.head_dim = of.dim;
+  shape.flags = of.flags;
+  return shape;
+}
+
+/// Device memory that holds any tensor of a check, and its registration, if it has one.
+class Arena {
+ public:
+  Arena(const Session& session, int device, bool registered) : memory_(kBytes) {
+    if (registered) registration_.emplace(session.enlist(memory_.get(), kBytes, device));
+  }
+  [[nodiscard]] char* get(std::size_t bytes) const {
+    if (bytes > kBytes) throw std::runtime_error("a case is larger than the check's memory");
+    return memory_.get();
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{256} << 20;
+  Memory memory_;
+  std::optional<Registration> registration_;
+};
+
+class Check {
+ public:
+  Check(Job& job, const std::string& plugin, int device, std::uint64_t seed)
+      : job_(job),
+        device_(device),
+        seed_(seed),
+        host_("mpi"),
+        session_(plugin),
+        source_(session_, device, false),
+        plain_(session_, device, false),
+        registered_(session_, device, true) {}
+
+  [[nodiscard]] const Session& session() const { return session_; }
+  [[nodiscard]] std::uint64_t wrong() const { return wrong_; }
+
+  void run_all() {
+    for (const Case& of : kCases) {
+      const std::uint64_t before = wrong_;
+      run(of, host_, session_, job_.size());
+      say(of.name, wrong_ - before);
+    }
+  }
+
+  /// A case on the ranks of two sessions that have the same ranks.
+  void run(const Case& of, const Session& host, const Session& device, int ranks) {
+    const Layout layout = make_layout(shape_of(of), ranks);
+    for (const std::size_t element_bytes : {std::size_t{2}, std::size_t{1}, std::size_t{4}}) {
+      if (element_bytes != 2 && of.image > 1000) continue;
+      for (int kind = DIT_SCATTER_QUERY; kind <= DIT_GATHER_OUTPUT; ++kind) {
+        for (int group = 0; group < of.groups; ++group) {
+          const Transfer reference(host, layout, kind, element_bytes, DIT_MEMORY_HOST, group, of.groups);
+          const Transfer tested(device, layout, kind, element_bytes, DIT_MEMORY_CUDA, group, of.groups);
+          run_lies(of, kind, element_bytes, reference, tested);
+        }
+      }
+    }
+  }
+
+  void say(const char* what, std::uint64_t wrong) const {
+    const std::uint64_t all = Job::sum(wrong);
+    if (job_.rank() == 0) std::printf("%-28s %s\n", what, all == 0 ? "ok" : "WRONG");
+    std::fflush(stdout);
+  }
+
+ private:
+  void run_lies(const Case& of, int kind, std::size_t element_bytes, const Transfer& reference,
+                const Transfer& tested) {
+    constexpr std::pair<Lies, Lies> kPairs[] = {
+        {Lies::dense, Lies::dense},       {Lies::slice, Lies::dense}, {Lies::dense, Lies::slice},
+        {Lies::heads_first, Lies::dense}, {Lies::slice, Lies::heads_first}};
+    for (const auto& [from, to] : kPairs) {
+      const Placed source = place(reference.source_shape(), from, element_bytes);
+      const Placed target = place(reference.target_shape(), to, element_bytes);
+      for (const bool registered : {false, true}) {
+        if (compare(reference, tested, source, target, registered)) continue;
+        ++wrong_;
+        std::fprintf(stderr, "rank %d: %s, %s, %zu bytes, source %d, target %d, %s: other bits\n", job_.rank(),
+                     of.name, kKinds[kind], element_bytes, static_cast<int>(from), static_cast<int>(to),
+                     registered ? "registered" : "not registered");
+      }
+    }
+  }
+
+  bool compare(const Transfer& reference, const Transfer& tested, const Placed& source, const Placed& target,
+               bool registered) {
+    std::vector<std::uint8_t> sent(source.bytes), expected(target.bytes, 0xA5), got(target.bytes);
+    randomise(sent, ++seed_ * 64 + static_cast<std::uint64_t>(job_.rank()));
+    reference.run(at(source, sent.data()), at(target, expected.data()));
+
+    char* const from = source_.get(source.bytes);
+    char* const to = (registered ? registered_ : plain_).get(target.bytes);
+    cuda(cudaMemcpyAsync(from, sent.data(), sent.size(), cudaMemcpyHostToDevice, stream_.get()), "upload");
+    cuda(cudaMemsetAsync(to, 0xA5, got.size(), stream_.get()), "cudaMemsetAsync");
+    if (seed_ % 2 == 0) {
+      tested.put(at(source, from), at(target, to), device_, stream_.get());
+    } else {
+      tested.run(at(source, from), at(target, to), device_, stream_.get());
+    }
+    cuda(cudaMemcpyAsync(got.data(), to, got.size(), cudaMemcpyDeviceToHost, stream_.get()), "download");
+    stream_.wait();
+    return got == expected;
+  }
+
+  Job& job_;
+  int device_;
+  std::uint64_t seed_;
+  Session host_, session_;
+  Arena source_, plain_, registered_;
+  Stream stream_;
+  std::uint64_t wrong_ = 0;
+};
+
+/// All four transfers of a layer, recorded and replayed with other numbers each time; V on a stream of its
+/// own.
+std::uint64_t check_graph(Job& job, const Session& host, const Session& session, int device) {
+  const Layout layout = make_layout(shape_of({"", 1, 64, 448, 8, 8, 64, 0, 1}), job.size());
+  std::vector<Transfer> reference, tested;
+  for (int kind = DIT_SCATTER_QUERY; kind <= DIT_GATHER_OUTPUT; ++kind) {
+    reference.emplace_back(host, layout, kind, 2, DIT_MEMORY_HOST);
+    tested.emplace_back(session, layout, kind, 2, DIT_MEMORY_CUDA);
+  }
+  std::vector<std::unique_ptr<Memory>> from, to;
+  for (const Transfer& transfer : tested) {
+    from.push_back(std::make_unique<Memory>(transfer.source_bytes() + 16));
+    to.push_back(std::make_unique<Memory>(transfer.target_bytes() + 16));
+  }
+  const Stream stream, beside;
+  cudaEvent_t begin = nullptr;
+  cuda(cudaEventCreateWithFlags(&begin, cudaEventDisableTiming), "cudaEventCreate");
+  const auto record = [&] {
+    cuda(cudaEventRecord(begin, stream.get()), "cudaEventRecord");
+    cuda(cudaStreamWaitEvent(beside.get(), begin, 0), "cudaStreamWaitEvent");
+    for (const std::size_t kind : {2U, 0U, 1U, 3U}) {
+      const Transfer& transfer = tested[kind];
+      const Stream& on = kind == 2 ? beside : stream;
+      transfer.start(dense(from[kind]->get(), transfer.source_bytes()),
+                     dense(to[kind]->get(), transfer.target_bytes()), device, on.get());
+      if (kind != 2) dit_call(dit_transfer_wait_stream(transfer.get(), stream.get()));
+    }
+    dit_call(dit_transfer_wait_stream(tested[2].get(), stream.get()));
+  };
+  record();  // once before the capture: communicators, kernels
+  stream.wait();
+  beside.wait();
+  const Graph graph(stream, record);
+  std::uint64_t wrong = 0;
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    std::vector<std::vector<std::uint8_t>> expected;
+    for (std::size_t kind = 0; kind < tested.size(); ++kind) {
+      std::vector<std::uint8_t> sent(tested[kind].source_bytes());
+      randomise(sent, round * 1000 + kind * 100 + static_cast<std::uint64_t>(job.rank()));
+      expected.emplace_back(tested[kind].target_bytes());
+      reference[kind].run(dense(sent.data(), sent.size()), dense(expected[kind].data(), expected[kind].size()));
+      cuda(cudaMemcpy(from[kind]->get(), sent.data(), sent.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    }
+    cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    graph.launch(stream);
+    stream.wait();
+    for (std::size_t kind = 0; kind < tested.size(); ++kind) {
+      std::vector<std::uint8_t> got(expected[kind].size());
+      cuda(cudaMemcpy(got.data(), to[kind]->get(), got.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+      wrong += got == expected[kind] ? 0 : 1;
+    }
+  }
+  (void)cudaEventDestroy(begin);
+  return wrong;
+}
+
+/// The last rank comes after the time limit: the others name it, and nothing hangs.
+std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
+  if (job.size() == 1) return 0;
+  const int late = job.size() - 1;
+  std::uint64_t wrong = 0;
+  {
+    const Session session(plugin, "", 1);
+    const Layout layout = make_layout(shape_of({"", 1, 0, 64, 8, 8, 64, 0, 1}), job.size());
+    const Transfer transfer(session, layout, DIT_SCATTER_VALUE, 2, DIT_MEMORY_CUDA);
+    const Memory from(transfer.source_bytes() + 16), to(transfer.target_bytes() + 16);
+    const Stream stream;
+    transfer.run(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
+                 stream.get());
+    if (job.rank() != late) {
+      transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()),
+                     device, stream.get());
+      const dit_status status = dit_transfer_wait(transfer.get());
+      const std::string words = dit_last_error();
+      const bool named = words.find("rank " + std::to_string(late)) != std::string::npos ||
+                         words.find(", " + std::to_string(late)) != std::string::npos;
+      if (status != DIT_ERROR_COMMUNICATION || !named) {
+        ++wrong;
+        std::fprintf(stderr, "rank %d: status %d, \"%s\"\n", job.rank(), static_cast<int>(status),
+                     words.c_str());
+      } else if (job.rank() == 0) {
+        std::printf("  said: %s\n", words.c_str());
+      }
+    }
+    Job::barrier();
+  }
+  return wrong;
+}
+
+int run(int argc, char** argv) {
+  Job job;
+  const Arguments arguments(argc, argv);
+  int devices = 0;
+  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  const int device = job.rank() % devices;
+  cuda(cudaSetDevice(device), "cudaSetDevice");
+  const std::string plugin = arguments.text("plugin", "tapa");
+  if (job.rank() == 0) std::printf("%d ranks on %d GPUs, plugin %s\n", job.size(), devices, plugin.c_str());
+  std::uint64_t wrong = 0;
+  {
+    Check check(job, plugin, device, static_cast<std::uint64_t>(arguments.number("seed", 1)));
+    check.run_all();
+    wrong += check.wrong();
+    const Session host("mpi");
+    const std::uint64_t replayed = check_graph(job, host, check.session(), device);
+    check.say("graphs and two streams", replayed);
+    wrong += replayed;
+  }
+  if (plugin == "tapa") {
+    const std::uint64_t lost = Job::sum(check_lost(job, plugin, device));
+    if (job.rank() == 0 && job.size() > 1)
+      std::printf("%-28s %s\n", "a rank that is late", lost == 0 ? "ok" : "WRONG");
+    wrong += lost;
+  }
+  wrong = Job::sum(wrong);
+  if (job.rank() == 0) std::printf("%s\n", wrong == 0 ? "all ok" : "SOMETHING IS WRONG");
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tapa::bench
+
+int main(int argc, char** argv) {
+  try {
+    return tapa::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ulysses_check: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return 1;
+}

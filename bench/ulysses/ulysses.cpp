@@ -1,0 +1,222 @@
+// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against permute
+// + NCCL, all in turns in one run. mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N]
+// [--head-dim 128] [--text N] [--nccl LIBRARY] [--seconds S] [--json FILE]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/statistics.hpp"
+#include "ways.hpp"
+
+namespace tapa::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  std::vector<std::int64_t> tokens;
+  std::int64_t text, heads, kv_heads, dim;
+  std::string nccl, json;
+  double seconds;
+  int layers;  ///< in a graph, or put on the stream before a wait
+};
+
+std::vector<std::int64_t> numbers_in(const std::string& list) {
+  std::vector<std::int64_t> numbers;
+  std::istringstream in(list);
+  for (std::string item; std::getline(in, item, ',');) numbers.push_back(std::stoll(item));
+  return numbers;
+}
+
+Settings read(const Arguments& arguments) {
+  Settings settings{};
+  settings.tokens = numbers_in(arguments.text("tokens", "4608,16896"));
+  settings.text = static_cast<std::int64_t>(arguments.number("text", 0));
+  settings.heads = static_cast<std::int64_t>(arguments.number("heads", 24));
+  settings.kv_heads =
+      static_cast<std::int64_t>(arguments.number("kv-heads", static_cast<double>(settings.heads)));
+  settings.dim = static_cast<std::int64_t>(arguments.number("head-dim", 128));
+  settings.nccl = arguments.text("nccl", "");
+  settings.json = arguments.text("json", "");
+  settings.seconds = arguments.number("seconds", 2);
+  settings.layers = static_cast<int>(arguments.number("layers", 10));
+  return settings;
+}
+
+/// Sessions that ways use: libtapa's, and NCCL's where there is one.
+struct Sessions {
+  Sessions(Job& job, const Settings& settings) : tapa("tapa") {
+    try {
+      nccl.emplace("nccl", settings.nccl.empty() ? "" : "library=" + settings.nccl);
+      const Memory probe(64);
+      (void)nccl->enlist(probe.get(), probe.bytes(), device_of(job));
+    } catch (const std::exception& error) {  // alike on all ranks
+      nccl.reset();
+      if (job.rank() == 0) std::printf("no NCCL: %s\n", error.what());
+    }
+  }
+  static int device_of(const Job& job) {
+    int devices = 0;
+    cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    return job.rank() % devices;
+  }
+  Session tapa;
+  std::optional<Session> nccl;
+};
+
+/// Microseconds of a layer, of the slower rank.
+double time_of(const Settings& settings, const Stream& stream, const std::function<void()>& put) {
+  Job::barrier();
+  const auto began = Clock::now();
+  put();
+  stream.wait();
+  return Job::greatest(std::chrono::duration<double>(Clock::now() - began).count()) * 1e6 / settings.layers;
+}
+
+class Comparison {
+ public:
+  Comparison(Job& job, const Settings& settings, const Sessions& sessions, std::int64_t tokens)
+      : job_(job),
+        settings_(settings),
+        shape_{tokens, settings.text, settings.heads, settings.kv_heads, settings.dim},
+        layout_(make_layout(attention_shape(shape_), job.size())),
+        sizes_(shape_, layout_, job.rank()),
+        sources_(sizes_, job.rank()) {
+    const int device = Sessions::device_of(job);
+    const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
+    const auto add = [&](const std::string& name, const Session& session, bool one_exchange) {
+      ways_.push_back(
+          std::make_unique<Way>(name, shape_, layout_, sizes_, session, device, one_exchange));
+    };
+    add("tapa", sessions.tapa, false);
+    if (alike) add("tapa-qkv", sessions.tapa, true);
+    if (!sessions.nccl) return;
+    add("nccl", *sessions.nccl, false);
+    if (alike) add("nccl-qkv", *sessions.nccl, true);
+  }
+
+  /// How many ways gave other bits than host memory over MPI.
+  std::uint64_t check() {
+    const std::vector<std::uint8_t> expected = expected_results(shape_, layout_, sizes_, sources_);
+    std::uint64_t wrong = 0;
+    for (const auto& way : ways_) {
+      way->clear();
+      Job::barrier();
+      way->put(sources_, stream_.get());
+      stream_.wait();
+      const std::uint64_t differ = Job::sum(way->results() == expected ? 0 : 1);
+      if (differ != 0 && job_.rank() == 0) std::printf("%s: WRONG BITS\n", way->name().c_str());
+      wrong += differ;
+      Job::barrier();
+    }
+    return wrong;
+  }
+
+  void run(nlohmann::json& rows) {
+    measure("graph", rows, [&](const Way& way) {
+      auto graph = std::make_shared<Graph>(stream_, [&] { put_layers(way); });
+      return [this, graph] { graph->launch(stream_); };
+    });
+    measure("eager", rows, [&](const Way& way) { return [this, &way] { put_layers(way); }; });
+  }
+
+ private:
+  void put_layers(const Way& way) const {
+    for (int layer = 0; layer < settings_.layers; ++layer) way.put(sources_, stream_.get());
+  }
+
+  template <class Prepare>
+  void measure(const char* mode, nlohmann::json& rows, const Prepare& prepare) {
+    std::vector<std::function<void()>> puts;
+    for (const auto& way : ways_) puts.emplace_back(prepare(*way));
+    std::vector<std::vector<double>> times(ways_.size());
+    const auto began = Clock::now();
+    for (int round = -3; times[0].size() < 5 || more(began); ++round) {
+      for (std::size_t way = 0; way < ways_.size(); ++way) {
+        const double microseconds = time_of(settings_, stream_, puts[way]);
+        if (round >= 0) times[way].push_back(microseconds);
+      }
+    }
+    report(mode, times, rows);
+  }
+
+  [[nodiscard]] bool more(Clock::time_point began) const {
+    const double passed = std::chrono::duration<double>(Clock::now() - began).count();
+    return Job::greatest(passed) < settings_.seconds;
+  }
+
+  void report(const char* mode, const std::vector<std::vector<double>>& times, nlohmann::json& rows) const {
+    double rival = 0;
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      const double median = summarize(times[way]).median;
+      if (ways_[way]->name().rfind("nccl", 0) == 0 && (rival == 0 || median < rival)) rival = median;
+    }
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      const Summary summary = summarize(times[way]);
+      rows.push_back({{"ranks", job_.size()},
+                      {"tokens", shape_.tokens},
+                      {"text", shape_.text},
+                      {"heads", shape_.heads},
+                      {"kv_heads", shape_.kv_heads},
+                      {"head_dim", shape_.dim},
+                      {"mode", mode},
+                      {"way", ways_[way]->name()},
+                      {"microseconds", summary.median},
+                      {"spread", summary.spread()},
+                      {"samples", summary.count},
+                      {"against_nccl", rival / summary.median}});
+      if (job_.rank() == 0)
+        std::printf("%7lld %-6s %-12s %9.1f %8.2f %7.1f %%\n", static_cast<long long>(shape_.tokens), mode,
+                    ways_[way]->name().c_str(), summary.median, rival / summary.median,
+                    100 * summary.spread());
+    }
+    std::fflush(stdout);
+  }
+
+  Job& job_;
+  Settings settings_;
+  Shape shape_;
+  Layout layout_;
+  Sizes sizes_;
+  Sources sources_;
+  Stream stream_;
+  std::vector<std::unique_ptr<Way>> ways_;
+};
+
+int run(int argc, char** argv) {
+  Job job;
+  const Settings settings = read(Arguments(argc, argv));
+  cuda(cudaSetDevice(Sessions::device_of(job)), "cudaSetDevice");
+  const Sessions sessions(job, settings);
+  nlohmann::json rows = nlohmann::json::array();
+  std::uint64_t wrong = 0;
+  if (job.rank() == 0)
+    std::printf("%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
+                " tokens mode   way                 us  NCCL/it  spread\n",
+                job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
+                static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
+  for (const std::int64_t tokens : settings.tokens) {
+    Comparison comparison(job, settings, sessions, tokens);
+    wrong += comparison.check();
+    if (wrong == 0) comparison.run(rows);
+  }
+  if (job.rank() == 0 && !settings.json.empty()) std::ofstream(settings.json) << rows.dump(1) << '\n';
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tapa::bench
+
+int main(int argc, char** argv) {
+  try {
+    return tapa::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ulysses: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return 1;
+}

@@ -1,0 +1,64 @@
+#include "transfer/device/cuda_memory.hpp"
+
+#include <string>
+
+#include "exchange/exchange.hpp"
+#include "transfer/device/row_kernel.hpp"
+#include "wire/pack.hpp"
+
+namespace dit {
+namespace {
+
+cudaStream_t stream_of(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+class CudaMemory final : public TransferMemory {
+ public:
+  [[nodiscard]] TransferBuffer allocate(std::size_t bytes) const override {
+    void* memory = nullptr;
+    check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
+    // Freeing waits for what still uses it.
+    std::shared_ptr<std::byte[]> owner(static_cast<std::byte*>(memory),
+                                       [](std::byte* freed) { (void)cudaFree(freed); });
+    check_cuda(cudaMemset(memory, 0, bytes), "cudaMemset");
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return {std::move(owner), bytes};
+  }
+
+  void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
+            const TransferBuffer& buffer, void* stream) const override {
+    const std::vector<RowCopy> copies = row_copies(peers, element_bytes, tensor, buffer.size());
+    check_cuda(gather_rows(copies, tensor.bytes.data(), buffer.data(), stream_of(stream)), "packing kernel");
+  }
+
+  void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, const TransferBuffer& buffer,
+              const TargetTensor& tensor, void* stream) const override {
+    const SourceTensor lies(tensor.bytes, tensor.shape, tensor.strides);
+    const std::vector<RowCopy> copies = row_copies(peers, element_bytes, lies, buffer.size());
+    check_cuda(scatter_rows(copies, buffer.data(), tensor.bytes.data(), stream_of(stream)),
+               "unpacking kernel");
+  }
+
+  void wait(void* stream) const override {
+    check_cuda(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
+  }
+};
+
+}  // namespace
+
+const TransferMemory& cuda_memory() {
+  static const CudaMemory cuda;
+  return cuda;
+}
+
+void check_cuda(cudaError_t code, const char* function) {
+  if (code == cudaSuccess) return;
+  dit_status status = DIT_ERROR_COMMUNICATION;
+  if (code == cudaErrorMemoryAllocation) status = DIT_ERROR_MEMORY;
+  if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) status = DIT_ERROR_UNSUPPORTED;
+  throw ExchangeError(status, std::string(function) + " failed: " + cudaGetErrorName(code) + ": " +
+                                  cudaGetErrorString(code));
+}
+
+}  // namespace dit

@@ -1,0 +1,104 @@
+/// @file
+/// Waiting for a peer, and how it ends when what is awaited cannot come: too late, or the two do not agree.
+/// Host and device.
+///
+/// A Team has, besides what copy.hpp asks for:
+///     index()                      which team of its rank's launch it is
+///     any(bool)                    a barrier of the team's lanes: whether one of them said true
+///     relaxed(word), acquire(word) loads of a word that a peer writes
+///     post(word, value)            a store to a peer's word, in no order
+///     signal(word, value)          a store to a peer's word, behind all that the team stored before its last
+///     any() load_line(line), store_line(line, data, flag) looks(spins)                 called while waiting:
+///     whether it is time to look at clocks and contradictions gives_up(local state, timeout) then: whether
+///     the wait has been too long or the call failed aborted(local state)         whether a call before, or
+///     another team, has given up note(word, value)            a store to the host's memory, before any later
+///     one lost(local state, failure word, sequence) gives up, and notes why leave(local state, sequence,
+///     teams)       the team is done: the last one of the launch counts the call
+#pragma once
+
+#include "device/call.hpp"
+
+namespace tapa::device {
+
+/// One channel's waits for its peer. Small, as registers are scarce where one waits.
+template <class Team, class BlockType>
+struct Waiting {
+  Team& team;
+  const CallOf<BlockType>& call;
+  int peer;
+  int channel;
+  Word sequence;
+
+  /// Waits in this lane until `done()`. False when that cannot come any more; why is noted.
+  template <class Done>
+  TAPA_HOST_DEVICE bool spin(const Done& done) const {
+    for (std::uint32_t spins = 1; !done(); ++spins) {
+      if (team.looks(spins) && is_in_vain(team, call, peer, channel, sequence)) return false;
+    }
+    return true;
+  }
+
+  // What is noted; by one lane.
+
+  TAPA_HOST_DEVICE void elsewhere() const { team.lost(local(), &call.failure->elsewhere[peer], sequence); }
+  TAPA_HOST_DEVICE void no_window() const { team.lost(local(), &call.failure->no_window[peer], sequence); }
+  /// The peer expects another number of bytes than this rank sends.
+  TAPA_HOST_DEVICE void disagree_to(Word expected) const {
+    if (expected == kAnyBytes) {
+      elsewhere();
+    } else {
+      disagree(call.failure->to[peer], block().send_bytes, expected);
+    }
+  }
+  /// The peer sends another number of bytes than this rank expects.
+  TAPA_HOST_DEVICE void disagree_from() const {
+    disagree(call.failure->from[peer], kUnknown, block().receive_bytes);
+  }
+
+ private:
+  TAPA_HOST_DEVICE const BlockType& block() const { return call.blocks[peer]; }
+  TAPA_HOST_DEVICE RegionView mine() const { return {call.regions[call.rank], call.region}; }
+  TAPA_HOST_DEVICE LocalState& local() const { return mine().local(); }
+
+  TAPA_HOST_DEVICE void disagree(Disagreement& on, Word sent, Word expected) const {
+    team.note(&on.sent, sent);
+    team.note(&on.expected, expected);
+    team.lost(local(), &on.call, sequence);
+  }
+
+  /// Whether what is awaited cannot come any more; notes why.
+  TAPA_HOST_DEVICE TAPA_NO_INLINE static bool is_in_vain(Team& team, const CallOf<BlockType>& call, int peer,
+                                                         int channel, Word sequence) {
+    const Waiting self{team, call, peer, channel, sequence};
+    if (self.lines_differ() || self.ready_differs()) return true;
+    if (!team.gives_up(self.local(), call.timeout)) return false;
+    team.lost(self.local(), &call.failure->missing[peer], sequence);
+    return true;
+  }
+
+  /// Lines that this rank does not expect.
+  TAPA_HOST_DEVICE bool lines_differ() const {
+    const Line first = team.load_line(mine().mailbox(peer, mailbox_of(sequence)));
+    if (!is_of_call(first.low_flag, sequence)) return false;
+    const bool lines = way_of(block().receive_bytes, call.region.tuning) == Way::lines;
+    if (lines && first.low_flag == line_flag(sequence, block().receive_bytes)) return false;
+    disagree_from();
+    return true;
+  }
+
+  /// A place for a block that this rank sends as lines.
+  TAPA_HOST_DEVICE bool ready_differs() const {
+    if (way_of(block().send_bytes, call.region.tuning) != Way::lines) return false;
+    const Word* const ready = mine().words(peer, channel).ready;
+    Word payloads[BlockType::kWords];
+    for (int index = 0; index < BlockType::kWords; ++index) {
+      const Word word = team.relaxed(&ready[index]);
+      if (!is_ready(word, sequence)) return false;
+      payloads[index] = ready_payload(word);
+    }
+    disagree_to(bytes_of(ready_from(payloads).strides));
+    return true;
+  }
+};
+
+}  // namespace tapa::device

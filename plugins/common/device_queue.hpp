@@ -1,0 +1,81 @@
+/// A context's exchanges of device memory: made ready at the first one, then only put on streams. They need
+/// no progress of the host, so no thread looks at them.
+#pragma once
+
+#include <mpi.h>
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/all_to_all.hpp"
+#include "common/device_exchange.hpp"
+#include "dit/exchange.h"
+#include "exchange/plugin_guard.hpp"
+
+struct dit_request;
+
+/// Registered memory; what is not device memory of this plugin's kind is not prepared, and has no number.
+struct dit_memory {
+  int number = -1;
+  int size = 0;  ///< ranks
+};
+
+namespace dit {
+
+/// Functions throw PluginFailure.
+class DeviceQueue {
+ public:
+  DeviceQueue(const AllToAllKind& kind, std::string config, double timeout_seconds)
+      : kind_(kind), config_(std::move(config)), timeout_seconds_(timeout_seconds) {}
+  ~DeviceQueue();
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  [[nodiscard]] bool is_open() const { return exchange_ != nullptr; }
+  /// Collective over `comm` at the first call; later ones only look at the device. A failure is for good.
+  void open(MPI_Comm comm, int device);
+
+  /// Of a checked call. A blocking one is waited for, and gives null.
+  [[nodiscard]] dit_request* start(const dit_exchange_call& call);
+  [[nodiscard]] bool holds(const dit_request* request) const;
+  /// These set the request to null when its buffers are no longer used.
+  void test(dit_request*& request);
+  void wait(dit_request*& request);
+  void wait_stream(const dit_request& request, void* stream) const;
+  void cancel(dit_request*& request, dit_release release, void* user);
+  /// Takes those out that were cancelled and are done.
+  [[nodiscard]] std::vector<std::unique_ptr<dit_request>> take_released() noexcept;
+
+  [[nodiscard]] dit_memory* add_memory(void* memory, std::size_t bytes);
+  void remove_memory(const dit_memory& memory);
+  [[nodiscard]] void* peer_memory(const dit_memory& memory, int rank);
+  void begin_stores(const dit_memory& memory, void* stream);
+  void end_stores(const dit_memory& memory, void* stream);
+
+  /// Waits for what is under way. Collective: frees what open() made.
+  void close();
+  [[nodiscard]] std::string text() const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void check_failure();
+  [[nodiscard]] DeviceExchange& opened() const;
+  [[nodiscard]] int number_of(const dit_memory& memory) const;
+  void take(dit_request*& request);
+
+  const AllToAllKind& kind_;
+  std::string config_;
+  double timeout_seconds_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int device_ = -1;
+  std::optional<PluginFailure> failure_;
+  std::unique_ptr<DeviceExchange> exchange_;
+  mutable std::mutex mutex_;  ///< guards requests_, and calls of exchange_
+  std::list<std::unique_ptr<dit_request>> requests_;
+};
+
+}  // namespace dit

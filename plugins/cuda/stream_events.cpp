@@ -1,0 +1,116 @@
+#include "cuda/stream_events.hpp"
+
+#include <utility>
+
+#include "exchange/plugin_guard.hpp"
+
+namespace dit {
+namespace {
+
+/// Calls that another thread's capture would forbid, but which touch nothing that is captured.
+class BesideCaptures {
+ public:
+  BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+StreamIdentity identity_of(cudaStream_t stream) {
+  StreamIdentity identity;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  require_cuda(cudaStreamGetCaptureInfo(stream, &status, &identity.capture), "cudaStreamGetCaptureInfo");
+  if (status == cudaStreamCaptureStatusNone) identity.capture = 0;
+#if CUDART_VERSION >= 12000
+  require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
+#else
+  identity.stream = reinterpret_cast<unsigned long long>(stream);
+#endif
+  return identity;
+}
+
+class MarkedEnd final : public StreamEnd {
+ public:
+  explicit MarkedEnd(std::shared_ptr<StreamMark> mark) : mark_(std::move(mark)) {}
+  [[nodiscard]] bool passed() const override { return mark_->passed(); }
+  void wait() const override { mark_->wait(); }
+  void hold(void* stream) const override { mark_->hold(static_cast<cudaStream_t>(stream)); }
+
+ private:
+  std::shared_ptr<StreamMark> mark_;
+};
+
+}  // namespace
+
+void require_cuda(cudaError_t code, const char* function) {
+  if (code == cudaSuccess) return;
+  const bool absent = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice ||
+                      code == cudaErrorStubLibrary || code == cudaErrorSystemDriverMismatch;
+  throw PluginFailure(absent ? DIT_ERROR_UNSUPPORTED : DIT_ERROR_COMMUNICATION,
+                      std::string(function) + " failed: " + cudaGetErrorName(code) + ": " +
+                          cudaGetErrorString(code));
+}
+
+CurrentCudaDevice::CurrentCudaDevice(int device) : device_(device) {
+  require_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+  if (before_ != device_) require_cuda(cudaSetDevice(device_), "cudaSetDevice");
+}
+
+CurrentCudaDevice::~CurrentCudaDevice() {
+  if (before_ != device_) (void)cudaSetDevice(before_);
+}
+
+StreamMark::StreamMark(int device, cudaStream_t stream, const StreamIdentity& identity)
+    : device_(device), identity_(identity) {
+  const CurrentCudaDevice current(device_);
+  require_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  const cudaError_t code = cudaEventRecord(event_, stream);
+  if (code != cudaSuccess) (void)cudaEventDestroy(event_);
+  require_cuda(code, "cudaEventRecord");
+}
+
+StreamMark::~StreamMark() {
+  const BesideCaptures beside;
+  (void)cudaEventDestroy(event_);
+}
+
+bool StreamMark::passed() const {
+  if (identity_.capture != 0) return true;
+  const BesideCaptures beside;
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) return false;
+  require_cuda(code, "cudaEventQuery");
+  return true;
+}
+
+void StreamMark::wait() const {
+  if (identity_.capture != 0) return;
+  const BesideCaptures beside;
+  require_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+
+void StreamMark::hold(cudaStream_t stream) const {
+  if (identity_of(stream) == identity_) return;
+  require_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+}
+
+void StreamOrder::enter(cudaStream_t stream) {
+  entered_ = identity_of(stream);
+  if (last_ == nullptr || last_->identity() == entered_ || last_->identity().capture != entered_.capture)
+    return;
+  last_->hold(stream);
+}
+
+std::unique_ptr<StreamEnd> StreamOrder::leave(cudaStream_t stream) {
+  last_ = std::make_shared<StreamMark>(device_, stream, entered_);
+  return std::make_unique<MarkedEnd>(last_);
+}
+
+bool is_captured(cudaStream_t stream) {
+  return identity_of(stream).capture != 0;
+}
+
+}  // namespace dit

@@ -1,0 +1,78 @@
+/// CUDA streams as the exchanges of device memory need them: events at the ends of what was put on streams,
+/// and one order over all streams.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "common/device_exchange.hpp"
+
+namespace dit {
+
+/// Throws PluginFailure (DIT_ERROR_COMMUNICATION; DIT_ERROR_UNSUPPORTED without a driver or a GPU) unless the
+/// code is cudaSuccess.
+void require_cuda(cudaError_t code, const char* function);
+
+/// Makes a device current while it lives.
+class CurrentCudaDevice {
+ public:
+  explicit CurrentCudaDevice(int device);
+  ~CurrentCudaDevice();
+  CurrentCudaDevice(const CurrentCudaDevice&) = delete;
+  CurrentCudaDevice& operator=(const CurrentCudaDevice&) = delete;
+
+ private:
+  int before_ = -1;
+  int device_;
+};
+
+/// Which stream, and which recording of it: handles of streams come again.
+struct StreamIdentity {
+  unsigned long long stream = 0;
+  unsigned long long capture = 0;  ///< 0: it runs
+  bool operator==(const StreamIdentity& other) const {
+    return stream == other.stream && capture == other.capture;
+  }
+};
+
+/// A place in a stream.
+class StreamMark {
+ public:
+  StreamMark(int device, cudaStream_t stream, const StreamIdentity& identity);
+  ~StreamMark();
+  StreamMark(const StreamMark&) = delete;
+  StreamMark& operator=(const StreamMark&) = delete;
+
+  [[nodiscard]] const StreamIdentity& identity() const { return identity_; }
+  [[nodiscard]] bool passed() const;
+  void wait() const;
+  void hold(cudaStream_t stream) const;
+
+ private:
+  int device_;
+  StreamIdentity identity_;
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Keeps calls that were put on different streams in the order in which they were put there. A captured
+/// stream has no order with what runs: who replays it sees to that.
+class StreamOrder {
+ public:
+  explicit StreamOrder(int device) : device_(device) {}
+  /// Before something is put on a stream.
+  void enter(cudaStream_t stream);
+  /// After it; its end.
+  [[nodiscard]] std::unique_ptr<StreamEnd> leave(cudaStream_t stream);
+
+ private:
+  int device_;
+  StreamIdentity entered_;
+  std::shared_ptr<StreamMark> last_;
+};
+
+/// Whether a stream is captured.
+[[nodiscard]] bool is_captured(cudaStream_t stream);
+
+}  // namespace dit

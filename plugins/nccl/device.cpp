@@ -1,0 +1,142 @@
+#include "nccl/device.hpp"
+
+#include <map>
+
+#include "common/agree.hpp"
+#include "cuda/stream_events.hpp"
+#include "nccl/library.hpp"
+
+namespace dit {
+namespace {
+
+/// Whether blocks are equal and follow each other, as ncclAlltoAll takes them.
+bool even(const dit_block* blocks, std::size_t size) {
+  for (std::size_t peer = 0; peer < size; ++peer)
+    if (blocks[peer].bytes != blocks[0].bytes || blocks[peer].offset != peer * blocks[0].bytes) return false;
+  return true;
+}
+
+class NcclDevice final : public DeviceExchange {
+ public:
+  NcclDevice(MPI_Comm comm, const PluginConfig& config, const DeviceSettings& settings)
+      : device_(settings.device), order_(settings.device), zero_cta_(config.text("zero-cta", "0") == "1") {
+    int size = 0;
+    int rank = 0;
+    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    size_ = static_cast<std::size_t>(size);
+    std::unique_ptr<CurrentCudaDevice> current;
+    ncclUniqueId id{};
+    together(comm, [&] {
+      nccl_ = std::make_unique<NcclLibrary>(config.text("library", "libnccl.so.2"));
+      current = std::make_unique<CurrentCudaDevice>(device_);
+      if (rank == 0) nccl_->check(nccl_->get_unique_id(&id), "ncclGetUniqueId");
+    });
+    check_mpi(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "MPI_Bcast");
+    together(comm, [&] {
+      ncclConfig_t how = NCCL_CONFIG_INITIALIZER;
+      if (zero_cta_) how.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+      nccl_->check(nccl_->init(&comm_, size, id, rank, &how), "ncclCommInitRankConfig");
+    });
+  }
+  ~NcclDevice() override {
+    if (comm_ != nullptr) (void)nccl_->destroy(comm_);
+  }
+
+  std::unique_ptr<StreamEnd> start(const dit_exchange_call& call) override {
+    auto* const stream = static_cast<cudaStream_t>(call.stream);
+    const CurrentCudaDevice current(device_);
+    order_.enter(stream);
+    if (zero_cta_ && even(call.send_blocks, size_) && even(call.recv_blocks, size_)) {
+      nccl_->check(nccl_->all_to_all(call.send, call.recv, call.send_blocks[0].bytes, ncclInt8, comm_, stream),
+                   "ncclAlltoAll");
+    } else {
+      send_and_receive(call, stream);
+    }
+    return order_.leave(stream);
+  }
+
+  void check() override {
+    ncclResult_t state = ncclSuccess;
+    nccl_->check(nccl_->async_error(comm_, &state), "ncclCommGetAsyncError");
+    nccl_->check(state, "an exchange by NCCL");
+  }
+
+  int add_memory(void* memory, std::size_t bytes) override {
+    const CurrentCudaDevice current(device_);
+    Registered made;
+    if (bytes > 0) {
+      if (zero_cta_)
+        nccl_->check(nccl_->register_window(comm_, memory, bytes, &made.window, NCCL_WIN_COLL_SYMMETRIC),
+                     "ncclCommWindowRegister");
+      else
+        nccl_->check(nccl_->register_buffer(comm_, memory, bytes, &made.buffer), "ncclCommRegister");
+    }
+    registered_.emplace(next_, made);
+    return next_++;
+  }
+  void remove_memory(int number) override {
+    const CurrentCudaDevice current(device_);
+    require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    const Registered& gone = registered_.at(number);
+    if (gone.window != nullptr)
+      nccl_->check(nccl_->deregister_window(comm_, gone.window), "ncclCommWindowDeregister");
+    if (gone.buffer != nullptr)
+      nccl_->check(nccl_->deregister_buffer(comm_, gone.buffer), "ncclCommDeregister");
+    registered_.erase(number);
+  }
+
+  void* peer_memory(int, int) override { no_stores(); }
+  void begin_stores(int, void*) override { no_stores(); }
+  void end_stores(int, void*) override { no_stores(); }
+
+  std::string text() const override {
+    return "device memory by NCCL " + nccl_->version() + (zero_cta_ ? ", zero-CTA" : "") + " on GPU " +
+           std::to_string(device_);
+  }
+
+ private:
+  struct Registered {
+    void* buffer = nullptr;
+    ncclWindow_t window = nullptr;
+  };
+
+  [[noreturn]] static void no_stores() {
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "plugin nccl has no stores into the memory of other ranks");
+  }
+
+  void send_and_receive(const dit_exchange_call& call, cudaStream_t stream) {
+    nccl_->check(nccl_->group_start(), "ncclGroupStart");
+    for (std::size_t peer = 0; peer < size_; ++peer) {
+      const dit_block& sent = call.send_blocks[peer];
+      const dit_block& received = call.recv_blocks[peer];
+      if (sent.bytes > 0)
+        nccl_->check(nccl_->send(static_cast<const std::byte*>(call.send) + sent.offset, sent.bytes, ncclInt8,
+                                 static_cast<int>(peer), comm_, stream),
+                     "ncclSend");
+      if (received.bytes > 0)
+        nccl_->check(nccl_->recv(static_cast<std::byte*>(call.recv) + received.offset, received.bytes,
+                                 ncclInt8, static_cast<int>(peer), comm_, stream),
+                     "ncclRecv");
+    }
+    nccl_->check(nccl_->group_end(), "ncclGroupEnd");
+  }
+
+  std::unique_ptr<NcclLibrary> nccl_;
+  int device_;
+  std::size_t size_ = 0;
+  StreamOrder order_;
+  bool zero_cta_;
+  ncclComm_t comm_ = nullptr;
+  std::map<int, Registered> registered_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceExchange> make_nccl_device(MPI_Comm comm, const PluginConfig& config,
+                                                 const DeviceSettings& settings) {
+  return std::make_unique<NcclDevice>(comm, config, settings);
+}
+
+}  // namespace dit

@@ -1,0 +1,143 @@
+#include "tapa/device.hpp"
+
+#include <tapa/device_mpi.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/agree.hpp"
+#include "cuda/stream_events.hpp"
+
+namespace dit {
+namespace {
+
+constexpr double kNoLimit = 1e9;  ///< seconds; the engine's longest
+
+dit_status status_of(int code) {
+  switch (code) {
+    case TAPA_DEVICE_ERR_ARG:
+      return DIT_ERROR_ARGUMENT;
+    case TAPA_DEVICE_ERR_UNSUPPORTED:
+      return DIT_ERROR_UNSUPPORTED;
+    case TAPA_DEVICE_ERR_MEMORY:
+      return DIT_ERROR_MEMORY;
+    default:
+      return DIT_ERROR_COMMUNICATION;
+  }
+}
+
+void check_tapa(int code) {
+  if (code != TAPA_DEVICE_SUCCESS) throw PluginFailure(status_of(code), TAPA_Device_last_error());
+}
+
+cudaStream_t stream_of(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+TAPA_Device_block to_block(const dit_strided_block& block) {
+  return {block.offset, block.row_bytes, block.rows, block.row_stride, block.planes, block.plane_stride};
+}
+TAPA_Device_block to_block(const dit_block& block) {
+  return {block.bytes > 0 ? block.offset : 0, block.bytes, 1, block.bytes, 1, 0};
+}
+
+/// One side's blocks as the engine takes them.
+std::vector<TAPA_Device_block> to_blocks(const dit_block* blocks, const dit_strided_block* strided,
+                                         std::size_t size) {
+  std::vector<TAPA_Device_block> all(size);
+  for (std::size_t peer = 0; peer < size; ++peer)
+    all[peer] = strided != nullptr ? to_block(strided[peer]) : to_block(blocks[peer]);
+  return all;
+}
+
+/// Sizes and places of plain blocks.
+struct Plain {
+  Plain(const dit_block* blocks, std::size_t size) {
+    for (std::size_t peer = 0; peer < size; ++peer) {
+      bytes.push_back(blocks[peer].bytes);
+      offsets.push_back(blocks[peer].bytes > 0 ? blocks[peer].offset : 0);
+    }
+  }
+  std::vector<std::size_t> bytes, offsets;
+};
+
+class TapaDevice final : public DeviceExchange {
+ public:
+  TapaDevice(MPI_Comm comm, const DeviceSettings& settings)
+      : device_(settings.device), order_(settings.device) {
+    int size = 0;
+    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    size_ = static_cast<std::size_t>(size);
+    std::unique_ptr<CurrentCudaDevice> current;
+    together(comm, [&] { current = std::make_unique<CurrentCudaDevice>(device_); });
+    TAPA_Device_options options{};
+    options.struct_size = sizeof(options);
+    options.timeout = settings.timeout_seconds > 0 ? std::min(settings.timeout_seconds, kNoLimit) : kNoLimit;
+    check_tapa(TAPA_Device_comm_create_mpi(comm, &options, &comm_));
+  }
+  ~TapaDevice() override { (void)TAPA_Device_comm_free(&comm_); }
+
+  std::unique_ptr<StreamEnd> start(const dit_exchange_call& call) override {
+    order_.enter(stream_of(call.stream));
+    if (call.send_strided == nullptr && call.recv_strided == nullptr) {
+      const Plain send(call.send_blocks, size_);
+      const Plain recv(call.recv_blocks, size_);
+      check_tapa(TAPA_Device_alltoallv(call.send, send.bytes.data(), send.offsets.data(), call.recv,
+                                       recv.bytes.data(), recv.offsets.data(), comm_, call.stream));
+    } else {
+      const auto send = to_blocks(call.send_blocks, call.send_strided, size_);
+      const auto recv = to_blocks(call.recv_blocks, call.recv_strided, size_);
+      check_tapa(
+          TAPA_Device_alltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_, call.stream));
+    }
+    return order_.leave(stream_of(call.stream));
+  }
+
+  void check() override { check_tapa(TAPA_Device_query(comm_, nullptr)); }
+
+  // Not symmetric: that would bind all ranks to one place in the memory, which the interface does not ask
+  // for.
+  int add_memory(void* memory, std::size_t bytes) override {
+    int window = -1;
+    check_tapa(TAPA_Device_register(comm_, memory, bytes, 0, &window));
+    return window;
+  }
+  void remove_memory(int window) override {
+    const CurrentCudaDevice current(device_);
+    require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check_tapa(TAPA_Device_deregister(comm_, window));
+  }
+
+  void* peer_memory(int window, int rank) override {
+    void* memory = nullptr;
+    check_tapa(TAPA_Device_peer_memory(comm_, window, rank, &memory));
+    return memory;
+  }
+  void begin_stores(int window, void* stream) override {
+    order_.enter(stream_of(stream));
+    check_tapa(TAPA_Device_begin_stores(comm_, window, stream));
+  }
+  void end_stores(int window, void* stream) override {
+    check_tapa(TAPA_Device_end_stores(comm_, window, stream));
+    (void)order_.leave(stream_of(stream));
+  }
+
+  std::string text() const override {
+    return "device memory by libtapa's device engine on GPU " + std::to_string(device_);
+  }
+
+ private:
+  int device_;
+  std::size_t size_ = 0;
+  StreamOrder order_;
+  TAPA_Device_comm comm_ = TAPA_DEVICE_COMM_NULL;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceExchange> make_tapa_device(MPI_Comm comm, const PluginConfig& /*config*/,
+                                                 const DeviceSettings& settings) {
+  return std::make_unique<TapaDevice>(comm, settings);
+}
+
+}  // namespace dit
