@@ -24,9 +24,9 @@ namespace {
 
 using dit::CaseData;
 using dit::CodecCase;
-using dit::CodeDirection;
 using dit::CodeJob;
 using dit::CodeJobs;
+using dit::CodeWork;
 using dit::LaneFormat;
 using tapa::bench::Arguments;
 using tapa::bench::cuda;
@@ -68,8 +68,8 @@ class DeviceRunner final : public dit::CaseRunner {
         {reinterpret_cast<std::byte*>(tensor), reinterpret_cast<std::uint8_t*>(code) + data.code_shift,
          reinterpret_cast<std::uint32_t*>(rows), reinterpret_cast<std::uint16_t*>(value),
          reinterpret_cast<std::uint8_t*>(digits), reinterpret_cast<std::uint8_t*>(change)});
-    cuda(dit::launch_codec(encode ? CodeDirection::encode : CodeDirection::decode, format,
-                           !data.value.empty(), one_job(job), stream_.get()),
+    cuda(dit::launch_codec(encode ? CodeWork::encode : CodeWork::decode, format, !data.value.empty(),
+                           one_job(job), stream_.get()),
          "launch_codec");
     from_device(tensor, data.tensor);
     from_device(code, data.code);
@@ -213,7 +213,7 @@ class Timed {
   }
 
   [[nodiscard]] double bytes() const { return bytes_; }
-  void run(CodeDirection direction, int set, const Stream& stream) const {
+  void run(CodeWork direction, int set, const Stream& stream) const {
     cuda(
         dit::launch_codec(direction, format_, remembers_, jobs_[static_cast<std::size_t>(set)], stream.get()),
         "launch_codec");
@@ -273,11 +273,11 @@ std::vector<Row> measure(std::int64_t rows, double seconds, double copy) {
         const std::string name = std::string(to_string(static_cast<dit::WireFormat>(format))) + " of " +
                                  kElements[element] + (remembers ? ", residual, momentum" : "");
         std::printf("%-30s", name.c_str());
-        for (const CodeDirection direction : {CodeDirection::encode, CodeDirection::decode}) {
+        for (const CodeWork direction : {CodeWork::encode, CodeWork::decode}) {
           const double each = time_of(stream, seconds, [&](int set) { timed.run(direction, set, stream); });
           const double rate = timed.bytes() / each * 1e-3;
           table.push_back(
-              {(direction == CodeDirection::encode ? "encode " : "decode ") + name, each, rate, rate / copy});
+              {(direction == CodeWork::encode ? "encode " : "decode ") + name, each, rate, rate / copy});
           std::printf(" %9.1f %7.0f %5.0f%% ", each, rate, 100 * rate / copy);
         }
         std::printf("\n");

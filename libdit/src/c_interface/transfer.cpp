@@ -49,10 +49,6 @@ void require_memory_kind(const dit_session& session, const dit_transfer_options&
     throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, given + ": expected 0 (DIT_MEMORY_HOST) with plugin " +
                                                         session.context.plugin().name());
   }
-  if (options.wire != nullptr) {
-    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED,
-                             given + ": expected 0 (DIT_MEMORY_HOST) with options->wire");
-  }
 }
 
 std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
@@ -61,7 +57,7 @@ std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::U
                                session.context.open_channel()};
   if (options.wire != nullptr) {
     return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
-                                                options.wire->branches);
+                                                options.wire->branches, options.memory_kind);
   }
   if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind)) {
     return std::make_unique<dit::StridedTransfer>(session.context, layout, part, options.element_bytes,

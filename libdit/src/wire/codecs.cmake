@@ -1,7 +1,8 @@
 # The codecs of dit_exchange, for hosts and, with CUDA, for devices: they need nothing else of libdit but layouts.
 set(wire ${CMAKE_CURRENT_LIST_DIR})
 target_sources(dit_exchange PRIVATE
-  ${wire}/codec.cpp ${wire}/codec_dispatch.cpp ${wire}/codec_portable.cpp ${wire}/pack.cpp ${wire}/device/block_jobs.cpp)
+  ${wire}/codec.cpp ${wire}/codec_dispatch.cpp ${wire}/codec_portable.cpp ${wire}/pack.cpp ${wire}/device/block_jobs.cpp
+  ${wire}/device/code_launcher.cpp)
 
 # The codecs' loops, for each instruction set. The same bits from all: no sum is fused with a product, none reordered.
 set(kernel_options -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno)
@@ -19,5 +20,4 @@ if(TAPA_HAVE_CUDA)
   target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu)
   set_source_files_properties(${wire}/device/code_kernels.cu TARGET_DIRECTORY dit_exchange
                               PROPERTIES COMPILE_OPTIONS "-fmad=false")
-  target_link_libraries(dit_exchange PUBLIC $<BUILD_INTERFACE:CUDA::cudart_static>)
 endif()

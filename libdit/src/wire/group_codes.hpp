@@ -26,6 +26,7 @@ DIT_SHARED float sum_of_lanes(float* lane) {
 // its largest magnitude, which is finite and not zero.
 
 struct Int8 {
+  static constexpr bool kRounds = true;  // numbers to the nearest steps: a NaN has a code
   static constexpr std::size_t kBytes = 32;
   // A power of two: 64 to 127 steps to the largest magnitude, so that what was decoded finds the same scale.
   DIT_SHARED static float scale(const float* /*x*/, std::size_t /*count*/, std::uint32_t largest) {
@@ -48,6 +49,7 @@ struct Int8 {
 };
 
 struct Int4 {
+  static constexpr bool kRounds = true;
   static constexpr std::size_t kBytes = 16;
   // The largest magnitude becomes 7 steps: it is 6.6 to 7.425 of them, as scales lie at most 9/8 apart, and
   // what was decoded, 7 steps, finds the same scale, as they lie at least 16/15 apart.
@@ -75,6 +77,7 @@ struct Int4 {
 };
 
 struct Int2 {
+  static constexpr bool kRounds = false;
   static constexpr std::size_t kBytes = 8;
   // Of some scales the one with the smallest error. The first one, of which the largest magnitude is 1.5, is
   // the one that was used where this was decoded before.
@@ -161,6 +164,7 @@ struct Int2 {
 };
 
 struct Int1 {
+  static constexpr bool kRounds = false;
   static constexpr std::size_t kBytes = 4;
   // Signs of the mean magnitude, which has the smallest squared error.
   DIT_SHARED static float scale(const float* x, std::size_t count, std::uint32_t /*largest*/) {

@@ -13,7 +13,11 @@ class HostRunner final : public CaseRunner {
     point_to(job, data,
              {data.tensor.data(), reinterpret_cast<std::uint8_t*>(data.code.data()) + data.code_shift,
               data.rows.data(), data.value.data(), data.digits.data(), data.change.data()});
-    run_on_host(encode, format, !data.value.empty(), job);
+    CodeJobs jobs;
+    jobs.count = 1;
+    jobs.segments = job.segments;
+    jobs.job[0] = job;
+    run_on_host(encode ? CodeWork::encode : CodeWork::decode, format, !data.value.empty(), jobs);
   }
 };
 

@@ -36,39 +36,48 @@ class HostWarp {
 };
 
 /// What launch_codec does, here.
-template <LaneFormat format, bool remembers>
-void run_segments(bool encode, const CodeJob& job) {
+template <CodeWork work, LaneFormat format, bool remembers>
+void run_jobs(const CodeJobs& jobs) {
   HostWarp team;
-  for (std::uint32_t segment = 0; segment < job.segments; ++segment) {
-    if (encode) {
-      SegmentCodec<format, remembers>::encode(team, job, segment);
-    } else {
-      SegmentCodec<format, remembers>::decode(team, job, segment);
+  for (std::uint32_t at = 0; at < jobs.count; ++at) {
+    for (std::uint32_t segment = 0; segment < jobs.job[at].segments; ++segment) {
+      run_segment<work, format, remembers>(team, jobs.job[at], segment);
     }
   }
 }
 
-inline void run_on_host(bool encode, LaneFormat format, bool remembers, const CodeJob& job) {
-  const auto run = [&]<LaneFormat of>() {
-    return remembers ? run_segments<of, true>(encode, job) : run_segments<of, false>(encode, job);
-  };
+template <LaneFormat format>
+void run_jobs(CodeWork work, bool remembers, const CodeJobs& jobs) {
+  if (work == CodeWork::encode) {
+    return remembers ? run_jobs<CodeWork::encode, format, true>(jobs)
+                     : run_jobs<CodeWork::encode, format, false>(jobs);
+  }
+  if (work == CodeWork::decode) {
+    return remembers ? run_jobs<CodeWork::decode, format, true>(jobs)
+                     : run_jobs<CodeWork::decode, format, false>(jobs);
+  }
+  return work == CodeWork::recall ? run_jobs<CodeWork::recall, LaneFormat::fp32, true>(jobs)
+                                  : run_jobs<CodeWork::extrapolate, LaneFormat::fp32, true>(jobs);
+}
+
+inline void run_on_host(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs) {
   switch (format) {
     case LaneFormat::fp32:
-      return run.template operator()<LaneFormat::fp32>();
+      return run_jobs<LaneFormat::fp32>(work, remembers, jobs);
     case LaneFormat::bf16:
-      return run.template operator()<LaneFormat::bf16>();
+      return run_jobs<LaneFormat::bf16>(work, remembers, jobs);
     case LaneFormat::fp16:
-      return run.template operator()<LaneFormat::fp16>();
+      return run_jobs<LaneFormat::fp16>(work, remembers, jobs);
     case LaneFormat::fp8:
-      return run.template operator()<LaneFormat::fp8>();
+      return run_jobs<LaneFormat::fp8>(work, remembers, jobs);
     case LaneFormat::int8:
-      return run.template operator()<LaneFormat::int8>();
+      return run_jobs<LaneFormat::int8>(work, remembers, jobs);
     case LaneFormat::int4:
-      return run.template operator()<LaneFormat::int4>();
+      return run_jobs<LaneFormat::int4>(work, remembers, jobs);
     case LaneFormat::int2:
-      return run.template operator()<LaneFormat::int2>();
+      return run_jobs<LaneFormat::int2>(work, remembers, jobs);
     case LaneFormat::int1:
-      return run.template operator()<LaneFormat::int1>();
+      return run_jobs<LaneFormat::int1>(work, remembers, jobs);
   }
 }
 

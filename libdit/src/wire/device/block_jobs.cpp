@@ -57,42 +57,60 @@ std::vector<RowsAt> strided_runs(const PeerBlock& block, const TensorShape& shap
   return runs;
 }
 
-/// Whether runs repeat: each, and the one `period` later, alike, at the same distances.
-bool repeats(const std::vector<RowsAt>& runs, std::size_t period) {
-  if (runs.size() % period != 0) {
+/// Runs of rows `begin` to `end`, numbered from `begin` on.
+std::vector<RowsAt> runs_of(const std::vector<RowsAt>& runs, std::uint32_t begin, std::uint32_t end) {
+  std::vector<RowsAt> part;
+  for (std::size_t i = 0; i < runs.size() && runs[i].first < end; ++i) {
+    const bool ends_before = i + 1 < runs.size() && runs[i + 1].first <= begin;
+    if (!ends_before) {
+      const std::uint32_t first = std::max(runs[i].first, begin);
+      part.push_back(
+          {first - begin, runs[i].offset + (first - runs[i].first) * runs[i].stride, runs[i].stride});
+    }
+  }
+  return part;
+}
+
+/// Whether each `rows` rows lie as the first ones do, at equal distances.
+bool repeat(const std::vector<RowsAt>& runs, std::uint32_t rows, std::uint32_t all) {
+  const std::vector<RowsAt> first = runs_of(runs, 0, rows);
+  const std::int64_t distance = runs_of(runs, rows, 2 * rows)[0].offset - first[0].offset;
+  if (first.size() > kMostRuns) {
     return false;
   }
-  const std::uint32_t rows = runs[period].first;
-  const std::int64_t distance = runs[period].offset - runs[0].offset;
-  for (std::size_t i = 0; i + period < runs.size(); ++i) {
-    const RowsAt& one = runs[i];
-    const RowsAt& next = runs[i + period];
-    if (next.first - one.first != rows || next.offset - one.offset != distance || next.stride != one.stride) {
+  for (std::uint32_t begin = rows; begin < all; begin += rows) {
+    const std::vector<RowsAt> next = runs_of(runs, begin, begin + rows);
+    const std::int64_t moved = begin / rows * distance;
+    const bool alike = std::equal(
+        first.begin(), first.end(), next.begin(), next.end(), [&](const RowsAt& a, const RowsAt& b) {
+          return a.first == b.first && a.stride == b.stride && a.offset + moved == b.offset;
+        });
+    if (!alike) {
       return false;
     }
   }
   return true;
 }
 
-void set_runs(BlockPlace& place, const std::vector<RowsAt>& runs, std::int64_t rows) {
-  std::size_t count = runs.size();
-  if (count > kMostRuns) {
-    count = 1;
-    while (count <= kMostRuns && !(repeats(runs, count) && runs[count].first * (runs.size() / count) ==
-                                                               static_cast<std::size_t>(rows))) {
-      ++count;
+void set_runs(BlockPlace& place, std::vector<RowsAt> runs, std::uint32_t rows) {
+  if (runs.size() > kMostRuns) {
+    std::uint32_t samples = 2;
+    while (samples <= rows && (rows % samples != 0 || !repeat(runs, rows / samples, rows))) {
+      ++samples;
     }
-    if (count > kMostRuns) {
+    if (samples > rows) {
       throw std::length_error("a block of " + std::to_string(runs.size()) +
                               " runs of rows on a device: expected at most " + std::to_string(kMostRuns) +
                               ", or that they repeat");
     }
-    place.samples = static_cast<std::uint32_t>(runs.size() / count);
-    place.sample_rows = divisor(runs[count].first);
-    place.sample_stride = runs[count].offset - runs[0].offset;
+    const std::uint32_t of_sample = rows / samples;
+    place.samples = samples;
+    place.sample_rows = divisor(of_sample);
+    place.sample_stride = runs_of(runs, of_sample, 2 * of_sample)[0].offset - runs[0].offset;
+    runs = runs_of(runs, 0, of_sample);
   }
-  place.run_count = static_cast<std::uint32_t>(count);
-  std::copy_n(runs.begin(), count, place.runs);
+  place.run_count = static_cast<std::uint32_t>(runs.size());
+  std::copy(runs.begin(), runs.end(), place.runs);
 }
 
 bool is_wide(const BlockPlace& place, std::size_t element_bytes) {
@@ -135,7 +153,8 @@ BlockPlace place_of(const PeerBlock& block, WireElement element, std::byte* tens
     place.piece = divisor(counted("numbers in a head", shape.head_dim));
     place.piece_stride = strides.head;
   }
-  set_runs(place, dense ? dense_runs(block) : strided_runs(block, shape, strides), block.rows());
+  set_runs(place, dense ? dense_runs(block) : strided_runs(block, shape, strides),
+           counted("rows", block.rows()));
   place.wide = is_wide(place, bytes_of(element));
   return place;
 }

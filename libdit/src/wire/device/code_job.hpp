@@ -18,7 +18,7 @@ struct JobMemory {
 };
 
 struct CodeJob {
-  BlockPlace place;
+  BlockPlace place;  ///< no tensor: nothing is written to one
   std::uint8_t* code = nullptr;
   JobMemory memory;
   WireElement element = WireElement::fp32;
@@ -28,6 +28,23 @@ struct CodeJob {
   Divisor row_segments;             ///< of fp8 with rows beyond a segment: their segments
   Divisor row_code;                 ///< of fp8: bytes of a row's code
 };
+
+/// What is done with a block.
+enum class CodeWork : std::uint8_t {
+  encode,
+  decode,
+  recall,      ///< what is remembered, to the tensor
+  extrapolate  ///< what is remembered moves on as expected; to the tensor, too
+};
+
+/// Blocks of one launch: all of one format, all with a memory or all without.
+inline constexpr std::uint32_t kMostJobs = 8;
+struct CodeJobs {
+  std::uint32_t count = 0;
+  std::uint32_t segments = 0;  ///< of all
+  CodeJob job[kMostJobs];
+};
+static_assert(sizeof(CodeJobs) <= 4000, "what is given to kernels");
 
 /// What a team works on: numbers that follow each other, and where their code begins.
 struct Segment {

@@ -13,7 +13,10 @@ constexpr std::uint32_t kWarps = DIT_CODE_WARPS;  // of a block
 
 using Kernel = void (*)(CodeJobs);
 
-template <CodeDirection direction, LaneFormat format, bool remembers>
+/// Recalling and extrapolating is the same of all formats.
+constexpr LaneFormat kAnyFormat = LaneFormat::fp32;
+
+template <CodeWork work, LaneFormat format, bool remembers>
 __global__ void __launch_bounds__(kWarps* kTeamLanes)
     code_segments(const __grid_constant__ CodeJobs jobs) {
   extern __shared__ Unit rooms[];
@@ -28,41 +31,41 @@ __global__ void __launch_bounds__(kWarps* kTeamLanes)
   }
   const CodeJob& job = jobs.job[at];
   CudaWarp team(reinterpret_cast<std::byte*>(rooms) + warp * room_of(format, remembers));
-  if constexpr (direction == CodeDirection::encode) {
-    SegmentCodec<format, remembers>::encode(team, job, segment - job.first_segment);
-  } else {
-    SegmentCodec<format, remembers>::decode(team, job, segment - job.first_segment);
-  }
+  run_segment<work, format, remembers>(team, job, segment - job.first_segment);
 }
 
-template <CodeDirection direction, bool remembers>
+template <CodeWork work, bool remembers>
 Kernel kernel_of(LaneFormat format) {
   constexpr Kernel kKernels[kLaneFormats] = {
-      code_segments<direction, LaneFormat::fp32, remembers>, code_segments<direction, LaneFormat::bf16, remembers>,
-      code_segments<direction, LaneFormat::fp16, remembers>, code_segments<direction, LaneFormat::fp8, remembers>,
-      code_segments<direction, LaneFormat::int8, remembers>, code_segments<direction, LaneFormat::int4, remembers>,
-      code_segments<direction, LaneFormat::int2, remembers>, code_segments<direction, LaneFormat::int1, remembers>};
+      code_segments<work, LaneFormat::fp32, remembers>, code_segments<work, LaneFormat::bf16, remembers>,
+      code_segments<work, LaneFormat::fp16, remembers>, code_segments<work, LaneFormat::fp8, remembers>,
+      code_segments<work, LaneFormat::int8, remembers>, code_segments<work, LaneFormat::int4, remembers>,
+      code_segments<work, LaneFormat::int2, remembers>, code_segments<work, LaneFormat::int1, remembers>};
   return kKernels[static_cast<int>(format)];
 }
 
-Kernel kernel_of(CodeDirection direction, LaneFormat format, bool remembers) {
-  if (direction == CodeDirection::encode) {
-    return remembers ? kernel_of<CodeDirection::encode, true>(format)
-                     : kernel_of<CodeDirection::encode, false>(format);
+Kernel kernel_of(CodeWork work, LaneFormat format, bool remembers) {
+  switch (work) {
+    case CodeWork::encode:
+      return remembers ? kernel_of<CodeWork::encode, true>(format) : kernel_of<CodeWork::encode, false>(format);
+    case CodeWork::decode:
+      return remembers ? kernel_of<CodeWork::decode, true>(format) : kernel_of<CodeWork::decode, false>(format);
+    case CodeWork::recall:
+      return code_segments<CodeWork::recall, kAnyFormat, true>;
+    default:
+      return code_segments<CodeWork::extrapolate, kAnyFormat, true>;
   }
-  return remembers ? kernel_of<CodeDirection::decode, true>(format)
-                   : kernel_of<CodeDirection::decode, false>(format);
 }
 
 }  // namespace
 
-cudaError_t launch_codec(CodeDirection direction, LaneFormat format, bool remembers, const CodeJobs& jobs,
+cudaError_t launch_codec(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs,
                          cudaStream_t stream) {
   if (jobs.segments == 0) {
     return cudaSuccess;
   }
   const std::uint32_t blocks = (jobs.segments + kWarps - 1) / kWarps;
-  kernel_of(direction, format, remembers)<<<blocks, kWarps * kTeamLanes, kWarps * room_of(format, remembers),
+  kernel_of(work, format, remembers)<<<blocks, kWarps * kTeamLanes, kWarps * room_of(format, remembers),
                                             stream>>>(jobs);
   return cudaGetLastError();
 }
@@ -70,10 +73,10 @@ cudaError_t launch_codec(CodeDirection direction, LaneFormat format, bool rememb
 cudaError_t load_codecs() {
   cudaFuncAttributes attributes{};
   for (int format = 0; format < kLaneFormats; ++format) {
-    for (const CodeDirection direction : {CodeDirection::encode, CodeDirection::decode}) {
+    for (const CodeWork work : {CodeWork::encode, CodeWork::decode, CodeWork::recall, CodeWork::extrapolate}) {
       for (const bool remembers : {false, true}) {
-        const cudaError_t code = cudaFuncGetAttributes(
-            &attributes, kernel_of(direction, static_cast<LaneFormat>(format), remembers));
+        const cudaError_t code =
+            cudaFuncGetAttributes(&attributes, kernel_of(work, static_cast<LaneFormat>(format), remembers));
         if (code != cudaSuccess) {
           return code;
         }

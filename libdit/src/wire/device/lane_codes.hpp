@@ -138,7 +138,10 @@ DIT_SHARED std::uint8_t encode_lane(const float* x, const LaneScale& of, std::ui
                                     std::uint32_t* word) {
   const std::uint8_t scale = of.broken ? kBrokenGroup : scale_code(of.scale, top);
   std::uint8_t code[Group::kBytes];
-  if (scale == 0 || of.broken) {
+  // A segment of zeros has scales of 0, and codes that are not 0: then 0 / 0 gives a NaN, whose lowest bits,
+  // the code, are 0 on processors and not on GPUs.
+  const bool nothing = Group::kRounds && of.scale == 0.0F;
+  if (scale == 0 || of.broken || nothing) {
     DIT_UNROLL
     for (std::size_t i = 0; i < Group::kBytes; ++i) {
       code[i] = 0;

@@ -102,7 +102,7 @@ class SegmentCodec {
       }
     });
     team.each([&](std::uint32_t lane) {
-      tensor_out(lane, room, job, segment);
+      if (job.place.tensor != nullptr) tensor_out(lane, room, job, segment);
       if constexpr (remembers) memory_out(lane, memory_room(room), job, segment);
     });
   }
@@ -251,6 +251,44 @@ class SegmentCodec {
     }
   }
 };
+
+/// Numbers that are remembered, to the tensor; `moves`: after they moved on as both ends expect.
+template <bool moves, class Team>
+DIT_SHARED void recall_segment(Team& team, const CodeJob& job, std::uint32_t index) {
+  const Segment segment = segment_at<LaneFormat::fp32>(job, index);
+  std::byte* const room = team.room();
+  std::byte* const memory_room = room + kNumbersRoom;
+  const bool changes = job.memory.change != nullptr;
+  team.each([&](std::uint32_t lane) { memory_in(lane, memory_room, job, segment); });
+  team.each([&](std::uint32_t lane) {
+    LaneMemory memory;
+    LaneNumbers numbers;
+    memory_of_lane(lane, memory_room, changes, memory);
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kLaneNumbers; ++i) {
+      numbers.x[i] = moves ? expected_number(memory.bits[i], changes, job.memory.momentum)
+                           : remembered_number(memory.bits[i]);
+      if constexpr (moves) memory.bits[i] = replaced(memory.bits[i], changes, numbers.x[i]);
+    }
+    numbers_to_room(lane, room, job.element, numbers.x);
+    if constexpr (moves) memory_to_room(lane, memory_room, changes, memory);
+  });
+  team.each([&](std::uint32_t lane) {
+    if (job.place.tensor != nullptr) tensor_out(lane, room, job, segment);
+    if constexpr (moves) memory_out(lane, memory_room, job, segment);
+  });
+}
+
+template <CodeWork work, LaneFormat format, bool remembers, class Team>
+DIT_SHARED void run_segment(Team& team, const CodeJob& job, std::uint32_t index) {
+  if constexpr (work == CodeWork::encode) {
+    SegmentCodec<format, remembers>::encode(team, job, index);
+  } else if constexpr (work == CodeWork::decode) {
+    SegmentCodec<format, remembers>::decode(team, job, index);
+  } else {
+    recall_segment<work == CodeWork::extrapolate>(team, job, index);
+  }
+}
 
 }  // namespace
 }  // namespace dit

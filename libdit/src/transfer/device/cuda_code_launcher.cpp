@@ -1,0 +1,23 @@
+#include "transfer/device/cuda_memory.hpp"
+#include "transfer/device/device_coder.hpp"
+#include "wire/device/code_kernels.hpp"
+
+namespace dit {
+namespace {
+
+class CudaCodeLauncher final : public CodeLauncher {
+ public:
+  void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs, void* stream) override {
+    check_cuda(launch_codec(work, format, remembers, jobs, static_cast<cudaStream_t>(stream)),
+               "codec kernel");
+  }
+};
+
+}  // namespace
+
+CodeLauncher& cuda_code_launcher() {
+  static CudaCodeLauncher launcher;
+  return launcher;
+}
+
+}  // namespace dit
