@@ -3,11 +3,13 @@
 //   device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY] [--json
 //   FILE]
 //                   [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
-//                   [--copy-bytes N]
+//                   [--copy-bytes N] [--row BYTES]
 //
 // Ways: "tapa" receives in a symmetric registration (copy engines for long blocks), "tapa-kernel" in a plain
 // one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
-// for other ranks alone, by cudaMemcpyAsync, without telling anybody.
+// for other ranks alone, by cudaMemcpyAsync, without telling anybody. Named in --ways alone: "scatter",
+// "gather", "both-strided" and "scatter-staged" have rows of --row bytes side by side in the send buffer, the
+// receive buffer or both (sizes must be multiples of it times the ranks).
 //
 // Sizes are of a rank's whole buffer. "eager": one call and a wait for its stream, by the host's clock;
 // "graph": a recorded graph of several calls, divided by their number. A round takes each way once, in turn,
@@ -52,19 +54,20 @@ unsigned long long wrong_bytes(Ranks& ranks, const Way& way, std::size_t block, 
   cuda(cudaMemsetAsync(count.get(), 0, count.bytes(), stream.get()), "cudaMemsetAsync");
   const auto size = static_cast<std::size_t>(ranks.size());
   cuda(cudaMemsetAsync(const_cast<char*>(way.receive), 0xee, size * block, stream.get()), "cudaMemsetAsync");
-  for (std::size_t peer = 0; peer < size; ++peer) {
-    fill(const_cast<char*>(way.send) + peer * block, block, seed_of(ranks.rank(), static_cast<int>(peer)),
-         nullptr, stream.get());
+  const Memory packed(block);
+  for (int peer = 0; peer < ranks.size(); ++peer) {
+    fill(packed.get(), block, seed_of(ranks.rank(), peer), nullptr, stream.get());
+    scatter_rows(const_cast<char*>(way.send), way.source_of(block, peer), packed.get(), stream.get());
   }
   stream.wait();
   ranks.barrier();
   way.call(block, stream.get());
   stream.wait();
   ranks.barrier();
-  for (std::size_t peer = 0; peer < size; ++peer) {
-    if (!way.own_block && static_cast<int>(peer) == ranks.rank()) continue;
-    count_wrong(way.receive + peer * block, block, seed_of(static_cast<int>(peer), ranks.rank()), nullptr,
-                wrong, stream.get());
+  for (int peer = 0; peer < ranks.size(); ++peer) {
+    if (!way.own_block && peer == ranks.rank()) continue;
+    gather_rows(packed.get(), way.receive, way.sink_of(block, peer), stream.get());
+    count_wrong(packed.get(), block, seed_of(peer, ranks.rank()), nullptr, wrong, stream.get());
   }
   unsigned long long mine = 0;
   cuda(cudaMemcpyAsync(&mine, wrong, sizeof(mine), cudaMemcpyDeviceToHost, stream.get()), "cudaMemcpyAsync");
@@ -255,6 +258,7 @@ Settings settings_of(const Arguments& arguments) {
   }
   settings.modes = split(arguments.text("modes", "eager,queued,graph"));
   settings.ways = split(arguments.text("ways", ""));
+  settings.row = static_cast<std::size_t>(arguments.number("row", 3072));
   settings.rounds = static_cast<int>(arguments.number("rounds", 200));
   settings.seconds = arguments.number("seconds", 4);
   settings.nccl = arguments.text("nccl", "libnccl.so.2");

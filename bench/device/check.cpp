@@ -1,6 +1,7 @@
 // device_check: whether the device engine moves every byte, and what it does when a rank is gone.
 //
-//   device_check [--test random|graph|pair|misuse|dead|all] [--ranks N] [--iterations N] [--seconds S]
+//   device_check [--test random|graph|pair|strided|stores|misuse|dead|all] [--ranks N] [--iterations N]
+//   [--seconds S]
 //   [--most BYTES] [--seed N]
 //
 // Ranks are processes that take the GPUs in turn. Exit status 0: all is right; 77: there is no GPU.
@@ -172,7 +173,8 @@ int run(const Arguments& arguments) {
   int ran = 0;
   for (const Named& named :
        {Named{"random", test_random}, Named{"graph", test_graph}, Named{"pair", test_pair},
-        Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
+        Named{"strided", test_strided}, Named{"stores", test_stores}, Named{"misuse", test_misuse},
+        Named{"dead", test_dead}}) {
     if (test != "all" && test != named.name) continue;
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
@@ -182,7 +184,8 @@ int run(const Arguments& arguments) {
     });
   }
   if (ran == 0)
-    throw std::runtime_error("--test is \"" + test + "\", expected random, graph, pair, misuse, dead or all");
+    throw std::runtime_error("--test is \"" + test +
+                             "\", expected random, graph, pair, strided, stores, misuse, dead or all");
   return failed;
 }
 

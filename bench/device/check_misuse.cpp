@@ -119,6 +119,84 @@ void expect_window_errors(Ranks& ranks, bool symmetric, Expectations& expect) {
   ranks.barrier();  // nobody frees what others may still write to
 }
 
+/// Calls that do not belong between TAPA_Device_begin_stores and TAPA_Device_end_stores, and windows that
+/// cannot be stored into.
+void expect_stores_errors(Ranks& ranks, TAPA_Device_comm comm, Expectations& expect) {
+  const Stream stream;
+  const Memory memory(4096);
+  int window = -1;
+  int none = -1;
+  int pool = -1;
+  void* there = nullptr;
+  void* pooled = nullptr;
+  tapa_call(TAPA_Device_register(comm, memory.get(), 4096, 0, &window));
+  expect.error(TAPA_Device_end_stores(comm, window, stream.get()), TAPA_DEVICE_ERR_ARG,
+               "expected a call of TAPA_Device_begin_stores before");
+  expect.error(TAPA_Device_begin_stores(comm, 77, stream.get()), TAPA_DEVICE_ERR_ARG, "window is 77");
+  tapa_call(TAPA_Device_begin_stores(comm, window, stream.get()));
+  expect.error(TAPA_Device_begin_stores(comm, window, stream.get()), TAPA_DEVICE_ERR_ARG,
+               "expected TAPA_Device_end_stores first");
+  expect.error(TAPA_Device_alltoall(memory.get(), memory.get() + 2048, 8, comm, stream.get()),
+               TAPA_DEVICE_ERR_ARG, "expected TAPA_Device_end_stores first");
+  expect.error(TAPA_Device_deregister(comm, window), TAPA_DEVICE_ERR_ARG, "expected TAPA_Device_end_stores");
+  expect.error(TAPA_Device_end_stores(comm, window + 1, stream.get()), TAPA_DEVICE_ERR_ARG, "expected ");
+  tapa_call(TAPA_Device_end_stores(comm, window, stream.get()));
+  stream.wait();
+  tapa_call(TAPA_Device_query(comm, nullptr));
+  expect.error(TAPA_Device_peer_memory(comm, window, ranks.size(), &there), TAPA_DEVICE_ERR_ARG, "rank is ");
+  // Rank 0 has no part of this one; the others can still be stored to.
+  tapa_call(TAPA_Device_register(comm, ranks.rank() == 0 ? nullptr : memory.get(),
+                                 ranks.rank() == 0 ? 0 : 4096, 0, &none));
+  expect.error(TAPA_Device_peer_memory(comm, none, 0, &there), TAPA_DEVICE_ERR_ARG, "rank 0 has no memory");
+  tapa_call(TAPA_Device_begin_stores(comm, none, stream.get()));
+  tapa_call(TAPA_Device_end_stores(comm, none, stream.get()));
+  cuda(cudaMallocAsync(&pooled, 4096, stream.get()), "cudaMallocAsync");
+  stream.wait();
+  const bool last = ranks.rank() == ranks.size() - 1;
+  tapa_call(TAPA_Device_register(comm, last ? pooled : memory.get(), 4096, 0, &pool));
+  expect.error(TAPA_Device_begin_stores(comm, pool, stream.get()), TAPA_DEVICE_ERR_UNSUPPORTED,
+               "cannot be shared with all ranks");
+  for (const int each : {pool, none, window}) tapa_call(TAPA_Device_deregister(comm, each));
+  cuda(cudaFreeAsync(pooled, stream.get()), "cudaFreeAsync");
+  stream.wait();
+}
+
+/// Rank 0 sends `sent` bytes to rank 1, which expects `expected`: `code0` and `text0` are what rank 0 says
+/// (0: nothing for certain).
+void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, int code0, const char* text0,
+                         Expectations& expect) {
+  TAPA_Device_options options{};
+  options.timeout = 10;
+  options.struct_size = sizeof(options);
+  // Never freed: that is collective where a call did not fail, and local where it did.
+  TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
+  tapa_call(TAPA_Device_comm_create(ranks.rank(), ranks.size(), Ranks::allgather_for_tapa, &ranks, &options,
+                                    &comm));
+  const Stream stream;
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const std::size_t room = 2 << 20;
+  const Memory send(size * room);
+  const Memory receive(size * room);
+  std::vector<std::size_t> send_bytes(size, 24), receive_bytes(size, 24), at(size);
+  for (std::size_t peer = 0; peer < size; ++peer) at[peer] = peer * room;
+  if (ranks.rank() == 0) send_bytes[1] = sent;
+  if (ranks.rank() == 1) receive_bytes[0] = expected;
+  ranks.barrier();
+  const auto began = std::chrono::steady_clock::now();
+  tapa_call(TAPA_Device_alltoallv(send.get(), send_bytes.data(), at.data(), receive.get(),
+                                  receive_bytes.data(), at.data(), comm, stream.get()));
+  stream.wait();
+  expect.that(since(began) < 5, "a count mismatch takes as long as a time-out");
+  int named = -2;
+  const int code = TAPA_Device_query(comm, &named);
+  if (ranks.rank() == 0 && code0 != 0) expect.error(code, code0, text0);
+  if (ranks.rank() == 1) {
+    expect.error(code, TAPA_DEVICE_ERR_COUNT, "rank 0 sends another number of bytes to this rank than the ");
+    expect.that(named == 0, "the rank with another count is not named");
+  }
+  ranks.barrier();  // nobody frees what others may still write to
+}
+
 }  // namespace
 
 int test_misuse(Ranks& ranks, const Settings&) {
@@ -128,7 +206,14 @@ int test_misuse(Ranks& ranks, const Settings&) {
     const Comm comm(ranks, patient());
     expect_argument_errors(ranks, comm.get(), expect);
     expect_staging_of_pools(ranks, comm.get(), expect);
+    expect_stores_errors(ranks, comm.get(), expect);
   }
+  expect_count_errors(ranks, 100, 200, 0, "", expect);
+  expect_count_errors(ranks, 2 << 20, 1 << 20, TAPA_DEVICE_ERR_COUNT,
+                      "this rank sends 2097152 bytes to rank 1, which expects 1048576", expect);
+  expect_count_errors(ranks, 2 << 20, 100, TAPA_DEVICE_ERR_COUNT,
+                      "this rank sends 2097152 bytes to rank 1, which expects 100", expect);
+  expect_count_errors(ranks, 100, 2 << 20, 0, "", expect);
   expect_window_errors(ranks, false, expect);
   expect_window_errors(ranks, true, expect);
   return verdict(ranks, "misuse", 1, expect.wrong(), since(began));

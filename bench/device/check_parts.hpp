@@ -81,6 +81,10 @@ void exchange(const Settings& settings, const Ranks& ranks, const Buffers& buffe
 /// Options for ranks that take turns on a GPU.
 [[nodiscard]] TAPA_Device_options patient();
 
+/// Random strided blocks, registered and not, alone and in a graph.
+[[nodiscard]] int test_strided(Ranks& ranks, const Settings& settings);
+/// Kernels that store into other ranks' memory, between other calls, alone and in a graph.
+[[nodiscard]] int test_stores(Ranks& ranks, const Settings& settings);
 /// Wrong arguments and broken rules: errors that say what is wrong, and no crash.
 [[nodiscard]] int test_misuse(Ranks& ranks, const Settings& settings);
 

@@ -19,12 +19,26 @@ struct Way {
   const char* send;
   const char* receive;
   bool own_block = true;  ///< whether it moves the rank's own block too
+  /// How the blocks for and from a rank lie in the buffers; none: one behind the other.
+  std::function<TAPA_Device_block(std::size_t block, int peer)> source, sink;
+
+  [[nodiscard]] TAPA_Device_block source_of(std::size_t block, int peer) const {
+    return source ? source(block, peer) : behind(block, peer);
+  }
+  [[nodiscard]] TAPA_Device_block sink_of(std::size_t block, int peer) const {
+    return sink ? sink(block, peer) : behind(block, peer);
+  }
+  /// Blocks one behind the other.
+  static TAPA_Device_block behind(std::size_t block, int peer) {
+    return {static_cast<std::size_t>(peer) * block, block, 1, 0, 1, 0};
+  }
 };
 
 struct Settings {
   std::vector<std::size_t> sizes;
   std::vector<std::string> ways, modes;
   int rounds;
+  std::size_t row;  ///< bytes of the rows of strided blocks, at most
   double seconds;
   std::string nccl, json;
   TAPA_Device_options options{};
@@ -68,10 +82,14 @@ class Rivals {
 
  private:
   void add(const Settings& settings, Way way);
+  /// Scatter heads and gather heads: blocks whose rows are side by side in the send or the receive buffer.
+  void add_strided(const Settings& settings);
+  TAPA_Device_block beside(std::size_t block, int peer) const;
   /// What the link gives: each rank copies its blocks to the others, without telling them.
   void copy(std::size_t block, cudaStream_t stream);
 
   Ranks& ranks_;
+  std::size_t row_;
   std::size_t most_;
   Memory send_, symmetric_, direct_, staged_;
   Comm comm_;

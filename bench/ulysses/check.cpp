@@ -1,10 +1,12 @@
 // Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
 // touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N]
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "gpu.hpp"
 #include "ranks.hpp"
@@ -238,7 +240,7 @@ std::uint64_t check_graph(Job& job, const Session& host, const Session& session,
   return wrong;
 }
 
-/// The last rank comes after the time limit: the others name it, and nothing hangs.
+/// The last rank comes after the time limit: the others name it, nothing hangs, and it too is told.
 std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
   if (job.size() == 1) return 0;
   const int late = job.size() - 1;
@@ -251,11 +253,12 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
     const Stream stream;
     transfer.run(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
                  stream.get());
+    if (job.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
+                   stream.get());
+    const dit_status status = dit_transfer_wait(transfer.get());
+    const std::string words = dit_last_error();
     if (job.rank() != late) {
-      transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()),
-                     device, stream.get());
-      const dit_status status = dit_transfer_wait(transfer.get());
-      const std::string words = dit_last_error();
       const bool named = words.find("rank " + std::to_string(late)) != std::string::npos ||
                          words.find(", " + std::to_string(late)) != std::string::npos;
       if (status != DIT_ERROR_COMMUNICATION || !named) {
@@ -271,8 +274,7 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
   return wrong;
 }
 
-int run(int argc, char** argv) {
-  Job job;
+int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
@@ -305,8 +307,9 @@ int run(int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
+  tapa::bench::Job job;
   try {
-    return tapa::bench::run(argc, argv);
+    return tapa::bench::run(job, argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ulysses_check: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

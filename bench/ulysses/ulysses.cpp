@@ -187,8 +187,7 @@ class Comparison {
   std::vector<std::unique_ptr<Way>> ways_;
 };
 
-int run(int argc, char** argv) {
-  Job job;
+int run(Job& job, int argc, char** argv) {
   const Settings settings = read(Arguments(argc, argv));
   cuda(cudaSetDevice(Sessions::device_of(job)), "cudaSetDevice");
   const Sessions sessions(job, settings);
@@ -212,8 +211,9 @@ int run(int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
+  tapa::bench::Job job;
   try {
-    return tapa::bench::run(argc, argv);
+    return tapa::bench::run(job, argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ulysses: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -47,7 +47,7 @@ class DeviceExchange {
   /// As of the plugin's table, for plugins with DIT_CAPABILITY_STORES.
   [[nodiscard]] virtual void* peer_memory(int number, int rank) = 0;
   virtual void begin_stores(int number, void* stream) = 0;
-  virtual void end_stores(int number, void* stream) = 0;
+  [[nodiscard]] virtual std::unique_ptr<StreamEnd> end_stores(int number, void* stream) = 0;
 
   /// For describe.
   [[nodiscard]] virtual std::string text() const = 0;

@@ -148,10 +148,14 @@ void DeviceQueue::begin_stores(const dit_memory& memory, void* stream) {
   opened().begin_stores(number_of(memory), stream);
 }
 
-void DeviceQueue::end_stores(const dit_memory& memory, void* stream) {
+dit_request* DeviceQueue::end_stores(const dit_memory& memory, void* stream) {
+  auto made = std::make_unique<dit_request>();
+  made->label = call_name("stores");
   const Lock lock(mutex_);
   check_failure();
-  opened().end_stores(number_of(memory), stream);
+  made->end = opened().end_stores(number_of(memory), stream);
+  requests_.push_back(std::move(made));
+  return requests_.back().get();
 }
 
 void DeviceQueue::close() {

@@ -54,7 +54,7 @@ class DeviceQueue {
   void remove_memory(const dit_memory& memory);
   [[nodiscard]] void* peer_memory(const dit_memory& memory, int rank);
   void begin_stores(const dit_memory& memory, void* stream);
-  void end_stores(const dit_memory& memory, void* stream);
+  [[nodiscard]] dit_request* end_stores(const dit_memory& memory, void* stream);
 
   /// Waits for what is under way. Collective: frees what open() made.
   void close();

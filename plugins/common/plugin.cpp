@@ -192,10 +192,12 @@ dit_status begin_stores(dit_context* context, const dit_memory* memory, void* st
   });
 }
 
-dit_status end_stores(dit_context* context, const dit_memory* memory, void* stream) {
+dit_status end_stores(dit_context* context, const dit_memory* memory, void* stream, dit_request** request) {
   return on_context(context, [&](MpiContext& inner) {
     require(memory, "memory");
-    inner.devices().end_stores(*memory, stream);
+    require(request, "request");
+    *request = nullptr;
+    *request = inner.devices().end_stores(*memory, stream);
   });
 }
 

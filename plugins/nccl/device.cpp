@@ -88,7 +88,7 @@ class NcclDevice final : public DeviceExchange {
 
   void* peer_memory(int, int) override { no_stores(); }
   void begin_stores(int, void*) override { no_stores(); }
-  void end_stores(int, void*) override { no_stores(); }
+  std::unique_ptr<StreamEnd> end_stores(int, void*) override { no_stores(); }
 
   std::string text() const override {
     return "device memory by NCCL " + nccl_->version() + (zero_cta_ ? ", zero-CTA" : "") + " on GPU " +

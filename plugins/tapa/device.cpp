@@ -117,9 +117,9 @@ class TapaDevice final : public DeviceExchange {
     order_.enter(stream_of(stream));
     check_tapa(TAPA_Device_begin_stores(comm_, window, stream));
   }
-  void end_stores(int window, void* stream) override {
+  std::unique_ptr<StreamEnd> end_stores(int window, void* stream) override {
     check_tapa(TAPA_Device_end_stores(comm_, window, stream));
-    (void)order_.leave(stream_of(stream));
+    return order_.leave(stream_of(stream));
   }
 
   std::string text() const override {

@@ -99,10 +99,10 @@ class HostTeam {
     late_ = false;
     return true;
   }
-  bool gives_up(LocalState& local, Word timeout) {
+  bool gives_up(Word timeout) {
     const bool was_late = late_;
     late_ = timeout != 0 && std::chrono::steady_clock::now() - began_ > std::chrono::nanoseconds(timeout);
-    return aborted(local) || (was_late && late_);
+    return was_late && late_;
   }
   static bool aborted(LocalState& local) { return std::atomic_ref(local.aborted).load() != 0; }
   static void note(Word* word, Word value) { std::atomic_ref(*word).store(value); }

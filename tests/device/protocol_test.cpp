@@ -10,24 +10,12 @@
 #include <vector>
 
 #include "host_machine.hpp"
+#include "small_tuning.hpp"
 
 namespace tapa::device {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-/// Small limits, so that short blocks take every way.
-Tuning small_tuning() {
-  Tuning tuning;
-  tuning.line_limit = 96;
-  tuning.line_share = 32;
-  tuning.bulk_share = 700;
-  tuning.chunk = 256;
-  tuning.renew_period = 8;
-  tuning.line_channels = 3;
-  tuning.bulk_channels = 2;
-  return tuning;
-}
 
 std::byte content(int from, int to, Word op, Word at) {
   return static_cast<std::byte>(from * 31 + to * 7 + static_cast<int>(op * 13 + at * 3 + (at >> 8)));
@@ -260,15 +248,20 @@ TEST(Protocol, AWindowThatIsGoneIsAFailureOfTheCall) {
   EXPECT_EQ(machine.failure(1).missing[0], 1U);
 }
 
-/// A call by copy engines: the copies are this thread's.
-void by_copies(HostMachine& machine, Call call, Word window, Word bytes, const LaunchStyle& style) {
+/// A call by copy engines, which are this thread; teams store the last `stored` bytes of each block.
+void by_copies(HostMachine& machine, Call call, Word window, Word bytes, Word stored,
+               const LaunchStyle& style) {
   const Word place = bytes * static_cast<Word>(call.rank);
   call.expected = pack({window, place});
+  call.copied = bytes - std::min(bytes, stored);
   HostMachine::run(call, style, Part::begin);
   for (int peer = 0; peer < machine.region().size; ++peer) {
-    std::memcpy(machine.window(window, peer) + place, call.blocks[peer].send, bytes);
+    if (peer == call.rank) continue;
+    std::memcpy(machine.window(window, peer) + place, call.blocks[peer].send, call.copied);
+    std::atomic_ref(machine.view(peer).words(call.rank, 0).arrived)
+        .store(machine.local(call.rank).copied[peer]);
   }
-  HostMachine::run(call, style, Part::end);
+  HostMachine::run(call, style, Part::copies);
 }
 
 /// Calls by copy engines and others in turns, on `size` ranks.
@@ -297,7 +290,7 @@ void alternate(int size, Word bytes, Word calls) {
         if (op % 3 == 1) {
           HostMachine::run(call, style);
         } else {
-          by_copies(machine, call, op, bytes, style);
+          by_copies(machine, call, op, bytes, op * 200, style);
         }
       }
     });
@@ -329,7 +322,7 @@ TEST(Protocol, CopiesToAnotherPlaceThanTheReceiversAreAFailure) {
       for (const int peer : {0, 1}) {
         call.targets[peer] = pack({0, 1000 * static_cast<Word>(peer) + (rank == 1 ? 128U : 0U)});
       }
-      by_copies(machine, call, 0, 1000, {});
+      by_copies(machine, call, 0, 1000, 100, {});
     });
   }
   ranks.clear();

@@ -255,8 +255,10 @@ typedef struct dit_exchange_plugin {
    * exchange of device memory; nothing else of the context comes between it and end_stores. Does not wait
    * itself. */
   dit_status (*begin_stores)(dit_context* context, const dit_memory* memory, void* stream);
-  /** What is put into `stream` afterwards sees the stores of all ranks. The stream of begin_stores. */
-  dit_status (*end_stores)(dit_context* context, const dit_memory* memory, void* stream);
+  /** What is put into `stream` afterwards sees the stores of all ranks. The stream of begin_stores. The request
+   * is as of start: for test, wait, wait_stream and cancel. */
+  dit_status (*end_stores)(dit_context* context, const dit_memory* memory, void* stream,
+                           dit_request** request);
 } dit_exchange_plugin;
 
 /** Whether a plugin has a function of the later part of the table. */

@@ -78,6 +78,7 @@ class ExchangeRequest {
 
  private:
   friend class ExchangeContext;
+  friend class RegisteredMemory;
   ExchangeRequest(const dit_exchange_plugin& table, dit_context* context, std::shared_ptr<void> buffers)
       : table_(&table), context_(context), buffers_(std::move(buffers)) {}
   void finish() noexcept;
@@ -102,7 +103,7 @@ class RegisteredMemory {
   /// As of dit_exchange_plugin, where ExchangeContext::takes_stores. Throw ExchangeError.
   [[nodiscard]] void* peer_memory(int rank) const;
   void begin_stores(void* stream) const;
-  void end_stores(void* stream) const;
+  [[nodiscard]] ExchangeRequest end_stores(void* stream) const;
 
  private:
   friend class ExchangeContext;

@@ -31,8 +31,10 @@ void RegisteredMemory::begin_stores(void* stream) const {
   check(*table_, context_, table_->begin_stores(context_, memory_, stream), "begin_stores");
 }
 
-void RegisteredMemory::end_stores(void* stream) const {
-  check(*table_, context_, table_->end_stores(context_, memory_, stream), "end_stores");
+ExchangeRequest RegisteredMemory::end_stores(void* stream) const {
+  ExchangeRequest request(*table_, context_, nullptr);
+  check(*table_, context_, table_->end_stores(context_, memory_, stream, &request.request_), "end_stores");
+  return request;
 }
 
 // A plugin that registers memory also ends that: its table was checked.

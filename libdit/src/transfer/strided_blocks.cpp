@@ -56,19 +56,29 @@ void join(std::vector<Level>& levels, std::size_t& row_bytes) {
 
 }  // namespace
 
+std::optional<BlockBox> box_of(const PeerBlock& block, const TensorShape& shape) {
+  if (block.elements() == 0) return BlockBox{};
+  const std::vector<Stretch> stretches = stretches_of(block, shape);
+  if (!alike(stretches)) return std::nullopt;
+  return BlockBox{stretches[0].sample,
+                  static_cast<std::int64_t>(stretches.size()),
+                  stretches[0].row,
+                  stretches[0].rows,
+                  block.runs.front().offset % shape.row_elements() / shape.head_dim,
+                  block.row_elements / shape.head_dim};
+}
+
 std::optional<dit_strided_block> strided_block(const PeerBlock& block, std::size_t element_bytes,
                                                const TensorShape& shape, const TensorStrides& strides) {
   if (block.elements() == 0) return dit_strided_block{};
-  const std::vector<Stretch> stretches = stretches_of(block, shape);
-  if (!alike(stretches)) return std::nullopt;
+  const std::optional<BlockBox> box = box_of(block, shape);
+  if (!box) return std::nullopt;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * element_bytes; };
-  const std::int64_t head = block.runs.front().offset % shape.row_elements() / shape.head_dim;
-  const Stretch& first = stretches.front();
   std::size_t row_bytes = bytes(shape.head_dim);
   std::vector<Level> levels{
-      {stretches.size(), bytes(strides.batch)},
-      {static_cast<std::size_t>(first.rows), bytes(strides.row)},
-      {static_cast<std::size_t>(block.row_elements / shape.head_dim), bytes(strides.head)}};
+      {static_cast<std::size_t>(box->samples), bytes(strides.batch)},
+      {static_cast<std::size_t>(box->rows), bytes(strides.row)},
+      {static_cast<std::size_t>(box->heads), bytes(strides.head)}};
   join(levels, row_bytes);
   const bool apart =
       std::all_of(levels.begin(), levels.end(), [&](const Level& level) { return level.stride >= row_bytes; });
@@ -77,7 +87,7 @@ std::optional<dit_strided_block> strided_block(const PeerBlock& block, std::size
   const Level rows = levels.empty() ? Level{1, row_bytes} : levels.back();
   const Level planes = levels.size() < 2 ? Level{1, 0} : levels.front();
   return dit_strided_block{
-      bytes(first.sample * strides.batch + first.row * strides.row + head * strides.head),
+      bytes(box->sample * strides.batch + box->row * strides.row + box->head * strides.head),
       row_bytes,
       rows.count,
       rows.stride,

@@ -12,6 +12,13 @@
 
 namespace dit {
 
+/// A block as a box: the same rows of samples that follow each other, and some heads.
+struct BlockBox {
+  std::int64_t sample, samples, row, rows, head, heads;
+};
+/// Nothing where a block is no box; all 0 where it is empty.
+[[nodiscard]] std::optional<BlockBox> box_of(const PeerBlock& block, const TensorShape& shape);
+
 /// A peer's rows, in the order in which they travel, as planes of rows of a tensor; as few and as long ones
 /// as there can be. Nothing where two levels of strides are not enough (heads apart in several samples), or
 /// where rows lie in each other. The block is of whole heads of a tensor of that shape (wire/pack.hpp).

@@ -80,8 +80,8 @@ typedef struct TAPA_Device_options {
 TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
                                      const TAPA_Device_options* options, TAPA_Device_comm* comm);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
- * ranks. After TAPA_DEVICE_ERR_TIMEOUT it is local instead, and keeps the memory that others may still have
- * open. */
+ * ranks. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT it is local instead, and keeps the memory that
+ * others may still have open; ranks that saw no such error would wait for those that did. */
 TAPA_API int TAPA_Device_comm_free(TAPA_Device_comm* comm);
 
 /** Rank i's block for rank j, `bytes` long, goes from i's sendbuf + j * bytes to j's recvbuf + i * bytes.

@@ -13,11 +13,6 @@ namespace tapa::device {
 /// space, or, of blocks to receive, with rows that overlap. `name` and `peer`: the argument and its entry.
 [[nodiscard]] Strides strides_of(const char* name, int peer, const TAPA_Device_block& block, bool receives);
 
-/// A block's rows and where the first one is, from its buffer's begin.
-struct PlacedBlock {
-  std::size_t offset = 0;
-  Strides strides;
-};
 /// The blocks of one call.
 struct StridedLayout {
   std::array<PlacedBlock, kMaxRanks> send{};

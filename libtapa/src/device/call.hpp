@@ -26,6 +26,14 @@ struct StridedBlock {
   Word receive_bytes;
 };
 
+/// What the receiver of a block says; `target`: packed.
+TAPA_HOST_DEVICE constexpr Ready ready_of(const Block& block, Word target) {
+  return {target, {block.receive_bytes, 1, 0, 1, 0}};
+}
+TAPA_HOST_DEVICE constexpr Ready ready_of(const StridedBlock& block, Word target) {
+  return {target, strides_of(block.receive)};
+}
+
 /// What two ranks do not agree on.
 struct Disagreement {
   Word call;      ///< its number; 0: none
@@ -58,6 +66,7 @@ struct CallHead {
   Failure* failure;
   Word targets[kMaxRanks];  ///< packed Target of the block from each rank
   Word expected;            ///< by copy engines: packed Target of this rank's block at every other
+  Word copied;              ///< likewise: bytes of each block that they move; teams store the rest
 };
 
 template <class BlockType>
@@ -69,7 +78,7 @@ using StridedCall = CallOf<StridedBlock>;
 static_assert(sizeof(StridedCall) <= 4096, "CUDA takes no longer arguments everywhere");
 
 /// What a launch carries out of a call.
-enum class Part { all, begin, end };
+enum class Part { all, begin, copies, end };
 
 /// Channels of a call: what its longest way needs.
 template <class BlockType>

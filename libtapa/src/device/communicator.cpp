@@ -195,22 +195,38 @@ bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
          windows_->symmetric_base(target.window, 0) != nullptr;
 }
 
+namespace {
+
+/// Bytes of each block that threads store while copy engines, which take some microseconds to begin, copy the
+/// others.
+constexpr Word kStoredBeside = Word{2} << 20;
+
+void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+}
+
+}  // namespace
+
+/// Behind each copy comes a copy of the word that tells the receiver of it: nobody waits on this side.
 void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
   const CurrentDevice current(device_);
+  const RegionView mine(call.regions[call.rank], call.region);
   const Word bytes = call.blocks[0].send_bytes;
   const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
   call.expected = pack({target.window, offset});
+  call.copied = bytes - std::min(bytes, kStoredBeside);
   check_cuda(launch_begin(call, stream), "launch of the handshake");
   side_streams_->fork(stream);
   for (int step = 1; step < size(); ++step) {
     const int peer = (agreement_.rank() + step) % size();  // ranks begin with different ones
-    check_cuda(cudaMemcpyAsync(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
-                               bytes, cudaMemcpyDeviceToDevice, side_streams_->at(step - 1)),
-               "cudaMemcpyAsync");
+    const cudaStream_t side = side_streams_->at(step - 1);
+    copy_on_device(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
+                   call.copied, side);
+    copy_on_device(&RegionView(call.regions[peer], call.region).words(call.rank, 0).arrived,
+                   &mine.local().copied[peer], sizeof(Word), side);
   }
-  check_cuda(launch_own(call, stream), "launch of the own block's copy");
+  check_cuda(launch_beside_copies(call, stream), "launch beside the copies");
   side_streams_->join(stream);
-  check_cuda(launch_end(call, stream), "launch of the handshake");
 }
 
 void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {

@@ -71,10 +71,10 @@ class CudaTeam {
     }
     return true;
   }
-  __device__ bool gives_up(const LocalState& local, Word timeout) {
+  __device__ bool gives_up(Word timeout) {
     const bool was_late = late_;
     late_ = timeout != 0 && nanoseconds() - began_ > timeout;
-    return aborted(local) || (was_late && late_);
+    return was_late && late_;
   }
   __device__ static bool aborted(const LocalState& local) {
     return *static_cast<const volatile std::uint32_t*>(&local.aborted) != 0;

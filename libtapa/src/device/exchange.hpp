@@ -36,7 +36,8 @@ class Channel {
     const Slice out = bulk_slice(block_.send_bytes);
     if (in.bytes != 0) post_ready();
     const bool lines = way_of(block_.send_bytes, tuning()) == Way::lines;
-    renew_mailbox(lines ? lines_of(block_.send_bytes) : 0);
+    if (!lines) announce();
+    renew_mailbox(lines ? lines_of(block_.send_bytes) : 1);
     if (lines) send_lines(team_, theirs_.mailbox(call_.rank, mailbox_of(sequence_)), block_, line_share());
     if (!move_bulk(out, in)) return;
     if (way_of(block_.receive_bytes, tuning()) == Way::lines) {
@@ -46,19 +47,33 @@ class Channel {
 
   /// Waits until the peer can take its block at the place that `call.expected` says. Other engines store
   /// then.
-  TAPA_HOST_DEVICE void begin_copies() {
+  TAPA_HOST_DEVICE void begin_stores() {
     post_ready();
-    renew_mailbox(0);
+    announce();
+    renew_mailbox(1);
     Ready ready;
     if (!await_ready(ready)) return;
     if (ready.target != call_.expected) {
       if (team_.lane() == 0) waiting().elsewhere();
-    } else {
-      (void)agree(ready);
+    } else if (agree(ready) && team_.lane() == 0) {
+      mine_.local().copied[peer_] = progress(sequence_, 1);
     }
   }
-  /// Tells the peer that its block was copied, and waits for the one from there.
-  TAPA_HOST_DEVICE void end_copies() {
+  /// Stores what copy engines leave of the block, on all channels but the first, and waits for what comes: on
+  /// the first channel from copy engines.
+  TAPA_HOST_DEVICE void join_copies() {
+    if (channel_ != 0) {
+      const Slice share = slice_of(block_.send_bytes - call_.copied, channel_ - 1, call_.channels - 1);
+      if (share.bytes == 0) return;
+      std::byte* window = nullptr;
+      if (!find_place(unpack(call_.expected), window)) return;
+      push(team_, window, Ready{}, block_, {call_.copied + share.begin, share.bytes});
+      say(&ChannelWords::arrived, 1);
+    }
+    (void)await(0);
+  }
+  /// Tells the peer that this rank has stored all it wants to, and waits for the same from there.
+  TAPA_HOST_DEVICE void end_stores() {
     say(&ChannelWords::arrived, 1);
     (void)await(0);
   }
@@ -76,6 +91,14 @@ class Channel {
     if (way_of(bytes, tuning()) == Way::lines) return {};
     const int channels = channels_of(bytes, tuning());
     return channel_ < channels ? slice_of(bytes, channel_, channels) : Slice{};
+  }
+
+  /// Writes the first line of a block that goes another way, without data: a receiver who expects another
+  /// length, and another way, sees it.
+  TAPA_HOST_DEVICE void announce() {
+    if (channel_ != 0 || team_.lane() != team_.lanes() - 1) return;
+    team_.store_line(theirs_.mailbox(call_.rank, mailbox_of(sequence_)), 0,
+                     line_flag(sequence_, block_.send_bytes));
   }
 
   /// Writes the flags of all lines but the first `used`, which this call sends, when it is time to.
@@ -162,7 +185,9 @@ class Channel {
     if (!await_ready(ready)) return false;
     if (!agree(ready)) return false;
     const Target target = unpack(ready.target);
-    if (target.window == Target::kStaging) return true;
+    return target.window == Target::kStaging || find_place(target, window);
+  }
+  TAPA_HOST_DEVICE bool find_place(Target target, std::byte*& window) {
     std::byte* const base = call_.windows[target.window * kMaxRanks + static_cast<Word>(peer_)];
     if (base == nullptr) {
       if (team_.lane() == 0) waiting().no_window();
@@ -242,7 +267,7 @@ TAPA_HOST_DEVICE inline void copy_own(Team& team, const CallOf<BlockType>& call,
   if (slice.bytes != 0) move_own(team, block, slice);
 }
 
-/// What one team of a launch does: all of a call, or one of the parts of a call by copy engines.
+/// What one team of a launch does: all of a call, or one of the parts of a call in which others store.
 template <class Team, class BlockType>
 TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call, Part part = Part::all) {
   const RegionView mine(call.regions[call.rank], call.region);
@@ -251,13 +276,15 @@ TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call,
   if (team.any(team.aborted(mine.local()))) {
     // Peers may have left the call long ago: nothing is written to them any more.
   } else if (place.peer == call.rank) {
-    if (part == Part::all) copy_own(team, call, place.channel);
+    if (part == Part::all || part == Part::copies) copy_own(team, call, place.channel);
   } else if (part == Part::all) {
     Channel<Team, BlockType>(team, call, place, sequence).run();
   } else if (part == Part::begin) {
-    Channel<Team, BlockType>(team, call, place, sequence).begin_copies();
+    Channel<Team, BlockType>(team, call, place, sequence).begin_stores();
+  } else if (part == Part::copies) {
+    Channel<Team, BlockType>(team, call, place, sequence).join_copies();
   } else {
-    Channel<Team, BlockType>(team, call, place, sequence).end_copies();
+    Channel<Team, BlockType>(team, call, place, sequence).end_stores();
   }
   if (part != Part::begin) team.leave(mine.local(), sequence, call.region.size * call.channels);
 }

@@ -23,7 +23,7 @@ void throw_of_rank(const volatile Failure& failure, int peer) {
   if (failure.elsewhere[peer] != 0) {
     raise(
         TAPA_DEVICE_ERR_WINDOW, failure.elsewhere[peer],
-        rank +
+        rank_text(peer) +
             " makes another call than this rank, or receives at another offset of a symmetric registration, "
             "or not in it");
   }
@@ -41,7 +41,7 @@ void throw_of_rank(const volatile Failure& failure, int peer) {
   if (from.call != 0) {
     raise(TAPA_DEVICE_ERR_COUNT, from.call,
           rank_text(peer) + " sends another number of bytes to this rank than the " +
-              std::to_string(from.expected) + " that it expects");
+              std::to_string(from.expected) + " that it expects, or makes another call");
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLanes = 512;
 constexpr int kHandshakeLanes = 32;
-constexpr int kOwnTeams = 32;
+constexpr int kTeamsBesideCopies = 34;
 
 template <class BlockType>
 __global__ void __launch_bounds__(kLanes, 1) alltoall(const __grid_constant__ CallOf<BlockType> call) {
@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(kHandshakeLanes, 1) handshake(const __grid_con
   run_team(team, call, part);
 }
 
-__global__ void __launch_bounds__(kLanes, 1) own_block(const __grid_constant__ Call call) {
+__global__ void __launch_bounds__(kLanes, 1) beside_copies(const __grid_constant__ Call call) {
   CudaTeam team;
-  copy_own(team, call, team.index());
+  run_team(team, call, Part::copies);
 }
 
 template <Part part>
@@ -47,7 +47,7 @@ cudaError_t launch_all(CallOf<BlockType>& call, cudaStream_t stream) {
 
 cudaError_t load_kernels() {
   cudaFuncAttributes attributes{};
-  for (void (*kernel)(Call) : {alltoall<Block>, handshake<Part::begin>, handshake<Part::end>, own_block}) {
+  for (void (*kernel)(Call) : {alltoall<Block>, handshake<Part::begin>, handshake<Part::end>, beside_copies}) {
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code != cudaSuccess) return code;
   }
@@ -67,9 +67,11 @@ cudaError_t launch_begin(Call& call, cudaStream_t stream) {
 cudaError_t launch_end(Call& call, cudaStream_t stream) {
   return launch_handshake<Part::end>(call, stream);
 }
-cudaError_t launch_own(Call& call, cudaStream_t stream) {
-  call.channels = kOwnTeams;
-  own_block<<<kOwnTeams, kLanes, 0, stream>>>(call);
+cudaError_t launch_beside_copies(Call& call, cudaStream_t stream) {
+  // One channel waits for the copy engines.
+  call.channels = 2 > kTeamsBesideCopies / call.region.size ? 2 : kTeamsBesideCopies / call.region.size;
+  const auto teams = static_cast<unsigned>(call.channels * call.region.size);
+  beside_copies<<<teams, kLanes, 0, stream>>>(call);
   return cudaGetLastError();
 }
 

@@ -16,10 +16,11 @@ namespace tapa::device {
 [[nodiscard]] cudaError_t launch(Call& call, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch(StridedCall& call, cudaStream_t stream);
 
-/// The parts of a call by copy engines: the handshake before and after, and the rank's own block, which a
-/// copy engine would take longer for than for all others.
+/// The parts of a call in which copy engines or the caller's kernels store: the handshake before; beside copy
+/// engines, what they leave, which is the rank's own block (they would take longer for it than for all
+/// others) and the ends of the others; the handshake after the caller's kernels.
 [[nodiscard]] cudaError_t launch_begin(Call& call, cudaStream_t stream);
-[[nodiscard]] cudaError_t launch_own(Call& call, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_beside_copies(Call& call, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_end(Call& call, cudaStream_t stream);
 
 }  // namespace tapa::device

@@ -10,9 +10,6 @@ namespace tapa::device {
 
 // --- Bytes that lie together.
 
-TAPA_HOST_DEVICE inline Ready ready_of(const Block& block, Word target) {
-  return {target, {block.receive_bytes, 1, 0, 1, 0}};
-}
 /// Copies a part of a block to where its receiver wants it: `window` is the place of its first byte.
 template <class Team>
 TAPA_HOST_DEVICE inline void push(Team& team, std::byte* window, const Ready&, const Block& block,
@@ -35,9 +32,6 @@ TAPA_HOST_DEVICE inline void move_own(Team& team, const Block& block, Slice slic
 
 // --- Strided ones.
 
-TAPA_HOST_DEVICE inline Ready ready_of(const StridedBlock& block, Word target) {
-  return {target, strides_of(block.receive)};
-}
 TAPA_HOST_DEVICE inline RowsFrom from_slice(const Rows& rows, Slice slice) {
   return {rows, static_cast<std::uint32_t>(slice.begin)};
 }

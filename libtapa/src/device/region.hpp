@@ -19,6 +19,7 @@ struct alignas(128) LocalState {
   Word sequence;           ///< number of the call that runs, or of the next one
   std::uint32_t finished;  ///< teams that are done with it
   std::uint32_t aborted;   ///< not 0 once a peer did not arrive: later calls do nothing
+  Word copied[kMaxRanks];  ///< what copy engines write into each peer's `arrived` behind their copy to it
 };
 
 /// What one peer says on one channel. Written by the peer alone.

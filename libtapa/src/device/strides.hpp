@@ -61,4 +61,10 @@ constexpr Strides collapsed(Strides strides) {
   return strides;
 }
 
+/// A block's rows and where the first one is, from its buffer's begin.
+struct PlacedBlock {
+  std::size_t offset = 0;
+  Strides strides;
+};
+
 }  // namespace tapa::device

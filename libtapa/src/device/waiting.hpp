@@ -1,19 +1,24 @@
+// clang-format off: it would run the list together
 /// @file
 /// Waiting for a peer, and how it ends when what is awaited cannot come: too late, or the two do not agree.
 /// Host and device.
 ///
 /// A Team has, besides what copy.hpp asks for:
-///     index()                      which team of its rank's launch it is
-///     any(bool)                    a barrier of the team's lanes: whether one of them said true
-///     relaxed(word), acquire(word) loads of a word that a peer writes
-///     post(word, value)            a store to a peer's word, in no order
-///     signal(word, value)          a store to a peer's word, behind all that the team stored before its last
-///     any() load_line(line), store_line(line, data, flag) looks(spins)                 called while waiting:
-///     whether it is time to look at clocks and contradictions gives_up(local state, timeout) then: whether
-///     the wait has been too long or the call failed aborted(local state)         whether a call before, or
-///     another team, has given up note(word, value)            a store to the host's memory, before any later
-///     one lost(local state, failure word, sequence) gives up, and notes why leave(local state, sequence,
-///     teams)       the team is done: the last one of the launch counts the call
+///     index()                         which team of its rank's launch it is
+///     any(bool)                       a barrier of the team's lanes: whether one of them said true
+///     relaxed(word), acquire(word)    loads of a word that a peer writes
+///     post(word, value)               a store to a peer's word, in no order
+///     signal(word, value)             a store to a peer's word, behind all that the team stored before its
+///     last any() load_line(line), store_line(line, data, flag) looks(spins)                    called while
+///     waiting: whether it is time to look at the clock and at contradictions gives_up(timeout) then: whether
+///     the wait was too long at this look and at the last; what is awaited
+///                                     may have come before the first
+///     aborted(local state)            whether a call before, or another team, has given up
+///     note(word, value)               a store to the host's memory, before any later one
+///     lost(local state, failure word, sequence)    gives up, and notes why
+///     leave(local state, sequence, teams)          the team is done: the last one of the launch counts the
+///     call
+// clang-format on
 #pragma once
 
 #include "device/call.hpp"
@@ -50,8 +55,15 @@ struct Waiting {
       disagree(call.failure->to[peer], block().send_bytes, expected);
     }
   }
-  /// The peer sends another number of bytes than this rank expects.
+  /// The peer sends another number of bytes than this rank expects; who waits for this rank's word is told.
   TAPA_HOST_DEVICE void disagree_from() const {
+    const Ready ready = ready_of(block(), call.targets[peer]);
+    const RegionView theirs(call.regions[peer], call.region);
+    for (const int at : {0, channel}) {  // the first may not have begun, and does not any more
+      for (int index = 0; index < BlockType::kWords; ++index) {
+        team.post(&theirs.words(call.rank, at).ready[index], ready_word(sequence, payload_of(ready, index)));
+      }
+    }
     disagree(call.failure->from[peer], kUnknown, block().receive_bytes);
   }
 
@@ -71,17 +83,17 @@ struct Waiting {
                                                          int channel, Word sequence) {
     const Waiting self{team, call, peer, channel, sequence};
     if (self.lines_differ() || self.ready_differs()) return true;
-    if (!team.gives_up(self.local(), call.timeout)) return false;
+    if (team.aborted(self.local())) return true;  // another team has, and said why
+    if (!team.gives_up(call.timeout)) return false;
     team.lost(self.local(), &call.failure->missing[peer], sequence);
     return true;
   }
 
-  /// Lines that this rank does not expect.
+  /// A first line of another length than this rank expects.
   TAPA_HOST_DEVICE bool lines_differ() const {
     const Line first = team.load_line(mine().mailbox(peer, mailbox_of(sequence)));
     if (!is_of_call(first.low_flag, sequence)) return false;
-    const bool lines = way_of(block().receive_bytes, call.region.tuning) == Way::lines;
-    if (lines && first.low_flag == line_flag(sequence, block().receive_bytes)) return false;
+    if (first.low_flag == line_flag(sequence, block().receive_bytes)) return false;
     disagree_from();
     return true;
   }

@@ -1,0 +1,47 @@
+// What the host says of calls that failed.
+#include "device/failure.hpp"
+
+#include <gtest/gtest.h>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+namespace {
+
+void expect(const Failure& failure, int code, int rank, const char* text) {
+  int named = -2;
+  try {
+    throw_failure(failure, 4, 2.5, named);
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.code(), code);
+    EXPECT_STREQ(error.what(), text);
+    EXPECT_EQ(named, rank);
+  }
+}
+
+TEST(Failures, NothingNotedIsNone) {
+  int named = -2;
+  const Failure none{};
+  EXPECT_NO_THROW(throw_failure(none, 4, 1, named));
+  EXPECT_EQ(named, -1);
+}
+
+TEST(Failures, NameRankCallAndBytes) {
+  Failure failure{};
+  failure.missing[1] = 7;
+  failure.missing[3] = 7;
+  expect(failure, TAPA_DEVICE_ERR_TIMEOUT, 1, "rank 1, 3 did not arrive at call 7 within 2.5 seconds");
+  failure.from[3] = {7, kUnknown, 4096};
+  expect(failure, TAPA_DEVICE_ERR_COUNT, 3,
+         "call 7: rank 3 sends another number of bytes to this rank than the 4096 that it expects, or makes "
+         "another "
+         "call");
+  failure.to[2] = {6, 100, 200};
+  expect(failure, TAPA_DEVICE_ERR_COUNT, 2, "call 6: this rank sends 100 bytes to rank 2, which expects 200");
+  failure.no_window[1] = 5;
+  expect(failure, TAPA_DEVICE_ERR_WINDOW, 1, "call 5: rank 1 receives in memory whose registration is gone");
+}
+
+}  // namespace
+}  // namespace tapa::device
