@@ -39,7 +39,7 @@ struct SegmentRows {
   Divisor row, code;
   std::uint32_t count;
 };
-constexpr Divisor kOneRow{1, 1U << 31U};  // whose quotients are 0
+constexpr Divisor kOneRow{1, 1U << 31U, 1};  // whose quotients are 0
 DIT_SHARED SegmentRows rows_of(const CodeJob& job, const Segment& segment) {
   const std::uint32_t row = job.place.row.value;
   if (row < segment.count) {
@@ -60,7 +60,7 @@ class SegmentCodec {
     team.each([&](std::uint32_t lane) {
       tensor_in(lane, room, job, segment);
       if constexpr (remembers) memory_in(lane, memory_room(room), job, segment);
-      if constexpr (format == LaneFormat::fp8) clear_rows(lane, room);
+      if constexpr (format == LaneFormat::fp8) clear_rows(lane, room, rows_of(job, segment).count);
     });
     team.each([&](std::uint32_t lane) {
       float* const x = numbers[lane].x;
@@ -68,7 +68,7 @@ class SegmentCodec {
       numbers_of_lane(lane, room, job.element, count, x);
       if constexpr (remembers) {
         memory_of_lane(lane, memory_room(room), job.memory.change != nullptr, memories[lane]);
-        if (job.memory.residual) residual_of_lane(job.memory, memories[lane], count, x);
+        if (job.memory.residual) residual_of_lane<kExactNan>(job.memory, memories[lane], count, x);
       }
     });
     write(team, job, segment, numbers, memories);
@@ -92,7 +92,12 @@ class SegmentCodec {
       decode_words(lane, job, segment, room, word, scale_at(code, segment, lane), top_at(code), x);
       if constexpr (remembers) {
         memory_of_lane(lane, memory_room(room), job.memory.change != nullptr, memories[lane]);
-        remember_lane(job.memory, memories[lane], x);
+        remember_lane<kExactNan>(job.memory, memories[lane], x);
+        if constexpr (has_scales(format)) {  // of a group of NaNs each is the one that came
+          const std::uint8_t scale = scale_at(code, segment, lane);
+          if (is_broken(scale, top_at(code)))
+            decode_words(lane, job, segment, room, word, scale, top_at(code), x);
+        }
       }
     });
     team.each([&](std::uint32_t lane) {
@@ -110,6 +115,11 @@ class SegmentCodec {
  private:
   static constexpr std::uint32_t kUnits = code_units(format);
   static constexpr std::uint32_t kLaneBytes = 4 * words_of(format);
+  static constexpr bool kExactNan = !has_scales(format);  // NaNs have bits, or a sign, that arrive
+
+  DIT_SHARED static bool is_broken(std::uint8_t scale, std::uint32_t top) {
+    return (bits_of(scale_of(scale, top)) & kMagnitude) > kInfinity;
+  }
 
   DIT_SHARED static std::byte* memory_room(std::byte* room) { return room + kNumbersRoom; }
   DIT_SHARED static std::uint32_t* rows_room(std::byte* room) {
@@ -122,8 +132,8 @@ class SegmentCodec {
   DIT_SHARED static std::uint32_t groups_of(const Segment& segment) {
     return (segment.count + kLaneNumbers - 1) / kLaneNumbers;
   }
-  DIT_SHARED static void clear_rows(std::uint32_t lane, std::byte* room) {
-    for (std::uint32_t row = lane; row < kSegment; row += kTeamLanes) {
+  DIT_SHARED static void clear_rows(std::uint32_t lane, std::byte* room, std::uint32_t rows) {
+    for (std::uint32_t row = lane; row < rows; row += kTeamLanes) {
       rows_room(room)[row] = 0;
     }
   }
@@ -155,7 +165,7 @@ class SegmentCodec {
       if constexpr (has_scales(format)) write_scale(lane, job.code + segment.code, segment, scale, top);
       if constexpr (remembers) {
         decode_words(lane, job, segment, room, word, scale, static_cast<std::uint8_t>(top), x);
-        remember_lane(job.memory, memories[lane], x);
+        remember_lane<false>(job.memory, memories[lane], x);  // of which nobody sees the numbers
         memory_to_room(lane, memory_room(room), job.memory.change != nullptr, memories[lane]);
       }
     });

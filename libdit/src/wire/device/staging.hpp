@@ -49,31 +49,48 @@ DIT_SHARED void units_out(std::uint32_t lane, std::byte* room, std::uint32_t cou
 
 // ---- Tensors.
 
-DIT_SHARED std::byte* number_at(const CodeJob& job, std::uint32_t number) {
-  return job.place.tensor + offset_of(job.place, index_of(job.place, number)) * element_bytes(job.element);
-}
+/// Where a segment's numbers are.
+class SegmentPlace {
+ public:
+  DIT_SHARED SegmentPlace(const CodeJob& job, const Segment& segment)
+      : job_(job), first_(segment.first), line_(line_of(job.place, segment.first, segment.count)) {}
+
+  DIT_SHARED std::byte* at(std::uint32_t number) const {
+    const std::int64_t offset = line_.rows > 0 ? offset_in(job_.place, line_, number)
+                                               : offset_of(job_.place, index_of(job_.place, first_ + number));
+    return job_.place.tensor + offset * element_bytes(job_.element);
+  }
+
+ private:
+  const CodeJob& job_;
+  std::uint32_t first_;
+  Line line_;
+};
 
 template <class Number>
 DIT_SHARED void numbers_in(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
+  const SegmentPlace place(job, segment);
   const std::uint32_t units = lane_units(job.element);
   for (std::uint32_t i = lane; i < segment.count; i += kTeamLanes) {
-    store(byte_at(room, i * sizeof(Number), units), load<Number>(number_at(job, segment.first + i)));
+    store(byte_at(room, i * sizeof(Number), units), load<Number>(place.at(i)));
   }
 }
 template <class Number>
 DIT_SHARED void numbers_out(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
+  const SegmentPlace place(job, segment);
   const std::uint32_t units = lane_units(job.element);
   for (std::uint32_t i = lane; i < segment.count; i += kTeamLanes) {
-    store(number_at(job, segment.first + i), load<Number>(byte_at(room, i * sizeof(Number), units)));
+    store(place.at(i), load<Number>(byte_at(room, i * sizeof(Number), units)));
   }
 }
 
 DIT_SHARED void tensor_in(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
   const std::uint32_t bytes = element_bytes(job.element);
   if (job.place.wide) {
+    const SegmentPlace place(job, segment);
     const std::uint32_t in_unit = static_cast<std::uint32_t>(sizeof(Unit)) / bytes;
     units_in(lane, room, segment.count / in_unit, lane_units(job.element),
-             [&](std::uint32_t unit) { return number_at(job, segment.first + unit * in_unit); });
+             [&](std::uint32_t unit) { return place.at(unit * in_unit); });
   } else if (bytes == 4) {
     numbers_in<std::uint32_t>(lane, room, job, segment);
   } else {
@@ -83,9 +100,10 @@ DIT_SHARED void tensor_in(std::uint32_t lane, std::byte* room, const CodeJob& jo
 DIT_SHARED void tensor_out(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
   const std::uint32_t bytes = element_bytes(job.element);
   if (job.place.wide) {
+    const SegmentPlace place(job, segment);
     const std::uint32_t in_unit = static_cast<std::uint32_t>(sizeof(Unit)) / bytes;
     units_out(lane, room, segment.count / in_unit, lane_units(job.element),
-              [&](std::uint32_t unit) { return number_at(job, segment.first + unit * in_unit); });
+              [&](std::uint32_t unit) { return place.at(unit * in_unit); });
   } else if (bytes == 4) {
     numbers_out<std::uint32_t>(lane, room, job, segment);
   } else {
@@ -96,21 +114,16 @@ DIT_SHARED void tensor_out(std::uint32_t lane, std::byte* room, const CodeJob& j
 template <LaneFormat format>
 DIT_SHARED void lane_in(std::uint32_t lane, std::byte* room, float* x) {
   constexpr std::uint32_t kUnits = words_of(format) / 4;
+  std::uint32_t word[words_of(format)];
   DIT_UNROLL
   for (std::uint32_t i = 0; i < kUnits; ++i) {
     const Unit unit = load<Unit>(unit_at(room, lane * kUnits + i, kUnits));
     DIT_UNROLL
     for (std::uint32_t w = 0; w < 4; ++w) {
-      const auto low = static_cast<std::uint16_t>(unit.word[w]);
-      const auto high = static_cast<std::uint16_t>(unit.word[w] >> 16U);
-      if constexpr (format == LaneFormat::fp32) {
-        x[4 * i + w] = float_of(unit.word[w]);
-      } else {
-        x[8 * i + 2 * w] = format == LaneFormat::bf16 ? widened(low) : widened_fp16(low);
-        x[8 * i + 2 * w + 1] = format == LaneFormat::bf16 ? widened(high) : widened_fp16(high);
-      }
+      word[4 * i + w] = unit.word[w];
     }
   }
+  read_numbers<format>(word, x);
 }
 template <LaneFormat format>
 DIT_SHARED void lane_out(std::uint32_t lane, std::byte* room, const float* x) {
@@ -124,6 +137,15 @@ DIT_SHARED void lane_out(std::uint32_t lane, std::byte* room, const float* x) {
   }
 }
 
+DIT_SHARED void clear_behind(std::uint32_t count, float* x) {
+  if (count < kLaneNumbers) {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kLaneNumbers; ++i) {
+      x[i] = i < count ? x[i] : 0.0F;
+    }
+  }
+}
+
 /// A lane's numbers out of the room; zeros beyond the first `count` of them.
 DIT_SHARED void numbers_of_lane(std::uint32_t lane, std::byte* room, WireElement element, std::uint32_t count,
                                 float* x) {
@@ -134,12 +156,7 @@ DIT_SHARED void numbers_of_lane(std::uint32_t lane, std::byte* room, WireElement
   } else {
     lane_in<LaneFormat::fp16>(lane, room, x);
   }
-  if (count < kLaneNumbers) {
-    DIT_UNROLL
-    for (std::uint32_t i = 0; i < kLaneNumbers; ++i) {
-      x[i] = i < count ? x[i] : 0.0F;
-    }
-  }
+  clear_behind(count, x);
 }
 DIT_SHARED void numbers_to_room(std::uint32_t lane, std::byte* room, WireElement element, const float* x) {
   if (element == WireElement::fp32) {
