@@ -6,10 +6,7 @@
 namespace dit {
 namespace {
 
-#ifndef DIT_CODE_WARPS
-#define DIT_CODE_WARPS 4
-#endif
-constexpr std::uint32_t kWarps = DIT_CODE_WARPS;  // of a block
+constexpr std::uint32_t kWarps = 4;  // of a block
 
 using Kernel = void (*)(CodeJobs);
 
