@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 
 #include "exchange/local/local_ranks.hpp"
 #include "host_warp.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
@@ -20,6 +22,9 @@ class HostLauncher final : public CodeLauncher {
               void* /*stream*/) override {
     run_on_host(work, format, remembers, jobs);
   }
+  void launch(RowWork work, const RowChoices& choices, void* /*stream*/) override {
+    run_on_host(work, choices);
+  }
 };
 
 // The same on all ranks.
@@ -27,7 +32,8 @@ WireMode random_mode(std::mt19937& random, bool first) {
   WireMode mode;
   mode.format = static_cast<WireFormat>(random() % kWireFormats);
   mode.residual = random() % 2 == 0;
-  mode.late = !first && random() % 4 == 0;
+  if (!first && random() % 3 == 0) mode.rows = 0.1 + 0.2 * static_cast<double>(random() % 4);
+  mode.late = !first && mode.rows >= 1 && random() % 4 == 0;
   if (!first && random() % 5 == 0) mode = parse_wire_mode("skip");
   return mode;
 }
@@ -110,7 +116,7 @@ void compare(const Setting& setting) {
     std::vector<std::uint8_t> far;
     for (int peer = 0; peer < setting.ranks; ++peer) far.push_back(peer != rank);
     const PeerFlags remembered{far, far};
-    const MemoryOptions options{setting.momentum, true, 0};
+    const MemoryOptions options{setting.momentum, true, setting.seed % 4 == 0 ? 3 : 0};
     HostLauncher launcher;
     const std::size_t bytes = static_cast<std::size_t>(to.elements()) * bytes_of(setting.element);
     End device(std::make_unique<DeviceCoder>(layout, setting.element, SampleRows{},
@@ -118,7 +124,7 @@ void compare(const Setting& setting) {
                remembered, options, bytes);
     End host(BlockCoder::make(DIT_MEMORY_HOST, layout, setting.element, {}), remembered, options, bytes);
     std::mt19937 random(setting.seed);
-    for (int step = 0; step < 10; ++step) {
+    for (int step = 0; step < 14; ++step) {
       const WireMode mode = random_mode(random, step == 0);
       std::vector<WireMode> modes;
       for (const std::uint8_t slow : far) modes.push_back(slow != 0 ? mode : WireMode{});
@@ -145,6 +151,50 @@ TEST(DeviceCoder, HasTheBitsOfTheHostsBlocks) {
           compare({shape, ranks, tensor, element, seed % 3 == 0 ? 0.0F : 0.75F, seed});
         }
       }
+    }
+  }
+}
+
+// Equal scores, zeros of both signs, NaN, infinities: the smaller row first, as in choose_active_rows.
+TEST(DeviceCoder, ChoosesTheHostsRows) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const auto rows = static_cast<std::uint32_t>(1 + random() % (round % 3 == 0 ? 5000 : 40));
+    const float special[] = {0.0F, -0.0F, NAN, INFINITY, -INFINITY, 1.0F, -1.0F};
+    std::vector<float> scores(rows);
+    for (float& score : scores) {
+      score = random() % 3 == 0 ? special[random() % 7]
+                                : static_cast<float>(random() % (round % 2 == 0 ? 10 : 100000));
+    }
+    for (const double stays : {0.0, 0.3, 0.77, 1.0}) {
+      const std::vector<std::uint32_t> expected = choose_active_rows(scores, stays);
+      std::vector<std::uint32_t> active(expected.size() + 1, 7777777),
+          others(rows - expected.size() + 1, 7777777);
+      std::vector<std::uint8_t> mask((rows + 7) / 8, 0xff);
+      std::vector<float> given = scores;
+      RowChoices choices;
+      choices.count = 1;
+      RowChoice& choice = choices.choice[0];
+      choice.rows = rows;
+      choice.travelling = static_cast<std::uint32_t>(expected.size());
+      choice.scores = given.data();
+      choice.active = active.data();
+      choice.others = others.data();
+      choice.mask = mask.data();
+      run_on_host(RowWork::choose, choices);
+      run_on_host(RowWork::write, choices);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), active.begin())) << rows << ", " << stays;
+      ASSERT_EQ(active.back(), 7777777U);
+      ASSERT_EQ(others.back(), 7777777U);
+      ASSERT_EQ(mask, rows_to_mask(expected, rows));
+      std::fill(active.begin(), active.end(), 0U);
+      run_on_host(RowWork::read, choices);
+      run_on_host(RowWork::choose, choices);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), active.begin()));
+      std::vector<std::uint32_t> all(active.begin(), active.end() - 1);
+      all.insert(all.end(), others.begin(), others.end() - 1);
+      std::sort(all.begin(), all.end());
+      for (std::uint32_t row = 0; row < rows; ++row) ASSERT_EQ(all[row], row);
     }
   }
 }

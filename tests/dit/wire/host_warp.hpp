@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "wire/device/row_choice.hpp"
 #include "wire/device/segment_codec.hpp"
 
 namespace dit {
@@ -78,6 +79,38 @@ inline void run_on_host(CodeWork work, LaneFormat format, bool remembers, const 
       return run_jobs<LaneFormat::int2>(work, remembers, jobs);
     case LaneFormat::int1:
       return run_jobs<LaneFormat::int1>(work, remembers, jobs);
+  }
+}
+
+/// A row team (row_choice.hpp) whose lanes run one after the other.
+class HostBlock {
+ public:
+  template <class Work>
+  void each(const Work& work) {
+    for (std::uint32_t lane = 0; lane < kRowLanes; ++lane) work(lane);
+  }
+  [[nodiscard]] std::byte* room() { return reinterpret_cast<std::byte*>(room_.data()); }
+  static void add(std::uint32_t* word, std::uint32_t value) { *word += value; }
+
+ private:
+  std::vector<Unit> room_ = std::vector<Unit>(kRowRoom / sizeof(Unit), Unit{{0xdeadbeef, 1, 2, 3}});
+};
+
+template <RowWork work>
+void run_rows_on_host(const RowChoice& choice) {
+  HostBlock team;
+  for (std::uint32_t index = 0; index < row_teams(work, choice.rows); ++index)
+    run_rows<work>(team, choice, index);
+}
+
+/// What launch_rows does, here.
+inline void run_on_host(RowWork work, const RowChoices& choices) {
+  for (std::uint32_t i = 0; i < choices.count; ++i) {
+    const RowChoice& choice = choices.choice[i];
+    if (work == RowWork::measure) run_rows_on_host<RowWork::measure>(choice);
+    if (work == RowWork::read) run_rows_on_host<RowWork::read>(choice);
+    if (work == RowWork::choose) run_rows_on_host<RowWork::choose>(choice);
+    if (work == RowWork::write) run_rows_on_host<RowWork::write>(choice);
   }
 }
 

@@ -11,6 +11,9 @@ class CudaCodeLauncher final : public CodeLauncher {
     check_cuda(launch_codec(work, format, remembers, jobs, static_cast<cudaStream_t>(stream)),
                "codec kernel");
   }
+  void launch(RowWork work, const RowChoices& choices, void* stream) override {
+    check_cuda(launch_rows(work, choices, static_cast<cudaStream_t>(stream)), "row kernel");
+  }
 };
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "wire/pack.hpp"
+#include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
@@ -38,22 +40,40 @@ void require_in(std::span<const PeerBlock> blocks, WireElement element, const So
 
 }  // namespace
 
-/// What is remembered of one peer's block, and how old it is: all rows have travelled together.
+/// What is remembered of one peer's block, and when its rows last travelled.
 class DeviceCoder::Reference {
  public:
   ReferenceParts parts{nullptr, nullptr, nullptr};
   float momentum = 0;
-  std::uint64_t rows = 0;
-  int age = 0;
+  std::uint32_t rows = 0;
+  int most_age = 0;
+  // Where rows travel by themselves, of each:
+  std::uint32_t* steps = nullptr;  // in which it last did so
+  float* scores = nullptr;
+  std::uint32_t *active = nullptr, *others = nullptr;
 
-  void grow_older() { age = std::min<int>(age + 1, std::numeric_limits<std::uint16_t>::max()); }
+  /// The next step of the block: `age` of rows that travel with all others; nothing: they do not.
+  void begin_step(std::optional<std::uint32_t> age) {
+    ++step;
+    if (age) {
+      all_travelled = step - *age;
+    }
+  }
+  void all_are_young() { all_travelled = step; }
+  [[nodiscard]] std::uint32_t age(std::uint32_t travelled) const {
+    return std::min<std::uint32_t>(step - std::max(travelled, all_travelled),
+                                   std::numeric_limits<std::uint16_t>::max());
+  }
+
+  std::uint32_t step = 0;
+  std::uint32_t all_travelled = 0;  // the step in which all did
 };
 
 class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
  public:
   OwnMemory(const ExchangeLayout& layout, const PeerFlags& remembered, const MemoryOptions& options,
             const TransferMemory& memory)
-      : counts_ages_(options.ages) {
+      : counts_ages_(options.ages), memory_(memory) {
     const std::size_t bytes = place(sent_, layout.send, remembered.sent, options, nullptr, 0);
     buffer_ = memory.allocate(std::max<std::size_t>(
         place(received_, layout.recv, remembered.received, options, nullptr, bytes), 1));
@@ -70,9 +90,13 @@ class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
       if (!counts_ages_ || of.parts.value == nullptr) {
         continue;
       }
-      const auto age = static_cast<std::size_t>(of.age);
-      rows_by_age.resize(std::max(rows_by_age.size(), age + 1));
-      rows_by_age[age] += of.rows;
+      std::vector<std::uint32_t> steps(of.rows);
+      memory_.fetch(reinterpret_cast<const std::byte*>(of.steps), std::as_writable_bytes(std::span(steps)));
+      for (const std::uint32_t travelled : steps) {
+        const std::size_t age = of.age(travelled);
+        rows_by_age.resize(std::max(rows_by_age.size(), age + 1));
+        ++rows_by_age[age];
+      }
     }
   }
 
@@ -95,16 +119,27 @@ class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
       std::uint8_t* const value = take(2 * numbers);
       std::uint8_t* const digits = take(numbers);
       std::uint8_t* const change = options.momentum != 0 ? take(numbers) : nullptr;
+      const auto rows = static_cast<std::size_t>(blocks[peer].rows());
+      std::uint8_t* const steps = take(4 * rows);
+      std::uint8_t* const scores = take(4 * rows);
+      std::uint8_t* const active = take(4 * rows);
+      std::uint8_t* const others = take(4 * rows);
       if (memory != nullptr) {
         side[peer].parts = {reinterpret_cast<std::uint16_t*>(value), digits, change};
         side[peer].momentum = options.momentum;
-        side[peer].rows = static_cast<std::uint64_t>(blocks[peer].rows());
+        side[peer].rows = static_cast<std::uint32_t>(rows);
+        side[peer].most_age = options.most_age;
+        side[peer].steps = reinterpret_cast<std::uint32_t*>(steps);
+        side[peer].scores = reinterpret_cast<float*>(scores);
+        side[peer].active = reinterpret_cast<std::uint32_t*>(active);
+        side[peer].others = reinterpret_cast<std::uint32_t*>(others);
       }
     }
     return at;
   }
 
   bool counts_ages_;
+  const TransferMemory& memory_;
   TransferBuffer buffer_;
   std::vector<Reference> sent_, received_;
 };
@@ -134,9 +169,8 @@ LaneFormat DeviceCoder::format_for(const WireMode& mode) const {
 
 CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                              const Reference* memory, std::uint8_t* code) const {
-  if (mode.leaves_rows()) {
-    throw std::invalid_argument("wire mode " + to_string(mode) +
-                                ": expected all rows of a block to travel between devices");
+  if (mode.stays) {
+    throw std::invalid_argument("wire mode " + to_string(mode) + ": expected no rows of V-Major on a device");
   }
   if (memory == nullptr && (mode.remembers(WireEnd::sender) || mode.remembers(WireEnd::receiver))) {
     throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
@@ -150,9 +184,11 @@ CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const
 
 void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                              Reference* memory, std::uint8_t* code) {
+  if (mode.leaves_rows() && memory != nullptr) {
+    return add_rows(RowWork::measure, block, mode, place, *memory, code);
+  }
   if (memory != nullptr) {
-    memory->age = mode.skip ? memory->age : -1;
-    memory->grow_older();
+    memory->begin_step(mode.skip ? std::nullopt : std::optional(0U));
   }
   if (!mode.skip) {
     return queue_.add(CodeWork::encode, format_for(mode), job_for(block, mode, place, memory, code));
@@ -166,9 +202,11 @@ void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const
 void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                              Reference* memory, std::uint8_t* code) {
   const bool stays = mode.skip || mode.late;
-  if (memory != nullptr) {
-    memory->age = mode.skip ? memory->age : mode.late ? 0 : -1;
-    memory->grow_older();
+  if (mode.leaves_rows() && memory != nullptr) {
+    return add_rows(RowWork::read, block, mode, place, *memory, code);
+  }
+  if (memory != nullptr) {  // what is late is a step old until remember()
+    memory->begin_step(mode.skip ? std::nullopt : std::optional(mode.late ? 1U : 0U));
   }
   if (!stays) {
     return queue_.add(CodeWork::decode, format_for(mode), job_for(block, mode, place, memory, code));
@@ -176,6 +214,42 @@ void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const
   CodeJob job = job_for(block, mode, place, memory, nullptr);
   job.segments = segments_of(LaneFormat::fp32, job.numbers, place.row.value);
   queue_.add(mode.skip ? CodeWork::extrapolate : CodeWork::recall, LaneFormat::fp32, job);
+}
+
+void DeviceCoder::add_rows(RowWork work, const PeerBlock& block, const WireMode& mode,
+                           const BlockPlace& place, Reference& memory, std::uint8_t* code) {
+  const BlockCodec codec(mode, element_);
+  const std::int64_t travelling = codec.travelling_rows(block.rows());
+  RowChoice choice;
+  choice.job = job_for(block, mode, place, &memory, nullptr);
+  choice.rows = memory.rows;
+  choice.travelling = static_cast<std::uint32_t>(travelling);
+  choice.scores = memory.scores;
+  choice.active = memory.active;
+  choice.others = memory.others;
+  choice.mask = code;
+  choice.steps = memory.steps;
+  const bool any_age = memory.most_age == 0;
+  choice.old_step = any_age ? -1 : std::int64_t{memory.step} + 1 - memory.most_age;
+  const bool all_old = !any_age && memory.all_travelled > choice.old_step;
+  choice.old_step = all_old ? -1 : choice.old_step;  // as all of them have travelled since
+  memory.begin_step(std::nullopt);
+  choice.step = memory.step;
+  queue_.add(work, choice);
+
+  const bool sends = work == RowWork::measure;
+  BlockPlace some = place;
+  some.rows = memory.active;
+  CodeJob job =
+      job_of(coded_format(mode, element_), element_, some, travelling, code + row_mask_bytes(block.rows()));
+  give_memory(job, memory.parts, memory.momentum, mode.residual);
+  queue_.add(sends ? CodeWork::encode : CodeWork::decode, format_for(mode), job);
+  some.rows = memory.others;
+  some.tensor = sends ? nullptr : place.tensor;
+  job = job_of(WireFormat::full, WireElement::fp32, some, block.rows() - travelling, nullptr);
+  job.element = element_;
+  give_memory(job, memory.parts, memory.momentum, mode.residual);
+  queue_.add(CodeWork::extrapolate, LaneFormat::fp32, job);
 }
 
 void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
@@ -237,7 +311,7 @@ void DeviceCoder::remember(std::span<const WireMode> modes, const TransferBuffer
       continue;
     }
     Reference* const remembered = static_cast<OwnMemory*>(memory)->received_from(peer);
-    remembered->age = 0;
+    remembered->all_are_young();
     BlockPlace nowhere = place_of(block, element_, nullptr, {}, {});
     nowhere.tensor = nullptr;
     queue_.add(CodeWork::decode, format_for(modes[peer]),

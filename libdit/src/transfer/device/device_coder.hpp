@@ -40,6 +40,9 @@ class DeviceCoder final : public BlockCoder {
                   std::uint8_t* code);
   void add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place, Reference* memory,
                   std::uint8_t* code);
+  /// Some of a block's rows travel: `work` says whether they are measured here or read from the code.
+  void add_rows(RowWork work, const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                Reference& memory, std::uint8_t* code);
   [[nodiscard]] CodeJob job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                                 const Reference* memory, std::uint8_t* code) const;
   [[nodiscard]] LaneFormat format_for(const WireMode& mode) const;

@@ -23,7 +23,28 @@ void CodeQueue::add(CodeWork work, LaneFormat format, const CodeJob& job) {
   ++jobs.count;
 }
 
+void CodeQueue::add(RowWork work, const RowChoice& choice) {
+  if (choices_.empty() || choices_.back().first != work || choices_.back().second.count == kMostChoices) {
+    choices_.push_back({work, {}});
+  }
+  RowChoices& choices = choices_.back().second;
+  choices.choice[choices.count] = choice;
+  ++choices.count;
+}
+
+void CodeQueue::launch_rows(CodeLauncher& launcher, void* stream) {
+  for (const auto& [work, choices] : choices_) {
+    launcher.launch(work, choices, stream);
+    launcher.launch(RowWork::choose, choices, stream);
+    if (work == RowWork::measure) {
+      launcher.launch(RowWork::write, choices, stream);
+    }
+  }
+  choices_.clear();
+}
+
 void CodeQueue::launch(CodeLauncher& launcher, void* stream) {
+  launch_rows(launcher, stream);
   for (const Batch& batch : batches_) {
     launcher.launch(batch.work, batch.format, batch.remembers, batch.jobs, stream);
   }

@@ -1,9 +1,11 @@
 /// What starts the device codecs: on a device, or where tests want it.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "wire/device/block_jobs.hpp"
+#include "wire/device/row_choice.hpp"
 
 namespace dit {
 
@@ -13,12 +15,15 @@ class CodeLauncher {
   /// After what is in the stream; does not wait. Throws std::runtime_error when it cannot be started.
   virtual void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs,
                       void* stream) = 0;
+  virtual void launch(RowWork work, const RowChoices& choices, void* stream) = 0;
 };
 
 /// Jobs that do not depend on each other, as few launches as can be.
 class CodeQueue {
  public:
   void add(CodeWork work, LaneFormat format, const CodeJob& job);
+  /// Rows are chosen, and told or read, before the jobs: `work`: measure, of what is sent, or read.
+  void add(RowWork work, const RowChoice& choice);
   /// Empties the queue.
   void launch(CodeLauncher& launcher, void* stream);
 
@@ -29,7 +34,10 @@ class CodeQueue {
     bool remembers;
     CodeJobs jobs;
   };
+  void launch_rows(CodeLauncher& launcher, void* stream);
+
   std::vector<Batch> batches_;
+  std::vector<std::pair<RowWork, RowChoices>> choices_;
 };
 
 }  // namespace dit
