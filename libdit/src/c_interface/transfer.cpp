@@ -89,12 +89,16 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       group_(options.group),
       element_bytes_(options.element_bytes),
+      memory_kind_(options.memory_kind),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
       remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;
+    if (memory_kind_ != DIT_MEMORY_HOST) {
+      wire_->on_device = true;
+    }
   }
 }
 
@@ -134,15 +138,15 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   const dit::TargetTensor target =
       to_target("call->target", call.target, way_->target_shape(), element_bytes_);
   const dit::TransferPlace place{call.layer, call.step, call.branch};
-  std::vector<std::uint32_t> active;
+  ActiveSet active;
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
     if (tensor_ != dit::AttentionTensor::output) {
-      active = wire_->take_active_rows(tensor_, group_, place, source);
+      active = wire_->take_active_rows(tensor_, group_, place, source, memory_kind_, call.stream);
     }
   }
   broken_ = true;  // until all is on its way
-  way_->pack(source, place, active, call.stream);
+  way_->pack(source, place, active.rows(), call.stream);
   dit::ExchangeRequest request =
       way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});
   broken_ = false;

@@ -41,6 +41,7 @@ struct dit_transfer {
   dit::AttentionTensor tensor_;
   int group_;
   std::size_t element_bytes_;
+  int memory_kind_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;

@@ -1,11 +1,10 @@
 #include "transfer/block_coder.hpp"
 
+#include <string>
 #include <utility>
 
-#ifdef DIT_HAVE_CUDA
-#include "transfer/device/cuda_memory.hpp"
+#include "exchange/exchange.hpp"
 #include "transfer/device/device_coder.hpp"
-#endif
 
 namespace dit {
 namespace {
@@ -71,16 +70,24 @@ class HostCoder final : public BlockCoder {
 
 }  // namespace
 
-std::unique_ptr<BlockCoder> BlockCoder::make(int memory_kind, ExchangeLayout layout, WireElement element,
-                                             SampleRows rows) {
-  [[maybe_unused]] const TransferMemory& memory = TransferMemory::of(memory_kind);  // throws for others
+CodeLauncher& code_launcher(int memory_kind) {
 #ifdef DIT_HAVE_CUDA
   if (memory_kind == DIT_MEMORY_CUDA) {
-    return std::make_unique<DeviceCoder>(std::move(layout), element, std::move(rows), memory,
-                                         cuda_code_launcher());
+    return cuda_code_launcher();
   }
 #endif
-  return std::make_unique<HostCoder>(std::move(layout), element, std::move(rows));
+  throw ExchangeError(DIT_ERROR_UNSUPPORTED, "memory_kind = " + std::to_string(memory_kind) +
+                                                 ": expected a device's that this build has");
+}
+
+std::unique_ptr<BlockCoder> BlockCoder::make(int memory_kind, ExchangeLayout layout, WireElement element,
+                                             SampleRows rows) {
+  const TransferMemory& memory = TransferMemory::of(memory_kind);  // throws for kinds that are not there
+  if (memory_kind == DIT_MEMORY_HOST) {
+    return std::make_unique<HostCoder>(std::move(layout), element, std::move(rows));
+  }
+  return std::make_unique<DeviceCoder>(std::move(layout), element, std::move(rows), memory,
+                                       code_launcher(memory_kind));
 }
 
 }  // namespace dit

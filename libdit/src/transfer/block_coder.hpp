@@ -12,6 +12,12 @@
 
 namespace dit {
 
+class CodeLauncher;
+
+/// What starts the codecs on the current device of a dit_memory_kind. Throws ExchangeError
+/// (DIT_ERROR_UNSUPPORTED) for kinds that this build has not, and for host memory.
+[[nodiscard]] CodeLauncher& code_launcher(int memory_kind);
+
 class BlockCoder {
  public:
   /// What one rank remembers of one tensor's exchange.

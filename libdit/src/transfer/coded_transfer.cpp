@@ -34,15 +34,6 @@ void require_served(const WireRun& run, int memory_kind) {
   if (memory_kind == DIT_MEMORY_HOST) {
     return;
   }
-  for (const ResolvedWire& resolved : run.all()) {
-    for (const WireMode& mode : resolved.by_level) {
-      if (mode.leaves_rows()) {
-        throw ExchangeError(
-            DIT_ERROR_UNSUPPORTED,
-            "wire mode " + to_string(mode) + ": expected all rows to travel with memory of a device");
-      }
-    }
-  }
   const WirePlan& plan = run.plan();
   if (plan.policy().guard > 0) {
     throw ExchangeError(

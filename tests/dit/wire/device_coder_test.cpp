@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <string>
 
 #include "exchange/local/local_ranks.hpp"
 #include "host_warp.hpp"
+#include "transfer/active_rows.hpp"
+#include "transfer/device/device_active_rows.hpp"
 #include "wire/v_major.hpp"
 
 namespace dit {
@@ -28,13 +31,18 @@ class HostLauncher final : public CodeLauncher {
 };
 
 // The same on all ranks.
-WireMode random_mode(std::mt19937& random, bool first) {
+WireMode random_mode(std::mt19937& random, bool first, bool v_major) {
   WireMode mode;
   mode.format = static_cast<WireFormat>(random() % kWireFormats);
   mode.residual = random() % 2 == 0;
   if (!first && random() % 3 == 0) mode.rows = 0.1 + 0.2 * static_cast<double>(random() % 4);
   mode.late = !first && mode.rows >= 1 && random() % 4 == 0;
   if (!first && random() % 5 == 0) mode = parse_wire_mode("skip");
+  if (!first && v_major && random() % 2 == 0) {
+    mode.rows = 1;
+    mode.late = mode.skip = false;
+    mode.stays = 0.25 * static_cast<double>(random() % 5);
+  }
   return mode;
 }
 
@@ -67,12 +75,12 @@ class End {
         target(target_bytes, std::byte{0xab}) {}
 
   void step(ExchangeContext& context, const std::vector<WireMode>& modes, const SourceTensor& source,
-            const TensorShape& shape, const TensorStrides& strides) {
+            const TensorShape& shape, const TensorStrides& strides, std::span<const std::uint32_t> active) {
     for (const WirePart part : {WirePart::now, WirePart::later}) {
       const CodedBlocks::Sizes sizes = coder_->sizes(modes, part);
       const TransferBuffer send = TransferMemory::of(DIT_MEMORY_HOST).allocate(sizes.send_bytes);
       const TransferBuffer recv = TransferMemory::of(DIT_MEMORY_HOST).allocate(sizes.recv_bytes);
-      coder_->encode(modes, part, source, memory_.get(), send, nullptr, {}, nullptr);
+      coder_->encode(modes, part, source, memory_.get(), send, nullptr, active, nullptr);
       dit_exchange_call call{};
       call.send = send.data();
       call.recv = recv.data();
@@ -98,6 +106,20 @@ class End {
   std::vector<std::uint64_t> ages;
 };
 
+/// Some rows of each sample.
+std::vector<std::uint32_t> active_of(const TensorShape& shape, const std::optional<double>& stays,
+                                     std::mt19937& random) {
+  std::vector<std::uint32_t> active;
+  for (std::int64_t sample = 0; stays && sample < shape.batch; ++sample) {
+    std::vector<float> scores(static_cast<std::size_t>(shape.rows));
+    for (float& score : scores) score = static_cast<float>(random() % 100);
+    for (const std::uint32_t row : choose_active_rows(scores, *stays)) {
+      active.push_back(static_cast<std::uint32_t>(sample * shape.rows) + row);
+    }
+  }
+  return active;
+}
+
 void compare(const Setting& setting) {
   LocalGroupOptions group;
   group.ranks = setting.ranks;
@@ -117,22 +139,29 @@ void compare(const Setting& setting) {
     for (int peer = 0; peer < setting.ranks; ++peer) far.push_back(peer != rank);
     const PeerFlags remembered{far, far};
     const MemoryOptions options{setting.momentum, true, setting.seed % 4 == 0 ? 3 : 0};
+    SampleRows rows;
+    rows.samples = setting.shape.batch;
+    for (int peer = 0; peer < setting.ranks && !gathers; ++peer) {
+      rows.whole.sent.push_back(layouts.scatters_all_rows(setting.tensor, rank, peer) ? 1 : 0);
+      rows.whole.received.push_back(layouts.scatters_all_rows(setting.tensor, peer, rank) ? 1 : 0);
+    }
     HostLauncher launcher;
     const std::size_t bytes = static_cast<std::size_t>(to.elements()) * bytes_of(setting.element);
-    End device(std::make_unique<DeviceCoder>(layout, setting.element, SampleRows{},
+    End device(std::make_unique<DeviceCoder>(layout, setting.element, rows,
                                              TransferMemory::of(DIT_MEMORY_HOST), launcher),
                remembered, options, bytes);
-    End host(BlockCoder::make(DIT_MEMORY_HOST, layout, setting.element, {}), remembered, options, bytes);
-    std::mt19937 random(setting.seed);
+    End host(BlockCoder::make(DIT_MEMORY_HOST, layout, setting.element, rows), remembered, options, bytes);
+    std::mt19937 random(setting.seed), own(setting.seed * 100 + static_cast<std::uint32_t>(rank));
     for (int step = 0; step < 14; ++step) {
-      const WireMode mode = random_mode(random, step == 0);
+      const WireMode mode = random_mode(random, step == 0, !gathers);
       std::vector<WireMode> modes;
       for (const std::uint8_t slow : far) modes.push_back(slow != 0 ? mode : WireMode{});
       const std::vector<std::byte> source =
           tensor_of(from, setting.element, setting.seed * 100 + static_cast<std::uint32_t>(step * 10 + rank));
       const SourceTensor tensor(std::span<const std::byte>(source), from, dense_strides(from));
-      device.step(context, modes, tensor, to, apart);
-      host.step(context, modes, tensor, to, apart);
+      const std::vector<std::uint32_t> active = active_of(from, mode.stays, own);
+      device.step(context, modes, tensor, to, apart, active);
+      host.step(context, modes, tensor, to, apart, active);
       ASSERT_EQ(device.target, host.target) << "step " << step << ", " << to_string(mode);
       ASSERT_EQ(device.ages, host.ages) << "step " << step << ", " << to_string(mode);
     }
@@ -149,6 +178,37 @@ TEST(DeviceCoder, HasTheBitsOfTheHostsBlocks) {
         for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
           ++seed;
           compare({shape, ranks, tensor, element, seed % 3 == 0 ? 0.0F : 0.75F, seed});
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceActiveRows, AreThoseOfTheHost) {
+  for (const int most_age : {0, 2}) {
+    for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
+      constexpr int kSteps = 12, kLayers = 2;
+      WirePolicy policy = wire_policy_of(parse_v_major("v-major:warmup=2,refresh=5,ratio=0.6"), kSteps);
+      policy.most_age = most_age;
+      const WirePlan plan = far_plan(policy, kLayers, kSteps);
+      const UlyssesLayout layout({3, 4, 30, 6, 6, 8}, 2);
+      const TensorShape shape = layout.sequence_shape(AttentionTensor::value, 1);
+      const TensorStrides fused{3 * dense_strides(shape).batch, 3 * dense_strides(shape).row, shape.head_dim};
+      HostLauncher launcher;
+      DeviceActiveRows device(plan, layout, 1, 2, element, TransferMemory::of(DIT_MEMORY_HOST), launcher);
+      ActiveRows host(plan, layout, 1, 2, element);
+      for (int step = 0; step < kSteps; ++step) {
+        for (int layer = 0; layer < kLayers; ++layer) {
+          const int unit = step > 3 ? layer : 0;  // the second one comes late
+          TensorShape wide = shape;
+          wide.heads *= 3;
+          const auto value = tensor_of(wide, element, static_cast<std::uint32_t>(step / 2 * 7 + layer));
+          const SourceTensor tensor(std::span<const std::byte>(value), shape, fused);
+          device.choose(unit, {layer, step, 0}, tensor, nullptr);
+          host.choose(unit, {layer, step, 0}, tensor);
+          const std::span<const std::uint32_t> got = device.active(unit), expected = host.active(unit);
+          ASSERT_TRUE(std::equal(got.begin(), got.end(), expected.begin(), expected.end()))
+              << "step " << step << ", layer " << layer << ", most age " << most_age;
         }
       }
     }

@@ -99,8 +99,7 @@ class HostBlock {
 template <RowWork work>
 void run_rows_on_host(const RowChoice& choice) {
   HostBlock team;
-  for (std::uint32_t index = 0; index < row_teams(work, choice.rows); ++index)
-    run_rows<work>(team, choice, index);
+  for (std::uint32_t index = 0; index < row_teams(work, choice); ++index) run_rows<work>(team, choice, index);
 }
 
 /// What launch_rows does, here.
@@ -108,6 +107,8 @@ inline void run_on_host(RowWork work, const RowChoices& choices) {
   for (std::uint32_t i = 0; i < choices.count; ++i) {
     const RowChoice& choice = choices.choice[i];
     if (work == RowWork::measure) run_rows_on_host<RowWork::measure>(choice);
+    if (work == RowWork::compare) run_rows_on_host<RowWork::compare>(choice);
+    if (work == RowWork::keep) run_rows_on_host<RowWork::keep>(choice);
     if (work == RowWork::read) run_rows_on_host<RowWork::read>(choice);
     if (work == RowWork::choose) run_rows_on_host<RowWork::choose>(choice);
     if (work == RowWork::write) run_rows_on_host<RowWork::write>(choice);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "wire/device/row_steps.hpp"
 #include "wire/pack.hpp"
 #include "wire/v_major.hpp"
 
@@ -52,21 +52,7 @@ class DeviceCoder::Reference {
   float* scores = nullptr;
   std::uint32_t *active = nullptr, *others = nullptr;
 
-  /// The next step of the block: `age` of rows that travel with all others; nothing: they do not.
-  void begin_step(std::optional<std::uint32_t> age) {
-    ++step;
-    if (age) {
-      all_travelled = step - *age;
-    }
-  }
-  void all_are_young() { all_travelled = step; }
-  [[nodiscard]] std::uint32_t age(std::uint32_t travelled) const {
-    return std::min<std::uint32_t>(step - std::max(travelled, all_travelled),
-                                   std::numeric_limits<std::uint16_t>::max());
-  }
-
-  std::uint32_t step = 0;
-  std::uint32_t all_travelled = 0;  // the step in which all did
+  RowSteps ages;
 };
 
 class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
@@ -93,7 +79,7 @@ class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
       std::vector<std::uint32_t> steps(of.rows);
       memory_.fetch(reinterpret_cast<const std::byte*>(of.steps), std::as_writable_bytes(std::span(steps)));
       for (const std::uint32_t travelled : steps) {
-        const std::size_t age = of.age(travelled);
+        const std::size_t age = of.ages.age(travelled);
         rows_by_age.resize(std::max(rows_by_age.size(), age + 1));
         ++rows_by_age[age];
       }
@@ -146,7 +132,8 @@ class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
 
 DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows rows,
                          const TransferMemory& memory, CodeLauncher& launcher)
-    : blocks_(std::move(layout), element, std::move(rows)),
+    : rows_(std::move(rows)),
+      blocks_(std::move(layout), element, rows_),
       element_(element),
       memory_(memory),
       launcher_(launcher) {}
@@ -169,10 +156,7 @@ LaneFormat DeviceCoder::format_for(const WireMode& mode) const {
 
 CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                              const Reference* memory, std::uint8_t* code) const {
-  if (mode.stays) {
-    throw std::invalid_argument("wire mode " + to_string(mode) + ": expected no rows of V-Major on a device");
-  }
-  if (memory == nullptr && (mode.remembers(WireEnd::sender) || mode.remembers(WireEnd::receiver))) {
+  if (memory == nullptr && mode.remembers(WireEnd::sender)) {
     throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
   }
   CodeJob job = job_of(coded_format(mode, element_), element_, place, block.rows(), code);
@@ -182,31 +166,42 @@ CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const
   return job;
 }
 
+WireMode DeviceCoder::mode_of(const WireMode& mode, const std::vector<std::uint8_t>& whole,
+                              std::size_t peer) const {
+  WireMode own = mode;
+  if (!whole.empty() && whole[peer] == 0) {
+    own.stays.reset();
+  }
+  return own;
+}
+
 void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                             Reference* memory, std::uint8_t* code) {
-  if (mode.leaves_rows() && memory != nullptr) {
-    return add_rows(RowWork::measure, block, mode, place, *memory, code);
+                             Reference* memory, std::uint8_t* code, std::span<const std::uint32_t> active) {
+  if (mode.leaves_rows()) {
+    const RowWork first = mode.stays ? RowWork::write : RowWork::measure;
+    return add_rows(first, block, mode, place, memory, code, active);
   }
   if (memory != nullptr) {
-    memory->begin_step(mode.skip ? std::nullopt : std::optional(0U));
+    memory->ages.next();
+    if (!mode.skip) memory->ages.all_travel();
   }
   if (!mode.skip) {
     return queue_.add(CodeWork::encode, format_for(mode), job_for(block, mode, place, memory, code));
   }
   CodeJob job = job_for(block, mode, place, memory, nullptr);
-  job.segments = segments_of(LaneFormat::fp32, job.numbers, place.row.value);
   job.place.tensor = nullptr;
   queue_.add(CodeWork::extrapolate, LaneFormat::fp32, job);
 }
 
 void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                              Reference* memory, std::uint8_t* code) {
-  const bool stays = mode.skip || mode.late;
-  if (mode.leaves_rows() && memory != nullptr) {
-    return add_rows(RowWork::read, block, mode, place, *memory, code);
+  if (mode.leaves_rows()) {
+    return add_rows(RowWork::read, block, mode, place, memory, code, {});
   }
-  if (memory != nullptr) {  // what is late is a step old until remember()
-    memory->begin_step(mode.skip ? std::nullopt : std::optional(mode.late ? 1U : 0U));
+  const bool stays = mode.skip || mode.late;
+  if (memory != nullptr) {
+    memory->ages.next();
+    if (!mode.skip) memory->ages.all_travel(mode.late ? 1 : 0);  // late: a step old until remember()
   }
   if (!stays) {
     return queue_.add(CodeWork::decode, format_for(mode), job_for(block, mode, place, memory, code));
@@ -216,12 +211,11 @@ void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const
   queue_.add(mode.skip ? CodeWork::extrapolate : CodeWork::recall, LaneFormat::fp32, job);
 }
 
-void DeviceCoder::add_rows(RowWork work, const PeerBlock& block, const WireMode& mode,
-                           const BlockPlace& place, Reference& memory, std::uint8_t* code) {
-  const BlockCodec codec(mode, element_);
-  const std::int64_t travelling = codec.travelling_rows(block.rows());
+RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& place, Reference& memory,
+                                  std::int64_t travelling, std::uint8_t* code) const {
   RowChoice choice;
-  choice.job = job_for(block, mode, place, &memory, nullptr);
+  choice.job = job_of(WireFormat::full, element_, place, block.rows(), nullptr);
+  give_memory(choice.job, memory.parts, memory.momentum, false);
   choice.rows = memory.rows;
   choice.travelling = static_cast<std::uint32_t>(travelling);
   choice.scores = memory.scores;
@@ -229,32 +223,57 @@ void DeviceCoder::add_rows(RowWork work, const PeerBlock& block, const WireMode&
   choice.others = memory.others;
   choice.mask = code;
   choice.steps = memory.steps;
-  const bool any_age = memory.most_age == 0;
-  choice.old_step = any_age ? -1 : std::int64_t{memory.step} + 1 - memory.most_age;
-  const bool all_old = !any_age && memory.all_travelled > choice.old_step;
-  choice.old_step = all_old ? -1 : choice.old_step;  // as all of them have travelled since
-  memory.begin_step(std::nullopt);
-  choice.step = memory.step;
-  queue_.add(work, choice);
+  choice.old_step = memory.ages.old_step(memory.most_age);
+  memory.ages.next();
+  choice.step = memory.ages.now();
+  return choice;
+}
 
-  const bool sends = work == RowWork::measure;
+void DeviceCoder::add_rows(RowWork first, const PeerBlock& block, const WireMode& mode,
+                           const BlockPlace& place, Reference* memory, std::uint8_t* code,
+                           std::span<const std::uint32_t> active) {
+  const std::int64_t travelling = BlockCodec(mode, element_, rows_.samples).travelling_rows(block.rows());
+  const bool sends = first != RowWork::read;
+  if (memory == nullptr && (mode.remembers(WireEnd::sender) || !sends)) {
+    throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
+  }
   BlockPlace some = place;
-  some.rows = memory.active;
+  some.rows = memory != nullptr ? memory->active : active.data();
+  if (first == RowWork::write) {
+    if (static_cast<std::int64_t>(active.size()) != travelling) {
+      throw std::invalid_argument("what is active has " + std::to_string(active.size()) + " rows: expected " +
+                                  std::to_string(travelling) + " of " + std::to_string(block.rows()));
+    }
+    RowChoice told;
+    told.rows = static_cast<std::uint32_t>(block.rows());
+    told.travelling = static_cast<std::uint32_t>(travelling);
+    told.active = const_cast<std::uint32_t*>(active.data());  // only read
+    told.mask = code;
+    queue_.add(RowWork::write, told);
+  }
+  if (memory != nullptr) {
+    queue_.add(first == RowWork::write ? RowWork::read : first,
+               choice_for(block, place, *memory, travelling, code));
+  }
   CodeJob job =
       job_of(coded_format(mode, element_), element_, some, travelling, code + row_mask_bytes(block.rows()));
-  give_memory(job, memory.parts, memory.momentum, mode.residual);
+  if (memory != nullptr) {
+    give_memory(job, memory->parts, memory->momentum, mode.residual);
+  }
   queue_.add(sends ? CodeWork::encode : CodeWork::decode, format_for(mode), job);
-  some.rows = memory.others;
+  if (memory == nullptr) {
+    return;
+  }
+  some.rows = memory->others;
   some.tensor = sends ? nullptr : place.tensor;
-  job = job_of(WireFormat::full, WireElement::fp32, some, block.rows() - travelling, nullptr);
-  job.element = element_;
-  give_memory(job, memory.parts, memory.momentum, mode.residual);
+  job = job_of(WireFormat::full, element_, some, block.rows() - travelling, nullptr);
+  give_memory(job, memory->parts, memory->momentum, false);
   queue_.add(CodeWork::extrapolate, LaneFormat::fp32, job);
 }
 
 void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
                          Memory* memory, const TransferBuffer& buffer, CodedBlocks::Loss* /*loss*/,
-                         std::span<const std::uint32_t> /*active*/, void* stream) {
+                         std::span<const std::uint32_t> active, void* stream) {
   const std::vector<PeerBlock>& blocks = blocks_.layout().send;
   require_in(blocks, element_, tensor);
   const CodedBlocks::Sizes places = sizes(modes, part);
@@ -265,13 +284,13 @@ void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const S
     }
     Reference* const remembered =
         memory != nullptr ? static_cast<OwnMemory*>(memory)->sent_to(peer) : nullptr;
-    if (remembered == nullptr && modes[peer].is_exact()) {
+    if (remembered == nullptr && mode_of(modes[peer], rows_.whole.sent, peer).is_exact()) {
       const dit_block& at = places.send[peer];
       memory_.pack(std::span(&block, 1), bytes_of(element_), tensor,
                    TransferBuffer::borrowed(buffer.span().subspan(at.offset, at.bytes)), stream);
     } else {
-      add_encode(block, modes[peer], place_of(block, element_, tensor), remembered,
-                 code_at(buffer, places.send[peer]));
+      add_encode(block, mode_of(modes[peer], rows_.whole.sent, peer), place_of(block, element_, tensor),
+                 remembered, code_at(buffer, places.send[peer]), active);
     }
   }
   queue_.launch(launcher_, stream);
@@ -289,13 +308,13 @@ void DeviceCoder::decode(std::span<const WireMode> modes, const TransferBuffer& 
     }
     Reference* const remembered =
         memory != nullptr ? static_cast<OwnMemory*>(memory)->received_from(peer) : nullptr;
-    if (remembered == nullptr && modes[peer].is_exact()) {
+    if (remembered == nullptr && mode_of(modes[peer], rows_.whole.received, peer).is_exact()) {
       const dit_block& at = places.recv[peer];
       memory_.unpack(std::span(&block, 1), bytes_of(element_),
                      TransferBuffer::borrowed(buffer.span().subspan(at.offset, at.bytes)), tensor, stream);
     } else {
-      add_decode(block, modes[peer], place_of(block, element_, tensor), remembered,
-                 code_at(buffer, places.recv[peer]));
+      add_decode(block, mode_of(modes[peer], rows_.whole.received, peer), place_of(block, element_, tensor),
+                 remembered, code_at(buffer, places.recv[peer]));
     }
   }
   queue_.launch(launcher_, stream);
@@ -311,7 +330,7 @@ void DeviceCoder::remember(std::span<const WireMode> modes, const TransferBuffer
       continue;
     }
     Reference* const remembered = static_cast<OwnMemory*>(memory)->received_from(peer);
-    remembered->all_are_young();
+    remembered->ages.all_travel();
     BlockPlace nowhere = place_of(block, element_, nullptr, {}, {});
     nowhere.tensor = nullptr;
     queue_.add(CodeWork::decode, format_for(modes[peer]),

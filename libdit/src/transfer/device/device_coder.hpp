@@ -37,16 +37,22 @@ class DeviceCoder final : public BlockCoder {
   class OwnMemory;
   /// A block that is not copied as it is: its job in a mode. `memory` null: nothing is remembered of it.
   void add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place, Reference* memory,
-                  std::uint8_t* code);
+                  std::uint8_t* code, std::span<const std::uint32_t> active);
   void add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place, Reference* memory,
                   std::uint8_t* code);
-  /// Some of a block's rows travel: `work` says whether they are measured here or read from the code.
-  void add_rows(RowWork work, const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                Reference& memory, std::uint8_t* code);
+  /// Some of a block's rows travel. `first`: they are measured here, read from the code, or V-Major's
+  /// `active` ones, which are written.
+  void add_rows(RowWork first, const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                Reference* memory, std::uint8_t* code, std::span<const std::uint32_t> active);
+  [[nodiscard]] RowChoice choice_for(const PeerBlock& block, const BlockPlace& place, Reference& memory,
+                                     std::int64_t travelling, std::uint8_t* code) const;
+  [[nodiscard]] WireMode mode_of(const WireMode& mode, const std::vector<std::uint8_t>& whole,
+                                 std::size_t peer) const;
   [[nodiscard]] CodeJob job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                                 const Reference* memory, std::uint8_t* code) const;
   [[nodiscard]] LaneFormat format_for(const WireMode& mode) const;
 
+  SampleRows rows_;
   CodedBlocks blocks_;  // for sizes
   WireElement element_;
   const TransferMemory& memory_;

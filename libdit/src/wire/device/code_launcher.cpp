@@ -33,11 +33,15 @@ void CodeQueue::add(RowWork work, const RowChoice& choice) {
 }
 
 void CodeQueue::launch_rows(CodeLauncher& launcher, void* stream) {
-  for (const auto& [work, choices] : choices_) {
-    launcher.launch(work, choices, stream);
-    launcher.launch(RowWork::choose, choices, stream);
-    if (work == RowWork::measure) {
+  for (const auto& [first, choices] : choices_) {
+    launcher.launch(first, choices, stream);
+    if (first != RowWork::write) {
+      launcher.launch(RowWork::choose, choices, stream);
+    }
+    if (first == RowWork::measure) {
       launcher.launch(RowWork::write, choices, stream);
+    } else if (first == RowWork::compare) {
+      launcher.launch(RowWork::keep, choices, stream);
     }
   }
   choices_.clear();

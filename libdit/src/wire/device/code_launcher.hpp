@@ -22,8 +22,9 @@ class CodeLauncher {
 class CodeQueue {
  public:
   void add(CodeWork work, LaneFormat format, const CodeJob& job);
-  /// Rows are chosen, and told or read, before the jobs: `work`: measure, of what is sent, or read.
-  void add(RowWork work, const RowChoice& choice);
+  /// Before the jobs, in the order in which they are added. `first`: measure (then rows are chosen and told),
+  /// read (then chosen), compare (then chosen and kept) or write, of rows that were chosen before.
+  void add(RowWork first, const RowChoice& choice);
   /// Empties the queue.
   void launch(CodeLauncher& launcher, void* stream);
 

@@ -24,6 +24,9 @@ struct RowChoice {
   std::uint32_t* steps = nullptr;
   std::uint32_t step = 0;
   std::int64_t old_step = -1;
+  // V-Major's, of each sample by itself:
+  std::byte* before = nullptr;  ///< rows as they last travelled, dense; they become those that travel now
+  std::uint32_t first_row = 0;  ///< of the sample: of the tensor; added to rows as they are listed
 };
 
 /// Blocks of one launch.
@@ -36,9 +39,11 @@ static_assert(sizeof(RowChoices) <= 4000, "what is given to kernels");
 
 enum class RowWork : std::uint8_t {
   measure,  ///< scores from the tensor and what is remembered
+  compare,  ///< scores from the tensor and what it was before
   read,     ///< scores from a mask that came
   choose,   ///< rows from scores
-  write     ///< the mask from the rows
+  write,    ///< the mask from the rows
+  keep      ///< what travels becomes what was before
 };
 
 inline constexpr std::uint32_t kRowLanes = 256;
@@ -55,13 +60,15 @@ DIT_SHARED std::uint32_t order_of(float score) {
   return (bits & kMagnitude) > kInfinity ? 0 : ~ascending;
 }
 
-DIT_SHARED float number_at(const CodeJob& job, std::int64_t offset) {
-  const std::byte* const at = job.place.tensor + offset * element_bytes(job.element);
-  if (job.element == WireElement::fp32) {
+DIT_SHARED float number_from(const std::byte* at, WireElement element) {
+  if (element == WireElement::fp32) {
     return load<float>(at);
   }
   const auto half = load<std::uint16_t>(at);
-  return job.element == WireElement::bf16 ? widened(half) : widened_fp16(half);
+  return element == WireElement::bf16 ? widened(half) : widened_fp16(half);
+}
+DIT_SHARED float number_at(const CodeJob& job, std::int64_t offset) {
+  return number_from(job.place.tensor + offset * element_bytes(job.element), job.element);
 }
 
 /// One of the 16 sums of a row's squares, in their order.
@@ -82,13 +89,33 @@ DIT_SHARED float part_of_distance(const CodeJob& job, std::uint32_t row, std::ui
   return squares;
 }
 
+DIT_SHARED std::byte* before_at(const RowChoice& choice, std::uint32_t row, std::uint32_t column) {
+  const std::size_t at = std::size_t{choice.first_row + row} * choice.job.place.row.value + column;
+  return choice.before + at * element_bytes(choice.job.element);
+}
+
+/// One of the 16 sums of what a row's numbers changed by, in their order.
+DIT_SHARED float part_of_change(const RowChoice& choice, std::uint32_t row, std::uint32_t part) {
+  const CodeJob& job = choice.job;
+  float changes = 0;
+  for (std::uint32_t column = part; column < job.place.row.value; column += kSumLanes) {
+    const float now = number_at(job, offset_of(job.place, {choice.first_row + row, column}));
+    changes += magnitude_of(now - number_from(before_at(choice, row, column), job.element));
+  }
+  return changes;
+}
+
 /// Rows `first` on, one for each 16 lanes of the team.
-template <class Team>
+template <RowWork work, class Team>
 DIT_SHARED void measure_rows(Team& team, const RowChoice& choice, std::uint32_t first) {
   auto* const sums = reinterpret_cast<float*>(team.room());
   team.each([&](std::uint32_t lane) {
     const std::uint32_t row = first + lane / kSumLanes;
-    sums[lane] = row < choice.rows ? part_of_distance(choice.job, row, lane % kSumLanes) : 0.0F;
+    if constexpr (work == RowWork::measure) {
+      sums[lane] = row < choice.rows ? part_of_distance(choice.job, row, lane % kSumLanes) : 0.0F;
+    } else {
+      sums[lane] = row < choice.rows ? part_of_change(choice, row, lane % kSumLanes) : 0.0F;
+    }
   });
   for (std::uint32_t half = kSumLanes / 2; half > 0; half /= 2) {
     team.each([&](std::uint32_t lane) {
@@ -172,10 +199,10 @@ class RowSearch {
         const std::uint32_t own = order(row);
         const std::uint32_t active = before + least_of(equal, found[1]);
         if (own < found[0] || (own == found[0] && equal < found[1])) {
-          choice_.active[active] = row;
+          choice_.active[active] = choice_.first_row + row;
           if (choice_.steps != nullptr) choice_.steps[row] = choice_.step;
         } else {
-          choice_.others[row - active] = row;
+          choice_.others[row - active] = choice_.first_row + row;
         }
         before += own < found[0] ? 1U : 0U;
         equal += own == found[0] ? 1U : 0U;
@@ -214,23 +241,46 @@ DIT_SHARED void write_mask(const RowChoice& choice, std::uint32_t byte) {
   choice.mask[byte] = static_cast<std::uint8_t>(bits);
 }
 
+/// Row `index` of those that travel.
+DIT_SHARED void keep_row(const RowChoice& choice, std::uint32_t index, std::uint32_t lane) {
+  const CodeJob& job = choice.job;
+  const std::uint32_t row = choice.active[index];
+  for (std::uint32_t column = lane; column < job.place.row.value; column += kRowLanes) {
+    const std::byte* const from =
+        job.place.tensor + offset_of(job.place, {row, column}) * element_bytes(job.element);
+    std::byte* const to = before_at(choice, row - choice.first_row, column);
+    if (job.element == WireElement::fp32) {
+      store(to, load<std::uint32_t>(from));
+    } else {
+      store(to, load<std::uint16_t>(from));
+    }
+  }
+}
+
 /// What team `index` of `work` does; row_teams() are needed.
 template <RowWork work, class Team>
 DIT_SHARED void run_rows(Team& team, const RowChoice& choice, std::uint32_t index) {
-  if constexpr (work == RowWork::measure) {
-    measure_rows(team, choice, index * (kRowLanes / kSumLanes));
+  if constexpr (work == RowWork::measure || work == RowWork::compare) {
+    measure_rows<work>(team, choice, index * (kRowLanes / kSumLanes));
   } else if constexpr (work == RowWork::choose) {
     RowSearch<Team>(team, choice).run();
   } else if constexpr (work == RowWork::read) {
     team.each([&](std::uint32_t lane) { read_mask(choice, index * kRowLanes + lane); });
+  } else if constexpr (work == RowWork::keep) {
+    team.each([&](std::uint32_t lane) {
+      if (index < choice.travelling) keep_row(choice, index, lane);
+    });
   } else {
     team.each([&](std::uint32_t lane) { write_mask(choice, index * kRowLanes + lane); });
   }
 }
-DIT_SHARED std::uint32_t row_teams(RowWork work, std::uint32_t rows) {
+DIT_SHARED std::uint32_t row_teams(RowWork work, const RowChoice& choice) {
+  if (work == RowWork::choose || work == RowWork::keep) {
+    return work == RowWork::choose ? 1 : choice.travelling;
+  }
   std::uint32_t each = work == RowWork::read ? kRowLanes : 8 * kRowLanes;
-  each = work == RowWork::measure ? kRowLanes / kSumLanes : each;
-  return work == RowWork::choose ? 1 : (rows + each - 1) / each;
+  each = work == RowWork::measure || work == RowWork::compare ? kRowLanes / kSumLanes : each;
+  return (choice.rows + each - 1) / each;
 }
 
 }  // namespace

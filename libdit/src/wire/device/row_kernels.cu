@@ -19,12 +19,18 @@ __global__ void __launch_bounds__(kRowLanes) choose_rows(const __grid_constant__
 cudaError_t launch_rows(RowWork work, const RowChoices& choices, cudaStream_t stream) {
   std::uint32_t teams = 1;
   for (std::uint32_t i = 0; i < choices.count; ++i) {
-    teams = std::max(teams, row_teams(work, choices.choice[i].rows));
+    teams = std::max(teams, row_teams(work, choices.choice[i]));
   }
   const dim3 grid(teams, choices.count);
   switch (work) {
     case RowWork::measure:
       choose_rows<RowWork::measure><<<grid, kRowLanes, 0, stream>>>(choices);
+      break;
+    case RowWork::compare:
+      choose_rows<RowWork::compare><<<grid, kRowLanes, 0, stream>>>(choices);
+      break;
+    case RowWork::keep:
+      choose_rows<RowWork::keep><<<grid, kRowLanes, 0, stream>>>(choices);
       break;
     case RowWork::read:
       choose_rows<RowWork::read><<<grid, kRowLanes, 0, stream>>>(choices);
