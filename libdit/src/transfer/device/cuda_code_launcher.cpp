@@ -7,6 +7,12 @@ namespace {
 
 class CudaCodeLauncher final : public CodeLauncher {
  public:
+  /// Loads the kernels: later that might wait for exchanges that are under way.
+  CudaCodeLauncher() {
+    check_cuda(load_codecs(), "loading codec kernels");
+    check_cuda(load_row_kernels(), "loading row kernels");
+  }
+
   void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs, void* stream) override {
     check_cuda(launch_codec(work, format, remembers, jobs, static_cast<cudaStream_t>(stream)),
                "codec kernel");

@@ -14,7 +14,8 @@ namespace dit {
 
 [[nodiscard]] cudaError_t launch_rows(RowWork work, const RowChoices& choices, cudaStream_t stream);
 
-/// Has the kernels loaded, which else happens when one is first used and may wait for the device.
+/// Have kernels loaded on the current device, which else happens when one is first used and may wait for it.
 [[nodiscard]] cudaError_t load_codecs();
+[[nodiscard]] cudaError_t load_row_kernels();
 
 }  // namespace dit

@@ -16,6 +16,19 @@ __global__ void __launch_bounds__(kRowLanes) choose_rows(const __grid_constant__
 
 }  // namespace
 
+cudaError_t load_row_kernels() {
+  cudaFuncAttributes attributes{};
+  for (void (*kernel)(RowChoices) :
+       {choose_rows<RowWork::measure>, choose_rows<RowWork::compare>, choose_rows<RowWork::read>,
+        choose_rows<RowWork::choose>, choose_rows<RowWork::write>, choose_rows<RowWork::keep>}) {
+    const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
+    if (code != cudaSuccess) {
+      return code;
+    }
+  }
+  return cudaSuccess;
+}
+
 cudaError_t launch_rows(RowWork work, const RowChoices& choices, cudaStream_t stream) {
   std::uint32_t teams = 1;
   for (std::uint32_t i = 0; i < choices.count; ++i) {
