@@ -99,7 +99,7 @@ inline dit_rank_part part_of(const Layout& layout, int rank, int group = 0, int 
 class Transfer : public Owner<dit_transfer, dit_transfer_free> {
  public:
   Transfer(const Session& session, const Layout& layout, int kind, std::size_t element_bytes, int memory_kind,
-           int group = 0, int groups = 1) {
+           int group = 0, int groups = 1, dit_wire* wire = nullptr) {
     dit_transfer_options options{};
     options.struct_size = sizeof(options);
     options.kind = kind;
@@ -107,6 +107,7 @@ class Transfer : public Owner<dit_transfer, dit_transfer_free> {
     options.groups = groups;
     options.element_bytes = element_bytes;
     options.memory_kind = memory_kind;
+    options.wire = wire;
     dit_call(dit_transfer_create(session.get(), layout.get(), &options, place()));
     dit_call(dit_transfer_bytes(get(), &source_bytes_, &target_bytes_));
     dit_call(dit_transfer_shapes(get(), source_shape_, target_shape_));

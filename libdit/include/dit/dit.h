@@ -227,7 +227,8 @@ DIT_API dit_status dit_wire_pays(const dit_wire* wire, int level, double bytes_p
 /** With V-Major: chooses the rows that travel in a layer, step and branch, those whose V changed most since
  * they last travelled. `value`: this rank's V in the sequence layout. The start of the V transfer does it by
  * itself, anew in a step that is made again; call it where Q or K start before. A no-op for other policies,
- * and until Q, K and V of all groups have started with what was chosen. */
+ * and until Q, K and V of all groups have started with what was chosen. Host memory only: where tensors are
+ * on a device V starts first, and Q and K behind it in its stream. */
 DIT_API dit_status dit_wire_choose_rows(dit_wire* wire, int layer, int step, int branch,
                                         const dit_tensor* value);
 /** @} */

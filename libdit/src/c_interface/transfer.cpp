@@ -49,10 +49,6 @@ void require_memory_kind(const dit_session& session, const dit_transfer_options&
     throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, given + ": expected 0 (DIT_MEMORY_HOST) with plugin " +
                                                         session.context.plugin().name());
   }
-  if (options.wire != nullptr) {
-    throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED,
-                             given + ": expected 0 (DIT_MEMORY_HOST) with options->wire");
-  }
 }
 
 std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
@@ -61,7 +57,7 @@ std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::U
                                session.context.open_channel()};
   if (options.wire != nullptr) {
     return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
-                                                options.wire->branches);
+                                                options.wire->branches, options.memory_kind);
   }
   if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind)) {
     return std::make_unique<dit::StridedTransfer>(session.context, layout, part, options.element_bytes,
@@ -94,14 +90,17 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       group_(options.group),
       groups_(options.groups),
       element_bytes_(options.element_bytes),
+      memory_kind_(options.memory_kind),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
       remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),
-      layout_(layout),
-      memory_kind_(options.memory_kind) {
+      layout_(layout) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;
+    if (memory_kind_ != DIT_MEMORY_HOST) {
+      wire_->on_device = true;
+    }
   }
 }
 
@@ -145,14 +144,14 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
     (void)wire_->run.resolve(tensor_, place);
   }
   const dit::SourceTensor source = prepared(call, given);
-  std::vector<std::uint32_t> active;
+  ActiveSet active;
   if (wire_ != nullptr) {
     if (tensor_ != dit::AttentionTensor::output) {
-      active = wire_->take_active_rows(tensor_, group_, place, source);
+      active = wire_->take_active_rows(tensor_, group_, place, source, memory_kind_, call.stream);
     }
   }
   broken_ = true;  // until all is on its way
-  way_->pack(source, place, active, call.stream);
+  way_->pack(source, place, active.rows(), call.stream);
   dit::ExchangeRequest request =
       way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});
   broken_ = false;

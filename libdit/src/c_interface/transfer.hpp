@@ -57,6 +57,7 @@ struct dit_transfer {
   dit::AttentionTensor tensor_;
   int group_, groups_;
   std::size_t element_bytes_;
+  int memory_kind_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;
@@ -64,7 +65,6 @@ struct dit_transfer {
   bool broken_ = false;     // an exchange was lost: what the ends remember may differ now
   bool pushed_ = false;     // what is under way was stored right into the targets
   dit::UlyssesLayout layout_;
-  int memory_kind_;
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
   std::vector<dit::PushPart> push_map_;  // once something is bound

@@ -8,6 +8,7 @@
 #include "c_interface/tensor.hpp"
 #include "predict/coding_gain.hpp"
 #include "predict/machine_rates.hpp"
+#include "transfer/block_coder.hpp"
 #include "wire/wire_policy_file.hpp"
 #include "wire/wire_words.hpp"
 
@@ -87,14 +88,10 @@ dit_wire::dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit:
       run(policy, options.layers, options.steps, in.context, in.context, layout, options.groups,
           to_element(options.element_type)),
       visits_(static_cast<std::size_t>(options.branches),
-              Visit{{}, std::vector<std::uint8_t>(static_cast<std::size_t>(options.groups) * kInputs)}) {
-  if (run.plan().uses_v_major()) {
-    rows_.emplace(run.plan(), run.layout(), in.context.rank(), branches, run.element());
-  }
-}
+              Visit{{}, std::vector<std::uint8_t>(static_cast<std::size_t>(options.groups) * kInputs)}) {}
 
 bool dit_wire::chooses(const dit::TransferPlace& place) const {
-  return rows_.has_value() && run.plan().v_major(place.layer, place.step, place.branch).has_value();
+  return run.plan().v_major(place.layer, place.step, place.branch).has_value();
 }
 
 dit_wire::Visit& dit_wire::visit_of(const dit::TransferPlace& place) {
@@ -105,31 +102,50 @@ std::uint8_t& dit_wire::taken_by(Visit& visit, dit::AttentionTensor tensor, int 
   return visit.taken[static_cast<std::size_t>(group * kInputs + static_cast<int>(tensor))];
 }
 
-void dit_wire::choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value) {
-  rows_->choose(static_cast<int>(slot(branches, place)), place, value);
+void dit_wire::choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value,
+                      int memory_kind, void* stream) {
+  const auto unit = static_cast<int>(slot(branches, place));
+  const int rank = session.context.rank();
+  if (memory_kind == DIT_MEMORY_HOST) {
+    if (!rows_) {
+      rows_.emplace(run.plan(), run.layout(), rank, branches, run.element());
+    }
+    rows_->choose(unit, place, value);
+  } else {
+    if (!device_rows_) {
+      device_rows_.emplace(run.plan(), run.layout(), rank, branches, run.element(),
+                           dit::TransferMemory::of(memory_kind), dit::code_launcher(memory_kind));
+    }
+    device_rows_->choose(unit, place, value, stream);
+  }
   visit.place = place;
   std::ranges::fill(visit.taken, std::uint8_t{0});
 }
 
 void dit_wire::choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value) {
   (void)run.resolve(dit::AttentionTensor::value, place);  // checks it
+  if (on_device) {
+    throw dit::ExchangeError(
+        DIT_ERROR_UNSUPPORTED,
+        "rows of tensors on a device: expected V's transfer to start before Q's and K's, which "
+        "chooses them");
+  }
   const std::scoped_lock lock(mutex_);
   Visit& visit = visit_of(place);
   const bool over = std::ranges::find(visit.taken, std::uint8_t{0}) == visit.taken.end();
-  if (rows_.has_value() && (visit.place != place || over)) {
-    choose(visit, place, value);
+  if (run.plan().uses_v_major() && (visit.place != place || over)) {
+    choose(visit, place, value, DIT_MEMORY_HOST, nullptr);
   }
 }
 
-std::vector<std::uint32_t> dit_wire::take_active_rows(dit::AttentionTensor tensor, int group,
-                                                      const dit::TransferPlace& place,
-                                                      const dit::SourceTensor& source) {
+ActiveSet dit_wire::take_active_rows(dit::AttentionTensor tensor, int group, const dit::TransferPlace& place,
+                                     const dit::SourceTensor& source, int memory_kind, void* stream) {
   const std::scoped_lock lock(mutex_);
   Visit& visit = visit_of(place);
   std::uint8_t& taken = taken_by(visit, tensor, group);
   const bool is_new = visit.place != place || taken != 0;
-  if (is_new && tensor == dit::AttentionTensor::value && rows_.has_value()) {
-    choose(visit, place, source);
+  if (is_new && tensor == dit::AttentionTensor::value && run.plan().uses_v_major()) {
+    choose(visit, place, source, memory_kind, stream);
   } else if (is_new && chooses(place)) {
     throw std::invalid_argument(
         "the rows of layer " + std::to_string(place.layer) + ", step " + std::to_string(place.step) +
@@ -140,8 +156,12 @@ std::vector<std::uint32_t> dit_wire::take_active_rows(dit::AttentionTensor tenso
   if (!chooses(place)) {
     return {};
   }
-  const std::span<const std::uint32_t> rows = rows_->active(static_cast<int>(slot(branches, place)));
-  return {rows.begin(), rows.end()};
+  const auto unit = static_cast<int>(slot(branches, place));
+  if (memory_kind != DIT_MEMORY_HOST) {
+    return {{}, device_rows_->active(unit)};
+  }
+  const std::span<const std::uint32_t> rows = rows_->active(unit);
+  return {{rows.begin(), rows.end()}, {}};
 }
 
 extern "C" {

@@ -8,7 +8,17 @@
 
 #include "c_interface/handles.hpp"
 #include "transfer/active_rows.hpp"
+#include "transfer/device/device_active_rows.hpp"
 #include "transfer/wire_run.hpp"
+
+/// Rows that travel: where V is, in memory of the host or of its device.
+struct ActiveSet {
+  std::vector<std::uint32_t> on_host;
+  std::span<const std::uint32_t> on_device;
+  [[nodiscard]] std::span<const std::uint32_t> rows() const {
+    return on_device.empty() ? std::span<const std::uint32_t>(on_host) : on_device;
+  }
+};
 
 struct dit_wire {
   /// Takes layout ids: collective. Throws std::invalid_argument.
@@ -17,19 +27,22 @@ struct dit_wire {
 
   /// For a visit of the place: again when Q, K and V of all groups have travelled since. By any threads, as
   /// what follows.
+  /// Of values in host memory.
   void choose_rows(const dit::TransferPlace& place, const dit::SourceTensor& value);
   /// Those of a group's tensor that travel in this visit of the place; empty where the policy leaves none
   /// behind. With `source`, V chooses them, again when this group's V travelled before. Throws
   /// std::invalid_argument when they have not been chosen.
-  [[nodiscard]] std::vector<std::uint32_t> take_active_rows(dit::AttentionTensor tensor, int group,
-                                                            const dit::TransferPlace& place,
-                                                            const dit::SourceTensor& source);
+  /// `memory_kind`: of `source`; on a device what is chosen is chosen behind what is in the stream.
+  [[nodiscard]] ActiveSet take_active_rows(dit::AttentionTensor tensor, int group,
+                                           const dit::TransferPlace& place, const dit::SourceTensor& source,
+                                           int memory_kind, void* stream);
 
   dit_session& session;
   int number;  // in the order in which the session's wires are made, from 1: the same on all ranks
   int branches;
   dit::WireRun run;
-  std::atomic<int> transfers{0};  // not freed yet
+  std::atomic<int> transfers{0};       // not freed yet
+  std::atomic<bool> on_device{false};  // some transfer's tensors are
 
  private:
   // Of a branch: for which place rows are chosen, and which tensors of which groups have taken them.
@@ -40,9 +53,12 @@ struct dit_wire {
   [[nodiscard]] bool chooses(const dit::TransferPlace& place) const;
   [[nodiscard]] Visit& visit_of(const dit::TransferPlace& place);
   [[nodiscard]] static std::uint8_t& taken_by(Visit& visit, dit::AttentionTensor tensor, int group);
-  void choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value);
+  void choose(Visit& visit, const dit::TransferPlace& place, const dit::SourceTensor& value, int memory_kind,
+              void* stream);
 
-  std::mutex mutex_;                     // of what follows
-  std::optional<dit::ActiveRows> rows_;  // of V-Major only
-  std::vector<Visit> visits_;            // of each branch
+  std::mutex mutex_;  // of what follows
+  // Of V-Major only, made at first need:
+  std::optional<dit::ActiveRows> rows_;
+  std::optional<dit::DeviceActiveRows> device_rows_;
+  std::vector<Visit> visits_;  // of each branch
 };

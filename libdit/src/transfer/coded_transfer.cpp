@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
 
 namespace dit {
@@ -29,16 +30,31 @@ void reserve(TransferBuffer& buffer, std::size_t bytes, const TransferMemory& me
   }
 }
 
+void require_served(const WireRun& run, int memory_kind) {
+  if (memory_kind == DIT_MEMORY_HOST) {
+    return;
+  }
+  const WirePlan& plan = run.plan();
+  if (plan.policy().guard > 0) {
+    throw ExchangeError(
+        DIT_ERROR_UNSUPPORTED,
+        "policy with guard = " + std::to_string(plan.policy().guard) +
+            ": expected 0 with memory of a device, whose losses the host does not see in time");
+  }
+}
+
 }  // namespace
 
 CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part,
-                             int branches)
+                             int branches, int memory_kind)
     : TensorTransfer(context, run.layout(), part),
       run_(run),
       part_(part),
       branches_(branches),
-      coded_(blocks(), run.element(), run.sample_rows(part.tensor)),
-      memory_(TransferMemory::of(DIT_MEMORY_HOST)) {
+      memory_kind_(memory_kind),
+      coder_(BlockCoder::make(memory_kind, blocks(), run.element(), run.sample_rows(part.tensor))),
+      memory_(TransferMemory::of(memory_kind)) {
+  require_served(run, memory_kind);
   for (int branch = 0; branch < branches; ++branch) {
     for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
       const PeerFlags remembered = run.remembered(part.tensor, layer);
@@ -46,8 +62,7 @@ CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const
       const bool any = std::find(flags.begin(), flags.end(), std::uint8_t{1}) != flags.end();
       layers_.emplace_back();
       if (any) {
-        layers_.back().memory =
-            std::make_unique<ExchangeMemory>(coded_.layout(), remembered, run.memory_options());
+        layers_.back().memory = coder_->make_memory(remembered, run.memory_options());
       }
     }
   }
@@ -59,24 +74,24 @@ CodedTransfer::Layer& CodedTransfer::layer_of(const TransferPlace& place) {
 }
 
 void CodedTransfer::pack(const SourceTensor& source, const TransferPlace& place,
-                         std::span<const std::uint32_t> active, void* /*stream*/) {
+                         std::span<const std::uint32_t> active, void* stream) {
   layer_ = &layer_of(place);
   resolved_ = &run_.resolve(part_.tensor, std::exchange(layer_->seen, true) ? place : at_first(place));
-  finish_late();
-  ExchangeMemory* memory = layer_->memory.get();
+  finish_late(stream);
+  BlockCoder::Memory* memory = layer_->memory.get();
   const bool watched = resolved_->watched;
   if (watched && memory != nullptr) {
-    memory->keep_sent(kept_);
+    coder_->keep_sent(*memory);
   }
-  const double left_behind = encode(source, active, watched);
+  const double left_behind = encode(source, active, watched, stream);
   if (!watched || !is_any_beyond(left_behind)) {
     return;
   }
   if (memory != nullptr) {
-    memory->put_back_sent(kept_);
+    coder_->put_back_sent(*memory);
   }
   resolved_ = &run_.guarded(*resolved_);
-  static_cast<void>(encode(source, active, false));
+  static_cast<void>(encode(source, active, false, stream));
   ++times_.guarded;
 }
 
@@ -87,43 +102,49 @@ bool CodedTransfer::is_any_beyond(double left_behind) {
   return std::any_of(all.begin(), all.end(), [](std::byte flag) { return flag != std::byte{0}; });
 }
 
-double CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint32_t> active,
-                             bool watched) {
+double CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
+                             void* stream) {
   const Watch watch(times_.coding_seconds);
-  sizes_ = coded_.sizes(resolved_->by_peer);
-  reserve(buffers_.send, sizes_.send_bytes, memory_);
-  reserve(buffers_.recv, sizes_.recv_bytes, memory_);
+  sizes_ = coder_->sizes(resolved_->by_peer, WirePart::now);
+  const auto [send, recv] = on_device() ? most_bytes() : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
+  reserve(buffers_.send, send, memory_);
+  reserve(buffers_.recv, recv, memory_);
   CodedBlocks::Loss loss;
-  coded_.encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send.span(),
-                watched ? &loss : nullptr, active);
+  coder_->encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send,
+                 watched ? &loss : nullptr, active, stream);
   layer_->late = nullptr;  // of an encoding that is not sent
   if (resolved_->late) {
-    encode_late(source, watched ? &loss : nullptr);
+    encode_late(source, watched ? &loss : nullptr, stream);
   }
   return loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
 }
 
-void CodedTransfer::encode_late(const SourceTensor& source, CodedBlocks::Loss* loss) {
+void CodedTransfer::encode_late(const SourceTensor& source, CodedBlocks::Loss* loss, void* stream) {
   layer_->late = resolved_;
-  layer_->late_sizes = coded_.sizes(resolved_->by_peer, WirePart::later);
+  layer_->late_sizes = coder_->sizes(resolved_->by_peer, WirePart::later);
   reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory_);
   reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory_);
-  coded_.encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(),
-                layer_->late_buffers.send.span(), loss);
+  coder_->encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(), layer_->late_buffers.send,
+                 loss, {}, stream);
 }
 
 /// What the step before sent for this one.
-void CodedTransfer::finish_late() {
+void CodedTransfer::finish_late(void* stream) {
   const ResolvedWire* late = std::exchange(layer_->late, nullptr);
   if (late == nullptr) {
     return;
   }
   {
     const Watch watch(times_.waiting_seconds);
-    layer_->late_request.wait();
+    if (on_device()) {
+      layer_->late_request.wait_stream(stream);
+      layer_->late_request.cancel();  // nobody asks for it any more: the stream sees to the rest
+    } else {
+      layer_->late_request.wait();
+    }
   }
   const Watch watch(times_.coding_seconds);
-  coded_.remember(late->by_peer, layer_->late_buffers.recv.span(), layer_->memory.get());
+  coder_->remember(late->by_peer, layer_->late_buffers.recv, layer_->memory.get(), stream);
 }
 
 dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
@@ -131,36 +152,44 @@ dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes
   dit_exchange_call call{};
   call.send_blocks = sizes.send.data();
   call.recv_blocks = sizes.recv.data();
-  call.memory_kind = DIT_MEMORY_HOST;
+  call.memory_kind = memory_kind_;
+  call.device = how.device;
+  call.stream = how.stream;
   call.label = how.label;
   call.channel = channel();
   call.layout_id = run_.layout_id(part_.tensor, part_.group, *resolved_, part);
   return call;
 }
 
+std::shared_ptr<void> CodedTransfer::kept(const TransferBuffers& buffers) const {
+  return on_device() ? nullptr : std::make_shared<TransferBuffers>(buffers);
+}
+
 ExchangeRequest CodedTransfer::start(const TargetTensor& target, const TransferStart& how) {
   target_ = target;
+  stream_ = how.stream;
   dit_exchange_call call = call_of(WirePart::now, sizes_, how);
   call.send = buffers_.send.data();
   call.recv = buffers_.recv.data();
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
-  ExchangeRequest request = context().start(call, std::make_shared<TransferBuffers>(buffers_));
+  ExchangeRequest request = context().start(call, kept(buffers_));
   if (layer_->late != nullptr) {
     call = call_of(WirePart::later, layer_->late_sizes, how);
     call.send = layer_->late_buffers.send.data();
     call.recv = layer_->late_buffers.recv.data();
-    layer_->late_request = context().start(call, std::make_shared<TransferBuffers>(layer_->late_buffers));
+    layer_->late_request = context().start(call, kept(layer_->late_buffers));
   }
   return request;
 }
 
 void CodedTransfer::finish() {
-  const Watch watch(times_.coding_seconds);
-  coded_.decode(resolved_->by_peer, buffers_.recv.span(), layer_->memory.get(), target_);
+  finish_on(stream_);
+  memory_.wait(stream_);
 }
 
-void CodedTransfer::finish_on(void* /*stream*/) {
-  finish();
+void CodedTransfer::finish_on(void* stream) {
+  const Watch watch(times_.coding_seconds);
+  coder_->decode(resolved_->by_peer, buffers_.recv, layer_->memory.get(), target_, stream);
 }
 
 TransferTimes CodedTransfer::take_times() {
@@ -173,7 +202,7 @@ std::uint64_t CodedTransfer::slow_bytes(int layer) const {
   for (int step = 0; step < steps; ++step) {
     const ResolvedWire& resolved = run_.resolve(part_.tensor, {layer, step, 0});
     for (const WirePart part : {WirePart::now, WirePart::later}) {
-      bytes += slow_bytes_of(coded_.sizes(resolved.by_peer, part).send);
+      bytes += slow_bytes_of(coder_->sizes(resolved.by_peer, part).send);
     }
   }
   return bytes / static_cast<std::uint64_t>(std::max(steps, 1));
@@ -182,7 +211,7 @@ std::uint64_t CodedTransfer::slow_bytes(int layer) const {
 std::pair<std::size_t, std::size_t> CodedTransfer::most_bytes() const {
   std::pair<std::size_t, std::size_t> most{0, 0};
   for (const ResolvedWire& resolved : run_.all()) {
-    const CodedBlocks::Sizes sizes = coded_.sizes(resolved.by_peer);
+    const CodedBlocks::Sizes sizes = coder_->sizes(resolved.by_peer, WirePart::now);
     most = {std::max(most.first, sizes.send_bytes), std::max(most.second, sizes.recv_bytes)};
   }
   return most;
@@ -213,14 +242,8 @@ std::shared_ptr<void> CodedTransfer::release_buffers() {
 
 void CodedTransfer::count_ages(std::vector<std::uint64_t>& rows_by_age) const {
   for (const Layer& layer : layers_) {
-    if (layer.memory == nullptr) {
-      continue;
-    }
-    for (const std::uint16_t age : layer.memory->ages()) {
-      if (rows_by_age.size() <= age) {
-        rows_by_age.resize(age + std::size_t{1});
-      }
-      ++rows_by_age[age];
+    if (layer.memory != nullptr) {
+      layer.memory->count_ages(rows_by_age);
     }
   }
 }

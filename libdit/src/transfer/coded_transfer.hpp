@@ -1,5 +1,6 @@
 /// A tensor under a wire policy: coded out of the source, decoded into the target. Buffers and what is
-/// remembered are allocated once. Host memory.
+/// remembered are allocated once. On a device all of it goes on the caller's stream, and nothing waits for
+/// it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "transfer/block_coder.hpp"
 #include "transfer/tensor_transfer.hpp"
 #include "transfer/transfer_memory.hpp"
 #include "transfer/wire_run.hpp"
@@ -17,8 +19,10 @@ namespace dit {
 class CodedTransfer final : public TensorTransfer {
  public:
   /// `branches`: 1 when all exchanges are of one guidance branch, else each remembers by itself. `run` and
-  /// the context must outlive this.
-  CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part, int branches = 1);
+  /// the context must outlive this. `memory_kind`: of tensors, buffers and what is remembered; the current
+  /// device's. Throws ExchangeError (DIT_ERROR_UNSUPPORTED) for policies that it cannot serve there.
+  CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part, int branches = 1,
+                int memory_kind = DIT_MEMORY_HOST);
 
   /// With a guard collective, on the part's channel: what one rank leaves too much of behind all ranks send
   /// in more bits. A layer of a branch that comes for the first time travels as in step 0.
@@ -41,8 +45,8 @@ class CodedTransfer final : public TensorTransfer {
  private:
   // What a layer of a branch keeps from step to step.
   struct Layer {
-    std::unique_ptr<ExchangeMemory> memory;  // null: nothing is remembered
-    bool seen = false;                       // it has travelled
+    std::unique_ptr<BlockCoder::Memory> memory;  // null: nothing is remembered
+    bool seen = false;                           // it has travelled
     TransferBuffers late_buffers;
     const ResolvedWire* late = nullptr;  // under way or, with no request, complete; null: nothing is late
     CodedBlocks::Sizes late_sizes;
@@ -52,17 +56,21 @@ class CodedTransfer final : public TensorTransfer {
                                           const TransferStart& how) const;
   [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;
   [[nodiscard]] Layer& layer_of(const TransferPlace& place);
-  void finish_late();
+  void finish_late(void* stream);
   /// Relative L2 of what is left behind.
-  [[nodiscard]] double encode(const SourceTensor& source, std::span<const std::uint32_t> active,
-                              bool watched);
-  void encode_late(const SourceTensor& source, CodedBlocks::Loss* loss);
+  [[nodiscard]] double encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
+                              void* stream);
+  void encode_late(const SourceTensor& source, CodedBlocks::Loss* loss, void* stream);
+  [[nodiscard]] bool on_device() const { return memory_kind_ != DIT_MEMORY_HOST; }
+  /// Kept until the exchange is done; on a device buffers are freed behind what uses them.
+  [[nodiscard]] std::shared_ptr<void> kept(const TransferBuffers& buffers) const;
   [[nodiscard]] bool is_any_beyond(double left_behind);
 
   const WireRun& run_;
   TransferPart part_;
   int branches_;
-  CodedBlocks coded_;
+  int memory_kind_;
+  std::unique_ptr<BlockCoder> coder_;
   const TransferMemory& memory_;
   std::vector<Layer> layers_;  // branch after branch
   TransferBuffers buffers_;
@@ -71,9 +79,9 @@ class CodedTransfer final : public TensorTransfer {
   const ResolvedWire* resolved_ = nullptr;
   CodedBlocks::Sizes sizes_;
   TargetTensor target_;
+  void* stream_ = nullptr;
 
   TransferTimes times_;
-  ExchangeMemory::Sent kept_;  // while the guard looks
 };
 
 }  // namespace dit

@@ -1,5 +1,6 @@
 #include "transfer/transfer_memory.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -24,6 +25,9 @@ class HostMemory final : public TransferMemory {
   void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, const TransferBuffer& buffer,
               const TargetTensor& tensor, void* /*stream*/) const override {
     dit::unpack(peers, element_bytes, buffer.span(), tensor);
+  }
+  void fetch(const std::byte* from, std::span<std::byte> to) const override {
+    std::copy_n(from, to.size(), to.begin());
   }
   void wait(void* /*stream*/) const override {}
 };

@@ -65,6 +65,8 @@ class TransferMemory {
                     const TransferBuffer& buffer, void* stream) const = 0;
   virtual void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes,
                       const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
+  /// Memory of this kind to the host's, after all that was put on its device.
+  virtual void fetch(const std::byte* from, std::span<std::byte> to) const = 0;
   /// Waits for what is in the stream; there is nothing to wait for in host memory.
   virtual void wait(void* stream) const = 0;
 };

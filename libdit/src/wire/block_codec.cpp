@@ -85,15 +85,11 @@ void scatter_rows(std::span<const std::uint32_t> rows, std::size_t row_bytes, st
 
 }  // namespace
 
-namespace {
-
 /// fp16 has more bits of its 16 for a number's digits than bf16, and numbers that round beyond its largest.
-WireFormat format_of(const WireMode& mode, WireElement element) {
+WireFormat coded_format(const WireMode& mode, WireElement element) {
   const bool halves = mode.format == WireFormat::bf16 && element == WireElement::fp16;
   return halves && !mode.residual ? WireFormat::full : mode.format;
 }
-
-}  // namespace
 
 double bits_of(const WireMode& mode, WireElement element) {
   constexpr std::int64_t kRows = 1024;
@@ -112,7 +108,7 @@ BlockCodec::BlockCodec(const WireMode& mode, WireElement element, std::int64_t s
       element_(element),
       samples_(samples),
       kernels_(&kernels),
-      codec_(format_of(mode, element), element, kernels) {}
+      codec_(coded_format(mode, element), element, kernels) {}
 
 std::int64_t BlockCodec::travelling_rows(std::int64_t rows) const {
   if (mode_.skip) {

@@ -20,6 +20,9 @@ struct BlockMemory {
 /// Bits of a number in a mode, in long blocks; of rows without their mask.
 [[nodiscard]] double bits_of(const WireMode& mode, WireElement element);
 
+/// The format in which a mode's numbers travel: that of the mode, but for fp16's that need not be shortened.
+[[nodiscard]] WireFormat coded_format(const WireMode& mode, WireElement element);
+
 class BlockCodec {
  public:
   /// `samples`: as many make the rows of a block, each as many of them; V-Major leaves its share of each.

@@ -35,14 +35,10 @@
 
 namespace dit {
 
-enum class WireFormat : std::uint8_t { full, bf16, fp8, int8, int4, int2, int1 };
-inline constexpr int kWireFormats = 7;
 [[nodiscard]] const char* to_string(WireFormat format);
 /// Throws std::invalid_argument that lists the names.
 [[nodiscard]] WireFormat parse_wire_format(std::string_view name);
 
-/// What tensors hold.
-enum class WireElement : std::uint8_t { fp32, bf16, fp16 };
 [[nodiscard]] std::size_t bytes_of(WireElement element);
 
 /// What both ends remember of a block: what the receiver last had, in 24 bits. With a momentum they expect

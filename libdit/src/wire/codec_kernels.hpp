@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <span>
 
-namespace dit {
+#include "wire/wire_formats.hpp"
 
-inline constexpr std::size_t kWireGroup = 32;      ///< elements that share a scale
-inline constexpr std::size_t kWireSegment = 1024;  ///< elements that share the scales' exponent
+namespace dit {
 
 /// Formats of groups, as indices into the tables of functions below.
 enum class GroupFormat : std::uint8_t { int8, int4, int2, int1 };

@@ -40,6 +40,11 @@ class CudaMemory final : public TransferMemory {
                "unpacking kernel");
   }
 
+  void fetch(const std::byte* from, std::span<std::byte> to) const override {
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check_cuda(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  }
+
   void wait(void* stream) const override {
     check_cuda(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize");
   }

@@ -1,0 +1,349 @@
+#include "transfer/device/device_coder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "wire/device/row_steps.hpp"
+#include "wire/pack.hpp"
+#include "wire/v_major.hpp"
+
+namespace dit {
+namespace {
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + DeviceCoder::kAlignment - 1) / DeviceCoder::kAlignment * DeviceCoder::kAlignment;
+}
+
+void align(std::vector<dit_block>& blocks, std::size_t& total) {
+  total = 0;
+  for (dit_block& block : blocks) {
+    block.offset = total;
+    total += aligned(block.bytes);
+  }
+}
+
+std::uint8_t* code_at(const TransferBuffer& buffer, const dit_block& block) {
+  return reinterpret_cast<std::uint8_t*>(buffer.data() + block.offset);
+}
+
+bool is_in(WirePart part, const WireMode& mode) {
+  return mode.late == (part == WirePart::later);
+}
+
+/// Throws as row_copies when a block leaves the tensor.
+void require_in(std::span<const PeerBlock> blocks, WireElement element, const SourceTensor& tensor) {
+  static_cast<void>(row_copies(blocks, bytes_of(element), tensor, packed_bytes(blocks, bytes_of(element))));
+}
+
+}  // namespace
+
+/// What is remembered of one peer's block, and when its rows last travelled.
+class DeviceCoder::Reference {
+ public:
+  ReferenceParts parts{nullptr, nullptr, nullptr};
+  float momentum = 0;
+  std::uint32_t rows = 0;
+  int most_age = 0;
+  // Where rows travel by themselves, of each:
+  std::uint32_t* steps = nullptr;  // in which it last did so
+  float* scores = nullptr;
+  std::uint32_t *active = nullptr, *others = nullptr;
+
+  RowSteps ages;
+};
+
+class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
+ public:
+  OwnMemory(const ExchangeLayout& layout, const PeerFlags& remembered, const MemoryOptions& options,
+            const TransferMemory& memory)
+      : counts_ages_(options.ages), memory_(memory) {
+    const std::size_t bytes = place(sent_, layout.send, remembered.sent, options, nullptr, 0);
+    buffer_ = memory.allocate(std::max<std::size_t>(
+        place(received_, layout.recv, remembered.received, options, nullptr, bytes), 1));
+    static_cast<void>(place(sent_, layout.send, remembered.sent, options, buffer_.data(), 0));
+    static_cast<void>(place(received_, layout.recv, remembered.received, options, buffer_.data(), bytes));
+  }
+
+  /// Null where nothing is remembered of the peer.
+  [[nodiscard]] Reference* sent_to(std::size_t peer) { return known(sent_[peer]); }
+  [[nodiscard]] Reference* received_from(std::size_t peer) { return known(received_[peer]); }
+
+  void count_ages(std::vector<std::uint64_t>& rows_by_age) const override {
+    for (const Reference& of : received_) {
+      if (!counts_ages_ || of.parts.value == nullptr) {
+        continue;
+      }
+      std::vector<std::uint32_t> steps(of.rows);
+      memory_.fetch(reinterpret_cast<const std::byte*>(of.steps), std::as_writable_bytes(std::span(steps)));
+      for (const std::uint32_t travelled : steps) {
+        const std::size_t age = of.ages.age(travelled);
+        rows_by_age.resize(std::max(rows_by_age.size(), age + 1));
+        ++rows_by_age[age];
+      }
+    }
+  }
+
+ private:
+  static Reference* known(Reference& of) { return of.parts.value != nullptr ? &of : nullptr; }
+
+  /// Lays one side's memories out from byte `at` on; returns their end. `memory` null: only that.
+  static std::size_t place(std::vector<Reference>& side, std::span<const PeerBlock> blocks,
+                           std::span<const std::uint8_t> remembered, const MemoryOptions& options,
+                           std::byte* memory, std::size_t at) {
+    side.assign(blocks.size(), {});
+    const auto take = [&](std::size_t bytes) {
+      return reinterpret_cast<std::uint8_t*>(memory) + std::exchange(at, at + aligned(bytes));
+    };
+    for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+      const auto numbers = static_cast<std::size_t>(blocks[peer].elements());
+      if (remembered[peer] == 0 || numbers == 0) {
+        continue;
+      }
+      std::uint8_t* const value = take(2 * numbers);
+      std::uint8_t* const digits = take(numbers);
+      std::uint8_t* const change = options.momentum != 0 ? take(numbers) : nullptr;
+      const auto rows = static_cast<std::size_t>(blocks[peer].rows());
+      std::uint8_t* const steps = take(4 * rows);
+      std::uint8_t* const scores = take(4 * rows);
+      std::uint8_t* const active = take(4 * rows);
+      std::uint8_t* const others = take(4 * rows);
+      if (memory != nullptr) {
+        side[peer].parts = {reinterpret_cast<std::uint16_t*>(value), digits, change};
+        side[peer].momentum = options.momentum;
+        side[peer].rows = static_cast<std::uint32_t>(rows);
+        side[peer].most_age = options.most_age;
+        side[peer].steps = reinterpret_cast<std::uint32_t*>(steps);
+        side[peer].scores = reinterpret_cast<float*>(scores);
+        side[peer].active = reinterpret_cast<std::uint32_t*>(active);
+        side[peer].others = reinterpret_cast<std::uint32_t*>(others);
+      }
+    }
+    return at;
+  }
+
+  bool counts_ages_;
+  const TransferMemory& memory_;
+  TransferBuffer buffer_;
+  std::vector<Reference> sent_, received_;
+};
+
+DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows rows,
+                         const TransferMemory& memory, CodeLauncher& launcher)
+    : rows_(std::move(rows)),
+      blocks_(std::move(layout), element, rows_),
+      element_(element),
+      memory_(memory),
+      launcher_(launcher) {}
+
+std::unique_ptr<BlockCoder::Memory> DeviceCoder::make_memory(const PeerFlags& remembered,
+                                                             const MemoryOptions& options) const {
+  return std::make_unique<OwnMemory>(blocks_.layout(), remembered, options, memory_);
+}
+
+CodedBlocks::Sizes DeviceCoder::sizes(std::span<const WireMode> modes, WirePart part) const {
+  CodedBlocks::Sizes sizes = blocks_.sizes(modes, part);
+  align(sizes.send, sizes.send_bytes);
+  align(sizes.recv, sizes.recv_bytes);
+  return sizes;
+}
+
+LaneFormat DeviceCoder::format_for(const WireMode& mode) const {
+  return lane_format(coded_format(mode, element_), element_);
+}
+
+CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                             const Reference* memory, std::uint8_t* code) const {
+  if (memory == nullptr && mode.remembers(WireEnd::sender)) {
+    throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
+  }
+  CodeJob job = job_of(coded_format(mode, element_), element_, place, block.rows(), code);
+  if (memory != nullptr) {
+    give_memory(job, memory->parts, memory->momentum, mode.residual);
+  }
+  return job;
+}
+
+WireMode DeviceCoder::mode_of(const WireMode& mode, const std::vector<std::uint8_t>& whole,
+                              std::size_t peer) const {
+  WireMode own = mode;
+  if (!whole.empty() && whole[peer] == 0) {
+    own.stays.reset();
+  }
+  return own;
+}
+
+void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                             Reference* memory, std::uint8_t* code, std::span<const std::uint32_t> active) {
+  if (mode.leaves_rows()) {
+    const RowWork first = mode.stays ? RowWork::write : RowWork::measure;
+    return add_rows(first, block, mode, place, memory, code, active);
+  }
+  if (memory != nullptr) {
+    memory->ages.next();
+    if (!mode.skip) memory->ages.all_travel();
+  }
+  if (!mode.skip) {
+    return queue_.add(CodeWork::encode, format_for(mode), job_for(block, mode, place, memory, code));
+  }
+  CodeJob job = job_for(block, mode, place, memory, nullptr);
+  job.place.tensor = nullptr;
+  queue_.add(CodeWork::extrapolate, LaneFormat::fp32, job);
+}
+
+void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                             Reference* memory, std::uint8_t* code) {
+  if (mode.leaves_rows()) {
+    return add_rows(RowWork::read, block, mode, place, memory, code, {});
+  }
+  const bool stays = mode.skip || mode.late;
+  if (memory != nullptr) {
+    memory->ages.next();
+    if (!mode.skip) memory->ages.all_travel(mode.late ? 1 : 0);  // late: a step old until remember()
+  }
+  if (!stays) {
+    return queue_.add(CodeWork::decode, format_for(mode), job_for(block, mode, place, memory, code));
+  }
+  CodeJob job = job_for(block, mode, place, memory, nullptr);
+  job.segments = segments_of(LaneFormat::fp32, job.numbers, place.row.value);
+  queue_.add(mode.skip ? CodeWork::extrapolate : CodeWork::recall, LaneFormat::fp32, job);
+}
+
+RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& place, Reference& memory,
+                                  std::int64_t travelling, std::uint8_t* code) const {
+  RowChoice choice;
+  choice.job = job_of(WireFormat::full, element_, place, block.rows(), nullptr);
+  give_memory(choice.job, memory.parts, memory.momentum, false);
+  choice.rows = memory.rows;
+  choice.travelling = static_cast<std::uint32_t>(travelling);
+  choice.scores = memory.scores;
+  choice.active = memory.active;
+  choice.others = memory.others;
+  choice.mask = code;
+  choice.steps = memory.steps;
+  choice.old_step = memory.ages.old_step(memory.most_age);
+  memory.ages.next();
+  choice.step = memory.ages.now();
+  return choice;
+}
+
+void DeviceCoder::add_rows(RowWork first, const PeerBlock& block, const WireMode& mode,
+                           const BlockPlace& place, Reference* memory, std::uint8_t* code,
+                           std::span<const std::uint32_t> active) {
+  const std::int64_t travelling = BlockCodec(mode, element_, rows_.samples).travelling_rows(block.rows());
+  const bool sends = first != RowWork::read;
+  if (memory == nullptr && (mode.remembers(WireEnd::sender) || !sends)) {
+    throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
+  }
+  BlockPlace some = place;
+  some.rows = memory != nullptr ? memory->active : active.data();
+  if (first == RowWork::write) {
+    if (static_cast<std::int64_t>(active.size()) != travelling) {
+      throw std::invalid_argument("what is active has " + std::to_string(active.size()) + " rows: expected " +
+                                  std::to_string(travelling) + " of " + std::to_string(block.rows()));
+    }
+    RowChoice told;
+    told.rows = static_cast<std::uint32_t>(block.rows());
+    told.travelling = static_cast<std::uint32_t>(travelling);
+    told.active = const_cast<std::uint32_t*>(active.data());  // only read
+    told.mask = code;
+    queue_.add(RowWork::write, told);
+  }
+  if (memory != nullptr) {
+    queue_.add(first == RowWork::write ? RowWork::read : first,
+               choice_for(block, place, *memory, travelling, code));
+  }
+  CodeJob job =
+      job_of(coded_format(mode, element_), element_, some, travelling, code + row_mask_bytes(block.rows()));
+  if (memory != nullptr) {
+    give_memory(job, memory->parts, memory->momentum, mode.residual);
+  }
+  queue_.add(sends ? CodeWork::encode : CodeWork::decode, format_for(mode), job);
+  if (memory == nullptr) {
+    return;
+  }
+  some.rows = memory->others;
+  some.tensor = sends ? nullptr : place.tensor;
+  job = job_of(WireFormat::full, element_, some, block.rows() - travelling, nullptr);
+  give_memory(job, memory->parts, memory->momentum, false);
+  queue_.add(CodeWork::extrapolate, LaneFormat::fp32, job);
+}
+
+void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
+                         Memory* memory, const TransferBuffer& buffer, CodedBlocks::Loss* /*loss*/,
+                         std::span<const std::uint32_t> active, void* stream) {
+  const std::vector<PeerBlock>& blocks = blocks_.layout().send;
+  require_in(blocks, element_, tensor);
+  const CodedBlocks::Sizes places = sizes(modes, part);
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const PeerBlock& block = blocks[peer];
+    if (block.elements() == 0 || !is_in(part, modes[peer])) {
+      continue;
+    }
+    Reference* const remembered =
+        memory != nullptr ? static_cast<OwnMemory*>(memory)->sent_to(peer) : nullptr;
+    if (remembered == nullptr && mode_of(modes[peer], rows_.whole.sent, peer).is_exact()) {
+      const dit_block& at = places.send[peer];
+      memory_.pack(std::span(&block, 1), bytes_of(element_), tensor,
+                   TransferBuffer::borrowed(buffer.span().subspan(at.offset, at.bytes)), stream);
+    } else {
+      add_encode(block, mode_of(modes[peer], rows_.whole.sent, peer), place_of(block, element_, tensor),
+                 remembered, code_at(buffer, places.send[peer]), active);
+    }
+  }
+  queue_.launch(launcher_, stream);
+}
+
+void DeviceCoder::decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
+                         const TargetTensor& tensor, void* stream) {
+  const std::vector<PeerBlock>& blocks = blocks_.layout().recv;
+  require_in(blocks, element_, SourceTensor(tensor.bytes, tensor.shape, tensor.strides));
+  const CodedBlocks::Sizes places = sizes(modes, WirePart::now);
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const PeerBlock& block = blocks[peer];
+    if (block.elements() == 0) {
+      continue;
+    }
+    Reference* const remembered =
+        memory != nullptr ? static_cast<OwnMemory*>(memory)->received_from(peer) : nullptr;
+    if (remembered == nullptr && mode_of(modes[peer], rows_.whole.received, peer).is_exact()) {
+      const dit_block& at = places.recv[peer];
+      memory_.unpack(std::span(&block, 1), bytes_of(element_),
+                     TransferBuffer::borrowed(buffer.span().subspan(at.offset, at.bytes)), tensor, stream);
+    } else {
+      add_decode(block, mode_of(modes[peer], rows_.whole.received, peer), place_of(block, element_, tensor),
+                 remembered, code_at(buffer, places.recv[peer]));
+    }
+  }
+  queue_.launch(launcher_, stream);
+}
+
+void DeviceCoder::remember(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
+                           void* stream) {
+  const std::vector<PeerBlock>& blocks = blocks_.layout().recv;
+  const CodedBlocks::Sizes places = sizes(modes, WirePart::later);
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const PeerBlock& block = blocks[peer];
+    if (block.elements() == 0 || !modes[peer].late) {
+      continue;
+    }
+    Reference* const remembered = static_cast<OwnMemory*>(memory)->received_from(peer);
+    remembered->ages.all_travel();
+    BlockPlace nowhere = place_of(block, element_, nullptr, {}, {});
+    nowhere.tensor = nullptr;
+    queue_.add(CodeWork::decode, format_for(modes[peer]),
+               job_for(block, modes[peer], nowhere, remembered, code_at(buffer, places.recv[peer])));
+  }
+  queue_.launch(launcher_, stream);
+}
+
+void DeviceCoder::keep_sent(const Memory& /*memory*/) {
+  throw std::logic_error("what devices remember is not kept aside");
+}
+void DeviceCoder::put_back_sent(Memory& /*memory*/) {
+  throw std::logic_error("what devices remember is not kept aside");
+}
+
+}  // namespace dit

@@ -1,0 +1,23 @@
+# The codecs of dit_exchange, for hosts and, with CUDA, for devices: they need nothing else of libdit but layouts.
+set(wire ${CMAKE_CURRENT_LIST_DIR})
+target_sources(dit_exchange PRIVATE
+  ${wire}/codec.cpp ${wire}/codec_dispatch.cpp ${wire}/codec_portable.cpp ${wire}/pack.cpp ${wire}/device/block_jobs.cpp
+  ${wire}/device/code_launcher.cpp)
+
+# The codecs' loops, for each instruction set. The same bits from all: no sum is fused with a product, none reordered.
+set(kernel_options -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno)
+set_source_files_properties(${wire}/codec_portable.cpp TARGET_DIRECTORY dit_exchange
+                            PROPERTIES COMPILE_OPTIONS "${kernel_options}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_sources(dit_exchange PRIVATE ${wire}/codec_avx2.cpp ${wire}/codec_avx512.cpp)
+  set_source_files_properties(${wire}/codec_avx2.cpp TARGET_DIRECTORY dit_exchange
+                              PROPERTIES COMPILE_OPTIONS "${kernel_options};-mavx2")
+  set_source_files_properties(${wire}/codec_avx512.cpp TARGET_DIRECTORY dit_exchange PROPERTIES COMPILE_OPTIONS
+    "${kernel_options};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+endif()
+
+if(TAPA_HAVE_CUDA)
+  target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu ${wire}/device/row_kernels.cu)
+  set_source_files_properties(${wire}/device/code_kernels.cu ${wire}/device/row_kernels.cu TARGET_DIRECTORY dit_exchange
+                              PROPERTIES COMPILE_OPTIONS "-fmad=false")
+endif()

@@ -1,0 +1,166 @@
+/// Between codes in global memory, at any address, and the lanes' codes in the room, word after word. Global
+/// memory is read and written in words of 4 bytes wherever all of a word is the segment's.
+#pragma once
+
+#include "wire/device/staging.hpp"
+
+namespace dit {
+namespace {
+
+/// Units of a lane's code in the room, for spread().
+[[nodiscard]] DIT_SHARED constexpr std::uint32_t code_units(LaneFormat format) {
+  return words_of(format) < 4 ? 1 : words_of(format) / 4;
+}
+
+template <LaneFormat format>
+DIT_SHARED void code_to_room(std::uint32_t lane, std::byte* room, const std::uint32_t* word) {
+  constexpr std::uint32_t kWords = words_of(format), kUnits = code_units(format);
+  if constexpr (kWords < 4) {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kWords; ++i) {
+      store(room + 4 * (lane * kWords + i), word[i]);
+    }
+  } else {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kUnits; ++i) {
+      store(unit_at(room, lane * kUnits + i, kUnits),
+            Unit{{word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]}});
+    }
+  }
+}
+template <LaneFormat format>
+DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t* word) {
+  constexpr std::uint32_t kWords = words_of(format), kUnits = code_units(format);
+  if constexpr (kWords < 4) {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kWords; ++i) {
+      word[i] = load<std::uint32_t>(room + 4 * (lane * kWords + i));
+    }
+  } else {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kUnits; ++i) {
+      const Unit unit = load<Unit>(unit_at(room, lane * kUnits + i, kUnits));
+      DIT_UNROLL
+      for (std::uint32_t w = 0; w < 4; ++w) {
+        word[4 * i + w] = unit.word[w];
+      }
+    }
+  }
+}
+
+/// Four bytes from byte `begin` on, as a word, of memory that is read in words.
+template <class Words>
+DIT_SHARED std::uint32_t word_from(std::uint32_t begin, const Words& words) {
+  const std::uint32_t shift = begin % 4 * 8;
+  const std::uint32_t low = words(begin / 4);
+  return shift == 0 ? low : low >> shift | words(begin / 4 + 1) << (32 - shift);
+}
+
+/// Bytes 0 to `bytes` of the room's codes to `code`.
+DIT_SHARED void code_out(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
+                         std::uint8_t* code) {
+  if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
+    return units_out(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), units,
+                     [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
+  }
+  const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+  std::uint8_t* const words = code - before;
+  for (std::uint32_t at = 4 * lane; at < before + bytes; at += 4 * kTeamLanes) {
+    if (at >= before && at + 4 <= before + bytes) {
+      store(words + at, word_from(at - before, [&](std::uint32_t word) {
+              return load<std::uint32_t>(byte_at(room, 4 * word, units));
+            }));
+      continue;
+    }
+    for (std::uint32_t i = at; i < at + 4; ++i) {
+      if (i >= before && i < before + bytes) {
+        words[i] = load<std::uint8_t>(byte_at(room, i - before, units));
+      }
+    }
+  }
+}
+
+DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
+                        const std::uint8_t* code) {
+  if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
+    return units_in(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), units,
+                    [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
+  }
+  const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+  const std::uint8_t* const words = code - before;
+  DIT_UNROLL
+  for (std::uint32_t b = 0; b < kNumbersRoom / (4 * kTeamLanes); ++b) {
+    const std::uint32_t at = 4 * (lane + b * kTeamLanes);
+    if (at >= bytes) {
+      break;
+    }
+    if ((before == 0 || at >= 4) && at + 8 - before <= bytes) {
+      store(byte_at(room, at, units), word_from(at + before, [&](std::uint32_t word) {
+              return load<std::uint32_t>(words + 4 * word);
+            }));
+      continue;
+    }
+    for (std::uint32_t i = at; i < at + 4 && i < bytes; ++i) {
+      store(byte_at(room, i, units), code[i]);
+    }
+  }
+}
+
+// ---- fp8: several rows, each an exponent and its numbers.
+
+constexpr std::uint32_t kFp8Units = code_units(LaneFormat::fp8);
+
+/// `exponents`: of each row, in the room.
+DIT_SHARED void fp8_rows_out(std::uint32_t lane, std::byte* room, const std::uint32_t* exponents,
+                             const Divisor& row, const Divisor& row_code, std::uint32_t bytes,
+                             std::uint8_t* code) {
+  const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+  std::uint8_t* const words = code - before;
+  for (std::uint32_t at = 4 * lane; at < before + bytes; at += 4 * kTeamLanes) {
+    const std::uint32_t first = at >= before ? at - before : 0;
+    std::uint32_t of_row = quotient(first, row_code);
+    std::uint32_t column = first - of_row * row_code.value;  // 0: the exponent
+    if (at >= before && column > 0 && column + 3 <= row.value) {
+      const std::uint32_t number = of_row * row.value + column - 1;
+      store(words + at, word_from(number, [&](std::uint32_t word) {
+              return load<std::uint32_t>(byte_at(room, 4 * word, kFp8Units));
+            }));
+      continue;
+    }
+    for (std::uint32_t i = at >= before ? at : before; i < at + 4 && i < before + bytes; ++i) {
+      words[i] = column == 0 ? static_cast<std::uint8_t>(exponents[of_row])
+                             : load<std::uint8_t>(byte_at(room, of_row * row.value + column - 1, kFp8Units));
+      if (++column == row_code.value) {
+        column = 0;
+        ++of_row;
+      }
+    }
+  }
+}
+
+DIT_SHARED void fp8_rows_in(std::uint32_t lane, std::byte* room, const Divisor& row, std::uint32_t count,
+                            const std::uint8_t* code) {
+  const std::uint32_t bytes = count + count / row.value;
+  for (std::uint32_t at = 4 * lane; at < count; at += 4 * kTeamLanes) {
+    std::uint32_t of_row = quotient(at, row);
+    std::uint32_t column = at - of_row * row.value;
+    const std::uint32_t from = at + of_row + 1;
+    const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code + from) % 4);
+    if (column + 4 <= row.value && from >= before && from + 8 - before <= bytes) {
+      const std::uint8_t* const words = code + from - before;
+      store(byte_at(room, at, kFp8Units),
+            word_from(before, [&](std::uint32_t word) { return load<std::uint32_t>(words + 4 * word); }));
+      continue;
+    }
+    for (std::uint32_t i = at; i < at + 4 && i < count; ++i) {
+      store(byte_at(room, i, kFp8Units), code[i + of_row + 1]);
+      if (++column == row.value) {
+        column = 0;
+        ++of_row;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dit
