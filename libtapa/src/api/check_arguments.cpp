@@ -93,12 +93,11 @@ void require_host_side(const Arguments& a, const Side& side, const Names& names,
 
 void require_host_memory(const void* address, const char* name) {
   if (!is_device_memory(address)) return;
-  throw CallError(
-      MPI_ERR_BUFFER,
-      std::string(name) +
-          " is GPU memory, expected host memory: this process first used a GPU when the communicator was "
-          "set up already, and the other ranks do not know; use it before the communicator's first "
-          "all-to-all, make another communicator, or set TAPA_ENABLE=0: then MPI gets such calls");
+  throw CallError(MPI_ERR_BUFFER,
+                  std::string(name) +
+                      " is GPU memory, expected host memory: this call does not take it from a GPU whose "
+                      "driver is not CUDA's, or when it first used the GPU after the communicator was set "
+                      "up; make another communicator, or set TAPA_ENABLE=0: then MPI gets such calls");
 }
 
 void require_host_memory(const Arguments& a, int ranks) {

@@ -233,7 +233,9 @@ bool run_fast(const Arguments& arguments, CommState& state) {
   if (arguments.form != Form::uniform) return run_blocks(arguments, state);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return false;  // there is no exchange
-  if (blocks.dense && find_known(arguments) == nullptr) remember(arguments, state, blocks);
+  // Where buffers may be in GPU memory the ranks agree first, in each call.
+  if (blocks.dense && state.device_calls() == nullptr && find_known(arguments) == nullptr)
+    remember(arguments, state, blocks);
   return run_uniform(arguments, state, blocks);
 }
 
