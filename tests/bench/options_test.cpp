@@ -117,7 +117,7 @@ TEST(Options, WrongCommandLinesAreExplained) {
       {{"--step", "1"}, "--step: Value 1 not in range"},
       {{"--time", "0"}, "--time: Value 0 not in range"},
       {{"--library", "nccl"}, "--library: nccl not in {tapa,mpi}"},
-      {{"--versus", "nccl"}, "--versus: nccl not in {mpi}"},
+      {{"--versus", "rccl"}, "--versus: rccl not in {mpi,nccl}"},
       {{"--json", "f"}, "--json: needs --versus mpi or nccl"},
       {{"--plan", "linear"}, "--plan: needs --versus mpi or nccl"},
       {{"--nic-bound", "7"}, "--nic-bound: NIC rate '7': expected"},
