@@ -1,12 +1,13 @@
 /* All-to-alls with buffers in the memory of a GPU that is none (tests/run/fake_gpu.c): the processor may not
  * touch it, but for MPI, of which we say that it is GPU-aware.
  *
- *   gpu DRIVER all|one|turns|host|late [strict]
+ *   gpu DRIVER all|one|turns|host|late|reused [strict]
  *
  * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. turns: all use
  * it, and have buffers there in some of the calls, each rank in others. host: they use it, but all buffers
- * are in host memory. late: they use it when the communicator is set up already. strict: MPI may not touch
- * its memory either. Exit status 1 when something is wrong. */
+ * are in host memory. late: they use it when the communicator is set up already. reused: its memory comes to
+ * lie where memory of the host was. strict: MPI may not touch its memory either. Exit status 1 when something
+ * is wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #ifdef USE_TAPA
 #include <tapa/tapa.h>
@@ -50,6 +52,7 @@ static int rank, size;
 static MPI_Datatype every_second;
 static void (*initialise)(void);
 static void* (*allocate)(size_t);
+static void* (*allocate_at)(void*, size_t);
 static void (*reach)(int);
 static int on_gpu; /* whether this rank's buffers are there */
 static int strict; /* whether MPI may not touch them either */
@@ -154,6 +157,7 @@ int main(int argc, char** argv) {
   if (driver == NULL || size > kMostRanks) MPI_Abort(MPI_COMM_WORLD, 2);
   *(void**)(&initialise) = dlsym(driver, "fake_initialise");
   *(void**)(&allocate) = dlsym(driver, "fake_allocate");
+  *(void**)(&allocate_at) = dlsym(driver, "fake_allocate_at");
   *(void**)(&reach) = dlsym(driver, "fake_reach");
   strict = argc > 3 && strcmp(argv[3], "strict") == 0;
   MPI_Type_vector(kElements, 1, 2, MPI_INT, &every_second);
@@ -164,8 +168,16 @@ int main(int argc, char** argv) {
   if (late)
     for (int round = 0; round < kRounds; ++round) bad += wrong(0, round, send, recv);
   if (!one || rank == 1) {
+    const size_t bytes = 3 * kInts * sizeof(int) + 4096;
     initialise();
-    there = allocate(3 * kInts * sizeof(int) + 4096);
+    if (strcmp(mode, "reused") == 0) {
+      send = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      recv = send + kInts;
+      for (int round = 0; round < kRounds; ++round) bad += wrong(0, round, send, recv);
+      there = allocate_at(send, bytes);
+    } else {
+      there = allocate(bytes);
+    }
     if (strcmp(mode, "host") != 0) {
       send = there;
       recv = there + kInts;

@@ -17,10 +17,14 @@ static char streams[1];
 void fake_initialise(void) {
   initialised = 1;
 }
-void* fake_allocate(size_t size) {
+/* At an address that is free, as drivers choose them too; null: anywhere. */
+void* fake_allocate_at(void* place, size_t size) {
   bytes = size;
-  memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memory = mmap(place, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | (place != NULL ? MAP_FIXED : 0), -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
+}
+void* fake_allocate(size_t size) {
+  return fake_allocate_at(NULL, size);
 }
 static void let(int touch) {
   if (memory != NULL) mprotect(memory, bytes, touch ? PROT_READ | PROT_WRITE : PROT_NONE);

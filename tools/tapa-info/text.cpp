@@ -121,6 +121,16 @@ void write_node(const Topology& topology, const std::vector<Record>& records, in
   write_group(topology, inside, ranks, "    ", out);
 }
 
+void write_devices(const Topology& topology, const std::optional<DeviceBuffers>& devices, std::ostream& out) {
+  if (!devices) return;
+  const auto line = [&](const std::string& who, const DeviceDecision& d) {
+    out << "  " << padded(who, 16) << padded(std::string(to_string(d.way)), 10) << d.why << "\n";
+  };
+  out << "\nbuffers in GPU memory, where a rank uses a GPU\n";
+  line("all ranks", devices->world);
+  if (topology.nodes() > 1) line("ranks of a node", devices->node);
+}
+
 void write_sources(const Topology& topology, std::ostream& out) {
   if (topology.sources.empty()) return;
   out << "\nsources\n";
@@ -132,7 +142,27 @@ void write_sources(const Topology& topology, std::ostream& out) {
 
 }  // namespace
 
-std::string as_text(const Topology& topology, const std::vector<Record>& records, int nodes_shown) {
+std::optional<DeviceBuffers> device_buffers(const Topology& topology, const std::vector<Record>& records,
+                                            DeviceFacts facts, const Settings& settings) {
+  const auto has_gpu = [](const Record& r) { return r.facts.gpus > 0 || r.gpu.gpu >= 0; };
+  if (std::none_of(records.begin(), records.end(), has_gpu)) return std::nullopt;
+  const auto with_gpu = std::find_if(records.begin(), records.end(), has_gpu);
+  facts.in_use = true;
+  facts.cuda_only = with_gpu->gpu.name.empty() || with_gpu->gpu.name.rfind("NVIDIA", 0) == 0;
+  facts.one_host = topology.nodes() == 1;
+  facts.ranks = topology.ranks;
+  DeviceBuffers devices;
+  devices.world = decide_device_way(facts, settings);
+  facts.one_host = true;
+  facts.ranks = 0;
+  for (const std::vector<int>& ranks : ranks_of_nodes(topology))
+    facts.ranks = std::max(facts.ranks, static_cast<int>(ranks.size()));
+  devices.node = decide_device_way(facts, settings);
+  return devices;
+}
+
+std::string as_text(const Topology& topology, const std::vector<Record>& records,
+                    const std::optional<DeviceBuffers>& devices, int nodes_shown) {
   std::ostringstream out;
   out << topology.name << ": " << plural(static_cast<std::size_t>(topology.ranks), "rank") << " on "
       << plural(static_cast<std::size_t>(topology.nodes()), "node");
@@ -151,6 +181,7 @@ std::string as_text(const Topology& topology, const std::vector<Record>& records
     out << "  ... and " << plural(static_cast<std::size_t>(topology.nodes() - shown), "node")
         << " more (--all lists them)\n";
   }
+  write_devices(topology, devices, out);
   write_sources(topology, out);
   const std::vector<Hint> hints = find_hints(topology, records);
   if (!hints.empty()) out << "\nhints\n";

@@ -9,20 +9,18 @@ namespace tapa {
 
 namespace {
 
-/// Whether a block lies in GPU memory. Buffers that were looked at in this thread's last call are not looked
-/// at again; null ones stand for addresses.
+/// Whether a block lies in GPU memory. As long as no GPU was seen in use, buffers that were looked at in this
+/// thread's last call are not looked at again; null ones stand for addresses.
 bool on_device(const Arguments& a, int ranks) {
   struct Buffers {
     const void* send;
     const void* recv;
   };
   thread_local constinit Buffers in_host{};
-  const bool known = a.send.buffer == in_host.send && a.recv.buffer == in_host.recv;
+  const bool known = !gpu_was_in_use() && a.send.buffer == in_host.send && a.recv.buffer == in_host.recv;
   if (known && in_host.send != nullptr && in_host.recv != nullptr) return false;
-  if (!gpu_in_use() || !has_device_memory(a, ranks)) {
-    in_host = {a.send.buffer, a.recv.buffer};
-    return false;
-  }
+  in_host = {a.send.buffer, a.recv.buffer};
+  if (!gpu_in_use() || !has_device_memory(a, ranks)) return false;
   if (gpu_use() != GpuUse::cuda) require_host_memory(a, ranks);
   return true;
 }

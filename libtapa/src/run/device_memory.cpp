@@ -209,8 +209,17 @@ bool any_driver(const Predicate& predicate) {
 
 }  // namespace
 
+namespace {
+
+constinit std::atomic<bool> in_use = false;
+
+}  // namespace
+
+bool gpu_was_in_use() {
+  return in_use.load(std::memory_order_relaxed);
+}
+
 bool gpu_in_use() {
-  static constinit std::atomic<bool> in_use = false;
   if (in_use.load(std::memory_order_relaxed)) return true;
   search_drivers();
   if (!any_driver([](GpuDriver& driver) { return driver.initialised(); })) return false;
