@@ -39,15 +39,18 @@ void write_levels(const Topology& topology, std::ostream& out) {
     for (const std::string& also : level.also) names.back() += " = " + also;
     longest = std::max(longest, names.back().size() + 2);
   }
+  const bool on_gpus = std::any_of(topology.levels.begin(), topology.levels.end(),
+                                   [](const Level& l) { return l.link.device_bandwidth.has_value(); });
   out << "levels, fast to slow\n";
   out << "  " << padded("name", longest) << padded("groups", 8) << padded("ranks", 8) << padded("latency", 10)
-      << padded("message", 10) << "bandwidth\n";
+      << padded("message", 10) << (on_gpus ? padded("bandwidth", 26) + "between GPUs" : "bandwidth") << "\n";
   for (std::size_t l = 0; l < topology.levels.size(); ++l) {
     const Level& level = topology.levels[l];
     out << "  " << padded(names[l], longest) << padded(std::to_string(level.groups), 8)
         << padded(sizes_of(topology.groups_of(static_cast<int>(l))), 8)
         << padded(time_text(level.link.latency), 10) << padded(time_text(level.link.message), 10)
-        << rate_text(level.link.bandwidth)
+        << (on_gpus ? padded(rate_text(level.link.bandwidth), 26) + rate_text(level.link.device_bandwidth)
+                    : rate_text(level.link.bandwidth))
         << (static_cast<int>(l) == topology.nic_level ? "  (crosses NICs from here on)" : "") << "\n";
   }
   if (topology.nic_level == static_cast<int>(topology.levels.size())) out << "  no message crosses a NIC\n";
@@ -103,6 +106,14 @@ void write_nics(const Topology& topology, int node, std::ostream& out) {
   }
 }
 
+void write_gpus(const Record& record, std::ostream& out) {
+  for (std::size_t g = 0; g < record.gpus.size(); ++g) {
+    const GpuLinks& gpu = record.gpus[g];
+    out << "    " << padded("GPU " + std::to_string(g), 14) << gpu.name << "  PCI " << gpu.pci << "  "
+        << text_of(gpu) << "\n";
+  }
+}
+
 void write_node(const Topology& topology, const std::vector<Record>& records, int node,
                 const std::vector<int>& ranks, std::ostream& out) {
   out << "  " << node_name(topology, records, node) << ": " << plural(ranks.size(), "rank") << "\n";
@@ -115,6 +126,7 @@ void write_node(const Topology& topology, const std::vector<Record>& records, in
     if (facts.numa_nodes > 0) out << ", " << plural(static_cast<std::size_t>(facts.numa_nodes), "NUMA node");
     out << ", " << plural(static_cast<std::size_t>(facts.gpus), "GPU") << "\n";
   }
+  if (!records.empty()) write_gpus(records[static_cast<std::size_t>(ranks[0])], out);
   write_nics(topology, node, out);
   // The level below the NICs is the node itself; on one node the world is.
   const int inside = std::min(topology.nic_level, static_cast<int>(topology.levels.size())) - 2;

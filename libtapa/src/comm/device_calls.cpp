@@ -57,6 +57,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
   list.base = nullptr;
   TypeInfo info;
   CudaMemory memory;
+  bool looked = false;
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto at = static_cast<std::size_t>(peer);
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
@@ -67,7 +68,10 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
     if (bytes == 0) continue;
     std::byte* const first = address_at(side.buffer, offset);
     list.displs[at] = reinterpret_cast<std::uintptr_t>(first);
-    if (driver != nullptr && !memory.holds(first)) memory = driver->memory(first);
+    if (driver != nullptr && !(looked && memory.holds(first))) {
+      memory = driver->memory(first, list.last);
+      looked = true;
+    }
     const bool same = !list.memory || list.memory->device == memory.device;
     list.place.host = list.place.host && !memory.on_device;
     list.place.device = list.place.device && memory.on_device && same && serves(memory);
@@ -76,6 +80,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
     list.longest = std::max(list.longest, bytes);
     list.total += bytes;
   }
+  if (memory.on_device) list.last = memory;
   rebase(list);
 }
 
@@ -132,7 +137,10 @@ bool DeviceCalls::start_engine() {
   if (engine_ != TAPA_DEVICE_COMM_NULL) return true;
   near_ = send_.memory ? *send_.memory : *recv_.memory;
   const CudaDriver::Current current(*cuda_driver(), near_);
-  if (TAPA_Device_comm_create_mpi(comm_, nullptr, &engine_) == TAPA_DEVICE_SUCCESS) return true;
+  if (TAPA_Device_comm_create_mpi(comm_, nullptr, &engine_) == TAPA_DEVICE_SUCCESS) {
+    stream_ = cuda_driver()->stream(near_);
+    return true;
+  }
   given_up_ = true;
   engine_ = TAPA_DEVICE_COMM_NULL;
   if (rank_ == 0)
@@ -193,11 +201,10 @@ const std::byte* DeviceCalls::packed_copy() {
 void DeviceCalls::run(const Arguments& a) {
   CudaDriver& driver = *cuda_driver();
   const CudaDriver::Current current(driver, near_);
-  const CudaStream stream = driver.stream(near_);
   const std::byte* const send = a.in_place() && send_.total > 0 ? packed_copy() : send_.base;
   require(TAPA_Device_alltoallv(send, send_.bytes.data(), send_.displs.data(), recv_.base, recv_.bytes.data(),
-                                recv_.displs.data(), engine_, stream));
-  driver.wait(near_);
+                                recv_.displs.data(), engine_, stream_));
+  driver.wait(stream_);
   require(TAPA_Device_query(engine_, nullptr));
   bytes_sent_ = send_.total;
   if (scratch_bytes_ > kKeptScratch) {

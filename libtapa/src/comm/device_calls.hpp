@@ -52,6 +52,7 @@ class DeviceCalls {
     std::byte* base = nullptr;               // the lowest block that has any bytes
     SidePlace place;
     std::optional<CudaMemory> memory;  // of a block that is on a device
+    CudaMemory last;                   // where a block of the last call was
     std::size_t longest = 0;
     std::size_t total = 0;
   };
@@ -74,6 +75,7 @@ class DeviceCalls {
   bool given_up_ = false;  // the engine could not be started; alike on all ranks
   TAPA_Device_comm engine_ = TAPA_DEVICE_COMM_NULL;
   CudaMemory near_;  // on the engine's device
+  CudaStream stream_ = nullptr;
   Registrations registrations_;
   void* scratch_ = nullptr;  // device memory, for calls in place
   std::size_t scratch_bytes_ = 0;

@@ -136,6 +136,13 @@ CudaMemory CudaDriver::memory(const void* address) const {
   return {true, device, context, buffer, static_cast<std::uintptr_t>(base), bytes, (shareable & 0xff) != 0};
 }
 
+CudaMemory CudaDriver::memory(const void* address, const CudaMemory& known) const {
+  unsigned long long buffer = 0;
+  const bool same = known.buffer != 0 && known.holds(address) &&
+                    call_->attribute(&buffer, kBufferId, address_of(address)) == 0 && buffer == known.buffer;
+  return same ? known : memory(address);
+}
+
 void CudaDriver::check(int code, const char* call) const {
   if (code == 0) return;
   const char* name = nullptr;
@@ -209,7 +216,10 @@ void CudaDriver::copy(const CudaMemory& near, const Rows& r) {
 void CudaDriver::wait(const CudaMemory& near) {
   const CudaStream mine = stream(near);
   const Current current(*this, near);
-  check(call_->synchronize(mine), "cuStreamSynchronize");
+  wait(mine);
+}
+void CudaDriver::wait(CudaStream stream) {
+  check(call_->synchronize(stream), "cuStreamSynchronize");
 }
 
 bool CudaDriver::pin(const CudaMemory& near, void* memory, std::size_t bytes) {

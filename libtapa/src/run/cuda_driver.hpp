@@ -55,6 +55,8 @@ class CudaDriver {
   /// Whether all functions are there that copies need.
   [[nodiscard]] bool can_copy() const;
   [[nodiscard]] CudaMemory memory(const void* address) const;
+  /// The same; sooner when the memory is still that of `known`.
+  [[nodiscard]] CudaMemory memory(const void* address, const CudaMemory& known) const;
 
   /// Lets devices reach memory of the host, so that copies are fast; false when that cannot be.
   [[nodiscard]] bool pin(const CudaMemory& near, void* memory, std::size_t bytes);
@@ -75,6 +77,8 @@ class CudaDriver {
   };
   void copy(const CudaMemory& near, const Rows& rows);
   void wait(const CudaMemory& near);
+  /// For a stream of the current context.
+  void wait(CudaStream stream);
   /// That stream, of the context of `near`; it waits for no other stream, and no other for it.
   [[nodiscard]] CudaStream stream(const CudaMemory& near);
 
