@@ -180,7 +180,8 @@ class Latency {
 
   void print_versus(std::size_t bytes, const std::vector<Contender>& contenders,
                     const std::vector<Times>& times, bool valid) {
-    VersusRow row{bytes, {}, plan_of(comm_, exchange_->mean_bytes()), nic_bound(), {}, valid};
+    const std::string plan = options_.on_gpu ? "-" : plan_of(comm_, exchange_->mean_bytes());
+    VersusRow row{bytes, {}, plan, nic_bound(), {}, valid};
     for (std::size_t c = 0; c < contenders.size(); ++c) {
       if (columns_.floor && c + 1 == contenders.size()) {
         row.floor = summarize(times[c].slowest).median;

@@ -46,7 +46,7 @@ bool mpi_takes_it_here() {
 CallWay way_of_call(const Arguments& arguments, CommState& state) {
   const auto local = [&] { return on_device(arguments, state.size()) ? CallWay::stage : CallWay::host; };
   if (DeviceCalls* const calls = state.device_calls()) {
-    const CallWay way = calls->agree(arguments, state.device_way().mpi_takes);
+    const CallWay way = calls->agree(arguments, state.device_way().mpi_takes, state.waiter());
     return way == CallWay::stage ? local() : way;
   }
   return state.trusts_buffers() ? CallWay::host : local();

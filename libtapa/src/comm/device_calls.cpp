@@ -120,11 +120,19 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
   return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh);
 }
 
-CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes) {
-  if (given_up_) return mpi_takes ? CallWay::mpi : CallWay::stage;
-  own_bits_ = look_at(arguments);
+/// The bits of own_bits_ that hold on all ranks. Collective.
+std::uint64_t DeviceCalls::common_bits(Waiter waiter) {
+  if (has_words_ == Words::unknown) has_words_ = words_.open(comm_) ? Words::open : Words::none;
+  if (has_words_ == Words::open) return words_.common_bits(own_bits_, waiter);
   std::uint64_t agreed = own_bits_;
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &agreed, 1, MPI_UINT64_T, MPI_BAND, comm_), "MPI_Allreduce");
+  return agreed;
+}
+
+CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
+  if (given_up_) return mpi_takes ? CallWay::mpi : CallWay::stage;
+  own_bits_ = look_at(arguments);
+  const std::uint64_t agreed = common_bits(waiter);
   const CallWay way = decide_call(agreed, mpi_takes);
   if (way != CallWay::engine) return way;
   if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
@@ -219,6 +227,7 @@ void DeviceCalls::release() {
   if (engine_ != TAPA_DEVICE_COMM_NULL) TAPA_Device_comm_free(&engine_);
   if (scratch_ != nullptr && driver != nullptr) driver->free_device(near_, scratch_);
   scratch_ = nullptr;
+  words_.close();
   if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
 }
 

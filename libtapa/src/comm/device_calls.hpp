@@ -12,6 +12,7 @@
 
 #include "comm/device_way.hpp"
 #include "comm/registrations.hpp"
+#include "comm/shared_words.hpp"
 #include "run/arguments.hpp"
 #include "run/cuda_driver.hpp"
 #include "tapa/device.h"
@@ -33,7 +34,8 @@ class DeviceCalls {
 
   /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks. Throws
   /// CallError.
-  [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes);
+  /// `waiter`: how it waits for the others.
+  [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter);
 
   /// Carries out the call for which agree() has just said `engine`; buffers are complete when it returns.
   /// Throws CallError, CudaError.
@@ -60,6 +62,7 @@ class DeviceCalls {
   static void rebase(BlockList& list);
   [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
+  [[nodiscard]] std::uint64_t common_bits(Waiter waiter);
   [[nodiscard]] bool start_engine();
   void keep_registrations(std::uint64_t agreed);
   void drop_registrations();
@@ -67,6 +70,9 @@ class DeviceCalls {
   void require(int code) const;
 
   MPI_Comm comm_;
+  SharedWords words_;
+  enum class Words : std::uint8_t { unknown, open, none };
+  Words has_words_ = Words::unknown;
   int rank_;
   int ranks_;
   std::uint64_t own_bits_ = 0;
