@@ -2,7 +2,10 @@
 // the drop-in, and by libtapa's names (USE_TAPA). Each rank may have its buffers in another kind of memory in
 // each call. Exit status 1 when a byte is wrong.
 //
-//   device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any]
+//   device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any] [--kept SHARE] [--late 0|1]
+//
+// kept: share of the buffers in device memory that are used again and again, and now and then freed and made
+// anew by some rank. late: the communicator is set up before a GPU is used.
 #include <mpi.h>
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "gpu.hpp"
+#include "mpi_buffers.hpp"
 #ifdef USE_TAPA
 #include "tapa/tapa.h"
 #define MPI_Alltoall TAPA_Alltoall
@@ -28,61 +32,9 @@ using namespace tapa::bench;
 
 namespace {
 
-enum class Kind { device, pool, managed, pinned, host, other_device };
-constexpr int kKinds = 6;
-constexpr const char* kKindNames[] = {"device", "pool", "managed", "pinned", "host", "other device"};
-
 int rank_ = 0;
 int size_ = 1;
-int devices_ = 1;
-int device_ = 0;
-
-/// Memory of a kind.
-class Buffer {
- public:
-  Buffer(Kind kind, std::size_t bytes) : kind_(kind) {
-    switch (kind) {
-      case Kind::device:
-        cuda(cudaMalloc(&memory_, bytes), "cudaMalloc");
-        break;
-      case Kind::other_device:
-        cuda(cudaSetDevice((device_ + 1) % devices_), "cudaSetDevice");
-        cuda(cudaMalloc(&memory_, bytes), "cudaMalloc");
-        cuda(cudaSetDevice(device_), "cudaSetDevice");
-        break;
-      case Kind::pool:
-        cuda(cudaMallocAsync(&memory_, bytes, nullptr), "cudaMallocAsync");
-        cuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-        break;
-      case Kind::managed:
-        cuda(cudaMallocManaged(&memory_, bytes), "cudaMallocManaged");
-        break;
-      case Kind::pinned:
-        cuda(cudaMallocHost(&memory_, bytes), "cudaMallocHost");
-        break;
-      default:
-        memory_ = std::malloc(bytes);
-    }
-  }
-  ~Buffer() {
-    if (kind_ == Kind::host) {
-      std::free(memory_);
-    } else if (kind_ == Kind::pinned) {
-      (void)cudaFreeHost(memory_);
-    } else if (kind_ == Kind::pool) {
-      (void)cudaFreeAsync(memory_, nullptr);
-    } else {
-      (void)cudaFree(memory_);
-    }
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  [[nodiscard]] char* get() const { return static_cast<char*>(memory_); }
-
- private:
-  Kind kind_;
-  void* memory_ = nullptr;
-};
+Devices devices_;
 
 std::uint8_t byte_of(std::uint64_t call, int from, int to, std::size_t at) {
   std::uint64_t value = call * 1000003 + static_cast<std::uint64_t>(from) * 8191 +
@@ -103,6 +55,7 @@ struct Call {
   Form form = Form::alltoall;
   std::vector<int> bytes;  // [from * size + to]
   int shift = 0;           // of buffers from where their allocations begin
+  bool kept = false;       // whether buffers in device memory are KeptBuffers
   [[nodiscard]] int of(int from, int to) const { return bytes[static_cast<std::size_t>(from * size_ + to)]; }
   [[nodiscard]] bool uneven() const {
     return form == Form::v || form == Form::w || form == Form::nonblocking_v;
@@ -168,14 +121,19 @@ void make_call(const Call& call, char* send, char* recv, const Layout& s, const 
 }
 
 /// Bytes of this rank that are wrong after the call.
-std::size_t run(const Call& call, Kind send_kind, Kind recv_kind) {
+std::size_t run(const Call& call, Kind send_kind, Kind recv_kind, KeptBuffers& kept, std::mt19937_64& own) {
   constexpr std::size_t guard = 64;
   const std::size_t spread = call.form == Form::strided ? 2 : 1;
   const Layout s = layout_of(call, true, 1);
   const Layout r = layout_of(call, false, spread);
   const auto shift = static_cast<std::size_t>(call.shift);
-  const Buffer send(send_kind, s.bytes + shift + guard);
-  const Buffer recv(recv_kind, r.bytes + shift + guard);
+  const bool keep_send = call.kept && send_kind == Kind::device;
+  const bool keep_recv = call.kept && recv_kind == Kind::device;
+  const Buffer fresh_send(send_kind, keep_send ? 1 : s.bytes + shift + guard, devices_);
+  const Buffer fresh_recv(recv_kind, keep_recv ? 1 : r.bytes + shift + guard, devices_);
+  const auto which = 2 * (call.number / 8 % 2);
+  char* const send = keep_send ? kept.get(which, s.bytes + shift + guard, own) : fresh_send.get();
+  char* const recv = keep_recv ? kept.get(which + 1, r.bytes + shift + guard, own) : fresh_recv.get();
   std::vector<std::uint8_t> host(s.bytes);
   const bool in_place = call.form == Form::in_place;
   for (int to = 0; to < size_; ++to) {
@@ -185,10 +143,10 @@ std::size_t run(const Call& call, Kind send_kind, Kind recv_kind) {
   }
   std::vector<std::uint8_t> expected(r.bytes + shift + guard, 0xa5);
   if (in_place) std::copy(host.begin(), host.end(), expected.begin() + call.shift);
-  cuda(cudaMemcpy(recv.get(), expected.data(), expected.size(), cudaMemcpyDefault), "cudaMemcpy");
-  cuda(cudaMemcpy(send.get() + shift, host.data(), host.size(), cudaMemcpyDefault), "cudaMemcpy");
+  cuda(cudaMemcpy(recv, expected.data(), expected.size(), cudaMemcpyDefault), "cudaMemcpy");
+  cuda(cudaMemcpy(send + shift, host.data(), host.size(), cudaMemcpyDefault), "cudaMemcpy");
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  make_call(call, send.get() + shift, recv.get() + shift, s, r);
+  make_call(call, send + shift, recv + shift, s, r);
   for (int from = 0; from < size_; ++from) {
     for (int i = 0; i < call.of(from, rank_); ++i)
       expected[shift + static_cast<std::size_t>(r.displs[static_cast<std::size_t>(from)]) +
@@ -196,7 +154,7 @@ std::size_t run(const Call& call, Kind send_kind, Kind recv_kind) {
           byte_of(call.number, from, rank_, static_cast<std::size_t>(i));
   }
   std::vector<std::uint8_t> got(expected.size());
-  cuda(cudaMemcpy(got.data(), recv.get(), got.size(), cudaMemcpyDefault), "cudaMemcpy");
+  cuda(cudaMemcpy(got.data(), recv, got.size(), cudaMemcpyDefault), "cudaMemcpy");
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < got.size(); ++i) wrong += got[i] != expected[i];
   return wrong;
@@ -208,8 +166,9 @@ int length(std::mt19937_64& random, int most) {
 }
 
 /// The next call, and each rank's kinds of memory: drawn by all ranks alike.
-Call draw(std::mt19937_64& random, int most, bool any, std::vector<Kind>& kinds) {
+Call draw(std::mt19937_64& random, int most, bool any, double kept, std::vector<Kind>& kinds) {
   Call call;
+  call.kept = std::uniform_real_distribution<>()(random) < kept;
   call.number = random();
   call.form = static_cast<Form>(random() % kForms);
   call.shift = random() % 3 == 0 ? static_cast<int>(random() % 40) : 0;
@@ -252,13 +211,16 @@ int check(const Arguments& arguments) {
   const int calls = static_cast<int>(arguments.number("calls", 300));
   const int most = static_cast<int>(arguments.number("bytes", 3 << 20));
   const bool any = arguments.text("kinds", "any") == "any";
+  const double kept_share = arguments.number("kept", 0.5);
+  std::mt19937_64 own(static_cast<std::uint64_t>(rank_) + 99);
+  KeptBuffers kept;
   unsigned long long all[2] = {other_communicators(), 0};
   for (int i = 0; i < calls; ++i) {
     std::vector<Kind> kinds;
-    const Call call = draw(random, most, any, kinds);
+    const Call call = draw(random, most, any, kept_share, kinds);
     const Kind send = kinds[static_cast<std::size_t>(rank_)];
     const Kind recv = kinds[static_cast<std::size_t>(size_ + rank_)];
-    const std::size_t wrong = run(call, send, recv);
+    const std::size_t wrong = run(call, send, recv, kept, own);
     if (wrong != 0 && all[1]++ < 4) {
       std::printf("rank %d call %d %s, %d bytes from rank 0, %s to %s: %zu bytes wrong\n", rank_, i,
                   kFormNames[static_cast<int>(call.form)], call.of(0, rank_),
@@ -273,6 +235,13 @@ int check(const Arguments& arguments) {
   return all[0] == 0 ? 0 : 1;
 }
 
+/// Calls with host buffers, after which the communicator is set up.
+void begin_on_host() {
+  std::vector<int> send(static_cast<std::size_t>(size_), rank_);
+  std::vector<int> recv(static_cast<std::size_t>(size_));
+  for (int i = 0; i < 3; ++i) MPI_Alltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, MPI_COMM_WORLD);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -281,11 +250,13 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   int code = 2;
   try {
-    cuda(cudaGetDeviceCount(&devices_), "cudaGetDeviceCount");
-    device_ = rank_ % devices_;
-    cuda(cudaSetDevice(device_), "cudaSetDevice");
+    const Arguments arguments(argc, argv);
+    if (arguments.number("late", 0) > 0) begin_on_host();
+    cuda(cudaGetDeviceCount(&devices_.count), "cudaGetDeviceCount");
+    devices_.own = rank_ % devices_.count;
+    cuda(cudaSetDevice(devices_.own), "cudaSetDevice");
     cuda(cudaFree(nullptr), "cudaFree");
-    code = check(Arguments(argc, argv));
+    code = check(arguments);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank_, error.what());
     MPI_Abort(MPI_COMM_WORLD, 2);
