@@ -3,9 +3,11 @@
 // each call. Exit status 1 when a byte is wrong.
 //
 //   device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any] [--kept SHARE] [--late 0|1]
+//                    [--reset 0|1|2]
 //
 // kept: share of the buffers in device memory that are used again and again, and now and then freed and made
-// anew by some rank. late: the communicator is set up before a GPU is used.
+// anew by some rank. late: the communicator is set up before a GPU is used. reset: the
+// devices of so many ranks are reset before MPI_Finalize.
 #include <mpi.h>
 
 #include <algorithm>
@@ -257,6 +259,7 @@ int main(int argc, char** argv) {
     cuda(cudaSetDevice(devices_.own), "cudaSetDevice");
     cuda(cudaFree(nullptr), "cudaFree");
     code = check(arguments);
+    if (rank_ < static_cast<int>(arguments.number("reset", 0))) cuda(cudaDeviceReset(), "cudaDeviceReset");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank_, error.what());
     MPI_Abort(MPI_COMM_WORLD, 2);

@@ -147,6 +147,8 @@ bool DeviceCalls::start_engine() {
   const CudaDriver::Current current(*cuda_driver(), near_);
   if (TAPA_Device_comm_create_mpi(comm_, nullptr, &engine_) == TAPA_DEVICE_SUCCESS) {
     stream_ = cuda_driver()->stream(near_);
+    probe_ = cuda_driver()->allocate_device(near_, 1);
+    probe_id_ = cuda_driver()->memory(probe_).buffer;
     return true;
   }
   given_up_ = true;
@@ -222,10 +224,25 @@ void DeviceCalls::run(const Arguments& a) {
   }
 }
 
+/// Whether what the engine has on the device is still there: programs reset it, also before they free their
+/// communicators.
+bool DeviceCalls::context_lives() const {
+  const CudaDriver* const driver = cuda_driver();
+  return driver != nullptr && driver->memory(probe_).buffer == probe_id_ && probe_id_ != 0;
+}
+
 void DeviceCalls::release() {
-  CudaDriver* const driver = cuda_driver();
-  if (engine_ != TAPA_DEVICE_COMM_NULL) TAPA_Device_comm_free(&engine_);
-  if (scratch_ != nullptr && driver != nullptr) driver->free_device(near_, scratch_);
+  if (engine_ != TAPA_DEVICE_COMM_NULL) {
+    int lives = context_lives() ? 1 : 0;
+    // All free it or none: who frees it waits for the others.
+    const int code = PMPI_Allreduce(MPI_IN_PLACE, &lives, 1, MPI_INT, MPI_MIN, comm_);
+    if (code == MPI_SUCCESS && lives != 0) {
+      TAPA_Device_comm_free(&engine_);
+      cuda_driver()->free_device(near_, probe_);
+      if (scratch_ != nullptr) cuda_driver()->free_device(near_, scratch_);
+    }
+    engine_ = TAPA_DEVICE_COMM_NULL;
+  }
   scratch_ = nullptr;
   words_.close();
   if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);

@@ -68,6 +68,7 @@ class DeviceCalls {
   void drop_registrations();
   const std::byte* packed_copy();
   void require(int code) const;
+  [[nodiscard]] bool context_lives() const;
 
   MPI_Comm comm_;
   SharedWords words_;
@@ -82,6 +83,8 @@ class DeviceCalls {
   TAPA_Device_comm engine_ = TAPA_DEVICE_COMM_NULL;
   CudaMemory near_;  // on the engine's device
   CudaStream stream_ = nullptr;
+  void* probe_ = nullptr;  // device memory, to see whether the program has reset the device
+  std::uint64_t probe_id_ = 0;
   Registrations registrations_;
   void* scratch_ = nullptr;  // device memory, for calls in place
   std::size_t scratch_bytes_ = 0;
