@@ -44,12 +44,18 @@ class Cuda final : public GpuDriver {
  public:
   explicit Cuda(void* library) : driver_(library) {}
 
-  bool initialised() override { return driver_.initialised(); }
+  bool initialised() override {
+    if (initialised_.load(std::memory_order_relaxed)) return true;
+    if (!driver_.initialised()) return false;
+    initialised_.store(true, std::memory_order_relaxed);
+    return true;
+  }
   bool owns(const void* address) override { return driver_.owns(address); }
   [[nodiscard]] CudaDriver& driver() { return driver_; }
 
  private:
   CudaDriver driver_;
+  std::atomic<bool> initialised_ = false;  // and so it stays
 };
 
 /// Below HIP, whose own functions would set the error that the program asks for.
