@@ -49,7 +49,8 @@ enum { kElements = 600, kMostRanks = 8, kRounds = 20 };
 enum { kInts = kMostRanks * kElements };
 
 static int rank, size;
-static MPI_Datatype every_second;
+static MPI_Datatype every_second, listed; /* the same ints, as a vector and as a list */
+static int as_list;
 static void (*initialise)(void);
 static void* (*allocate)(size_t);
 static void* (*allocate_at)(void*, size_t);
@@ -104,7 +105,8 @@ static int call(int form, int* send, int* recv) {
     case 3:
       return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, kElements, MPI_INT, MPI_COMM_WORLD);
     case 4: /* received in every second place */
-      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, every_second, MPI_COMM_WORLD);
+      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second,
+                          MPI_COMM_WORLD);
     case 5:
       code = MPI_Ialltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD, &request);
       if (code == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -124,6 +126,7 @@ static int call(int form, int* send, int* recv) {
 
 static int wrong(int form, int round, int* send, int* recv) {
   const int stride = form == 4 ? 2 : 1;
+  as_list = round % 2;
   int n = 0;
   touch(1);
   memset(recv, 0xff, 2 * kInts * sizeof(int));
@@ -143,7 +146,7 @@ static int wrong(int form, int round, int* send, int* recv) {
 }
 
 int main(int argc, char** argv) {
-  static int host[3 * kInts];
+  static int host[3 * kInts], places[kElements];
   int *send = host, *recv = host + kInts, *there = NULL, bad = 0, all = 0;
   const char* mode = argc > 2 ? argv[2] : "";
   const int late = strcmp(mode, "late") == 0, one = strcmp(mode, "one") == 0;
@@ -163,6 +166,10 @@ int main(int argc, char** argv) {
   MPI_Type_vector(kElements, 1, 2, MPI_INT, &every_second);
   MPI_Type_create_resized(every_second, 0, 2 * kElements * (MPI_Aint)sizeof(int), &every_second);
   MPI_Type_commit(&every_second);
+  for (int i = 0; i < kElements; ++i) places[i] = 2 * i;
+  MPI_Type_create_indexed_block(kElements, 1, places, MPI_INT, &listed);
+  MPI_Type_create_resized(listed, 0, 2 * kElements * (MPI_Aint)sizeof(int), &listed);
+  MPI_Type_commit(&listed);
   backtrace(&frame, 1); /* it may load a library */
   signal(SIGSEGV, fault);
   if (late)
