@@ -105,8 +105,7 @@ static int call(int form, int* send, int* recv) {
     case 3:
       return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, kElements, MPI_INT, MPI_COMM_WORLD);
     case 4: /* received in every second place */
-      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second,
-                          MPI_COMM_WORLD);
+      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second, MPI_COMM_WORLD);
     case 5:
       code = MPI_Ialltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD, &request);
       if (code == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
