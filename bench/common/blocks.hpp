@@ -13,21 +13,23 @@
 
 namespace tapa::bench {
 
-/// Memory of the user's or of TAPA_Alloc, never null once resized.
+/// Where a buffer is: memory of the user's, of TAPA_Alloc, of a GPU.
+enum class Place { user, registered, gpu };
+
+/// Memory, never null once resized. That of a GPU is only for copies.
 class Buffer {
  public:
-  explicit Buffer(bool registered) : registered_(registered) {}
+  explicit Buffer(Place place) : place_(place) {}
   ~Buffer() { free(); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   void resize(std::size_t bytes);
   [[nodiscard]] std::uint8_t* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::uint8_t& operator[](std::size_t at) const { return data_[at]; }
 
  private:
   void free();
-  bool registered_;
+  Place place_;
   std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
 };
@@ -43,6 +45,8 @@ class BlockExchange : public Exchange {
   [[nodiscard]] std::size_t mean_bytes() const override { return bytes_; }
   void fill(std::uint32_t seed) override;
   [[nodiscard]] std::size_t wrong_bytes(std::uint32_t seed) const override;
+  void load(NcclRival& nccl) override;
+  void call_nccl(NcclRival& nccl) override;
 
  protected:
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -63,6 +67,8 @@ class BlockExchange : public Exchange {
   int ranks_ = 0;
   std::size_t bytes_ = 0;
   Buffer send_, recv_;
+  const std::uint8_t* received_ = nullptr;                 ///< where the last call's data are
+  std::vector<std::uint8_t> on_host_send_, on_host_recv_;  ///< what buffers on a GPU are filled with
 };
 
 }  // namespace tapa::bench

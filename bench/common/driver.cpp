@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "floor.hpp"
+#include "gpu.hpp"
 #include "mpi_algorithms.hpp"
 #include "race.hpp"
 #include "tapa/tapa.h"
@@ -49,9 +50,11 @@ class Latency {
         options_(session.options()),
         columns_{options_.full, options_.validate, options_.nic_rate.has_value(), false, false},
         exchange_(program.make(comm_, options_)) {
-    if (options_.versus_mpi) {
-      mpi_.emplace(comm_, program.mpi_variable);
-      plans_.emplace(comm_, options_.plans);
+    columns_.rival = options_.versus_nccl ? "NCCL" : "MPI";
+    if (options_.versus()) plans_.emplace(comm_, options_.plans);
+    if (options_.versus_mpi) mpi_.emplace(comm_, program.mpi_variable);
+    if (options_.versus_nccl) start_nccl();
+    if (options_.versus() && !options_.on_gpu) {
       floor_.emplace(comm_);
       columns_.floor = floor_->possible();
     }
@@ -59,17 +62,17 @@ class Latency {
 
   int run() {
     session_.print(preamble(program_, options_) +
-                   (options_.versus_mpi ? versus_header(columns_) : latency_header(columns_)));
+                   (options_.versus() ? versus_header(columns_) : latency_header(columns_)));
     for (const std::size_t bytes : sizes(options_, session_.machine().ranks)) {
       exchange_->resize(bytes);
       if (columns_.floor) floor_->resize(*exchange_);
-      std::vector<Contender> contenders = options_.versus_mpi ? all_contenders() : the_contender();
+      std::vector<Contender> contenders = options_.versus() ? all_contenders() : the_contender();
       const bool valid = !options_.validate || validate(contenders);
       all_valid_ = all_valid_ && valid;
       if (columns_.floor) contenders.push_back({"floor", false, false, [this] { floor_->copy(); }, true});
       const std::vector<Times> times = race(comm_, contenders, options_, bytes);
-      options_.versus_mpi ? print_versus(bytes, contenders, times, valid)
-                          : print_latency(bytes, times[0], valid);
+      options_.versus() ? print_versus(bytes, contenders, times, valid)
+                        : print_latency(bytes, times[0], valid);
       exchange_->release();
     }
     return write_json(program_, options_, session_.machine(), session_.rank(), rows_) && all_valid_ ? 0 : 1;
@@ -86,13 +89,6 @@ class Latency {
   // The library's choice, forced plans, then MPI's algorithms. Only the library's choice and MPI's default
   // are always timed to the end.
   std::vector<Contender> all_contenders() {
-    mpi_->keep_working([this](const MpiAlgorithm& algorithm) {
-      // Open MPI's Bruck, which its default may be, takes sizes for extents and writes behind buffers.
-      const bool may_be_bruck =
-          algorithm.name == "modified_bruck" || (algorithm.name == "default" && mpi_->all().size() > 1);
-      if (options_.elements == Elements::gaps && may_be_bruck) return MPI_ERR_TYPE;
-      return exchange_->call_mpi(algorithm.comm);
-    });
     std::vector<Contender> all{
         {"TAPA", true, false, [this] { check(exchange_->call_tapa(comm_), program_.name); }}};
     for (std::size_t i = 0; i < options_.plans.size(); ++i) {
@@ -100,12 +96,46 @@ class Latency {
       all.push_back({options_.plans[i], true, true,
                      [this, comm] { check(exchange_->call_tapa(comm), program_.name); }});
     }
+    if (mpi_) add_mpi(all);
+    for (const NamedNccl& rival : nccl_) {
+      NcclRival* const nccl = rival.nccl.get();
+      all.push_back({rival.name, false, false, [this, nccl] { exchange_->call_nccl(*nccl); }, false,
+                     [this, nccl] { exchange_->load(*nccl); }});
+    }
+    return all;
+  }
+
+  void add_mpi(std::vector<Contender>& all) {
+    mpi_->keep_working([this](const MpiAlgorithm& algorithm) {
+      // Open MPI's Bruck, which its default may be, takes sizes for extents and writes behind buffers.
+      const bool may_be_bruck =
+          algorithm.name == "modified_bruck" || (algorithm.name == "default" && mpi_->all().size() > 1);
+      if (options_.elements == Elements::gaps && may_be_bruck) return MPI_ERR_TYPE;
+      return exchange_->call_mpi(algorithm.comm);
+    });
     for (const MpiAlgorithm& algorithm : mpi_->all()) {
       const MPI_Comm comm = algorithm.comm;
       all.push_back({algorithm.name, false, algorithm.name != "default",
                      [this, comm] { check(exchange_->call_mpi(comm), program_.name); }});
     }
-    return all;
+  }
+
+  /// NCCL as it is, and, for equal blocks, by copy engines between symmetric buffers.
+  void start_nccl() {
+    const std::vector<std::size_t> all = sizes(options_, session_.machine().ranks);
+    if (all.empty()) return;
+    const std::size_t most = all.back() * static_cast<std::size_t>(session_.machine().ranks);
+    const bool equal = options_.shape == Shape::even && options_.imbalance <= 0;
+    for (const bool zero_cta : {false, true}) {
+      if (zero_cta && !equal) continue;
+      auto nccl = NcclRival::make(comm_, options_.nccl, zero_cta, most);
+      if (nccl) nccl_.push_back({zero_cta ? "zero-cta" : "default", std::move(nccl)});
+    }
+    if (!nccl_.empty()) return;
+    if (session_.rank() == 0)
+      std::fprintf(stderr, "--versus nccl: NCCL 2.28 or later cannot be had (--nccl %s)\n",
+                   options_.nccl.c_str());
+    MPI_Abort(comm_, 1);
   }
 
   bool validate(const std::vector<Contender>& contenders) {
@@ -115,6 +145,7 @@ class Latency {
       for (int call = 0; call < options_.validation_calls; ++call) {
         const auto seed = static_cast<std::uint32_t>(call + 1);
         exchange_->fill(seed);
+        if (contender.load) contender.load();
         contender.call();
         wrong += exchange_->wrong_bytes(seed);
       }
@@ -149,7 +180,8 @@ class Latency {
 
   void print_versus(std::size_t bytes, const std::vector<Contender>& contenders,
                     const std::vector<Times>& times, bool valid) {
-    VersusRow row{bytes, {}, plan_of(comm_, exchange_->mean_bytes()), nic_bound(), {}, valid};
+    const std::string plan = options_.on_gpu ? "-" : plan_of(comm_, exchange_->mean_bytes());
+    VersusRow row{bytes, {}, plan, nic_bound(), {}, valid};
     for (std::size_t c = 0; c < contenders.size(); ++c) {
       if (columns_.floor && c + 1 == contenders.size()) {
         row.floor = summarize(times[c].slowest).median;
@@ -170,6 +202,11 @@ class Latency {
   std::optional<Floor> floor_;
   std::optional<MpiAlgorithms> mpi_;
   std::optional<ForcedPlans> plans_;
+  struct NamedNccl {
+    std::string name;
+    std::unique_ptr<NcclRival> nccl;
+  };
+  std::vector<NamedNccl> nccl_;
   std::vector<VersusRow> rows_;
   bool all_valid_ = true;
 };
@@ -177,9 +214,12 @@ class Latency {
 }  // namespace
 
 std::string preamble(const Program& program, const Options& options) {
-  const char* library = options.versus_mpi ? "TAPA vs MPI" : (options.use_mpi ? "MPI" : "TAPA");
+  const char* library = options.versus_nccl  ? "TAPA vs NCCL"
+                        : options.versus_mpi ? "TAPA vs MPI"
+                                             : (options.use_mpi ? "MPI" : "TAPA");
   std::string text =
       "\n# OSU-style " + std::string(library) + " " + program.title + "\n# Datatype: MPI_CHAR.\n";
+  if (options.on_gpu) text += "# Buffers are in GPU memory.\n";
   if (options.burst > 1) {
     text += "# Times are of one of " + std::to_string(options.burst) + " calls in a row.\n";
   }

@@ -58,6 +58,8 @@ class Session {
   void print(const std::string& text) const;
 
  private:
+  bool use_gpu();
+
   Parsed parsed_;
   Machine machine_;
   int rank_ = 0;

@@ -11,6 +11,8 @@
 
 namespace tapa::bench {
 
+class NcclRival;
+
 /// Called by all ranks alike. Calls return MPI error codes.
 class Exchange {
  public:
@@ -38,6 +40,11 @@ class Exchange {
 
   virtual int call_tapa(MPI_Comm comm) = 0;
   virtual int call_mpi(MPI_Comm comm) = 0;
+
+  /// With buffers in GPU memory: NCCL's call. load() copies what fill() wrote to the buffers of its own that
+  /// it may have. Precondition: --versus nccl was taken.
+  virtual void load(NcclRival&) {}
+  virtual void call_nccl(NcclRival&) {}
 };
 
 /// Byte `at` of the block from src to dst in the data of `seed`.

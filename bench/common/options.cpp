@@ -78,6 +78,12 @@ void add_osu_options(CLI::App& app, Kind kind, Options& o) {
   if (kind == Kind::alltoall) {
     app.add_flag("-l,--in-place", o.in_place, "use MPI_IN_PLACE");
   }
+  if (kind != Kind::select) {
+    app.add_option_function<std::string>(
+           "-d,--accelerator", [&o](const std::string&) { o.on_gpu = true; },
+           "cuda: buffers are in the memory of the rank's GPU, which is chosen by the local rank")
+        ->check(CLI::IsMember({"cuda"}));
+  }
 }
 
 void add_our_options(CLI::App& app, Kind kind, Options& o) {
@@ -106,9 +112,15 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
          "whose call is timed: tapa (default) or mpi")
       ->check(CLI::IsMember({"tapa", "mpi"}));
   app.add_option_function<std::string>(
-         "--versus", [&o](const std::string& name) { o.versus_mpi = name == "mpi"; },
-         "mpi: alternate with MPI's algorithms, call by call, and print the ratio")
-      ->check(CLI::IsMember({"mpi"}));
+         "--versus",
+         [&o](const std::string& name) {
+           o.versus_mpi = name == "mpi";
+           o.versus_nccl = name == "nccl";
+         },
+         "alternate, call by call, with MPI's algorithms (mpi) or, with -d cuda, with NCCL's all-to-all "
+         "(nccl), and print the ratio")
+      ->check(kind == Kind::alltoall || kind == Kind::alltoallv ? CLI::IsMember({"mpi", "nccl"})
+                                                                : CLI::IsMember({"mpi"}));
   app.add_option("--plan", o.plans,
                  "with --versus: race this plan too (text as for TAPA_PLAN; may be repeated)")
       ->allow_extra_args(false);
@@ -119,6 +131,8 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
            "memory that is sent from: user (default), or registered, which is TAPA_Alloc's")
         ->check(CLI::IsMember({"user", "registered"}));
   }
+  if (kind == Kind::alltoall || kind == Kind::alltoallv)
+    app.add_option("--nccl", o.nccl, "with --versus nccl: the library")->capture_default_str();
   app.add_option("--json", o.json, "with --versus: write the rows to this file");
   app.add_option_function<std::string>(
          "--nic-bound",
@@ -182,9 +196,14 @@ Parsed parse(Kind kind, const std::string& program, const std::string& title, in
   try {
     app.parse(argc, argv);
     const Options& o = parsed.options;
-    if (!o.versus_mpi && (!o.json.empty() || !o.plans.empty() || o.settle > 0)) {
+    if (!o.versus() && (!o.json.empty() || !o.plans.empty() || o.settle > 0)) {
       const char* const option = !o.json.empty() ? "--json" : !o.plans.empty() ? "--plan" : "--settle";
-      throw CLI::ValidationError(option, "needs --versus mpi");
+      throw CLI::ValidationError(option, "needs --versus mpi or nccl");
+    }
+    if (o.versus_nccl && !o.on_gpu) throw CLI::ValidationError("--versus", "nccl needs -d cuda");
+    if (o.versus_nccl && o.in_place) throw CLI::ValidationError("--in-place", "NCCL has no such call");
+    if (o.on_gpu && (o.elements == Elements::gaps || o.registered)) {
+      throw CLI::ValidationError("--accelerator", "takes neither --elements gaps nor --buffers registered");
     }
     if (o.elements != Elements::chars && (o.min_bytes % 8 != 0 || o.min_bytes == 0 || o.in_place)) {
       throw CLI::ValidationError("--elements", "needs sizes of 8, 16, 24, ... bytes and no --in-place");

@@ -39,6 +39,9 @@ struct Options {
   bool registered = false;              ///< --buffers registered: send buffers are TAPA_Alloc's
   bool use_mpi = false;                 ///< --library mpi: time MPI's call instead of ours
   bool versus_mpi = false;              ///< --versus mpi
+  bool versus_nccl = false;             ///< --versus nccl
+  bool on_gpu = false;                  ///< -d cuda: buffers are in the memory of the rank's GPU
+  std::string nccl = "libnccl.so.2";    ///< --nccl
   std::vector<std::string> plans;       ///< --plan: forced plans raced beside the library's own choice
   std::string json;                     ///< --json
   std::optional<NicRate> nic_rate;      ///< --nic-bound or TAPA_NIC_RATE
@@ -48,6 +51,8 @@ struct Options {
   int rows = 16;                        ///< select: rows of a block
   double active = 0.25;                 ///< select: fraction of active rows
   bool everywhere = false;              ///< select: only active rows travel inside a node too
+
+  [[nodiscard]] bool versus() const { return versus_mpi || versus_nccl; }
 };
 
 /// What parse() found. With `exit_code` the program ends at once, after rank 0 has printed `message`.

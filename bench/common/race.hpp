@@ -20,6 +20,8 @@ struct Contender {
   bool may_drop = false;  ///< whether the race may stop timing it once it is clearly beaten
   std::function<void()> call;
   bool bound = false;  ///< what nobody can reach: no measure of who is beaten
+  std::function<void()> load =
+      nullptr;  ///< before a call whose data are checked: copies them to where it sends from
 };
 
 /// Times of one contender, seconds.

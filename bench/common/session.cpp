@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "driver.hpp"
+#include "gpu.hpp"
 #include "mpi_algorithms.hpp"
 #include "tapa/tapa.h"
 
@@ -95,6 +97,7 @@ Session::Session(const Program& program, int& argc, char**& argv) {
     }
     return;
   }
+  if (parsed_.options.on_gpu && !use_gpu()) return;
   machine_ = describe_machine(MPI_COMM_WORLD);
   if (rank_ == 0 && !parsed_.options.json.empty()) {
     // Found out before an hour of measuring, not after it.
@@ -111,6 +114,21 @@ Session::Session(const Program& program, int& argc, char**& argv) {
   if (code != 0) {
     parsed_.exit_code = code;
   }
+}
+
+/// Whether buffers can be in GPU memory, for us and for whom we are compared with; else it ends the program.
+bool Session::use_gpu() {
+  std::string why = take_gpu(MPI_COMM_WORLD);
+  const Options& o = parsed_.options;
+  const char* const preload = std::getenv("LD_PRELOAD");
+  const bool taken_over =
+      preload != nullptr && std::string(preload).find("tapa_preload") != std::string::npos;
+  if (why.empty() && (o.versus_mpi || (o.use_mpi && !taken_over)) && !mpi_takes_gpu_memory())
+    why = "MPI says that it does not take buffers in GPU memory, expected one that is CUDA-aware";
+  if (why.empty()) return true;
+  if (rank_ == 0) std::fprintf(stderr, "-d cuda: %s\n", why.c_str());
+  parsed_.exit_code = 1;
+  return false;
 }
 
 Session::~Session() {

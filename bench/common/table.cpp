@@ -103,11 +103,12 @@ const Candidate& VersusRow::best_of_mpi() const {
 std::string versus_header(const Columns& columns) {
   const std::string overlap = columns.overlap ? padded("Overlap(%)", 12) : "";
   std::string line = padded("# Size", size_width, true) + padded("TAPA(us)", 14) + padded("+-(%)", 8) +
-                     overlap + padded("MPI(us)", 14) + padded("+-(%)", 8) + overlap + padded("Ratio", 8);
+                     overlap + padded(columns.rival + "(us)", 14) + padded("+-(%)", 8) + overlap +
+                     padded("Ratio", 8);
   line += columns.floor ? padded("Floor(us)", 14) : "";
   line += columns.nic_bound ? padded("NIC bound(us)", 16) : "";
   line += columns.validation ? padded("Validation", 12) : "";
-  return line + "  " + padded("MPI algorithm", 16, true) + "Plan\n";
+  return line + "  " + padded(columns.rival + " algorithm", 16, true) + "Plan\n";
 }
 
 std::string versus_line(const VersusRow& row, const Columns& columns) {

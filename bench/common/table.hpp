@@ -17,8 +17,9 @@ struct Columns {
   bool full = false;
   bool validation = false;
   bool nic_bound = false;
-  bool overlap = false;  ///< of --versus
-  bool floor = false;    ///< of --versus
+  bool overlap = false;       ///< of --versus
+  bool floor = false;         ///< of --versus
+  std::string rival = "MPI";  ///< of --versus: whose times stand beside ours
 };
 
 /// One line of a latency table: times in microseconds, averages over ranks of each rank's mean.

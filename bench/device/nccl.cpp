@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
+#include <vector>
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -17,6 +19,13 @@ namespace tapa::bench {
 #ifdef TAPA_BENCH_NCCL
 
 namespace {
+
+template <class Value>
+std::vector<Value> gather(const Launch& launch, const Value& mine) {
+  std::vector<Value> all(static_cast<std::size_t>(launch.size));
+  launch.allgather(&mine, all.data(), sizeof(Value));
+  return all;
+}
 
 /// NCCL's functions by name.
 class Library {
@@ -47,14 +56,14 @@ void check_cuda(cudaError_t code, const char* call) {
 
 class NcclOf final : public Nccl {
  public:
-  NcclOf(Ranks& ranks, const std::string& path, Policy policy, std::size_t bytes)
-      : library_(path), alltoall_(TAPA_NCCL(library_, ncclAlltoAll)) {
+  NcclOf(const Launch& launch, const std::string& path, Policy policy, std::size_t bytes)
+      : library_(path), ranks_(launch.size), alltoall_(TAPA_NCCL(library_, ncclAlltoAll)) {
     ncclUniqueId id{};
-    if (ranks.rank() == 0) check(TAPA_NCCL(library_, ncclGetUniqueId)(&id), "ncclGetUniqueId");
-    id = ranks.gather(id)[0];
+    if (launch.rank == 0) check(TAPA_NCCL(library_, ncclGetUniqueId)(&id), "ncclGetUniqueId");
+    id = gather(launch, id)[0];
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (policy == Policy::zero_cta) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-    check(TAPA_NCCL(library_, ncclCommInitRankConfig)(&comm_, ranks.size(), id, ranks.rank(), &config),
+    check(TAPA_NCCL(library_, ncclCommInitRankConfig)(&comm_, launch.size, id, launch.rank, &config),
           "ncclCommInitRankConfig");
     if (policy == Policy::zero_cta) {
       allocate_symmetric(bytes);
@@ -67,8 +76,22 @@ class NcclOf final : public Nccl {
 
   [[nodiscard]] char* send() const override { return static_cast<char*>(send_); }
   [[nodiscard]] char* receive() const override { return static_cast<char*>(receive_); }
-  void alltoall(std::size_t block, cudaStream_t stream) override {
-    check(alltoall_(send_, receive_, block, ncclInt8, comm_, stream), "ncclAlltoAll");
+  void alltoall(std::size_t block, cudaStream_t stream) override { alltoall(send_, receive_, block, stream); }
+  void alltoall(const void* from, void* to, std::size_t block, cudaStream_t stream) override {
+    check(alltoall_(from, to, block, ncclInt8, comm_, stream), "ncclAlltoAll");
+  }
+  void alltoallv(const void* from, const Blocks& sent, void* to, const Blocks& received,
+                 cudaStream_t stream) override {
+    check(group_start_(), "ncclGroupStart");
+    for (int peer = 0; peer < ranks_; ++peer) {
+      check(put_(static_cast<const char*>(from) + sent.displs[peer],
+                 static_cast<std::size_t>(sent.bytes[peer]), ncclInt8, peer, comm_, stream),
+            "ncclSend");
+      check(take_(static_cast<char*>(to) + received.displs[peer],
+                  static_cast<std::size_t>(received.bytes[peer]), ncclInt8, peer, comm_, stream),
+            "ncclRecv");
+    }
+    check(group_end_(), "ncclGroupEnd");
   }
 
  private:
@@ -83,7 +106,12 @@ class NcclOf final : public Nccl {
   }
 
   Library library_;
+  int ranks_;
   decltype(&ncclAlltoAll) alltoall_;
+  decltype(&ncclGroupStart) group_start_ = TAPA_NCCL(library_, ncclGroupStart);
+  decltype(&ncclGroupEnd) group_end_ = TAPA_NCCL(library_, ncclGroupEnd);
+  decltype(&ncclSend) put_ = TAPA_NCCL(library_, ncclSend);
+  decltype(&ncclRecv) take_ = TAPA_NCCL(library_, ncclRecv);
   ncclComm_t comm_ = nullptr;
   void* send_ = nullptr;
   void* receive_ = nullptr;
@@ -102,16 +130,18 @@ std::string Nccl::version(const std::string& path) {
   }
 }
 
-std::unique_ptr<Nccl> Nccl::make(Ranks& ranks, const std::string& library, Policy policy, std::size_t bytes) {
+std::unique_ptr<Nccl> Nccl::make(const Launch& launch, const std::string& library, Policy policy,
+                                 std::size_t bytes) {
   std::unique_ptr<Nccl> made;
   std::string why;
   try {
-    made = std::make_unique<NcclOf>(ranks, library, policy, bytes);
+    made = std::make_unique<NcclOf>(launch, library, policy, bytes);
   } catch (const std::exception& error) {
     why = error.what();
   }
-  if (ranks.all_say(made != nullptr)) return made;
-  if (ranks.rank() == 0) {
+  const std::vector<char> there = gather<char>(launch, made != nullptr);
+  if (std::find(there.begin(), there.end(), 0) == there.end()) return made;
+  if (launch.rank == 0) {
     std::fprintf(stderr, "no NCCL (%s): %s\n", policy == Policy::zero_cta ? "zero-CTA" : "default",
                  why.c_str());
   }
@@ -123,7 +153,7 @@ std::unique_ptr<Nccl> Nccl::make(Ranks& ranks, const std::string& library, Polic
 std::string Nccl::version(const std::string&) {
   return "";
 }
-std::unique_ptr<Nccl> Nccl::make(Ranks&, const std::string&, Policy, std::size_t) {
+std::unique_ptr<Nccl> Nccl::make(const Launch&, const std::string&, Policy, std::size_t) {
   return nullptr;
 }
 

@@ -6,12 +6,18 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
-#include "ranks.hpp"
-
 namespace tapa::bench {
+
+/// Who takes part, and how they tell each other bytes of the host: however they were started.
+struct Launch {
+  int rank;
+  int size;
+  std::function<void(const void* mine, void* all, std::size_t bytes)> allgather;
+};
 
 class Nccl {
  public:
@@ -22,11 +28,20 @@ class Nccl {
   [[nodiscard]] virtual char* send() const = 0;
   [[nodiscard]] virtual char* receive() const = 0;
   virtual void alltoall(std::size_t block, cudaStream_t stream) = 0;
+  /// From and to other buffers, with the default policy.
+  virtual void alltoall(const void* from, void* to, std::size_t block, cudaStream_t stream) = 0;
+  /// Blocks of any sizes, by sends and receives in one group; arrays of bytes, an entry for each rank.
+  struct Blocks {
+    const int* bytes;
+    const int* displs;
+  };
+  virtual void alltoallv(const void* from, const Blocks& sent, void* to, const Blocks& received,
+                         cudaStream_t stream) = 0;
 
   /// Version of the library that is loaded; "" without one.
   static std::string version(const std::string& library);
   /// Null, and why on rank 0's stderr, where NCCL or this policy cannot be used. Collective.
-  static std::unique_ptr<Nccl> make(Ranks& ranks, const std::string& library, Policy policy,
+  static std::unique_ptr<Nccl> make(const Launch& launch, const std::string& library, Policy policy,
                                     std::size_t bytes);
 };
 

@@ -40,7 +40,10 @@ Rivals::Rivals(Ranks& ranks, const Settings& settings)
   for (const auto policy : {Nccl::Policy::standard, Nccl::Policy::zero_cta}) {
     const char* const name = policy == Nccl::Policy::standard ? "nccl" : "nccl-zero-cta";
     if (!wanted(settings.ways, name)) continue;
-    auto nccl = Nccl::make(ranks, settings.nccl, policy, most_);
+    const Launch launch{ranks.rank(), ranks.size(), [&ranks](const void* mine, void* all, std::size_t bytes) {
+                          ranks.allgather(mine, all, bytes);
+                        }};
+    auto nccl = Nccl::make(launch, settings.nccl, policy, most_);
     if (nccl == nullptr) continue;
     Nccl* const made = nccls_.emplace_back(std::move(nccl)).get();
     add(settings, {name,

@@ -69,6 +69,24 @@ TEST(Options, OurOptions) {
   EXPECT_NE(run({"--burst", "2"}, Kind::ialltoall).exit_code.value_or(0), 0);
 }
 
+TEST(Options, BuffersOnAGpu) {
+  EXPECT_FALSE(run({}).options.on_gpu);
+  for (const char* const name : {"-d", "--accelerator"}) {
+    EXPECT_TRUE(run({name, "cuda"}).options.on_gpu);
+    EXPECT_TRUE(run({name, "cuda"}, Kind::persistent).options.on_gpu);
+  }
+  EXPECT_NE(run({"-d", "rocm"}).exit_code.value_or(0), 0);
+  EXPECT_NE(run({"-d", "cuda"}, Kind::select).exit_code.value_or(0), 0);
+  const Options o = run({"-d", "cuda", "--versus", "nccl", "--nccl", "l.so"}).options;
+  EXPECT_TRUE(o.versus_nccl && o.versus() && !o.versus_mpi);
+  EXPECT_EQ(o.nccl, "l.so");
+  EXPECT_THAT(run({"--versus", "nccl"}).message, HasSubstr("--versus: nccl needs -d cuda"));
+  EXPECT_THAT(run({"--versus", "nccl", "-d", "cuda", "-l"}).message, HasSubstr("--in-place: "));
+  EXPECT_NE(run({"-d", "cuda", "--versus", "nccl"}, Kind::ialltoall).exit_code.value_or(0), 0);
+  EXPECT_THAT(run({"-d", "cuda", "--elements", "gaps", "-m", "8:64"}).message, HasSubstr("--accelerator: "));
+  EXPECT_THAT(run({"-d", "cuda", "--buffers", "registered"}).message, HasSubstr("--accelerator: "));
+}
+
 TEST(Options, NicRateFromTheEnvironment) {
   setenv("TAPA_NIC_RATE", "100mbit", 1);
   const Parsed p = run({});
@@ -99,9 +117,9 @@ TEST(Options, WrongCommandLinesAreExplained) {
       {{"--step", "1"}, "--step: Value 1 not in range"},
       {{"--time", "0"}, "--time: Value 0 not in range"},
       {{"--library", "nccl"}, "--library: nccl not in {tapa,mpi}"},
-      {{"--versus", "nccl"}, "--versus: nccl not in {mpi}"},
-      {{"--json", "f"}, "--json: needs --versus mpi"},
-      {{"--plan", "linear"}, "--plan: needs --versus mpi"},
+      {{"--versus", "rccl"}, "--versus: rccl not in {mpi,nccl}"},
+      {{"--json", "f"}, "--json: needs --versus mpi or nccl"},
+      {{"--plan", "linear"}, "--plan: needs --versus mpi or nccl"},
       {{"--nic-bound", "7"}, "--nic-bound: NIC rate '7': expected"},
       {{"--rows", "4"}, "--rows"},
       {{"stray"}, "stray"},

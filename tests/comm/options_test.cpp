@@ -74,7 +74,8 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_FALLBACK=no"), "TAPA_FALLBACK is \"no\", expected error|print|silent");
   EXPECT_EQ(error_of("TAPA_WAIT=busy"), "TAPA_WAIT is \"busy\", expected auto|spin|yield|sleep");
   EXPECT_EQ(error_of("TAPA_PROGRESS=magic"), "TAPA_PROGRESS is \"magic\", expected auto|hook|thread|none");
-  EXPECT_EQ(error_of("TAPA_GPU=on"), "TAPA_GPU is \"on\", expected mpi|host");
+  EXPECT_EQ(error_of("TAPA_GPU=on"), "TAPA_GPU is \"on\", expected auto|mpi|stage|host");
+  EXPECT_EQ(error_of("TAPA_GPU_MPI=1"), "TAPA_GPU_MPI is \"1\", expected auto|yes|no");
   EXPECT_EQ(error_of("TAPA_RAILS=both"), "TAPA_RAILS is \"both\", expected auto|on|off");
   EXPECT_THAT(error_of("TAPA_PLAN=teleport"),
               HasSubstr("TAPA_PLAN is \"teleport\", expected auto or an algorithm"));

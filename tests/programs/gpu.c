@@ -1,11 +1,13 @@
 /* All-to-alls with buffers in the memory of a GPU that is none (tests/run/fake_gpu.c): the processor may not
  * touch it, but for MPI, of which we say that it is GPU-aware.
  *
- *   gpu DRIVER all|one|host|late
+ *   gpu DRIVER all|one|turns|host|late|reused [strict]
  *
- * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. host: they use
- * it, but all buffers are in host memory. late: they use it when the communicator is set up already; then
- * calls with buffers there must be refused. Exit status 1 when something is wrong. */
+ * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. turns: all use
+ * it, and have buffers there in some of the calls, each rank in others. host: they use it, but all buffers
+ * are in host memory. late: they use it when the communicator is set up already. reused: its memory comes to
+ * lie where memory of the host was. strict: MPI may not touch its memory either. Exit status 1 when something
+ * is wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #ifdef USE_TAPA
 #include <tapa/tapa.h>
@@ -35,24 +38,25 @@
 #define MPI_Request_free TAPA_Request_free
 #endif
 
-#ifdef PERSISTENT
-enum { kForms = 5 };
+#ifndef OPEN_MPI
+enum { kForms = 6 }; /* persistent calls are MPI's, which does not take such memory */
+#elif defined PERSISTENT
+enum { kForms = 7 };
 #else
-enum { kForms = 4 };
-#endif
-#ifdef OPEN_MPI
-enum { kRefused = kForms };
-#else
-enum { kRefused = 3 }; /* without threads the others are MPI's */
+enum { kForms = 6 };
 #endif
 enum { kElements = 600, kMostRanks = 8, kRounds = 20 };
 enum { kInts = kMostRanks * kElements };
 
 static int rank, size;
+static MPI_Datatype every_second, listed; /* the same ints, as a vector and as a list */
+static int as_list;
 static void (*initialise)(void);
 static void* (*allocate)(size_t);
+static void* (*allocate_at)(void*, size_t);
 static void (*reach)(int);
 static int on_gpu; /* whether this rank's buffers are there */
+static int strict; /* whether MPI may not touch them either */
 
 static void touch(int allowed) {
   if (on_gpu) reach(allowed);
@@ -66,13 +70,13 @@ static void fault(int signal) {
     Dl_info info;
     if (dladdr(frames[i], &info) == 0 || strstr(info.dli_fname, "libc.so") != NULL) continue;
     if (strstr(info.dli_fname, "program_gpu") != NULL) continue;
-    if (strstr(info.dli_fname, "libtapa") == NULL) {
+    if (strstr(info.dli_fname, "libtapa") == NULL && !strict) {
       touch(1);
       return;
     }
     break;
   }
-  fprintf(stderr, "gpu: memory of the GPU was touched outside MPI (signal %d)\n", signal);
+  fprintf(stderr, "gpu: memory of the GPU was touched by others than it and MPI (signal %d)\n", signal);
   _exit(1);
 }
 
@@ -99,6 +103,10 @@ static int call(int form, int* send, int* recv) {
     case 2:
       return MPI_Alltoallw(send, counts, bytes, types, recv, counts, bytes, types, MPI_COMM_WORLD);
     case 3:
+      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, kElements, MPI_INT, MPI_COMM_WORLD);
+    case 4: /* received in every second place */
+      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second, MPI_COMM_WORLD);
+    case 5:
       code = MPI_Ialltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD, &request);
       if (code == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
       return code;
@@ -116,31 +124,32 @@ static int call(int form, int* send, int* recv) {
 }
 
 static int wrong(int form, int round, int* send, int* recv) {
+  const int stride = form == 4 ? 2 : 1;
+  as_list = round % 2;
   int n = 0;
   touch(1);
+  memset(recv, 0xff, 2 * kInts * sizeof(int));
   for (int p = 0; p < size; ++p)
-    for (int i = 0; i < kElements; ++i) send[p * kElements + i] = value(rank, p, i, round);
-  memset(recv, 0xff, kInts * sizeof(int));
+    for (int i = 0; i < kElements; ++i)
+      (form == 3 ? recv : send)[p * kElements + i] = value(rank, p, i, round);
   touch(0);
   if (call(form, send, recv) != MPI_SUCCESS) return kInts;
   touch(1);
   for (int p = 0; p < size; ++p)
-    for (int i = 0; i < kElements; ++i) n += recv[p * kElements + i] != value(p, rank, i, round);
+    for (int i = 0; i < kElements; ++i) {
+      const int* const place = &recv[stride * (p * kElements + i)];
+      n += place[0] != value(p, rank, i, round) || (stride == 2 && place[1] != -1);
+    }
   touch(0);
   return n;
 }
 
-static int refused(int form, int* send, int* recv) {
-  int class = MPI_SUCCESS;
-  MPI_Error_class(call(form, send, recv), &class);
-  return class == MPI_ERR_BUFFER;
-}
-
 int main(int argc, char** argv) {
-  static int host[2 * kInts];
-  int *send = host, *recv = host + kInts, *there, bad = 0, all = 0;
+  static int host[3 * kInts], places[kElements];
+  int *send = host, *recv = host + kInts, *there = NULL, bad = 0, all = 0;
   const char* mode = argc > 2 ? argv[2] : "";
   const int late = strcmp(mode, "late") == 0, one = strcmp(mode, "one") == 0;
+  const int turns = strcmp(mode, "turns") == 0;
   void* driver = dlopen(argv[1], RTLD_NOW);
   void* frame;
   MPI_Init(&argc, &argv);
@@ -150,30 +159,46 @@ int main(int argc, char** argv) {
   if (driver == NULL || size > kMostRanks) MPI_Abort(MPI_COMM_WORLD, 2);
   *(void**)(&initialise) = dlsym(driver, "fake_initialise");
   *(void**)(&allocate) = dlsym(driver, "fake_allocate");
+  *(void**)(&allocate_at) = dlsym(driver, "fake_allocate_at");
   *(void**)(&reach) = dlsym(driver, "fake_reach");
+  strict = argc > 3 && strcmp(argv[3], "strict") == 0;
+  MPI_Type_vector(kElements, 1, 2, MPI_INT, &every_second);
+  MPI_Type_create_resized(every_second, 0, 2 * kElements * (MPI_Aint)sizeof(int), &every_second);
+  MPI_Type_commit(&every_second);
+  for (int i = 0; i < kElements; ++i) places[i] = 2 * i;
+  MPI_Type_create_indexed_block(kElements, 1, places, MPI_INT, &listed);
+  MPI_Type_create_resized(listed, 0, 2 * kElements * (MPI_Aint)sizeof(int), &listed);
+  MPI_Type_commit(&listed);
   backtrace(&frame, 1); /* it may load a library */
   signal(SIGSEGV, fault);
   if (late)
     for (int round = 0; round < kRounds; ++round) bad += wrong(0, round, send, recv);
   if (!one || rank == 1) {
+    const size_t bytes = 3 * kInts * sizeof(int) + 4096;
     initialise();
-    there = allocate(2 * kInts * sizeof(int) + 4096);
+    if (strcmp(mode, "reused") == 0) {
+      send = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      recv = send + kInts;
+      for (int round = 0; round < kRounds; ++round) bad += wrong(0, round, send, recv);
+      there = allocate_at(send, bytes);
+    } else {
+      there = allocate(bytes);
+    }
     if (strcmp(mode, "host") != 0) {
       send = there;
       recv = there + kInts;
       on_gpu = 1;
     }
   }
-  if (late) {
-    /* The error is each rank's own, so nobody waits for the others. */
-    for (int form = 0; form < kRefused; ++form) bad += !refused(form, send, recv);
-    for (int form = 0; form < kRefused; ++form) bad += !refused(form, host, recv);
-    on_gpu = 0;
-    send = host;
-    recv = host + kInts;
-  }
   for (int round = 0; round < kRounds; ++round)
-    for (int form = 0; form < kRefused; ++form) bad += wrong(form, round, send, recv);
+    for (int form = 0; form < kForms; ++form) {
+      if (turns) {
+        on_gpu = (round + form + rank) % 3 != 0 && (round % 4 != 1);
+        send = on_gpu ? there : host;
+        recv = send + kInts;
+      }
+      bad += wrong(form, round, send, recv);
+    }
   MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   /* Where the report goes. */
   if (rank == 0) fprintf(stderr, "%s: %d wrong\n", mode, all);

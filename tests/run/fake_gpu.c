@@ -1,5 +1,5 @@
 /* Stands for the drivers of GPUs: what of theirs the library asks. Memory of this "GPU" is what fake_allocate
- * has given, which the processor may not touch until fake_reach. */
+ * has given, which the processor may not touch until fake_reach; copies by the driver may. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -9,17 +9,33 @@
 static int initialised;
 static char* memory;
 static size_t bytes;
+static int reachable;
+static int contexts; /* on the stack of the thread that copies */
+static int copies;
+static char streams[1];
 
 void fake_initialise(void) {
   initialised = 1;
 }
-void* fake_allocate(size_t size) {
+/* At an address that is free, as drivers choose them too; null: anywhere. */
+void* fake_allocate_at(void* place, size_t size) {
   bytes = size;
-  memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memory = mmap(place, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | (place != NULL ? MAP_FIXED : 0), -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
-void fake_reach(int reachable) {
-  mprotect(memory, bytes, reachable ? PROT_READ | PROT_WRITE : PROT_NONE);
+void* fake_allocate(size_t size) {
+  return fake_allocate_at(NULL, size);
+}
+static void let(int touch) {
+  if (memory != NULL) mprotect(memory, bytes, touch ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+void fake_reach(int to) {
+  reachable = to;
+  let(to);
+}
+/* Copies that the driver has made. */
+int fake_copies(void) {
+  return copies;
 }
 
 static int owns(uintptr_t address) {
@@ -33,6 +49,103 @@ int cuPointerGetAttribute(unsigned* value, int attribute, unsigned long long add
   if (attribute == 2) *value = 2;
   if (attribute == 8) *value = bytes - (address - (uintptr_t)memory) <= 4096;
   return attribute == 2 || attribute == 8 ? 0 : 1;
+}
+
+/* 1 context, 7 allocation, 9 device, 10 whether it can be shared, 11 begin, 12 length. */
+int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, unsigned long long address) {
+  const int mine = owns(address);
+  if (!initialised) return 3;
+  for (unsigned i = 0; i < count; ++i) {
+    unsigned value = 0;
+    switch (attributes[i]) {
+      case 1:
+        *(void**)values[i] = NULL;
+        break;
+      case 7:
+        *(unsigned long long*)values[i] = mine ? 1 : 0;
+        break;
+      case 9:
+        *(int*)values[i] = mine ? 0 : -2;
+        break;
+      case 11:
+        *(unsigned long long*)values[i] = mine ? (uintptr_t)memory : 0;
+        break;
+      case 12:
+        *(size_t*)values[i] = mine ? bytes : 0;
+        break;
+      default:
+        if (mine) cuPointerGetAttribute(&value, attributes[i], address);
+        *(unsigned*)values[i] = value;
+    }
+  }
+  return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &bytes;
+  return device == 0 ? 0 : 101;
+}
+int cuCtxPushCurrent_v2(void* context) {
+  ++contexts;
+  return context == &bytes ? 0 : 201;
+}
+int cuCtxPopCurrent_v2(void** context) {
+  *context = &bytes;
+  return contexts-- > 0 ? 0 : 201;
+}
+int cuStreamCreate(void** stream, unsigned flags) {
+  if (contexts == 0 || flags != 1) return 201;
+  *stream = streams;
+  return 0;
+}
+int cuStreamSynchronize(void* stream) {
+  return contexts > 0 && stream == streams ? 0 : 400;
+}
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size, void* stream) {
+  if (contexts == 0 || stream != streams) return 400;
+  let(1);
+  memcpy((void*)(uintptr_t)to, (const void*)(uintptr_t)from, size);
+  let(reachable);
+  ++copies;
+  return 0;
+}
+typedef struct {
+  size_t from_x, from_y;
+  unsigned from_type;
+  const void* from_host;
+  unsigned long long from;
+  void* from_array;
+  size_t from_pitch, to_x, to_y;
+  unsigned to_type;
+  void* to_host;
+  unsigned long long to;
+  void* to_array;
+  size_t to_pitch, width, height;
+} Copy2D;
+int cuMemcpy2DAsync_v2(const Copy2D* copy, void* stream) {
+  if (copy->from_type != 4 || copy->to_type != 4 || copy->width > copy->from_pitch ||
+      copy->width > copy->to_pitch)
+    return 1;
+  for (size_t row = 0; row < copy->height; ++row) {
+    const int code = cuMemcpyAsync(copy->to + row * copy->to_pitch, copy->from + row * copy->from_pitch,
+                                   copy->width, stream);
+    if (code != 0) return code;
+  }
+  return 0;
+}
+int cuMemHostRegister_v2(void* address, size_t size, unsigned flags) {
+  return address != NULL && size > 0 && flags == 1 ? 0 : 1;
+}
+int cuMemHostUnregister(void* address) {
+  return address != NULL ? 0 : 1;
+}
+int cuMemAlloc_v2(unsigned long long* address, size_t size) {
+  (void)address, (void)size;
+  return 2;
+}
+int cuMemFree_v2(unsigned long long address) {
+  (void)address;
+  return 0;
 }
 
 typedef struct {

@@ -106,6 +106,30 @@ TEST(Hints, EachTroubleIsFound) {
   }
 }
 
+TEST(DeviceBuffers, OfAllRanksAndOfANodes) {
+  std::vector<Record> records = healthy();
+  DeviceFacts facts;
+  facts.built = true;
+  facts.most_ranks = 16;
+  const Settings settings;
+  EXPECT_FALSE(device_buffers(merge_records(records), records, facts, settings));
+  for (Record& r : records) r.facts.gpus = 1;
+  const Topology topology = merge_records(records);
+  const auto found = device_buffers(topology, records, facts, settings);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->world.way, DeviceWay::stage);
+  EXPECT_EQ(found->node.way, DeviceWay::engine);
+  EXPECT_THAT(as_text(topology, records, found, 9),
+              HasSubstr("  all ranks       stage     the ranks are on several nodes; MPI does not take"));
+  EXPECT_THAT(as_text(topology, records, found, 9),
+              HasSubstr("  ranks of a node engine    the device engine"));
+  const auto json = nlohmann::json::parse(as_json(topology, records, found));
+  EXPECT_EQ(json["device_buffers"]["all_ranks"]["way"], "stage");
+  EXPECT_EQ(json["device_buffers"]["node"]["way"], "engine");
+  facts.mpi_takes = true;
+  EXPECT_EQ(device_buffers(topology, records, facts, settings)->world.way, DeviceWay::mpi);
+}
+
 TEST(Hints, Rails) {
   std::vector<Record> records = healthy();
   for (Record& r : records) r.near = {0};
@@ -130,21 +154,21 @@ TEST(Hints, DescribedMachines) {
 }
 
 TEST(Text, ShowsLevelsRanksRailsAndHints) {
-  const std::string text = as_text(load_topology("aurora", 24), {}, 1);
+  const std::string text = as_text(load_topology("aurora", 24), {}, std::nullopt, 1);
   EXPECT_THAT(text, HasSubstr("aurora: 24 ranks on 2 nodes"));
   EXPECT_THAT(text, HasSubstr("185 GB/s (1.48 Tbit/s)"));
   EXPECT_THAT(text, HasSubstr("rank 9      GPU 4 tile 1      -> cxi7"));
   EXPECT_THAT(text, Not(HasSubstr("rank 12")));
   EXPECT_THAT(text, HasSubstr("... and 1 node more"));
   EXPECT_THAT(text, HasSubstr("[uneven-rails]"));
-  EXPECT_THAT(as_text(load_topology("aurora", 24), {}, 2), HasSubstr("rank 12"));
-  const std::string found = as_text(merge_records(healthy()), healthy(), 9);
+  EXPECT_THAT(as_text(load_topology("aurora", 24), {}, std::nullopt, 2), HasSubstr("rank 12"));
+  const std::string found = as_text(merge_records(healthy()), healthy(), std::nullopt, 9);
   EXPECT_THAT(found, HasSubstr("nd1: 2 ranks"));
   EXPECT_THAT(found, HasSubstr("rank 3      cpus 1            -> mlx5_1"));
 }
 
 TEST(Json, HoldsAFileAndTheHints) {
-  const auto parsed = nlohmann::json::parse(as_json(merge_records(healthy()), healthy()));
+  const auto parsed = nlohmann::json::parse(as_json(merge_records(healthy()), healthy(), std::nullopt));
   EXPECT_EQ(parsed.at("schema"), "tapa-info/1");
   EXPECT_EQ(parsed.at("nodes").size(), 2u);
   EXPECT_EQ(parsed.at("nodes")[1].at("name"), "nd1");

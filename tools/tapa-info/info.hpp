@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/device_way.hpp"
 #include "topology/record.hpp"
 #include "topology/topology.hpp"
 
@@ -21,13 +23,26 @@ struct Hint {
 /// Looks for trouble. `records` has one entry for each rank, or is empty for a described machine.
 [[nodiscard]] std::vector<Hint> find_hints(const Topology& topology, const std::vector<Record>& records);
 
+/// What ranks of this machine that use its GPUs may expect of buffers there.
+struct DeviceBuffers {
+  DeviceDecision world;  ///< of a communicator of all ranks
+  DeviceDecision node;   ///< of one of a node's ranks, of the node with the most
+};
+
+/// `facts`: what does not follow from the topology (built, mpi_takes), agreed by all ranks. Nothing where no
+/// rank sees a GPU.
+[[nodiscard]] std::optional<DeviceBuffers> device_buffers(const Topology& topology,
+                                                          const std::vector<Record>& records,
+                                                          DeviceFacts facts, const Settings& settings);
+
 /// Everything as text: levels, tree, sources, hints. Of more than `nodes_shown` nodes only the first are
 /// listed.
 [[nodiscard]] std::string as_text(const Topology& topology, const std::vector<Record>& records,
-                                  int nodes_shown);
+                                  const std::optional<DeviceBuffers>& devices, int nodes_shown);
 
 /// Everything as JSON, schema "tapa-info/1"; "topology" in it is a topology file.
-[[nodiscard]] std::string as_json(const Topology& topology, const std::vector<Record>& records);
+[[nodiscard]] std::string as_json(const Topology& topology, const std::vector<Record>& records,
+                                  const std::optional<DeviceBuffers>& devices);
 
 /// Levels as nested boxes, ranks with the colour of their NIC, rails as lines. At most the first
 /// `nodes_shown` nodes.

@@ -5,7 +5,8 @@
 
 namespace tapa::info {
 
-std::string as_json(const Topology& topology, const std::vector<Record>& records) {
+std::string as_json(const Topology& topology, const std::vector<Record>& records,
+                    const std::optional<DeviceBuffers>& devices) {
   using Json = nlohmann::ordered_json;
   Json out = {{"schema", "tapa-info/1"}};
   out["topology"] = Json::parse(write_topology(topology));
@@ -21,6 +22,12 @@ std::string as_json(const Topology& topology, const std::vector<Record>& records
       node["facts"] = Json::parse(to_json(record)).at("facts");
     }
     out["nodes"].push_back(std::move(node));
+  }
+  if (devices) {
+    const auto decision = [](const DeviceDecision& d) {
+      return Json{{"way", to_string(d.way)}, {"why", d.why}};
+    };
+    out["device_buffers"] = {{"all_ranks", decision(devices->world)}, {"node", decision(devices->node)}};
   }
   out["hints"] = Json::array();
   for (const Hint& h : find_hints(topology, records)) {

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "comm/device_calls.hpp"
 #include "comm/options.hpp"
 #include "info.hpp"
 #include "tapa/device_mpi.h"
@@ -109,8 +110,23 @@ std::string options_table() {
   return out;
 }
 
+/// What ranks with buffers in GPU memory may expect. Collective.
+std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
+                                                 const std::vector<tapa::Record>& records) {
+  int holds[2] = {tapa::has_device_engine() ? 1 : 0, tapa::mpi_takes_device_memory() ? 1 : 0};
+  MPI_Allreduce(MPI_IN_PLACE, holds, 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  tapa::DeviceFacts facts;
+  facts.built = holds[0] != 0;
+  facts.mpi_takes = holds[1] != 0;
+  facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
+  std::vector<std::string> warnings;
+  const tapa::Options options = tapa::Options::from_environment(environ, warnings);
+  return tapa::info::device_buffers(topology, records, facts, options.settings());
+}
+
 /// Everything that rank 0 prints.
-void show(const Arguments& a, const tapa::Topology& topology, const std::vector<tapa::Record>& records) {
+void show(const Arguments& a, const tapa::Topology& topology, const std::vector<tapa::Record>& records,
+          const std::optional<tapa::info::DeviceBuffers>& buffers) {
   const int nodes = a.all ? topology.nodes() : 4;
   if (a.algorithms) {
     std::cout << tapa::info::algorithms_table(topology, a.sizes);
@@ -119,9 +135,9 @@ void show(const Arguments& a, const tapa::Topology& topology, const std::vector<
   if (!a.svg.empty()) put(a.svg, tapa::info::as_svg(topology, records, a.all ? topology.nodes() : 16));
   if (!a.write.empty()) put(a.write, tapa::write_topology(topology));
   if (a.json)
-    std::cout << tapa::info::as_json(topology, records);
+    std::cout << tapa::info::as_json(topology, records, buffers);
   else if (a.svg.empty() && a.write.empty())
-    std::cout << tapa::info::as_text(topology, records, nodes);
+    std::cout << tapa::info::as_text(topology, records, buffers, nodes);
 }
 
 /// How the device engine joins the ranks, or why it does not. Collective.
@@ -152,7 +168,8 @@ int run(const Arguments& a) {
   }
   std::vector<tapa::Record> records;
   const tapa::Topology topology = a.topology.empty() ? detected(records) : described(a, ranks);
-  if (rank == 0) show(a, topology, records);
+  const auto buffers = devices(topology, records);
+  if (rank == 0) show(a, topology, records, buffers);
   return 0;
 }
 

@@ -39,15 +39,18 @@ void write_levels(const Topology& topology, std::ostream& out) {
     for (const std::string& also : level.also) names.back() += " = " + also;
     longest = std::max(longest, names.back().size() + 2);
   }
+  const bool on_gpus = std::any_of(topology.levels.begin(), topology.levels.end(),
+                                   [](const Level& l) { return l.link.device_bandwidth.has_value(); });
   out << "levels, fast to slow\n";
   out << "  " << padded("name", longest) << padded("groups", 8) << padded("ranks", 8) << padded("latency", 10)
-      << padded("message", 10) << "bandwidth\n";
+      << padded("message", 10) << (on_gpus ? padded("bandwidth", 26) + "between GPUs" : "bandwidth") << "\n";
   for (std::size_t l = 0; l < topology.levels.size(); ++l) {
     const Level& level = topology.levels[l];
     out << "  " << padded(names[l], longest) << padded(std::to_string(level.groups), 8)
         << padded(sizes_of(topology.groups_of(static_cast<int>(l))), 8)
         << padded(time_text(level.link.latency), 10) << padded(time_text(level.link.message), 10)
-        << rate_text(level.link.bandwidth)
+        << (on_gpus ? padded(rate_text(level.link.bandwidth), 26) + rate_text(level.link.device_bandwidth)
+                    : rate_text(level.link.bandwidth))
         << (static_cast<int>(l) == topology.nic_level ? "  (crosses NICs from here on)" : "") << "\n";
   }
   if (topology.nic_level == static_cast<int>(topology.levels.size())) out << "  no message crosses a NIC\n";
@@ -103,6 +106,14 @@ void write_nics(const Topology& topology, int node, std::ostream& out) {
   }
 }
 
+void write_gpus(const Record& record, std::ostream& out) {
+  for (std::size_t g = 0; g < record.gpus.size(); ++g) {
+    const GpuLinks& gpu = record.gpus[g];
+    out << "    " << padded("GPU " + std::to_string(g), 14) << gpu.name << "  PCI " << gpu.pci << "  "
+        << text_of(gpu) << "\n";
+  }
+}
+
 void write_node(const Topology& topology, const std::vector<Record>& records, int node,
                 const std::vector<int>& ranks, std::ostream& out) {
   out << "  " << node_name(topology, records, node) << ": " << plural(ranks.size(), "rank") << "\n";
@@ -115,10 +126,21 @@ void write_node(const Topology& topology, const std::vector<Record>& records, in
     if (facts.numa_nodes > 0) out << ", " << plural(static_cast<std::size_t>(facts.numa_nodes), "NUMA node");
     out << ", " << plural(static_cast<std::size_t>(facts.gpus), "GPU") << "\n";
   }
+  if (!records.empty()) write_gpus(records[static_cast<std::size_t>(ranks[0])], out);
   write_nics(topology, node, out);
   // The level below the NICs is the node itself; on one node the world is.
   const int inside = std::min(topology.nic_level, static_cast<int>(topology.levels.size())) - 2;
   write_group(topology, inside, ranks, "    ", out);
+}
+
+void write_devices(const Topology& topology, const std::optional<DeviceBuffers>& devices, std::ostream& out) {
+  if (!devices) return;
+  const auto line = [&](const std::string& who, const DeviceDecision& d) {
+    out << "  " << padded(who, 16) << padded(std::string(to_string(d.way)), 10) << d.why << "\n";
+  };
+  out << "\nbuffers in GPU memory, where a rank uses a GPU\n";
+  line("all ranks", devices->world);
+  if (topology.nodes() > 1) line("ranks of a node", devices->node);
 }
 
 void write_sources(const Topology& topology, std::ostream& out) {
@@ -132,7 +154,27 @@ void write_sources(const Topology& topology, std::ostream& out) {
 
 }  // namespace
 
-std::string as_text(const Topology& topology, const std::vector<Record>& records, int nodes_shown) {
+std::optional<DeviceBuffers> device_buffers(const Topology& topology, const std::vector<Record>& records,
+                                            DeviceFacts facts, const Settings& settings) {
+  const auto has_gpu = [](const Record& r) { return r.facts.gpus > 0 || r.gpu.gpu >= 0; };
+  if (std::none_of(records.begin(), records.end(), has_gpu)) return std::nullopt;
+  const auto with_gpu = std::find_if(records.begin(), records.end(), has_gpu);
+  facts.in_use = true;
+  facts.cuda_only = with_gpu->gpu.name.empty() || with_gpu->gpu.name.rfind("NVIDIA", 0) == 0;
+  facts.one_host = topology.nodes() == 1;
+  facts.ranks = topology.ranks;
+  DeviceBuffers devices;
+  devices.world = decide_device_way(facts, settings);
+  facts.one_host = true;
+  facts.ranks = 0;
+  for (const std::vector<int>& ranks : ranks_of_nodes(topology))
+    facts.ranks = std::max(facts.ranks, static_cast<int>(ranks.size()));
+  devices.node = decide_device_way(facts, settings);
+  return devices;
+}
+
+std::string as_text(const Topology& topology, const std::vector<Record>& records,
+                    const std::optional<DeviceBuffers>& devices, int nodes_shown) {
   std::ostringstream out;
   out << topology.name << ": " << plural(static_cast<std::size_t>(topology.ranks), "rank") << " on "
       << plural(static_cast<std::size_t>(topology.nodes()), "node");
@@ -151,6 +193,7 @@ std::string as_text(const Topology& topology, const std::vector<Record>& records
     out << "  ... and " << plural(static_cast<std::size_t>(topology.nodes() - shown), "node")
         << " more (--all lists them)\n";
   }
+  write_devices(topology, devices, out);
   write_sources(topology, out);
   const std::vector<Hint> hints = find_hints(topology, records);
   if (!hints.empty()) out << "\nhints\n";

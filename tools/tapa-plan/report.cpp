@@ -6,6 +6,7 @@
 #include "explain/explain.hpp"
 #include "explain/explain_format.hpp"
 #include "explain/explain_shared.hpp"
+#include "plan/device_cost.hpp"
 
 namespace tapa::plan_tool {
 
@@ -40,15 +41,26 @@ Json block_json(std::optional<std::size_t> bytes) {
   return bytes ? Json(*bytes) : Json(nullptr);
 }
 
-std::string head_of(std::optional<std::size_t> block_bytes, const std::string& why) {
-  return "blocks     " + (block_bytes ? bytes_words(*block_bytes) + " a pair" : "from a file") +
-         "\nwhy        " + why + "\n";
+void add_device(Json& json, std::optional<std::size_t> block_bytes, const Topology& topology) {
+  if (!block_bytes) return;
+  if (const auto seconds = predict_device(topology, *block_bytes)) json["device_seconds"] = *seconds;
+}
+
+std::string head_of(std::optional<std::size_t> block_bytes, const std::string& why,
+                    const Topology& topology) {
+  std::string text = "blocks     " + (block_bytes ? bytes_words(*block_bytes) + " a pair" : "from a file") +
+                     "\nwhy        " + why + "\n";
+  if (!block_bytes) return text;
+  if (const auto seconds = predict_device(topology, *block_bytes))
+    text += "on GPUs    " + seconds_words(*seconds) + " predicted, buffers in their memory, device engine\n";
+  return text;
 }
 
 }  // namespace
 
 std::string text_of(const Shown& shown, const Topology& topology, const std::vector<int>& ranks) {
-  std::string text = head_of(shown.block_bytes, shown.why) + explain_text(shown.plan, topology, shown.cost);
+  std::string text =
+      head_of(shown.block_bytes, shown.why, topology) + explain_text(shown.plan, topology, shown.cost);
   if (shown.defects) {
     text += shown.defects->empty()
                 ? "\nverified: every block arrives once and in place, no race, no deadlock\n"
@@ -61,8 +73,8 @@ std::string text_of(const Shown& shown, const Topology& topology, const std::vec
 }
 
 std::string text_of(const ShownShared& shown, const Topology& topology, const std::vector<int>& ranks) {
-  std::string text =
-      head_of(shown.block_bytes, shown.why) + explain_shared_text(shown.counts, topology, shown.seconds);
+  std::string text = head_of(shown.block_bytes, shown.why, topology) +
+                     explain_shared_text(shown.counts, topology, shown.seconds);
   if (shown.verify) text += "\nnot verified: there are no messages to replay\n";
   for (const int rank : ranks)
     text += (rank == ranks.front() ? "\n" : "") + explain_shared_rank(shown.counts, rank);
@@ -73,6 +85,7 @@ std::string json_of(const Shown& shown, const Topology& topology, bool steps) {
   Json json = Json::parse(explain_json(shown.plan, topology, shown.cost, steps));
   json["block_bytes"] = block_json(shown.block_bytes);
   json["why"] = shown.why;
+  add_device(json, shown.block_bytes, topology);
   if (shown.defects) {
     json["defects"] = Json::array();
     for (const Defect& d : *shown.defects)
@@ -85,6 +98,7 @@ std::string json_of(const ShownShared& shown, const Topology& topology, bool ste
   Json json = Json::parse(explain_shared_json(shown.counts, topology, shown.seconds));
   json["block_bytes"] = block_json(shown.block_bytes);
   json["why"] = shown.why;
+  add_device(json, shown.block_bytes, topology);
   if (shown.verify) json["defects"] = nullptr;
   if (steps) json["steps"] = std::vector<Json>(static_cast<std::size_t>(topology.ranks), Json::array());
   return json.dump(2);

@@ -84,21 +84,19 @@ void require_host_side(const Arguments& a, const Side& side, const Names& names,
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     if (block_bytes(info, side.count_of(peer)) == 0) continue;
     const auto first = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
-    require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer);
+    require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer,
+                        "of a GPU whose driver is not CUDA's, and that this process first used when the "
+                        "communicator was set up already; use it before, make another communicator, or set "
+                        "TAPA_ENABLE=0: then MPI gets such calls");
     if (a.form == Form::uniform) return;
   }
 }
 
 }  // namespace
 
-void require_host_memory(const void* address, const char* name) {
+void require_host_memory(const void* address, const char* name, const char* why) {
   if (!is_device_memory(address)) return;
-  throw CallError(
-      MPI_ERR_BUFFER,
-      std::string(name) +
-          " is GPU memory, expected host memory: this process first used a GPU when the communicator was "
-          "set up already, and the other ranks do not know; use it before the communicator's first "
-          "all-to-all, make another communicator, or set TAPA_ENABLE=0: then MPI gets such calls");
+  throw CallError(MPI_ERR_BUFFER, std::string(name) + " is GPU memory, expected host memory: " + why);
 }
 
 void require_host_memory(const Arguments& a, int ranks) {

@@ -12,7 +12,7 @@ namespace tapa {
 void check_arguments(const Arguments& arguments, int ranks, bool strict);
 
 /// Throw CallError when an argument, or a block of a call, is in GPU memory, which can only be MPI's.
-void require_host_memory(const void* address, const char* name);
+void require_host_memory(const void* address, const char* name, const char* why);
 void require_host_memory(const Arguments& arguments, int ranks);
 
 }  // namespace tapa

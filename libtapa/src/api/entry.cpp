@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/check_arguments.hpp"
+#include "api/device_buffers.hpp"
 #include "api/forward.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
@@ -14,24 +15,6 @@
 #include "run/world.hpp"
 
 namespace tapa {
-
-namespace {
-
-/// A GPU may be in use since the communicator was set up. Buffers that were looked at in this thread's last
-/// call are not looked at again; null ones stand for addresses.
-void check_memory(const Arguments& a, int ranks) {
-  struct Buffers {
-    const void* send;
-    const void* recv;
-  };
-  thread_local constinit Buffers in_host{};
-  const bool known = a.send.buffer == in_host.send && a.recv.buffer == in_host.recv;
-  if (known && in_host.send != nullptr && in_host.recv != nullptr) return;
-  if (gpu_in_use()) require_host_memory(a, ranks);
-  in_host = {a.send.buffer, a.recv.buffer};
-}
-
-}  // namespace
 
 void require_comm(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
@@ -67,7 +50,6 @@ int peers_of(MPI_Comm comm) {
 void check_call(const Arguments& arguments, CommState& state) {
   const Check check = state.check();
   if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
-  if (!state.trusts_buffers()) check_memory(arguments, state.size());
 }
 
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
@@ -123,23 +105,58 @@ auto timed(MPI_Comm comm, const HandOver& hand_over) {
 
 }  // namespace
 
+namespace {
+
+/// Carries out a checked call on host memory.
+void run_on_host(const Arguments& arguments, CommState& state) {
+  if (run_fast(arguments, state)) return;
+  auto operation = acquire_operation();
+  operation->begin(state.shared_from_this(), Mode::blocking, arguments.function);
+  operation->take_arguments(arguments);
+  run_to_end(std::move(operation));
+}
+
+void run_staged(const Arguments& arguments, CommState& state) {
+  StagedCall staged(arguments, state.size(), *cuda_driver());
+  staged.fetch();
+  run_on_host(staged.arguments(), state);
+  staged.put_back();
+}
+
+/// A call whose arguments are right, the way that its buffers want. False: it is MPI's as it was made.
+bool run_checked(const Arguments& arguments, CommState& state) {
+  switch (way_of_call(arguments, state)) {
+    case CallWay::host:
+      run_on_host(arguments, state);
+      return true;
+    case CallWay::engine:
+      run_on_device(arguments, state);
+      return true;
+    case CallWay::stage:
+      run_staged(arguments, state);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 int run_blocking(const Arguments& arguments) {
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr || state->is_mpis()) {
-      if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm)) return false;
+      if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm))
+        return forward_staged(arguments);
       check_before_mpi(arguments);
-      return timed(arguments.comm, [&] { return forward_in_bytes(arguments); });
+      const bool agreed = state != nullptr;  // that MPI gets it as it is
+      return timed(arguments.comm,
+                   [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
     }
     check_call(arguments, *state);
-    if (run_fast(arguments, *state)) return true;
-    auto operation = acquire_operation();
-    operation->begin(state->shared_from_this(), Mode::blocking, arguments.function);
-    operation->take_arguments(arguments);
-    run_to_end(std::move(operation));
-    return true;
+    return run_checked(arguments, *state);
   };
   return run_or_forward(arguments, ours,
                         [&] { return timed(arguments.comm, [&] { return forward_blocking(arguments); }); });

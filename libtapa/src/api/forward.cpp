@@ -1,10 +1,13 @@
 #include "api/forward.hpp"
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "api/check_arguments.hpp"
+#include "api/device_buffers.hpp"
 #include "api/entry.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
@@ -19,13 +22,27 @@ namespace {
 
 constinit std::atomic<bool> forwarded_init = false;
 
+/// Copies what a nonblocking call has received to where it belongs; MPI's code.
+int put_back(StagedCall& staged, std::string& message) noexcept {
+  try {
+    staged.put_back();
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    message = e.what();
+    return MPI_ERR_OTHER;
+  }
+}
+
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
 class HandedTask final : public Task {
  public:
-  explicit HandedTask(const Arguments& arguments) {
+  /// `staged`: the copies that MPI works on; may be null.
+  HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
+      : staged_(std::move(staged)) {
     const QuietErrors quiet(arguments.comm);
-    check_mpi(call_mpi(arguments, peers_of(arguments.comm), arguments.comm, &request_, storage_),
-              "MPI's own all-to-all");
+    if (staged_) staged_->fetch();
+    const Arguments& given = staged_ ? staged_->arguments() : arguments;
+    check_mpi(call_mpi(given, peers, arguments.comm, &request_, storage_), "MPI's own all-to-all");
   }
   void start() noexcept override {}
   /// The program may have freed the communicator by now, so its error handler cannot be set aside: the
@@ -37,14 +54,18 @@ class HandedTask final : public Task {
     if (code_ != MPI_SUCCESS || complete == 0) return code_ != MPI_SUCCESS;
     code_ = status.MPI_ERROR;
     if (code_ == MPI_SUCCESS) code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    if (code_ == MPI_SUCCESS && staged_) code_ = put_back(*staged_, message_);
     return true;
   }
   [[nodiscard]] int result() const noexcept override { return code_; }
+  [[nodiscard]] std::string message() const override { return message_; }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
   MpiCallStorage storage_;
+  std::unique_ptr<StagedCall> staged_;
   int code_ = MPI_SUCCESS;
+  std::string message_;
 };
 
 /// Whether the call needs arrays that MPI reads after it has returned.
@@ -52,14 +73,23 @@ bool needs_arrays(const Arguments& arguments) {
   return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
 }
 
-void submit_with_arrays(const Arguments& arguments, MPI_Request* request) {
+/// `what`: why MPI alone cannot carry the call out.
+void submit_handed(const Arguments& arguments, std::unique_ptr<StagedCall> staged, const char* what,
+                   MPI_Request* request) {
   if (!world_began() || Progress::instance().driver() == Driver::none) {
     throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                    "this MPI has no large counts and no way to complete the call, expected "
-                    "MPI_THREAD_MULTIPLE or MPI 4");
+                    std::string(what) +
+                        " and no way to complete the call, expected MPI_THREAD_MULTIPLE or "
+                        "an MPI that has");
   }
-  check_mpi(Progress::instance().submit(std::make_unique<HandedTask>(arguments), request),
-            "MPI_Grequest_start");
+  auto task = std::make_unique<HandedTask>(arguments, peers_of(arguments.comm), std::move(staged));
+  check_mpi(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
+}
+
+/// For a call with buffers that MPI does not take.
+std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers) {
+  check_arguments(arguments, peers, false);
+  return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
 }
 
 /// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any
@@ -120,6 +150,20 @@ bool forward_in_bytes(const Arguments& arguments) {
   return true;
 }
 
+bool forward_staged(const Arguments& arguments) {
+  if (gpu_use() != GpuUse::cuda) return false;
+  const int peers = peers_of(arguments.comm);
+  if (!must_stage_for_mpi(arguments, peers)) return false;
+  const auto staged = stage_for_mpi(arguments, peers);
+  staged->fetch();
+  const QuietErrors quiet(arguments.comm);
+  Exchange blocks;
+  const bool as_made = is_intercomm(arguments.comm);
+  check_mpi(call_mpi(staged->arguments(), peers, arguments.comm, as_made, blocks), "MPI's own all-to-all");
+  staged->put_back();
+  return true;
+}
+
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || world_ends() || is_intercomm(comm);
 }
@@ -131,12 +175,23 @@ int forward_blocking(const Arguments& arguments) {
   return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
 }
 
-int forward_nonblocking(const Arguments& arguments, MPI_Request* request) {
-  if (needs_arrays(arguments)) {
-    return guarded(arguments.comm, arguments.function, [&] {
-      submit_with_arrays(arguments, request);
+int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {
+  const bool arrays = needs_arrays(arguments);
+  if (arrays || (!as_made && gpu_use() == GpuUse::cuda)) {
+    bool submitted = true;
+    const int code = guarded(arguments.comm, arguments.function, [&] {
+      const int peers = peers_of(arguments.comm);
+      if (!as_made && must_stage_for_mpi(arguments, peers)) {
+        submit_handed(arguments, stage_for_mpi(arguments, peers), "this MPI does not take GPU memory",
+                      request);
+      } else if (arrays) {
+        submit_handed(arguments, nullptr, "this MPI has no large counts", request);
+      } else {
+        submitted = false;
+      }
       return MPI_SUCCESS;
     });
+    if (code != MPI_SUCCESS || submitted) return code;
   }
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
@@ -144,9 +199,14 @@ int forward_nonblocking(const Arguments& arguments, MPI_Request* request) {
   return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, request));
 }
 
-int forward_init(const Arguments& arguments, MPI_Request* request) {
+int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request) {
   const int code = guarded(arguments.comm, arguments.function, [&] {
     require_mpi_init(arguments);
+    if (!as_made && gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm))) {
+      throw CallError(MPI_ERR_BUFFER,
+                      "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which "
+                      "does not take it (TAPA_GPU_MPI=yes says that it does)");
+    }
     return MPI_SUCCESS;
   });
   if (code != MPI_SUCCESS) return code;

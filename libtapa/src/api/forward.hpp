@@ -19,11 +19,16 @@ namespace tapa {
 /// packed here; false: it was not such a call, and nothing was done. Throws CallError.
 [[nodiscard]] bool forward_in_bytes(const Arguments& arguments);
 
+/// A blocking call with buffers in GPU memory that MPI does not take: handed over on copies in host memory.
+/// False: it was not such a call, and nothing was done. Throws CallError, CudaError.
+[[nodiscard]] bool forward_staged(const Arguments& arguments);
+
 /// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
-/// narrowed is an error.
+/// narrowed is an error. `as_made`: the ranks agreed that MPI gets it so; else buffers in GPU memory that MPI
+/// does not take are staged, or an error in a persistent call.
 int forward_blocking(const Arguments& arguments);
-int forward_nonblocking(const Arguments& arguments, MPI_Request* request);
-int forward_init(const Arguments& arguments, MPI_Request* request);
+int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request);
+int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request);
 
 /// Whether forward_init() has made a request: then others than ours may be meant where requests are taken.
 [[nodiscard]] bool has_forwarded_init();

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "api/device_buffers.hpp"
 #include "api/forward.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
@@ -16,8 +17,9 @@ namespace {
 /// waits; what all ranks run into rank 0 says.
 class OperationTask : public Task {
  public:
-  OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep)
-      : operation_(std::move(operation)), keep_(std::move(keep)) {}
+  OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                std::unique_ptr<StagedCall> staged)
+      : operation_(std::move(operation)), keep_(std::move(keep)), staged_(std::move(staged)) {}
   ~OperationTask() override {
     if (operation_->ready() || operation_->finished()) release_operation(std::move(operation_));
   }
@@ -25,34 +27,57 @@ class OperationTask : public Task {
   void start() noexcept override {}
   bool advance() noexcept override {
     if (!operation_->advance(false)) return false;
+    if (staged_ && result() == MPI_SUCCESS) copy(&StagedCall::put_back);
     const bool told = operation_->seen() == CallError::Seen::everywhere && operation_->state()->rank() != 0;
     if (result() != MPI_SUCCESS && !told) log_error(message());
     return true;
   }
-  [[nodiscard]] int result() const noexcept override { return operation_->code(); }
+  [[nodiscard]] int result() const noexcept override {
+    return copied_ == MPI_SUCCESS ? operation_->code() : copied_;
+  }
   [[nodiscard]] std::string message() const override {
-    return std::string(operation_->function()) + ": " + operation_->message();
+    return std::string(operation_->function()) + ": " +
+           (copied_ == MPI_SUCCESS ? operation_->message() : copy_message_);
   }
 
  protected:
   [[nodiscard]] Operation& operation() { return *operation_; }
+  /// Before each run but that of a nonblocking operation, whose caller does it.
+  void fetch() {
+    if (staged_) copy(&StagedCall::fetch);
+  }
 
  private:
+  void copy(void (StagedCall::*way)()) noexcept {
+    try {
+      ((*staged_).*way)();
+    } catch (const std::exception& e) {
+      copied_ = MPI_ERR_OTHER;
+      copy_message_ = e.what();
+    }
+  }
+
   std::unique_ptr<Operation> operation_;
   std::shared_ptr<const void> keep_;
+  std::unique_ptr<StagedCall> staged_;
+  int copied_ = MPI_SUCCESS;  // what became of copies between GPU and host
+  std::string copy_message_;
 };
 
 /// A persistent operation. An error cannot reach MPI_Wait, so it ends the program unless the communicator had
 /// another error handler than MPI_ERRORS_ARE_FATAL when the request was made.
 class PersistentTask final : public OperationTask {
  public:
-  PersistentTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, bool fatal)
-      : OperationTask(std::move(operation), std::move(keep)),
+  PersistentTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                 std::unique_ptr<StagedCall> staged, bool fatal)
+      : OperationTask(std::move(operation), std::move(keep), std::move(staged)),
         empty_(this->operation().finished()),
         fatal_(fatal) {}
 
   void start() noexcept override {
-    if (!empty_) operation().start();
+    if (empty_) return;
+    fetch();
+    operation().start();
   }
   bool advance() noexcept override {
     if (empty_) return true;
@@ -66,12 +91,19 @@ class PersistentTask final : public OperationTask {
   bool fatal_;
 };
 
-std::unique_ptr<Operation> begin(const Arguments& arguments, std::shared_ptr<CommState> state, Mode mode) {
+struct Begun {
+  std::unique_ptr<Operation> operation;
+  std::unique_ptr<StagedCall> staged;
+};
+
+Begun begin(const Arguments& arguments, std::shared_ptr<CommState> state, Mode mode) {
   check_call(arguments, *state);
-  auto operation = acquire_operation();
-  operation->begin(std::move(state), mode, arguments.function);
-  operation->take_arguments(arguments);
-  return operation;
+  Begun begun{nullptr, staged_call(arguments, *state)};
+  if (begun.staged && mode == Mode::nonblocking) begun.staged->fetch();
+  begun.operation = acquire_operation();
+  begun.operation->begin(std::move(state), mode, arguments.function);
+  begun.operation->take_arguments(begun.staged ? begun.staged->arguments() : arguments);
+  return begun;
 }
 
 }  // namespace
@@ -82,9 +114,9 @@ void require_request(const MPI_Request* request) {
 }
 
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request) {
+                      MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   const int code = Progress::instance().submit(
-      std::make_unique<OperationTask>(std::move(operation), std::move(keep)), request);
+      std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)), request);
   if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
     throw CallError(code,
                     "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
@@ -93,7 +125,7 @@ void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
 }
 
 bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
-                       MPI_Request* request) {
+                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   complete(*operation);
   if (operation->out_of_tags()) {
     release_operation(std::move(operation));
@@ -105,7 +137,8 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
     throw error;
   }
   const int code = Progress::instance().prepare(
-      std::make_unique<PersistentTask>(std::move(operation), std::move(keep), errors_are_fatal(comm)),
+      std::make_unique<PersistentTask>(std::move(operation), std::move(keep), std::move(staged),
+                                       errors_are_fatal(comm)),
       request);
   if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
     throw CallError(code,
@@ -118,6 +151,7 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
+  bool as_made = false;
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
@@ -125,29 +159,34 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
     auto state = CommState::find(arguments.comm);
     if (!state || !state->ready() || state->size() == 1 ||
         state->leaves_nonblocking(uniform_bytes(arguments))) {
+      as_made = state && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;
     }
-    submit_operation(begin(arguments, std::move(state), Mode::nonblocking), nullptr, request);
+    Begun begun = begin(arguments, std::move(state), Mode::nonblocking);
+    submit_operation(std::move(begun.operation), nullptr, request, std::move(begun.staged));
     return true;
   };
-  return run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, request); });
+  return run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, as_made, request); });
 }
 
 int run_init(const Arguments& arguments, MPI_Request* request) {
+  bool as_made = false;
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
     if (is_mpis_own(arguments.comm)) return false;
     CommState* const state = state_for_blocking(arguments.comm, nullptr);
-    if (state == nullptr || !state->has_progress() || state->is_mpis()) {
+    if (state == nullptr || !state->has_progress() || state->is_mpis() || state->leaves_persistent()) {
+      as_made = state != nullptr && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;
     }
-    return prepare_operation(begin(arguments, state->shared_from_this(), Mode::persistent), nullptr,
-                             arguments.comm, request);
+    Begun begun = begin(arguments, state->shared_from_this(), Mode::persistent);
+    return prepare_operation(std::move(begun.operation), nullptr, arguments.comm, request,
+                             std::move(begun.staged));
   };
-  return run_or_forward(arguments, ours, [&] { return forward_init(arguments, request); });
+  return run_or_forward(arguments, ours, [&] { return forward_init(arguments, as_made, request); });
 }
 
 }  // namespace tapa

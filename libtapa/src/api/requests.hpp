@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "api/entry.hpp"
+#include "run/staged_call.hpp"
 
 namespace tapa {
 
@@ -21,11 +22,13 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request);
 int run_init(const Arguments& arguments, MPI_Request* request);
 
 /// The same for operations that were begun and filled by the caller. `keep` is held as long as the operation
-/// is in use. Throw CallError. prepare_operation() returns false, on all ranks, when too many persistent
+/// is in use; `staged`: copies of buffers in GPU memory on which it works, or null. Throw CallError.
+/// prepare_operation() returns false, on all ranks, when too many persistent
 /// requests of the communicator live.
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request);
+                      MPI_Request* request, std::unique_ptr<StagedCall> staged = nullptr);
 [[nodiscard]] bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                                     MPI_Comm comm, MPI_Request* request);
+                                     MPI_Comm comm, MPI_Request* request,
+                                     std::unique_ptr<StagedCall> staged = nullptr);
 
 }  // namespace tapa

@@ -122,12 +122,14 @@ void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operatio
   operation.know_counts(selection.counts, selection.mean, {selection.serial, rowbytes, 0});
 }
 
+constexpr const char* kNoGpu = "selective all-to-alls do not take it";
+
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
   if (selection.state->check() != Check::off) check_select(call);
   if (!selection.state->trusts_buffers() && gpu_in_use()) {
-    require_host_memory(call.sendbuf, "sendbuf");
-    require_host_memory(call.recvbuf, "recvbuf");
+    require_host_memory(call.sendbuf, "sendbuf", kNoGpu);
+    require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }
   auto operation = acquire_operation();
   operation->begin(selection.state, mode, call.function);

@@ -33,7 +33,9 @@ using Holder = std::shared_ptr<CommState>;
 
 int delete_state(MPI_Comm, int, void* value, void*) {
   freed_handles.fetch_add(1, std::memory_order_release);
-  delete static_cast<Holder*>(value);  // operations in flight keep the state until they end
+  auto* const holder = static_cast<Holder*>(value);
+  (*holder)->release_device();
+  delete holder;  // operations in flight keep the state until they end
   return MPI_SUCCESS;
 }
 
@@ -137,7 +139,10 @@ void CommState::end_all() {
   end_world();
   freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();
-  for (const auto& state : all()) state->release();
+  for (const auto& state : all()) {
+    state->release_device();
+    state->release();
+  }
   free_retired(true);
   free_type_keyval();
   Registry& r = registry();

@@ -29,6 +29,8 @@ Autotuner::Running* CommParts::competition(bool uniform, std::size_t bytes, Offe
 // Decided at the call, not when its turn comes: what MPI carries out must begin in the program's own order.
 bool CommState::leaves_nonblocking(std::optional<std::size_t> uniform_bytes) {
   if (!has_progress() || mpi_is_forced()) return true;
+  // Nothing can be agreed now, and buffers may be in GPU memory.
+  if (leaves_persistent()) return true;
   if (!uniform_bytes || *uniform_bytes == 0 || !countable(*uniform_bytes)) return false;
   const auto locked = parts();
   const Offer offer{true, locked->channels.available(), true};

@@ -36,10 +36,10 @@ WaitPolicy policy_of(Wait wait, bool oversubscribed) {
 }
 
 /// Buffers of a communicator may be in GPU memory. A guest keeps nothing that it does not use.
-void leave_to_mpi(int gpu_rank, int rank) {
-  if (is_guest()) throw SetupError(MPI_ERR_OTHER, gpu_message(gpu_rank));
+void leave_to_mpi(const std::string& message, int rank) {
+  if (is_guest()) throw SetupError(MPI_ERR_OTHER, message);
   static std::atomic<bool> said{false};
-  if (rank == 0 && !said.exchange(true)) log_warn(gpu_message(gpu_rank) + "; all-to-all is left to MPI");
+  if (rank == 0 && !said.exchange(true)) log_warn(message + "; all-to-all is left to MPI");
 }
 
 }  // namespace
@@ -63,7 +63,13 @@ void CommState::release() {
     sum = parts_->mean.give_up();
   }
   agreement_.node.reset();
+  if (agreement_.device_comm != MPI_COMM_NULL) PMPI_Comm_free(&agreement_.device_comm);
   retire(std::exchange(agreement_.comm, MPI_COMM_NULL), std::move(sum));
+}
+
+void CommState::release_device() {
+  if (device_calls_) device_calls_->release();
+  device_calls_.reset();
 }
 
 void CommState::set_up(MPI_Comm user) {
@@ -79,6 +85,7 @@ void CommState::set_up(MPI_Comm user) {
     failure_ = std::make_unique<SetupError>(MPI_ERR_ARG, e.what());
   }
   if (failure_) {
+    release_device();
     release();
     parts_.reset();
     throw SetupError(*failure_);
@@ -104,7 +111,10 @@ void CommState::adopt(Agreement agreement) {
             "MPI_Comm_get_attr");
   parts_->order = CallOrder(found != 0 ? *upper : 32767);
   MachineView machine = view_machine(*options);
-  if (machine.gpu_memory) leave_to_mpi(agreement_.gpu_rank, rank_);
+  decide_device_way(*options, machine);
+  if (machine.gpu_memory) leave_to_mpi(gpu_message(agreement_.gpu_rank, device_way_.why), rank_);
+  if (agreement_.device_comm != MPI_COMM_NULL)
+    device_calls_.emplace(std::exchange(agreement_.device_comm, MPI_COMM_NULL), rank_, size_);
   if (machine.shares_buffers) {
     std::vector<int> level;
     for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
@@ -164,9 +174,13 @@ MachineView CommState::view_machine(const Options& options) const {
   if (options.settings().nic_rate) view.rates.nic_bandwidth = *options.settings().nic_rate;
   view.shares_buffers =
       agreement_.node && agreement_.ranks_on_host == size_ && agreement_.node->buffers(0) != nullptr;
-  view.gpu_memory = agreement_.gpu_rank >= 0 && options.settings().gpu == GpuBuffers::mpi;
   view.topology = std::make_shared<const Topology>(std::move(topology));
   return view;
+}
+
+void CommState::decide_device_way(const Options& options, MachineView& machine) {
+  device_way_ = tapa::decide_device_way(agreement_.device, options.settings());
+  machine.gpu_memory = device_way_.way == DeviceWay::mpi;
 }
 
 // Open MPI spreads only messages above its eager limit over several NICs, so long ones stay whole there.
@@ -200,8 +214,9 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   const std::lock_guard lock(mutex_);
   auto after = std::make_shared<Options>(*parts_->chooser.options());
   after->set(name, value, Origin::call);
-  const bool new_machine = name == "topology" || name == "nic-rate" || name == "gpu";
+  const bool new_machine = name == "topology" || name == "nic-rate";
   MachineView machine = new_machine ? view_machine(*after) : parts_->chooser.machine();
+  decide_device_way(*after, machine);
   parts_->tuner.reset();
   parts_->chooser.set(after, std::move(machine));
   note_options();

@@ -17,6 +17,7 @@
 
 #include "autotune/autotuner.hpp"
 #include "comm/call_order.hpp"
+#include "comm/device_calls.hpp"
 #include "comm/guest.hpp"
 #include "comm/mean_block.hpp"
 #include "comm/newcomer.hpp"
@@ -106,6 +107,14 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] bool is_mpis() const { return is_mpis_.load(std::memory_order_relaxed); }
   /// Whether the program promises that no buffer is in GPU memory.
   [[nodiscard]] bool trusts_buffers() const { return trusts_buffers_.load(std::memory_order_relaxed); }
+  /// Which way buffers in GPU memory take.
+  [[nodiscard]] const DeviceDecision& device_way() const { return device_way_; }
+  /// What the ranks agree with before each blocking call, where that way is the engine; else null.
+  [[nodiscard]] DeviceCalls* device_calls() {
+    return device_calls_ && device_way_.way == DeviceWay::engine ? &*device_calls_ : nullptr;
+  }
+  /// Frees what serves such buffers. Collective: when the communicator is freed, or MPI_Finalize has begun.
+  void release_device();
   /// Whether nonblocking and persistent calls are ours: something makes them progress on every rank.
   [[nodiscard]] bool has_progress() const { return agreement_.has_progress; }
   /// Whether ranks of this rank's host outnumber its processors.
@@ -136,6 +145,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   /// Whether a nonblocking call is MPI's own; `uniform_bytes`: of all its blocks, nothing where they differ.
   [[nodiscard]] bool leaves_nonblocking(std::optional<std::size_t> uniform_bytes);
+
+  /// Whether a persistent one is: buffers may be in GPU memory, which MPI takes.
+  [[nodiscard]] bool leaves_persistent() const {
+    return device_way_.way == DeviceWay::engine && device_way_.mpi_takes;
+  }
 
   /// Longest message between nodes that travels whole.
   [[nodiscard]] std::size_t piece() const;
@@ -180,6 +194,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void adopt(Agreement agreement);
   void enlist();
   [[nodiscard]] MachineView view_machine(const Options& options) const;
+  void decide_device_way(const Options& options, MachineView& machine);
   [[nodiscard]] bool striped(const Topology& topology) const;
   void wait_for_turns();
   void note_options();
@@ -197,6 +212,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::unique_ptr<SetupError> failure_;
   Agreement agreement_;
   std::optional<CommParts> parts_;  // from the set-up on
+  DeviceDecision device_way_;
+  std::optional<DeviceCalls> device_calls_;
   bool oversubscribed_ = false;
   std::atomic<Check> check_ = Settings{}.check;
   std::atomic<bool> mpi_is_forced_ = false;

@@ -100,10 +100,16 @@ void remember(const Arguments& a, CommState& state, const Uniform& blocks) {
   known_calls.next = (known_calls.next + 1) % known_calls.calls.size();
 }
 
-/// Whether the buffers need no look at where they are. A GPU may be in use since the last call.
+/// Whether the buffers are in host memory. A GPU may be in use since the last call.
 bool in_host_memory(const Arguments& a, const Known& known) {
-  if (a.send.buffer == known.send && a.recv.buffer == known.recv) return true;
-  return known.state->trusts_buffers() || !gpu_in_use();
+  const bool same = a.send.buffer == known.send && a.recv.buffer == known.recv;
+  if (same && !gpu_was_in_use()) return true;
+  if (known.state->trusts_buffers() || !gpu_in_use()) return true;
+  const auto on_device = [](const void* buffer, MPI_Aint first) {
+    return is_device_memory(address_at(buffer, first));
+  };
+  return !on_device(a.recv.buffer, known.blocks.recv_first) &&
+         (known.in_place || !on_device(a.send.buffer, known.blocks.send_first));
 }
 
 void finish(ShmExchange& exchange, Waiter waiter) {
@@ -233,7 +239,9 @@ bool run_fast(const Arguments& arguments, CommState& state) {
   if (arguments.form != Form::uniform) return run_blocks(arguments, state);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return false;  // there is no exchange
-  if (blocks.dense && find_known(arguments) == nullptr) remember(arguments, state, blocks);
+  // Where buffers may be in GPU memory the ranks agree first, in each call.
+  if (blocks.dense && state.device_calls() == nullptr && find_known(arguments) == nullptr)
+    remember(arguments, state, blocks);
   return run_uniform(arguments, state, blocks);
 }
 

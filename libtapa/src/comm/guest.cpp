@@ -44,7 +44,7 @@ Verdict judge(const Newcomer& newcomer, bool now) {
     const Options options = environment_options();
     if (!options.settings().enable) return Verdict::never;
     if (options.settings().gpu == GpuBuffers::mpi && gpu_in_use()) {
-      warn_once(gpu_message(0));
+      warn_once(gpu_message(0, "TAPA_GPU=mpi"));
       return Verdict::never;
     }
     return now || eager(options) || newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait;

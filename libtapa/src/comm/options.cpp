@@ -166,12 +166,22 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) {
        s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
      }},
-    {{"gpu", "TAPA_GPU", "mpi|host", "mpi",
-      "communicators on which some rank's process uses a GPU: mpi hands their calls to MPI, host promises "
-      "that "
-      "no buffer is in GPU memory"},
+    {{"gpu", "TAPA_GPU", "auto|mpi|stage|host", "auto",
+      "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
+      "MPI "
+      "that knows such memory, else copies to the host and back; mpi hands MPI all calls; stage always "
+      "copies; host promises that no buffer is there"},
      [](Settings& s, std::string_view v) {
-       s.gpu = parse_word<GpuBuffers, 2>(v, {{{"mpi", GpuBuffers::mpi}, {"host", GpuBuffers::host}}});
+       s.gpu = parse_word<GpuBuffers, 4>(v, {{{"auto", GpuBuffers::automatic},
+                                              {"mpi", GpuBuffers::mpi},
+                                              {"stage", GpuBuffers::stage},
+                                              {"host", GpuBuffers::host}}});
+     }},
+    {{"gpu-mpi", "TAPA_GPU_MPI", "auto|yes|no", "auto",
+      "whether MPI takes buffers in GPU memory; auto asks it"},
+     [](Settings& s, std::string_view v) {
+       s.gpu_mpi = parse_word<GpuMpi, 3>(
+           v, {{{"auto", GpuMpi::automatic}, {"yes", GpuMpi::yes}, {"no", GpuMpi::no}}});
      }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "

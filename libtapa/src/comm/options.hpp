@@ -16,7 +16,8 @@
 namespace tapa {
 
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
-enum class GpuBuffers : std::uint8_t { mpi, host };
+enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host };
+enum class GpuMpi : std::uint8_t { automatic, yes, no };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
 
@@ -39,7 +40,8 @@ struct Settings {
   LogLevel log = LogLevel::warn;
   bool report = false;
   bool adapt = true;
-  GpuBuffers gpu = GpuBuffers::mpi;
+  GpuBuffers gpu = GpuBuffers::automatic;
+  GpuMpi gpu_mpi = GpuMpi::automatic;
   Wait wait = Wait::automatic;
   std::size_t keep = 0;  ///< bytes
 };

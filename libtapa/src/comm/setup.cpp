@@ -21,6 +21,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/device_calls.hpp"
 #include "comm/shared_options.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
@@ -40,7 +41,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000003;
+constexpr std::uint64_t kMagic = 0x7461706100000004;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -112,10 +113,12 @@ struct Header {  // what each rank tells first
   std::uint64_t shared_bytes;  // rank 0: packed options; others: 0
   std::uint64_t token_bytes;   // how others open this rank's shared memory; 0: it has none
   std::uint64_t record_bytes;
-  std::uint64_t host;      // same number = same host
-  std::uint64_t one_rail;  // rank 0: see Agreement
-  std::uint64_t uses_gpu;
-  Cores cores;  // where this rank may run
+  std::uint64_t host;        // same number = same host
+  std::uint64_t one_rail;    // rank 0: see Agreement
+  std::uint64_t gpu;         // GpuUse
+  std::uint64_t has_engine;  // for buffers in GPU memory
+  std::uint64_t mpi_takes;   // such buffers
+  Cores cores;               // where this rank may run
 };
 
 std::string version_text(std::uint64_t version) {
@@ -128,6 +131,7 @@ class Setup {
  public:
   explicit Setup(MPI_Comm user);
   ~Setup() {
+    if (result_.device_comm != MPI_COMM_NULL) PMPI_Comm_free(&result_.device_comm);
     if (result_.comm != MPI_COMM_NULL) PMPI_Comm_free(&result_.comm);
   }
   Setup(const Setup&) = delete;
@@ -142,6 +146,8 @@ class Setup {
   void make_comm();
   void tell_records();
   void take_records(const std::string& all, const std::vector<int>& displs);
+  void note_gpus();
+  void make_device_comm();
   void count_cores();
   void share_memory(const std::vector<std::string>& tokens);
   [[nodiscard]] std::size_t attach_from() const;
@@ -171,7 +177,9 @@ Setup::Setup(MPI_Comm user) : user_(user) {
              record.size(),
              host_number(),
              has_one_rail() ? 1U : 0U,
-             gpu_in_use() ? 1U : 0U,
+             static_cast<std::uint64_t>(gpu_use()),
+             has_device_engine() ? 1U : 0U,
+             mpi_takes_device_memory() ? 1U : 0U,
              own_cores()};
   mine_ = shared + token + record;
 }
@@ -181,6 +189,7 @@ Agreement Setup::run() {
   check_versions();
   make_comm();
   tell_records();
+  make_device_comm();
   return std::exchange(result_, Agreement{});
 }
 
@@ -264,8 +273,7 @@ void Setup::take_records(const std::string& all, const std::vector<int>& displs)
   count_cores();
   result_.one_rail = headers_[0].one_rail != 0;
   result_.has_progress = std::ranges::all_of(headers_, [](const Header& h) { return h.has_progress != 0; });
-  const auto gpu = std::ranges::find_if(headers_, [](const Header& h) { return h.uses_gpu != 0; });
-  if (gpu != headers_.end()) result_.gpu_rank = static_cast<int>(gpu - headers_.begin());
+  note_gpus();
   SharedOptions shared = unpack_options(all.substr(0, headers_[0].shared_bytes));
   result_.options = std::move(shared.options);
   result_.tuning = std::move(shared.tuning);
@@ -274,6 +282,27 @@ void Setup::take_records(const std::string& all, const std::vector<int>& displs)
   const bool wanted = result_.options.settings().shm_limit > 0;
   const bool possible = std::ranges::none_of(tokens, &std::string::empty);
   if (wanted && possible && size_ > 1) share_memory(tokens);
+}
+
+void Setup::note_gpus() {
+  const auto gpu = std::ranges::find_if(headers_, [](const Header& h) { return h.gpu != 0; });
+  if (gpu != headers_.end()) result_.gpu_rank = static_cast<int>(gpu - headers_.begin());
+  constexpr auto others = static_cast<std::uint64_t>(GpuUse::others);
+  const auto all = [&](const auto& holds) { return std::ranges::all_of(headers_, holds); };
+  DeviceFacts& facts = result_.device;
+  facts.in_use = gpu != headers_.end();
+  facts.cuda_only = all([](const Header& h) { return h.gpu != others; });
+  facts.mpi_takes = all([](const Header& h) { return h.mpi_takes != 0; });
+  facts.built = all([](const Header& h) { return h.has_engine != 0; });
+  facts.one_host = all([&](const Header& h) { return h.host == headers_[0].host; });
+  facts.ranks = size_;
+  facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
+}
+
+/// Where the options of today or of later may ask for it. Alike on all ranks.
+void Setup::make_device_comm() {
+  if (decide_device_way(result_.device, Settings{}).way != DeviceWay::engine) return;
+  check_mpi(PMPI_Comm_dup(result_.comm, &result_.device_comm), "MPI_Comm_dup");
 }
 
 void Setup::count_cores() {
@@ -331,9 +360,9 @@ std::size_t Setup::attach_from() const {
 
 }  // namespace
 
-std::string gpu_message(int rank) {
+std::string gpu_message(int rank, const std::string& why) {
   return "rank " + std::to_string(rank) +
-         " uses a GPU, so buffers may be in its memory (TAPA_GPU=host promises that none is)";
+         " uses a GPU, so buffers may be in its memory (TAPA_GPU=host promises that none is); " + why;
 }
 
 Options environment_options() {

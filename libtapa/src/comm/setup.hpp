@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "comm/device_way.hpp"
 #include "comm/options.hpp"
 #include "run/error.hpp"
 #include "transport/shm_node.hpp"
 
 namespace tapa {
 
-/// What all ranks agree on. `comm` belongs to the receiver.
+/// What all ranks agree on. The communicators belong to the receiver.
 struct Agreement {
   MPI_Comm comm = MPI_COMM_NULL;     ///< of the same ranks, without the user's attributes; MPI_ERRORS_RETURN
   Options options;                   ///< rank 0's
@@ -27,7 +28,9 @@ struct Agreement {
   bool crowded = false;              ///< the job has more ranks on this host than it has processors
   bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
   bool has_progress = false;         ///< on every rank nonblocking operations always advance
-  int gpu_rank = -1;              ///< the first whose process uses a GPU, so may have buffers in its memory
+  int gpu_rank = -1;   ///< the first whose process uses a GPU, so may have buffers in its memory
+  DeviceFacts device;  ///< what decides the way of such buffers
+  MPI_Comm device_comm = MPI_COMM_NULL;  ///< for DeviceCalls, where the device engine can serve these ranks
   std::unique_ptr<ShmNode> node;  ///< shared memory with the ranks of this host, on all ranks or on none
 };
 
@@ -42,7 +45,7 @@ class SetupError : public CallError {
 [[nodiscard]] Agreement agree_on_setup(MPI_Comm user);
 
 /// Why a communicator is MPI's on which this rank's process uses a GPU.
-[[nodiscard]] std::string gpu_message(int rank);
+[[nodiscard]] std::string gpu_message(int rank, const std::string& why);
 
 /// The options of this process's environment. Unknown names are warned about once. Throws CallError for wrong
 /// values.

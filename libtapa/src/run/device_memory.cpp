@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,27 +42,20 @@ void find(void* library, const char* name, Function*& function) {
 
 class Cuda final : public GpuDriver {
  public:
-  explicit Cuda(void* library) { find(library, "cuPointerGetAttribute", query_); }
+  explicit Cuda(void* library) : driver_(library) {}
 
   bool initialised() override {
-    unsigned value = 0;
-    constexpr int not_initialised = 3;
-    return query_ != nullptr && query_(&value, kMemoryType, 0) != not_initialised;
+    if (initialised_.load(std::memory_order_relaxed)) return true;
+    if (!driver_.initialised()) return false;
+    initialised_.store(true, std::memory_order_relaxed);
+    return true;
   }
-  bool owns(const void* address) override {
-    const auto value = [&](int attribute) {
-      unsigned value = 0;
-      const int code = query_(&value, attribute, reinterpret_cast<std::uintptr_t>(address));
-      return code == 0 ? value : 0;
-    };
-    constexpr unsigned device = 2;  // managed memory says so too
-    return query_ != nullptr && value(kMemoryType) == device && value(kIsManaged) == 0;
-  }
+  bool owns(const void* address) override { return driver_.owns(address); }
+  [[nodiscard]] CudaDriver& driver() { return driver_; }
 
  private:
-  static constexpr int kMemoryType = 2;
-  static constexpr int kIsManaged = 8;
-  int (*query_)(void* value, int attribute, unsigned long long address) = nullptr;
+  CudaDriver driver_;
+  std::atomic<bool> initialised_ = false;  // and so it stays
 };
 
 /// Below HIP, whose own functions would set the error that the program asks for.
@@ -221,13 +215,37 @@ bool any_driver(const Predicate& predicate) {
 
 }  // namespace
 
+namespace {
+
+constinit std::atomic<bool> in_use = false;
+
+}  // namespace
+
+bool gpu_was_in_use() {
+  return in_use.load(std::memory_order_relaxed);
+}
+
 bool gpu_in_use() {
-  static constinit std::atomic<bool> in_use = false;
   if (in_use.load(std::memory_order_relaxed)) return true;
   search_drivers();
   if (!any_driver([](GpuDriver& driver) { return driver.initialised(); })) return false;
   in_use.store(true, std::memory_order_relaxed);
   return true;
+}
+
+GpuUse gpu_use() {
+  if (!gpu_in_use()) return GpuUse::none;
+  const CudaDriver* const cuda = cuda_driver();
+  const bool others = std::ranges::any_of(std::span(rows).subspan(1), [](const Row& row) {
+    GpuDriver* const driver = row.found.load(std::memory_order_acquire);
+    return driver != nullptr && driver->initialised();
+  });
+  return cuda != nullptr && cuda->can_copy() && !others ? GpuUse::cuda : GpuUse::others;
+}
+
+CudaDriver* cuda_driver() {
+  auto* const cuda = static_cast<Cuda*>(rows[0].found.load(std::memory_order_acquire));
+  return cuda != nullptr && cuda->initialised() ? &cuda->driver() : nullptr;
 }
 
 bool is_device_memory(const void* address) {

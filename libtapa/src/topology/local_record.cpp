@@ -4,6 +4,7 @@
 #include "topology/detect.hpp"
 #include "topology/hwloc_source.hpp"
 #include "topology/libfabric_source.hpp"
+#include "topology/nvml_source.hpp"
 #include "topology/sysfs.hpp"
 
 namespace tapa {
@@ -96,6 +97,11 @@ Record describe_process(bool thorough) {
   SourceReport fabric = ask_libfabric(thorough, interfaces);
   record.nics = choose_rails(interfaces, variable("TAPA_NICS"), record.notes);
   find_places(thorough, record);
+  if (thorough && has_gpu(kSys)) {
+    SourceReport report;
+    record.gpus = ask_nvml(report);
+    record.sources.push_back(std::move(report));
+  }
   record.sources.push_back(std::move(fabric));
   if (thorough) add_host_facts(kProc, kSys, record);
   if (const std::string rate = variable("TAPA_NIC_RATE"); !rate.empty()) {

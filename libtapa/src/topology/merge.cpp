@@ -49,11 +49,28 @@ void add_place(const std::vector<Record>& records, const std::vector<int>& node,
   if (level.groups < static_cast<int>(records.size())) levels.push_back(std::move(level));
 }
 
+/// The place of a GPU among those of a record, -1 when that is not known.
+int place_of(const Gpu& gpu, const Record& record) {
+  for (std::size_t g = 0; g < record.gpus.size(); ++g) {
+    if (!gpu.pci.empty() && record.gpus[g].pci == short_pci(gpu.pci)) return static_cast<int>(g);
+  }
+  return -1;
+}
+
+/// The island of a rank's GPU, -1 when nothing joins it to others.
+int nvlink_island(const Record& record) {
+  const int own = place_of(record.gpu, record);
+  return own < 0 || record.gpus[static_cast<std::size_t>(own)].links.empty()
+             ? -1
+             : nvlink_islands(record.gpus)[static_cast<std::size_t>(own)];
+}
+
 /// Levels inside a node, fast to slow; what does not nest (a cache that spans two NUMA nodes) is left out.
 std::vector<Level> inner_levels(const std::vector<Record>& records, const std::vector<int>& node) {
   std::vector<Level> found;
   add_place(
       records, node, "tile", [](const Record& r) { return r.gpu.gpu; }, found);
+  add_place(records, node, "nvlink", nvlink_island, found);
   add_place(
       records, node, "l3", [](const Record& r) { return r.l3; }, found);
   add_place(
@@ -129,6 +146,25 @@ void add_nics(const std::vector<Record>& records, Topology& topology) {
     if (near.empty()) continue;
     const std::size_t next = turn[{node, near}]++;
     topology.rails.back().push_back(first[node] + near[next % near.size()]);
+  }
+}
+
+/// What the slowest pair of GPUs of a level has, where both ranks know theirs.
+void add_device_rates(const std::vector<Record>& records, Topology& topology) {
+  for (std::size_t a = 0; a < records.size(); ++a) {
+    const int mine = place_of(records[a].gpu, records[a]);
+    if (mine < 0) continue;
+    for (std::size_t b = 0; b < a; ++b) {
+      const int theirs = place_of(records[b].gpu, records[a]);
+      const int ranks[2] = {static_cast<int>(a), static_cast<int>(b)};
+      if (theirs < 0 || topology.node_of(ranks[0]) != topology.node_of(ranks[1])) continue;
+      const auto rate =
+          path_between(records[a].gpus, static_cast<std::size_t>(mine), static_cast<std::size_t>(theirs))
+              .bandwidth;
+      auto& known = topology.levels[static_cast<std::size_t>(topology.level_of(ranks[0], ranks[1]))]
+                        .link.device_bandwidth;
+      if (rate) known = std::min(known.value_or(*rate), *rate);
+    }
   }
 }
 
@@ -220,6 +256,7 @@ Topology merge_records(const std::vector<Record>& records) {
   add_nics(records, topology);
   add_nic_bandwidth(topology);
   topology.merge_equal_levels();
+  add_device_rates(records, topology);
   add_devices(records, topology);
   add_cores(records, topology);
   add_sources(records, topology);

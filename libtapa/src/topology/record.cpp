@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::size_t max_record_bytes = std::size_t{1} << 16;
 constexpr std::size_t max_record_nics = 256;
+constexpr std::size_t max_record_gpus = 64;
+constexpr std::size_t max_record_links = 64;
 constexpr std::size_t max_reports = 32;
 constexpr int max_count = 1 << 20;
 
@@ -36,6 +38,18 @@ Json gpu_to_json(const Gpu& gpu) {
   put(out, "pci", gpu.pci);
   put(out, "numa", gpu.numa, -1);
   put(out, "tile", gpu.tile, -1);
+  return out;
+}
+
+Json links_to_json(const GpuLinks& gpu) {
+  Json out = {{"pci", gpu.pci}};
+  put(out, "name", gpu.name);
+  if (gpu.pcie) out["pcie"] = *gpu.pcie;
+  for (const NvLink& link : gpu.links) {
+    Json entry = {{"count", link.count}, {"bandwidth", link.bandwidth}};
+    put(entry, "peer", link.peer);
+    out["links"].push_back(std::move(entry));
+  }
   return out;
 }
 
@@ -75,6 +89,25 @@ Gpu gpu_from(const JsonReader& from) {
   from.only_keys({"gpu", "name", "pci", "numa", "tile"});
   return {text_or_empty(from, "name", 64), text_or_empty(from, "pci", 32), integer_or(from, "numa", 0, -1),
           from.at("gpu").integer(0, max_count), integer_or(from, "tile", 0, -1)};
+}
+
+GpuLinks links_from(const JsonReader& from) {
+  from.only_keys({"pci", "name", "pcie", "links"});
+  GpuLinks gpu{from.at("pci").text(32),
+               text_or_empty(from, "name", 128),
+               from.positive_or_none("pcie", "bytes per second"),
+               {}};
+  if (!from.has("links")) return gpu;
+  const JsonReader links = from.at("links");
+  const std::size_t count = links.size(0, max_record_links, "links");
+  for (std::size_t l = 0; l < count; ++l) {
+    const JsonReader link = links.at(l);
+    link.only_keys({"peer", "count", "bandwidth"});
+    const auto rate = link.positive_or_none("bandwidth", "bytes per second");
+    if (!rate) link.fail_with("has no \"bandwidth\"");
+    gpu.links.push_back({text_or_empty(link, "peer", 32), link.at("count").integer(1, 64), *rate});
+  }
+  return gpu;
 }
 
 HostFacts facts_from(const JsonReader& from) {
@@ -147,6 +180,7 @@ std::string to_json(const Record& record) {
   put(out, "numa", record.numa, -1);
   put(out, "socket", record.socket, -1);
   if (record.gpu.gpu >= 0) out["gpu"] = gpu_to_json(record.gpu);
+  for (const GpuLinks& gpu : record.gpus) out["gpus"].push_back(links_to_json(gpu));
   for (const Nic& nic : record.nics) out["nics"].push_back(nic_to_json(nic));
   if (!record.near.empty()) out["near"] = record.near;
   for (const SourceReport& s : record.sources) {
@@ -161,7 +195,7 @@ Record parse_record(std::string_view json_text, const std::string& origin) {
   const nlohmann::json document = parse_json(json_text, origin, max_record_bytes);
   const JsonReader from(document, origin);
   from.only_keys({"schema", "host", "kernel", "node", "rack", "cores", "allowed", "bound_cores", "cpus", "l3",
-                  "numa", "socket", "gpu", "nics", "near", "sources", "notes", "facts"});
+                  "numa", "socket", "gpu", "gpus", "nics", "near", "sources", "notes", "facts"});
   if (from.at("schema").text() != "tapa-record/1") from.at("schema").fail("\"tapa-record/1\"");
   Record record;
   record.host = text_or_empty(from, "host");
@@ -176,6 +210,11 @@ Record parse_record(std::string_view json_text, const std::string& origin) {
   record.numa = integer_or(from, "numa", 0, -1);
   record.socket = integer_or(from, "socket", 0, -1);
   if (from.has("gpu")) record.gpu = gpu_from(from.at("gpu"));
+  if (from.has("gpus")) {
+    const JsonReader gpus = from.at("gpus");
+    const std::size_t count = gpus.size(0, max_record_gpus, "GPUs");
+    for (std::size_t g = 0; g < count; ++g) record.gpus.push_back(links_from(gpus.at(g)));
+  }
   read_nics(from, record);
   read_reports(from, record);
   if (from.has("facts")) record.facts = facts_from(from.at("facts"));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "topology/gpu_links.hpp"
 #include "topology/topology.hpp"
 
 namespace tapa {
@@ -47,6 +48,7 @@ struct Record {
   int numa = -1;
   int socket = -1;
   Gpu gpu;                            ///< the device it drives; gpu.gpu == -1 when unknown
+  std::vector<GpuLinks> gpus;         ///< those of its node; empty when NVML was not asked
   std::vector<Nic> nics;              ///< rails of its node, `node` unused
   std::vector<int> near;              ///< indices of those next to its device or cores; empty when unknown
   std::vector<SourceReport> sources;  ///< what was asked and what it said

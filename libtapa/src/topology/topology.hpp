@@ -23,6 +23,8 @@ struct LinkCost {
   std::optional<double> message;    ///< CPU seconds to post and complete one message
   std::optional<double> links;      ///< links of `bandwidth` that a rank has to different peers; unknown: one
   std::optional<double> taper;  ///< of groups of nodes: bandwidth of their NICs over that of their uplinks
+  std::optional<double> device_bandwidth =
+      {};  ///< bytes per second between the ranks' GPUs, one direction, one pair alone
 };
 
 /// One level: a partition of all ranks into groups. Ranks of one group share this level's links.

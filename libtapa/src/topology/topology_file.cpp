@@ -16,8 +16,10 @@ constexpr int max_levels = 16;
 LinkCost read_link(const JsonReader& level) {
   return {level.positive_or_none("latency", "seconds"),
           level.positive_or_none("bandwidth", "bytes per second"),
-          level.positive_or_none("message", "seconds"), level.positive_or_none("links", "links"),
-          level.positive_or_none("taper", "(a ratio)")};
+          level.positive_or_none("message", "seconds"),
+          level.positive_or_none("links", "links"),
+          level.positive_or_none("taper", "(a ratio)"),
+          level.positive_or_none("device_bandwidth", "bytes per second")};
 }
 
 /// "groups": a partition of `count` members ("ranks", "slots"). Returns group[member], numbered as in the
@@ -125,7 +127,8 @@ void read_machine_levels(const JsonReader& levels, Machine& machine) {
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader level = levels.at(l);
     const bool last = l + 1 == count;
-    level.only_keys({"name", "groups", "nodes", "latency", "bandwidth", "message", "links", "taper"});
+    level.only_keys(
+        {"name", "groups", "nodes", "latency", "bandwidth", "message", "links", "taper", "device_bandwidth"});
     const std::string name = level.at("name").identifier();
     if (last != (name == "world")) level.at("name").fail("\"world\" as the last level and nowhere else");
     for (std::size_t other = 0; other < l; ++other) {
@@ -188,7 +191,8 @@ void read_rank_levels(const JsonReader& levels, Topology& topology) {
   const std::size_t count = levels.size(1, max_levels, "levels");
   for (std::size_t l = 0; l < count; ++l) {
     const JsonReader entry = levels.at(l);
-    entry.only_keys({"name", "groups", "also", "latency", "bandwidth", "message", "links", "taper"});
+    entry.only_keys(
+        {"name", "groups", "also", "latency", "bandwidth", "message", "links", "taper", "device_bandwidth"});
     Level level;
     level.name = entry.at("name").identifier();
     level.link = read_link(entry);

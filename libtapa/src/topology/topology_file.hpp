@@ -36,10 +36,11 @@
 ///       "cores_per_rank": 1.0,                          // optional
 ///       "copy": 8e9 }                                   // optional, see below
 ///
-/// "links", which a level may have: to how many peers at once a rank has links of that bandwidth.
-/// "taper", which a level of several nodes may have: bandwidth of the NICs of a group over that of its
-/// uplinks. "copy", which a machine may have too: bytes per second at which a rank gathers and scatters its
-/// own blocks.
+/// "device_bandwidth", which a level may have: of buffers in the memory of the ranks' GPUs, where that is
+/// another than of the ranks' messages. "links", which a level may have: to how many peers at once a rank has
+/// links of that bandwidth. "taper", which a level of several nodes may have: bandwidth of the NICs of a
+/// group over that of its uplinks. "copy", which a machine may have too: bytes per second at which a rank
+/// gathers and scatters its own blocks.
 ///
 /// Units: bandwidth in bytes per second, latency and message in seconds; each may be missing (unknown). Every
 /// object may have "source" and "comment" (strings); other unknown keys are errors. A level may list names it

@@ -14,6 +14,7 @@ void write_link(const LinkCost& link, Json& out) {
   if (link.message) out["message"] = *link.message;
   if (link.links) out["links"] = *link.links;
   if (link.taper) out["taper"] = *link.taper;
+  if (link.device_bandwidth) out["device_bandwidth"] = *link.device_bandwidth;
 }
 
 Json write_levels(const Topology& topology) {

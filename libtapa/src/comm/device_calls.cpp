@@ -1,0 +1,251 @@
+#include "comm/device_calls.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "run/device_memory.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
+#include "run/own_mpi.hpp"
+#include "tapa/device_mpi.h"
+
+namespace tapa {
+
+namespace {
+
+constexpr std::size_t kKeptScratch = 256 << 20;  // bytes
+
+bool is_on(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+}  // namespace
+
+bool has_device_engine() {
+  return TAPA_Device_query(TAPA_DEVICE_COMM_NULL, nullptr) != TAPA_DEVICE_ERR_UNSUPPORTED;
+}
+
+bool mpi_takes_device_memory() {
+  if (void* const query = find_in_mpi("MPIX_Query_cuda_support"))
+    return reinterpret_cast<int (*)()>(query)() != 0;
+  if (void* const query = find_in_mpi("MPIX_GPU_query_support")) {  // MPICH
+    constexpr int cuda = 0;
+    int supported = 0;
+    return reinterpret_cast<int (*)(int, int*)>(query)(cuda, &supported) == MPI_SUCCESS && supported != 0;
+  }
+  return is_on("MPICH_GPU_SUPPORT_ENABLED") || is_on("MV2_USE_CUDA");  // Cray MPICH, MVAPICH2
+}
+
+bool DeviceCalls::serves(const CudaMemory& memory) const {
+  if (engine_ == TAPA_DEVICE_COMM_NULL) return true;
+  const bool same_context =
+      memory.context == near_.context || memory.context == nullptr || near_.context == nullptr;
+  return memory.device == near_.device && same_context;
+}
+
+void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list) {
+  CudaDriver* const driver = cuda_driver();
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  list.bytes.resize(ranks);
+  list.displs.resize(ranks);
+  list.place = {};
+  list.memory.reset();
+  list.longest = list.total = 0;
+  list.base = nullptr;
+  TypeInfo info;
+  CudaMemory memory;
+  bool looked = false;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
+    const MPI_Count count = side.count_of(peer);
+    const std::size_t bytes = list.bytes[at] = block_bytes(info, count);
+    const MPI_Aint offset = block_offset(a.form, side, info, peer) + info.first;
+    list.displs[at] = 0;
+    if (bytes == 0) continue;
+    std::byte* const first = address_at(side.buffer, offset);
+    list.displs[at] = reinterpret_cast<std::uintptr_t>(first);
+    if (driver != nullptr && !(looked && memory.holds(first))) {
+      memory = driver->memory(first, list.last);
+      looked = true;
+    }
+    const bool same = !list.memory || list.memory->device == memory.device;
+    list.place.host = list.place.host && !memory.on_device;
+    list.place.device = list.place.device && memory.on_device && same && serves(memory);
+    list.place.dense = list.place.dense && info.dense(count);
+    if (memory.on_device && !list.memory) list.memory = memory;
+    list.longest = std::max(list.longest, bytes);
+    list.total += bytes;
+  }
+  if (memory.on_device) list.last = memory;
+  rebase(list);
+}
+
+/// Displacements count from the lowest block on.
+void DeviceCalls::rebase(BlockList& list) {
+  std::uintptr_t low = std::numeric_limits<std::uintptr_t>::max();
+  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
+    if (list.bytes[peer] > 0) low = std::min<std::uintptr_t>(low, list.displs[peer]);
+  }
+  if (list.total == 0) return;
+  list.base = reinterpret_cast<std::byte*>(low);
+  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
+    if (list.bytes[peer] > 0) list.displs[peer] -= low;
+  }
+}
+
+/// What this rank says of its buffers. A rank that has nothing on a device yet cannot tell where its part of
+/// the engine would be.
+std::uint64_t DeviceCalls::look_at(const Arguments& a) {
+  describe(a, a.recv, recv_);
+  if (a.in_place()) {
+    send_ = recv_;
+  } else {
+    describe(a, a.send, send_);
+    if (a.form == Form::uniform) {  // MPI lets a receiver expect more than is sent
+      for (std::size_t& bytes : recv_.bytes) bytes = std::min(bytes, send_.bytes[0]);
+    }
+  }
+  std::uint64_t bits = call_bits(send_.place, recv_.place, a.has_equal_buffers());
+  const bool one_device = !send_.memory || !recv_.memory || send_.memory->device == recv_.memory->device;
+  const bool placed = engine_ != TAPA_DEVICE_COMM_NULL || send_.memory || recv_.memory;
+  const auto own = static_cast<std::size_t>(rank_);
+  const bool matches = send_.bytes[own] == recv_.bytes[own];  // else MPI says what is wrong
+  if (!one_device || !placed || !matches) bits &= ~CallBits::engine;
+  const bool wants = recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
+  const bool stale = recv_.memory && registrations_.stale(*recv_.memory);
+  return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh);
+}
+
+/// The bits of own_bits_ that hold on all ranks. Collective.
+std::uint64_t DeviceCalls::common_bits(Waiter waiter) {
+  if (has_words_ == Words::unknown) has_words_ = words_.open(comm_) ? Words::open : Words::none;
+  if (has_words_ == Words::open) return words_.common_bits(own_bits_, waiter);
+  std::uint64_t agreed = own_bits_;
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &agreed, 1, MPI_UINT64_T, MPI_BAND, comm_), "MPI_Allreduce");
+  return agreed;
+}
+
+CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
+  if (given_up_) return mpi_takes ? CallWay::mpi : CallWay::stage;
+  own_bits_ = look_at(arguments);
+  const std::uint64_t agreed = common_bits(waiter);
+  const CallWay way = decide_call(agreed, mpi_takes);
+  if (way != CallWay::engine) return way;
+  if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
+  keep_registrations(agreed);
+  return way;
+}
+
+/// Collective. False: it cannot be had, on all ranks alike.
+bool DeviceCalls::start_engine() {
+  if (engine_ != TAPA_DEVICE_COMM_NULL) return true;
+  near_ = send_.memory ? *send_.memory : *recv_.memory;
+  const CudaDriver::Current current(*cuda_driver(), near_);
+  if (TAPA_Device_comm_create_mpi(comm_, nullptr, &engine_) == TAPA_DEVICE_SUCCESS) {
+    stream_ = cuda_driver()->stream(near_);
+    probe_ = cuda_driver()->allocate_device(near_, 1);
+    probe_id_ = cuda_driver()->memory(probe_).buffer;
+    return true;
+  }
+  given_up_ = true;
+  engine_ = TAPA_DEVICE_COMM_NULL;
+  if (rank_ == 0)
+    log_warn(std::string("buffers in GPU memory do not take the device engine: ") + TAPA_Device_last_error());
+  return false;
+}
+
+/// What is wrong about the engine is this rank's to tell; the others run into a time-out at worst.
+void DeviceCalls::require(int code) const {
+  if (code != TAPA_DEVICE_SUCCESS) throw CallError(MPI_ERR_OTHER, TAPA_Device_last_error());
+}
+
+void DeviceCalls::drop_registrations() {
+  for (const int window : registrations_.windows()) require(TAPA_Device_deregister(engine_, window));
+  registrations_.clear();
+}
+
+/// Collective: all ranks see the same bits.
+void DeviceCalls::keep_registrations(std::uint64_t agreed) {
+  if ((agreed & CallBits::fresh) == 0) drop_registrations();
+  if ((agreed & CallBits::registered) != 0) return;
+  if (const auto window = registrations_.to_evict()) {
+    require(TAPA_Device_deregister(engine_, *window));
+    registrations_.evict();
+  }
+  std::optional<CudaMemory> mine;
+  if ((own_bits_ & CallBits::registered) == 0) mine = recv_.memory;
+  int window = -1;
+  require(TAPA_Device_register(engine_, mine ? reinterpret_cast<void*>(mine->base) : nullptr,
+                               mine ? mine->bytes : 0, 0, &window));
+  registrations_.add(window, mine);
+}
+
+/// A copy of the receive blocks, one behind the other, from which the engine sends: it does not work in
+/// place. Changes what send_ says to it.
+const std::byte* DeviceCalls::packed_copy() {
+  CudaDriver& driver = *cuda_driver();
+  if (scratch_bytes_ < send_.total) {
+    if (scratch_ != nullptr) driver.free_device(near_, scratch_);
+    scratch_ = nullptr;
+    scratch_bytes_ = 0;
+    scratch_ = driver.allocate_device(near_, send_.total);
+    scratch_bytes_ = send_.total;
+  }
+  std::size_t done = 0;
+  for (std::size_t peer = 0; peer < send_.bytes.size(); ++peer) {
+    const std::size_t bytes = send_.bytes[peer];
+    if (bytes > 0) {
+      const std::byte* const from = recv_.base + recv_.displs[peer];
+      driver.copy(near_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
+    }
+    send_.displs[peer] = done;
+    done += bytes;
+  }
+  return static_cast<std::byte*>(scratch_);
+}
+
+void DeviceCalls::run(const Arguments& a) {
+  CudaDriver& driver = *cuda_driver();
+  const CudaDriver::Current current(driver, near_);
+  const std::byte* const send = a.in_place() && send_.total > 0 ? packed_copy() : send_.base;
+  require(TAPA_Device_alltoallv(send, send_.bytes.data(), send_.displs.data(), recv_.base, recv_.bytes.data(),
+                                recv_.displs.data(), engine_, stream_));
+  driver.wait(stream_);
+  require(TAPA_Device_query(engine_, nullptr));
+  bytes_sent_ = send_.total;
+  if (scratch_bytes_ > kKeptScratch) {
+    driver.free_device(near_, scratch_);
+    scratch_ = nullptr;
+    scratch_bytes_ = 0;
+  }
+}
+
+/// Whether what the engine has on the device is still there: programs reset it, also before they free their
+/// communicators.
+bool DeviceCalls::context_lives() const {
+  const CudaDriver* const driver = cuda_driver();
+  return driver != nullptr && driver->memory(probe_).buffer == probe_id_ && probe_id_ != 0;
+}
+
+void DeviceCalls::release() {
+  if (engine_ != TAPA_DEVICE_COMM_NULL) {
+    int lives = context_lives() ? 1 : 0;
+    // All free it or none: who frees it waits for the others.
+    const int code = PMPI_Allreduce(MPI_IN_PLACE, &lives, 1, MPI_INT, MPI_MIN, comm_);
+    if (code == MPI_SUCCESS && lives != 0) {
+      TAPA_Device_comm_free(&engine_);
+      cuda_driver()->free_device(near_, probe_);
+      if (scratch_ != nullptr) cuda_driver()->free_device(near_, scratch_);
+    }
+    engine_ = TAPA_DEVICE_COMM_NULL;
+  }
+  scratch_ = nullptr;
+  words_.close();
+  if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
+}
+
+}  // namespace tapa

@@ -1,0 +1,93 @@
+/// @file
+/// Blocking calls with buffers in GPU memory on one communicator, by the device engine: what its ranks agree
+/// on before each call, the engine's communicator, registrations.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/device_way.hpp"
+#include "comm/registrations.hpp"
+#include "comm/shared_words.hpp"
+#include "run/arguments.hpp"
+#include "run/cuda_driver.hpp"
+#include "tapa/device.h"
+
+namespace tapa {
+
+/// Whether this libtapa has the device engine.
+[[nodiscard]] bool has_device_engine();
+
+/// Whether MPI takes buffers in GPU memory, by what it says itself. Local.
+[[nodiscard]] bool mpi_takes_device_memory();
+
+class DeviceCalls {
+ public:
+  /// `comm`: of the ranks, for nothing else; belongs to it from now on.
+  DeviceCalls(MPI_Comm comm, int rank, int ranks) : comm_(comm), rank_(rank), ranks_(ranks) {}
+  DeviceCalls(const DeviceCalls&) = delete;
+  DeviceCalls& operator=(const DeviceCalls&) = delete;
+
+  /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks. Throws
+  /// CallError.
+  /// `waiter`: how it waits for the others.
+  [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter);
+
+  /// Carries out the call for which agree() has just said `engine`; buffers are complete when it returns.
+  /// Throws CallError, CudaError.
+  void run(const Arguments& arguments);
+
+  /// Bytes that run() has sent in the last call, its own block included.
+  [[nodiscard]] std::size_t bytes_sent() const { return bytes_sent_; }
+
+  /// Frees everything. Collective.
+  void release();
+
+ private:
+  /// A side of the call, as the engine takes it.
+  struct BlockList {
+    std::vector<std::size_t> bytes, displs;  // displacements from `base`
+    std::byte* base = nullptr;               // the lowest block that has any bytes
+    SidePlace place;
+    std::optional<CudaMemory> memory;  // of a block that is on a device
+    CudaMemory last;                   // where a block of the last call was
+    std::size_t longest = 0;
+    std::size_t total = 0;
+  };
+  void describe(const Arguments& arguments, const Side& side, BlockList& list);
+  static void rebase(BlockList& list);
+  [[nodiscard]] bool serves(const CudaMemory& memory) const;
+  [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
+  [[nodiscard]] std::uint64_t common_bits(Waiter waiter);
+  [[nodiscard]] bool start_engine();
+  void keep_registrations(std::uint64_t agreed);
+  void drop_registrations();
+  const std::byte* packed_copy();
+  void require(int code) const;
+  [[nodiscard]] bool context_lives() const;
+
+  MPI_Comm comm_;
+  SharedWords words_;
+  enum class Words : std::uint8_t { unknown, open, none };
+  Words has_words_ = Words::unknown;
+  int rank_;
+  int ranks_;
+  std::uint64_t own_bits_ = 0;
+  BlockList send_, recv_;
+  std::size_t bytes_sent_ = 0;
+  bool given_up_ = false;  // the engine could not be started; alike on all ranks
+  TAPA_Device_comm engine_ = TAPA_DEVICE_COMM_NULL;
+  CudaMemory near_;  // on the engine's device
+  CudaStream stream_ = nullptr;
+  void* probe_ = nullptr;  // device memory, to see whether the program has reset the device
+  std::uint64_t probe_id_ = 0;
+  Registrations registrations_;
+  void* scratch_ = nullptr;  // device memory, for calls in place
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace tapa

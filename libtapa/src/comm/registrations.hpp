@@ -1,0 +1,56 @@
+/// @file
+/// Which allocations of this rank are registered for receiving on a device communicator, when another one
+/// should be, and when what is known of one has become wrong. Registering is collective, so ranks say what
+/// they want and do it together. Pure: no MPI, no driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "run/cuda_driver.hpp"
+
+namespace tapa {
+
+class Registrations {
+ public:
+  static constexpr std::size_t kMost = 16;              ///< windows at a time
+  static constexpr std::size_t kLongBlock = 512 << 10;  ///< bytes; shorter blocks need none
+  static constexpr int kUses = 3;                       ///< calls after which an allocation is worth it
+  static constexpr std::size_t kMostEvictions = 64;     ///< a program that never comes back to its buffers
+
+  /// Whether a window lies where `memory` lies now, but was made for an allocation that is gone: peers would
+  /// store into what is not mapped any more.
+  [[nodiscard]] bool stale(const CudaMemory& memory) const;
+
+  /// Counts a call that receives in `memory`, in blocks of at most `longest` bytes; whether it should be
+  /// registered.
+  [[nodiscard]] bool wanted(const CudaMemory& memory, std::size_t longest);
+
+  /// The window to give up before another is made; alike on all ranks, as all make the same ones.
+  [[nodiscard]] std::optional<int> to_evict() const;
+  /// A window is gone, or all are.
+  void evict();
+  void clear();
+  /// A window was made for this rank's memory; none: it only takes part.
+  void add(int window, const std::optional<CudaMemory>& memory);
+
+  /// All windows, oldest first.
+  [[nodiscard]] std::deque<int> windows() const;
+
+ private:
+  struct Entry {
+    int window;
+    std::optional<CudaMemory> memory;
+  };
+  struct Use {
+    std::uint64_t buffer;
+    int calls;
+  };
+  std::deque<Entry> entries_;
+  std::deque<Use> uses_;  // of allocations that are not registered
+  std::size_t evictions_ = 0;
+};
+
+}  // namespace tapa

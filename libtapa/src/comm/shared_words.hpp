@@ -1,0 +1,62 @@
+/// @file
+/// A small number of each rank of one node, told to all in each of many calls: through memory that the ranks
+/// share, as a message of MPI's would take longer than all else that is agreed on.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "run/progress.hpp"
+#include "transport/waiter.hpp"
+
+namespace tapa {
+
+class SharedWords {
+ public:
+  static constexpr std::uint64_t kMost = 0xff;  ///< of a number
+
+  SharedWords() = default;
+  SharedWords(const SharedWords&) = delete;
+  SharedWords& operator=(const SharedWords&) = delete;
+
+  /// Makes the memory. Collective over `comm`, whose ranks share a node. False, on all ranks: there is none.
+  [[nodiscard]] bool open(MPI_Comm comm);
+  /// Collective.
+  void close();
+
+  /// The bits that all ranks' numbers have. Collective: waits for all ranks, making operations progress.
+  [[nodiscard]] std::uint64_t common_bits(std::uint64_t mine, Waiter waiter) {
+    ++call_;
+    // Who writes call n has read all of call n-1, so nobody reads call n-2 any more: two places are enough.
+    const std::size_t place = call_ % 2;
+    own_[place].store(call_ << 8 | mine, std::memory_order_release);
+    std::uint64_t bits = mine;
+    for (const std::atomic<std::uint64_t>* const words : of_rank_) {
+      std::uint64_t word = 0;
+      const auto there = [&] {
+        word = words[place].load(std::memory_order_acquire);
+        return word >> 8 == call_;
+      };
+      for (int idle = 0; !there(); ++idle) {
+        waiter.pause(idle, false, there);
+        waiter.count_quiet_poll();
+        if (idle % kRelayEvery == kRelayEvery - 1) Progress::relay();
+      }
+      bits &= word;
+    }
+    return bits;
+  }
+
+ private:
+  static constexpr int kRelayEvery = 64;  // polls
+
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::uint64_t call_ = 0;
+  std::atomic<std::uint64_t>* own_ = nullptr;
+  std::vector<const std::atomic<std::uint64_t>*> of_rank_;  // of the others
+};
+
+}  // namespace tapa

@@ -1,0 +1,169 @@
+#include "topology/gpu_links.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "topology/detect.hpp"
+#include "topology/nvml_source.hpp"
+#include "topology/topology_file.hpp"
+
+namespace tapa {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A record of a rank of node nd0 that drives `gpu`; `gpus`: as tapa-info --json of such a machine has them.
+Record rank_on(int gpu, int gpus, const std::string& links_of_each, int gpus_on_a_socket) {
+  const auto pci = [](int g) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0000:%02x:00.0", 0x18 + 8 * g);
+    return std::string(text);
+  };
+  std::string json =
+      R"({"schema": "tapa-record/1", "host": "nd0", "node": "nd0", "cores": 96, "gpu": {"gpu": )" +
+      std::to_string(gpu) + R"(, "name": "NVIDIA", "pci": ")" + pci(gpu) + R"("}, "numa": )" +
+      std::to_string(gpu / gpus_on_a_socket) + R"(, "socket": )" + std::to_string(gpu / gpus_on_a_socket) +
+      R"(, "gpus": [)";
+  for (int g = 0; g < gpus; ++g)
+    json += std::string(g == 0 ? "" : ", ") + R"({"pci": ")" + pci(g) + "\"" + links_of_each + "}";
+  return parse_record(json + "]}", "test");
+}
+
+std::vector<Record> node_of(int gpus, const std::string& links, int gpus_on_a_socket) {
+  std::vector<Record> records;
+  for (int g = 0; g < gpus; ++g) records.push_back(rank_on(g, gpus, links, gpus_on_a_socket));
+  return records;
+}
+
+std::vector<std::string> names(const Topology& topology) {
+  std::vector<std::string> all;
+  for (const Level& level : topology.levels) all.push_back(level.name);
+  return all;
+}
+
+// 8 H200 behind NVSwitch: the sockets do not matter to them.
+TEST(GpuLinks, AnNvSwitchJoinsAllGpusOfANode) {
+  const auto records =
+      node_of(8, R"(, "name": "NVIDIA H200", "pcie": 63e9, "links": [{"count": 18, "bandwidth": 25e9}])", 4);
+  EXPECT_THAT(nvlink_islands(records[0].gpus), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
+  const GpuPath path = path_between(records[0].gpus, 0, 7);
+  EXPECT_EQ(path.kind, GpuPath::Kind::nvlink);
+  EXPECT_DOUBLE_EQ(path.bandwidth.value(), 450e9);
+  EXPECT_EQ(text_of(records[0].gpus[0]), "18 NVLinks to a switch, 450 GB/s; PCIe 63 GB/s");
+  const Topology topology = merge_records(records);
+  EXPECT_EQ(topology.check(), "");
+  EXPECT_GE(topology.find_level("nvlink"), 0);
+  for (const Level& level : topology.levels) {
+    EXPECT_DOUBLE_EQ(level.link.device_bandwidth.value_or(450e9), 450e9) << level.name;
+  }
+  EXPECT_DOUBLE_EQ(topology.levels.back().link.device_bandwidth.value(), 450e9);
+}
+
+// 4 A100 of PCIe 4.0 and no NVLink: nothing joins them but the node.
+TEST(GpuLinks, WithoutNvLinkThereIsPcie) {
+  const auto records = node_of(4, R"(, "name": "NVIDIA A100-PCIE-40GB", "pcie": 31.5e9)", 2);
+  EXPECT_THAT(nvlink_islands(records[0].gpus), ElementsAre(0, 1, 2, 3));
+  const Topology topology = merge_records(records);
+  EXPECT_EQ(topology.find_level("nvlink"), -1);
+  EXPECT_THAT(names(topology), ElementsAre("socket", "world"));
+  for (const Level& level : topology.levels)
+    EXPECT_DOUBLE_EQ(level.link.device_bandwidth.value(), 31.5e9) << level.name;
+}
+
+// Two pairs joined by bridges, each on its socket.
+TEST(GpuLinks, BridgesMakeIslands) {
+  std::vector<GpuLinks> gpus(4);
+  for (std::size_t g = 0; g < 4; ++g) {
+    gpus[g].pci = "0000:0" + std::to_string(g) + ":00.0";
+    gpus[g].pcie = 31.5e9;
+    gpus[g].links = {{"0000:0" + std::to_string(g ^ 1U) + ":00.0", 12, 25e9}};
+  }
+  EXPECT_THAT(nvlink_islands(gpus), ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(path_between(gpus, 0, 0).kind, GpuPath::Kind::same);
+  EXPECT_DOUBLE_EQ(path_between(gpus, 2, 3).bandwidth.value(), 300e9);
+  EXPECT_EQ(path_between(gpus, 1, 2).kind, GpuPath::Kind::pcie);
+  std::vector<Record> records(4);
+  for (int r = 0; r < 4; ++r) {
+    Record& record = records[static_cast<std::size_t>(r)];
+    record.host = record.node = "nd0";
+    record.gpus = gpus;
+    record.gpu = {"NVIDIA", gpus[static_cast<std::size_t>(r)].pci, r / 2, r, -1};
+    record.numa = record.socket = r / 2;
+  }
+  const Topology topology = merge_records(records);
+  const int pair = topology.find_level("nvlink");
+  ASSERT_GE(pair, 0);
+  EXPECT_DOUBLE_EQ(topology.levels[static_cast<std::size_t>(pair)].link.device_bandwidth.value(), 300e9);
+  EXPECT_DOUBLE_EQ(topology.levels.back().link.device_bandwidth.value(), 31.5e9);
+  // What was found can be written and read.
+  const Topology read = read_topology(write_topology(topology), "test");
+  EXPECT_DOUBLE_EQ(read.levels.back().link.device_bandwidth.value(), 31.5e9);
+  EXPECT_EQ(read.find_level("nvlink"), pair);
+}
+
+// Two GPUs, one on each socket.
+TEST(GpuLinks, TwoGpusOnTwoSockets) {
+  const Topology apart = merge_records(node_of(2, R"(, "pcie": 31.5e9)", 1));
+  EXPECT_DOUBLE_EQ(apart.levels.back().link.device_bandwidth.value(), 31.5e9);
+  const Topology unknown = merge_records(node_of(2, "", 1));
+  EXPECT_FALSE(unknown.levels.back().link.device_bandwidth);
+}
+
+TEST(GpuLinks, RanksThatDoNotKnowTheirGpuMakeNoLevel) {
+  auto records = node_of(4, R"(, "pcie": 63e9, "links": [{"count": 18, "bandwidth": 25e9}])", 2);
+  records[3].gpu = {};
+  const Topology topology = merge_records(records);
+  EXPECT_EQ(topology.find_level("nvlink"), -1);
+  EXPECT_EQ(topology.check(), "");
+}
+
+TEST(GpuLinks, RecordsKeepThem) {
+  const Record record = rank_on(1, 3, R"(, "pcie": 63e9, "links": [{"count": 4, "bandwidth": 25e9}])", 2);
+  EXPECT_EQ(parse_record(to_json(record), "test").gpus, record.gpus);
+  EXPECT_THROW((void)rank_on(0, 1, R"(, "links": [{"count": 0, "bandwidth": 25e9}])", 1),
+               std::invalid_argument);
+  EXPECT_THROW((void)rank_on(0, 1, R"(, "links": [{"count": 1, "bandwidth": -1}])", 1),
+               std::invalid_argument);
+  EXPECT_THROW((void)rank_on(0, 1, R"(, "links": [{"count": 1}])", 1), std::invalid_argument);
+  EXPECT_THROW((void)rank_on(0, 1, R"(, "speed": 1)", 1), std::invalid_argument);
+}
+
+TEST(GpuLinks, Rates) {
+  EXPECT_NEAR(pcie_rate(5, 16).value(), 63.0e9, 0.1e9);
+  EXPECT_NEAR(pcie_rate(4, 16).value(), 31.5e9, 0.1e9);
+  EXPECT_FALSE(pcie_rate(0, 16) || pcie_rate(9, 16) || pcie_rate(4, 0));
+  EXPECT_FALSE(nvlink_rate(0) || nvlink_rate(99));
+  EXPECT_EQ(short_pci("00000000:1A:00.0"), "0000:1a:00.0");
+  EXPECT_EQ(short_pci("0001:1a:00.0"), "0001:1a:00.0");
+}
+
+/// FAKE_NVML is its file, see there.
+TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
+  const char* const library = std::getenv("FAKE_NVML");
+  ASSERT_NE(library, nullptr);
+  SourceReport report;
+  const std::vector<GpuLinks> gpus = ask_nvml(report, library);
+  ASSERT_EQ(gpus.size(), 4U) << report.detail;
+  EXPECT_TRUE(report.used);
+  EXPECT_THAT(report.detail,
+              HasSubstr("GPUs 4, each with 2 NVLinks to 0000:1b:00.0, 50 GB/s; 1 NVLink to a switch"));
+  EXPECT_EQ(gpus[0].name, "NVIDIA Test 0");
+  EXPECT_THAT(gpus[0].links, ElementsAre(NvLink{"0000:1b:00.0", 2, 25e9}, NvLink{"", 1, 25e9}));
+  EXPECT_TRUE(gpus[2].links.empty());
+  EXPECT_NEAR(gpus[3].pcie.value(), 7.88e9, 0.01e9);
+  EXPECT_THAT(nvlink_islands(gpus), ElementsAre(0, 0, 1, 2));
+  EXPECT_DOUBLE_EQ(path_between(gpus, 0, 1).bandwidth.value(), 75e9);
+}
+
+TEST(Nvml, ItsAbsenceIsReported) {
+  SourceReport report;
+  EXPECT_TRUE(ask_nvml(report, "libnothing-of-this-name.so").empty());
+  EXPECT_FALSE(report.used);
+  EXPECT_EQ(report.detail, "libnothing-of-this-name.so is not there");
+}
+
+}  // namespace
+}  // namespace tapa
