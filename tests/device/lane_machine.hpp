@@ -17,6 +17,21 @@
 
 namespace tapa::device {
 
+/// Which row of a side of a copy comes as number `row`.
+inline std::size_t index_of(const LanePlan& plan, RowOrder order, std::size_t row) {
+  switch (order) {
+    case RowOrder::packed:
+      return static_cast<std::size_t>(plan.packed.at(row));
+    case RowOrder::landed:
+      return static_cast<std::size_t>(plan.landed.at(row));
+    case RowOrder::transposed:
+      return plan.transposed.at(row);
+    case RowOrder::as_is:
+      break;
+  }
+  return row;
+}
+
 class LaneMachine {
  public:
   enum class Delivery { early, late };
@@ -109,19 +124,6 @@ class LaneMachine {
     return true;
   }
 
-  static std::size_t index_of(const LanePlan& plan, RowOrder order, std::size_t row) {
-    switch (order) {
-      case RowOrder::packed:
-        return static_cast<std::size_t>(plan.packed.at(row));
-      case RowOrder::landed:
-        return static_cast<std::size_t>(plan.landed.at(row));
-      case RowOrder::transposed:
-        return plan.transposed.at(row);
-      case RowOrder::as_is:
-        break;
-    }
-    return row;
-  }
   void copy_rows(int rank, const RowCopy& copy) {
     const LanePlan& plan = at(rank).plan;
     for (std::size_t row = 0; row < copy.rows; ++row) {

@@ -14,6 +14,7 @@
 #include "device/lane_plan.hpp"
 #include "host_machine.hpp"
 #include "host_pipes.hpp"
+#include "lane_machine.hpp"
 
 namespace tapa::device {
 
@@ -92,23 +93,11 @@ class LaneThreads {
  private:
   std::byte* find(Place place) { return memory(place.area).data() + place.at; }
 
-  [[nodiscard]] std::size_t index_of(RowOrder order, std::size_t row) const {
-    switch (order) {
-      case RowOrder::packed:
-        return static_cast<std::size_t>(plan_.packed.at(row));
-      case RowOrder::landed:
-        return static_cast<std::size_t>(plan_.landed.at(row));
-      case RowOrder::transposed:
-        return plan_.transposed.at(row);
-      case RowOrder::as_is:
-        break;
-    }
-    return row;
-  }
   void copy_rows(const RowCopy& copy) {
     for (std::size_t row = 0; row < copy.rows; ++row) {
-      std::memcpy(find(copy.to.place) + index_of(copy.to.order, row) * copy.to.pitch,
-                  find(copy.from.place) + index_of(copy.from.order, row) * copy.from.pitch, copy.bytes);
+      std::memcpy(find(copy.to.place) + index_of(plan_, copy.to.order, row) * copy.to.pitch,
+                  find(copy.from.place) + index_of(plan_, copy.from.order, row) * copy.from.pitch,
+                  copy.bytes);
     }
   }
 

@@ -7,7 +7,6 @@ namespace tapa::device {
 namespace {
 
 constexpr int kLanes = 512;
-constexpr int kPipeLanes = 256;  ///< a host's memory is slower than that: two blocks fit on a multiprocessor
 constexpr Word kPiece = 32 << 10;     ///< bytes of a row that a block copies at once
 constexpr unsigned kCopyBlocks = 64;  ///< enough for the memory's bandwidth; others have multiprocessors left
 
@@ -38,7 +37,7 @@ __global__ void __launch_bounds__(kLanes, 1) copy_pieces(const __grid_constant__
   }
 }
 
-__global__ void __launch_bounds__(kPipeLanes, 1) move_pipes(const __grid_constant__ PipeLaunch launch) {
+__global__ void __launch_bounds__(kLanes, 1) move_pipes(const __grid_constant__ PipeLaunch launch) {
   CudaTeam team;
   const PipeLaunch::Job& job = launch.job[blockIdx.x];
   const PipeEntry entry = launch.table[job.entry];
@@ -93,7 +92,7 @@ cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream) {
 
 cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream) {
   if (launch.jobs == 0) return cudaSuccess;
-  move_pipes<<<static_cast<unsigned>(launch.jobs), kPipeLanes, 0, stream>>>(launch);
+  move_pipes<<<static_cast<unsigned>(launch.jobs), kLanes, 0, stream>>>(launch);
   return cudaGetLastError();
 }
 
