@@ -49,6 +49,10 @@ class DeviceExchange {
   virtual void begin_stores(int number, void* stream) = 0;
   [[nodiscard]] virtual std::unique_ptr<StreamEnd> end_stores(int number, void* stream) = 0;
 
+  /// Before its end, where a rank has failed: the end then waits for no other rank, and keeps what others may
+  /// still use. Otherwise the end is collective.
+  virtual void abandon() noexcept = 0;
+
   /// For describe.
   [[nodiscard]] virtual std::string text() const = 0;
 };

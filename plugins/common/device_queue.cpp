@@ -1,11 +1,29 @@
 #include "common/device_queue.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
 
 #include "common/context.hpp"
 #include "common/mpi_error.hpp"
 
 namespace dit {
+namespace {
+
+/// Whether it does; `limit` in seconds, 0: none.
+bool ends_within(MPI_Request& request, double limit) {
+  const auto begun = std::chrono::steady_clock::now();
+  for (int done = 0;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return true;
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (limit > 0 && passed > limit) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace
 
 DeviceQueue::~DeviceQueue() {
   exchange_.reset();
@@ -158,9 +176,46 @@ dit_request* DeviceQueue::end_stores(const dit_memory& memory, void* stream) {
   return requests_.back().get();
 }
 
+// A rank whose device has failed does not know whether others will ever come, and one that is well does not
+// know that others have failed: a late rank may find all data there. The second step is for a rank that comes
+// when others have given up waiting in the first one.
+DeviceQueue::Ending DeviceQueue::agree_on_end(bool failed) {
+  constexpr double kMoment = 1;  // second
+  const double limit = failed ? kMoment : std::max(timeout_seconds_, timeout_seconds_ > 0 ? kMoment : 0);
+  auto flags = std::make_unique<std::array<int, 2>>(std::array{failed ? 1 : 0, 0});
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&(*flags)[0], &(*flags)[1], 1, MPI_INT, MPI_MAX, comm_, &request),
+            "MPI_Iallreduce");
+  bool came = ends_within(request, limit);
+  if (came && (*flags)[1] != 0) return Ending::some_failed;
+  if (came) {
+    check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
+    came = ends_within(request, limit);
+  }
+  if (came) return Ending::all_well;
+  static_cast<void>(flags.release());  // MPI may still write there
+  comm_ = MPI_COMM_NULL;
+  return Ending::not_all_came;
+}
+
 void DeviceQueue::close() {
-  for (const auto& request : requests_) request->end->wait();
+  if (exchange_ == nullptr) return;
+  std::optional<PluginFailure> untold;
+  try {
+    for (const auto& request : requests_) request->end->wait();
+    exchange_->check();
+  } catch (const PluginFailure& failure) {
+    if (!failure_) untold = failure;
+  }
+  const bool failed = failure_ || untold;
+  const Ending ending = agree_on_end(failed);
+  if (ending != Ending::all_well) exchange_->abandon();
   exchange_.reset();
+  if (untold) throw PluginFailure(*untold);
+  if (!failed && ending == Ending::not_all_came)
+    throw PluginFailure(DIT_ERROR_TIMEOUT, "not all ranks have come to close within " +
+                                               std::to_string(timeout_seconds_) +
+                                               " s: what they may still use of device memory is kept");
 }
 
 std::string DeviceQueue::text() const {

@@ -56,7 +56,10 @@ class DeviceQueue {
   void begin_stores(const dit_memory& memory, void* stream);
   [[nodiscard]] dit_request* end_stores(const dit_memory& memory, void* stream);
 
-  /// Waits for what is under way. Collective: frees what open() made.
+  /// Waits for what is under way, and frees what open() made. Collective; but where this rank's device has
+  /// failed it waits for others a moment only, and where theirs has, or they do not come within the time
+  /// limit, what they may still use is kept. Throws when they do not come, or for a failure that nobody has
+  /// been told of.
   void close();
   [[nodiscard]] std::string text() const;
 
@@ -66,6 +69,9 @@ class DeviceQueue {
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;
   void take(dit_request*& request);
+  /// What ranks have to say to each other before the end.
+  enum class Ending { all_well, some_failed, not_all_came };
+  [[nodiscard]] Ending agree_on_end(bool failed);
 
   const AllToAllKind& kind_;
   std::string config_;

@@ -91,6 +91,8 @@ class NcclDevice final : public DeviceExchange {
   void begin_stores(int, void*) override { no_stores(); }
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { no_stores(); }
 
+  void abandon() noexcept override { comm_ = nullptr; }
+
   std::string text() const override {
     return "device memory by NCCL " + nccl_->version() + (zero_cta_ ? ", zero-CTA" : "") + " on GPU " +
            std::to_string(device_);

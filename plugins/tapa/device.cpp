@@ -75,7 +75,9 @@ class TapaDevice final : public DeviceExchange {
     options.timeout = settings.timeout_seconds > 0 ? std::min(settings.timeout_seconds, kNoLimit) : kNoLimit;
     check_tapa(TAPA_Device_comm_create_mpi(comm, &options, &comm_));
   }
-  ~TapaDevice() override { (void)TAPA_Device_comm_free(&comm_); }
+  ~TapaDevice() override {
+    if (comm_ != TAPA_DEVICE_COMM_NULL) (void)TAPA_Device_comm_free(&comm_);
+  }
 
   std::unique_ptr<StreamEnd> start(const dit_exchange_call& call) override {
     order_.enter(stream_of(call.stream));
@@ -121,6 +123,8 @@ class TapaDevice final : public DeviceExchange {
     check_tapa(TAPA_Device_end_stores(comm_, window, stream));
     return order_.leave(stream_of(stream));
   }
+
+  void abandon() noexcept override { comm_ = TAPA_DEVICE_COMM_NULL; }
 
   std::string text() const override {
     return "device memory by libtapa's device engine on GPU " + std::to_string(device_);

@@ -1,0 +1,214 @@
+// What ranks do on the host about device memory, without a device: an exchange whose end is collective, as a
+// device communicator's is, and which fails on some ranks. "devices CASE".
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "common/agree.hpp"
+#include "common/context.hpp"
+
+namespace dit {
+namespace {
+
+int wrong = 0;
+int ended = 0;
+int abandoned = 0;
+int failing_rank = -1;  ///< its device fails
+bool broken_rank = false;
+
+void expect(bool right, const char* what) {
+  if (right) return;
+  std::fprintf(stderr, "not as expected: %s\n", what);
+  ++wrong;
+}
+
+/// Passed once `released`.
+class FakeEnd final : public StreamEnd {
+ public:
+  static bool released;
+  [[nodiscard]] bool passed() const override { return released; }
+  void wait() const override { released = true; }
+  void hold(void* stream) const override { *static_cast<int*>(stream) += 1; }
+};
+bool FakeEnd::released = false;
+
+class FakeDevice final : public DeviceExchange {
+ public:
+  explicit FakeDevice(MPI_Comm comm) : comm_(comm) { MPI_Comm_rank(comm, &rank_); }
+  ~FakeDevice() override {
+    ++ended;
+    if (!abandoned_) MPI_Barrier(comm_);
+  }
+  std::unique_ptr<StreamEnd> start(const dit_exchange_call&) override { return std::make_unique<FakeEnd>(); }
+  void check() override {
+    if (rank_ == failing_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "rank 1 did not arrive");
+  }
+  int add_memory(void*, std::size_t) override { return 5; }
+  void remove_memory(int number) override { expect(number == 5, "the memory's number"); }
+  void* peer_memory(int, int rank) override { return &wrong + rank; }
+  void begin_stores(int, void*) override {}
+  std::unique_ptr<StreamEnd> end_stores(int, void*) override { return std::make_unique<FakeEnd>(); }
+  void abandon() noexcept override {
+    abandoned_ = true;
+    ++abandoned;
+  }
+  std::string text() const override { return "none"; }
+
+ private:
+  MPI_Comm comm_;
+  int rank_ = 0;
+  bool abandoned_ = false;
+};
+
+PluginConfig read_none(const char* text) {
+  return PluginConfig(text, {});
+}
+
+std::unique_ptr<DeviceExchange> make_fake(MPI_Comm comm, const PluginConfig&, const DeviceSettings&) {
+  together(comm, [] {
+    if (broken_rank) throw PluginFailure(DIT_ERROR_UNSUPPORTED, "no GPU here");
+  });
+  return std::make_unique<FakeDevice>(comm);
+}
+
+const AllToAllKind kFake{"fake", "", read_none, nullptr, make_fake, 0};
+
+double seconds_of(const std::function<void()>& step) {
+  const auto begun = std::chrono::steady_clock::now();
+  step();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+std::string words_of(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const PluginFailure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+dit_request* start(DeviceQueue& queue) {
+  dit_exchange_call call{};
+  return queue.start(call);
+}
+
+void all_well(DeviceQueue& queue, int) {
+  queue.open(MPI_COMM_WORLD, 0);
+  queue.close();
+  expect(ended == 1 && abandoned == 0, "a collective end");
+}
+
+// A rank that found all data there does not wait for those who have given up.
+void one_failed(DeviceQueue& queue, int rank) {
+  queue.open(MPI_COMM_WORLD, 0);
+  dit_request* request = start(queue);  // before it fails
+  failing_rank = 1;
+  const std::string told = words_of([&] { queue.wait(request); });
+  expect(request == nullptr, "a failure leaves no request");
+  expect(told == (rank == 1 ? "rank 1 did not arrive" : ""), "the failure's words");
+  expect(words_of([&] { queue.close(); }).empty(), "what was told is not told again");
+  expect(ended == 1 && abandoned == 1, "an end without other ranks");
+}
+
+// The failed rank leaves after a moment; the others, who have no limit, still hear of it.
+void comes_late(DeviceQueue& queue, int rank) {
+  queue.open(MPI_COMM_WORLD, 0);
+  failing_rank = 0;
+  if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  std::string told;
+  const double seconds = seconds_of([&] { told = words_of([&] { queue.close(); }); });
+  if (rank == 0) expect(seconds > 0.9 && seconds < 2.2, "a moment's wait");
+  expect((told == "rank 1 did not arrive") == (rank == 0), "a failure that nobody was told of");
+  expect(abandoned == 1, "what others may use is kept");
+}
+
+// Nobody has failed, but a rank comes when the others have given up: it does not wait for them, either.
+void comes_too_late(DeviceQueue& queue, int rank) {
+  queue.open(MPI_COMM_WORLD, 0);
+  if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const std::string told = words_of([&] { queue.close(); });
+  expect(told.find("not all ranks have come to close within 1.0") == 0, "the limit");
+  expect(abandoned == 1, "what others may use is kept");
+}
+
+void cannot_open(DeviceQueue& queue, int rank) {
+  broken_rank = rank == 1;
+  for (int again = 0; again < 2; ++again) {
+    const std::string told = words_of([&] { queue.open(MPI_COMM_WORLD, 0); });
+    expect(told == std::string("device memory cannot be exchanged: ") + (rank == 1 ? "" : "rank 1: ") +
+                       "no GPU here",
+           "the words of the rank that cannot");
+  }
+  queue.close();
+}
+
+void requests(DeviceQueue& queue, int) {
+  queue.open(MPI_COMM_WORLD, 0);
+  expect(words_of([&] { queue.open(MPI_COMM_WORLD, 1); }).find("device is 1, expected 0") == 0, "one device");
+  dit_request* request = start(queue);
+  expect(queue.holds(request), "a request of the queue");
+  queue.test(request);
+  expect(request != nullptr, "a stream that has not passed it");
+  int held = 0;
+  queue.wait_stream(*request, &held);
+  expect(held == 1, "a stream that waits");
+  int released = 0;
+  dit_request* forgotten = start(queue);
+  queue.cancel(forgotten, nullptr, nullptr);
+  queue.cancel(
+      request, [](void* user) { ++*static_cast<int*>(user); }, &released);
+  expect(request == nullptr && forgotten == nullptr, "requests that were given up");
+  expect(queue.take_released().empty(), "buffers in use");
+  FakeEnd::released = true;
+  const auto done = queue.take_released();
+  expect(done.size() == 1 && done[0]->user == &released, "buffers that are free");
+  dit_memory* const memory = queue.add_memory(&held, sizeof(held));
+  expect(queue.peer_memory(*memory, 1) == &wrong + 1, "a peer's memory");
+  expect(words_of([&] { (void)queue.peer_memory(*memory, 3); }) == "rank is 3, expected 0 to 2",
+         "a rank too many");
+  request = queue.end_stores(*memory, nullptr);
+  queue.wait(request);
+  queue.remove_memory(*memory);
+  delete memory;
+  queue.close();
+}
+
+int run(const char* name) {
+  using Case = void (*)(DeviceQueue&, int);
+  const std::pair<const char*, Case> cases[] = {
+      {"all_well", all_well},       {"one_failed", one_failed},
+      {"comes_late", comes_late},   {"comes_too_late", comes_too_late},
+      {"cannot_open", cannot_open}, {"requests", requests}};
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (const auto& [known, body] : cases) {
+    if (std::strcmp(known, name) != 0) continue;
+    DeviceQueue queue(kFake, "", std::strcmp(name, "comes_too_late") == 0 ? 1 : 0);
+    body(queue, rank);
+    return wrong;
+  }
+  std::fprintf(stderr, "unknown case %s\n", name);
+  return 1;
+}
+
+}  // namespace
+
+extern const AllToAllKind plugin_kind;
+const AllToAllKind plugin_kind = kFake;  // of the code that plugins share
+
+}  // namespace dit
+
+int main(int argc, char** argv) {
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int failed = argc == 2 ? dit::run(argv[1]) : 1;
+  if (argc == 2 && std::strcmp(argv[1], "comes_late") == 0)
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  MPI_Finalize();
+  return failed;
+}
