@@ -87,7 +87,7 @@ std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
   std::vector<bool> exists;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string who = " of rank " + std::to_string(rank);
-    if (all[rank].flags != all[0].flags || (flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
+    if (all[rank].flags != all[0].flags || (all[rank].flags & ~TAPA_DEVICE_SYMMETRIC) != 0) {
       throw DeviceError(TAPA_DEVICE_ERR_ARG, "flags" + who + " is " + std::to_string(all[rank].flags) +
                                                  ", expected 0 or TAPA_DEVICE_SYMMETRIC on all ranks");
     }
