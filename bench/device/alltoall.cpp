@@ -9,7 +9,8 @@
 // one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
 // for other ranks alone, by cudaMemcpyAsync, without telling anybody. Named in --ways alone: "scatter",
 // "gather", "both-strided" and "scatter-staged" have rows of --row bytes side by side in the send buffer, the
-// receive buffer or both (sizes must be multiples of it times the ranks).
+// receive buffer or both (sizes must be multiples of it times the ranks); "copy-gather" is "copy" with such
+// rows in the receive buffer, by cudaMemcpy2DAsync.
 //
 // Sizes are of a rank's whole buffer. "eager": one call and a wait for its stream, by the host's clock;
 // "graph": a recorded graph of several calls, divided by their number. A round takes each way once, in turn,

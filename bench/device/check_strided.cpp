@@ -11,6 +11,10 @@ namespace tapa::bench {
 namespace {
 
 constexpr std::uint8_t kPoison = 0xee;
+constexpr std::size_t kLongestGap = 128;
+/// Shorter rows take many times their bytes, with the gaps between them.
+constexpr std::size_t kShortRow = kLongestGap;
+constexpr std::size_t kMostOfShortRows = 64 << 10;
 
 /// A block's bytes as a product, which sender and receiver cut into rows and planes each as they like.
 struct Factors {
@@ -24,9 +28,10 @@ Factors factors_of(const Settings& settings, int from, int to, int iteration) {
   random.discard(4);
   const std::size_t runs[] = {1, 2, 4, 8, 16, 48, 256, 1536, 24, 130};
   const std::size_t limits[] = {1, 700, 64 << 10, 1 << 20, 4 << 20, settings.most};
-  const std::size_t limit = std::min(limits[random() % 6], settings.most);
+  std::size_t limit = std::min(limits[random() % 6], settings.most);
   if (limit == 1) return {0, 0, 0, 0};
   Factors factors{runs[random() % 10], 1 + random() % 5, 1, 1 + random() % 3};
+  if (factors.run < kShortRow) limit = std::min(limit, kMostOfShortRows);
   const std::size_t one = factors.bytes();
   factors.rows = 1 + random() % std::max<std::size_t>(1, limit / one);
   return factors;
@@ -51,7 +56,7 @@ TAPA_Device_block layout_of(const Factors& f, std::size_t offset, std::minstd_ra
     default:
       break;
   }
-  const std::size_t gaps[] = {0, 16, 3, block.row_bytes, 128, 8};
+  const std::size_t gaps[] = {0, 16, 3, std::min(block.row_bytes, kLongestGap), kLongestGap, 8};
   if (random() % 3 == 0) {  // planes side by side, as in a fused projection
     block.plane_stride = block.row_bytes + gaps[random() % 6];
     block.row_stride = block.planes * block.plane_stride;
@@ -92,9 +97,9 @@ StridedBlocks blocks_of(const Settings& settings, const Ranks& ranks, int iterat
 /// Memory for a block whose bytes lie together, and strided buffers.
 struct StridedBuffers {
   StridedBuffers(const Settings& settings, const Ranks& ranks, TAPA_Device_comm comm, bool registered)
-      : packed(settings.most + 64), strided(wide(settings), ranks, comm, registered) {}
+      : packed(std::max(settings.most, kMostOfShortRows)), strided(wide(settings), ranks, comm, registered) {}
   static Settings wide(Settings settings) {
-    settings.most = settings.most * 13 + 4096;  // rows of one byte with gaps of 8 to 16, and planes beside
+    settings.most = std::max(settings.most * 2, kMostOfShortRows * (1 + kLongestGap)) + 4096;
     return settings;
   }
   Memory packed;

@@ -91,6 +91,20 @@ void Rivals::add_strided(const Settings& settings) {
   add_way("gather", direct_.get(), together, apart);
   add_way("both-strided", direct_.get(), apart, apart);
   add_way("scatter-staged", staged_.get(), apart, together);
+  if (!wanted(settings.ways, "copy-gather", false)) return;
+  add(settings, {"copy-gather", [this](std::size_t block, cudaStream_t stream) { copy_rows(block, stream); },
+                 send_.get(), staged_.get(), false, together, apart});
+}
+
+void Rivals::copy_rows(std::size_t block, cudaStream_t stream) {
+  const TAPA_Device_block there = beside(block, ranks_.rank());
+  for (int step = 1; step < ranks_.size(); ++step) {
+    const int peer = (ranks_.rank() + step) % ranks_.size();
+    cuda(cudaMemcpy2DAsync(peers_.of(peer) + there.offset, there.row_stride,
+                           send_.get() + static_cast<std::size_t>(peer) * block, there.row_bytes,
+                           there.row_bytes, there.rows, cudaMemcpyDeviceToDevice, stream),
+         "cudaMemcpy2DAsync");
+  }
 }
 
 void Rivals::copy(std::size_t block, cudaStream_t stream) {

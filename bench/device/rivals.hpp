@@ -87,6 +87,8 @@ class Rivals {
   TAPA_Device_block beside(std::size_t block, int peer) const;
   /// What the link gives: each rank copies its blocks to the others, without telling them.
   void copy(std::size_t block, cudaStream_t stream);
+  /// The same into rows beside each other.
+  void copy_rows(std::size_t block, cudaStream_t stream);
 
   Ranks& ranks_;
   std::size_t row_;

@@ -1,96 +1,13 @@
 // Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
 // touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N]
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <thread>
 
-#include "gpu.hpp"
-#include "ranks.hpp"
+#include "check_parts.hpp"
 
 namespace tapa::bench {
 namespace {
-
-/// How a [batch, rows, heads, head_dim] tensor lies in memory.
-enum class Lies { dense, slice, heads_first };
-
-struct Case {
-  const char* name;
-  std::int64_t batch, text, image, heads, kv_heads, dim;
-  unsigned flags;
-  int groups;
-};
-
-constexpr Case kCases[] = {
-    {"FLUX, small", 1, 32, 96, 24, 24, 128, 0, 1},
-    {"uneven tokens and heads", 1, 0, 37, 5, 5, 64, 0, 1},
-    {"38 heads", 1, 19, 53, 38, 38, 64, 0, 1},
-    {"batch, joint text behind", 3, 7, 22, 6, 6, 32, DIT_LAYOUT_IMAGE_FIRST, 1},
-    {"text on all ranks", 2, 9, 31, 8, 8, 32, DIT_LAYOUT_TEXT_REPLICATED, 1},
-    {"grouped queries", 1, 5, 40, 12, 4, 64, 0, 1},
-    {"fewer heads than ranks", 2, 6, 33, 2, 1, 16, 0, 1},
-    {"odd heads of odd bytes", 1, 3, 18, 7, 7, 9, 0, 1},
-    {"head groups", 1, 11, 50, 24, 24, 64, 0, 2},
-    {"few tokens", 1, 0, 2, 8, 8, 16, 0, 1},
-    {"long", 1, 512, 4096, 24, 24, 128, 0, 1},
-};
-constexpr const char* kKinds[] = {"Q", "K", "V", "O"};
-
-struct Placed {
-  dit_tensor tensor;  // without data
-  std::size_t bytes;
-};
-
-Placed place(const std::int64_t* shape, Lies lies, std::size_t element_bytes) {
-  const std::int64_t batch = shape[0], rows = shape[1], heads = shape[2], dim = shape[3];
-  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * element_bytes; };
-  if (batch * rows * heads * dim == 0) return {{nullptr, 0, 0, 0, 0}, 0};
-  if (lies == Lies::dense) return {{nullptr, 0, 0, 0, 0}, bytes(batch * rows * heads * dim)};
-  const std::int64_t row = lies == Lies::slice ? 3 * heads * dim : dim;
-  const std::int64_t head = lies == Lies::slice ? dim : rows * dim;
-  const std::int64_t sample = lies == Lies::slice ? rows * row : heads * rows * dim;
-  return {{nullptr, 0, sample, row, head}, bytes(batch * sample)};
-}
-
-dit_tensor at(const Placed& placed, void* data) {
-  dit_tensor tensor = placed.tensor;
-  tensor.data = data;
-  tensor.bytes = placed.bytes;
-  return tensor;
-}
-
-dit_attention_shape shape_of(const Case& of) {
-  dit_attention_shape shape{};
-  shape.struct_size = sizeof(shape);
-  shape.batch = of.batch;
-  shape.text_tokens = of.text;
-  shape.image_tokens = of.image;
-  shape.heads = of.heads;
-  shape.kv_heads = of.kv_heads;
-  shape.head_dim = of.dim;
-  shape.flags = of.flags;
-  return shape;
-}
-
-/// Device memory that holds any tensor of a check, and its registration, if it has one.
-class Arena {
- public:
-  Arena(const Session& session, int device, bool registered) : memory_(kBytes) {
-    if (registered) registration_.emplace(session.enlist(memory_.get(), kBytes, device));
-  }
-  [[nodiscard]] char* get(std::size_t bytes) const {
-    if (bytes > kBytes) throw std::runtime_error("a case is larger than the check's memory");
-    return memory_.get();
-  }
-
- private:
-  static constexpr std::size_t kBytes = std::size_t{256} << 20;
-  Memory memory_;
-  std::optional<Registration> registration_;
-};
 
 class Check {
  public:
@@ -114,6 +31,13 @@ class Check {
       say(of.name, wrong_ - before);
     }
   }
+  void run_prepared(bool stores) {
+    for (const Case& of : kCases) {
+      const std::uint64_t wrong = check_prepared(job_, of, host_, session_, device_, stores);
+      say(("norm, RoPE: " + std::string(of.name)).c_str(), wrong);
+      wrong_ += wrong;
+    }
+  }
 
   /// A case on the ranks of two sessions that have the same ranks.
   void run(const Case& of, const Session& host, const Session& device, int ranks) {
@@ -132,25 +56,27 @@ class Check {
 
   void say(const char* what, std::uint64_t wrong) const {
     const std::uint64_t all = Job::sum(wrong);
-    if (job_.rank() == 0) std::printf("%-28s %s\n", what, all == 0 ? "ok" : "WRONG");
+    if (job_.rank() == 0) std::printf("%-40s %s\n", what, all == 0 ? "ok" : "WRONG");
     std::fflush(stdout);
   }
 
  private:
   void run_lies(const Case& of, int kind, std::size_t element_bytes, const Transfer& reference,
                 const Transfer& tested) {
-    constexpr std::pair<Lies, Lies> kPairs[] = {
-        {Lies::dense, Lies::dense},       {Lies::slice, Lies::dense}, {Lies::dense, Lies::slice},
-        {Lies::heads_first, Lies::dense}, {Lies::slice, Lies::heads_first}};
+    constexpr std::pair<Lies, Lies> kPairs[] = {{Lies::dense, Lies::dense},
+                                                {Lies::slice, Lies::dense},
+                                                {Lies::dense, Lies::slice},
+                                                {Lies::heads_first, Lies::dense},
+                                                {Lies::slice, Lies::heads_first}};
     for (const auto& [from, to] : kPairs) {
       const Placed source = place(reference.source_shape(), from, element_bytes);
       const Placed target = place(reference.target_shape(), to, element_bytes);
       for (const bool registered : {false, true}) {
         if (compare(reference, tested, source, target, registered)) continue;
         ++wrong_;
-        std::fprintf(stderr, "rank %d: %s, %s, %zu bytes, source %d, target %d, %s: other bits\n", job_.rank(),
-                     of.name, kKinds[kind], element_bytes, static_cast<int>(from), static_cast<int>(to),
-                     registered ? "registered" : "not registered");
+        std::fprintf(stderr, "rank %d: %s, %s, %zu bytes, source %d, target %d, %s: other bits\n",
+                     job_.rank(), of.name, kKinds[kind], element_bytes, static_cast<int>(from),
+                     static_cast<int>(to), registered ? "registered" : "not registered");
       }
     }
   }
@@ -224,7 +150,8 @@ std::uint64_t check_graph(Job& job, const Session& host, const Session& session,
       std::vector<std::uint8_t> sent(tested[kind].source_bytes());
       randomise(sent, round * 1000 + kind * 100 + static_cast<std::uint64_t>(job.rank()));
       expected.emplace_back(tested[kind].target_bytes());
-      reference[kind].run(dense(sent.data(), sent.size()), dense(expected[kind].data(), expected[kind].size()));
+      reference[kind].run(dense(sent.data(), sent.size()),
+                          dense(expected[kind].data(), expected[kind].size()));
       cuda(cudaMemcpy(from[kind]->get(), sent.data(), sent.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     }
     cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -254,8 +181,8 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
     transfer.run(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
                  stream.get());
     if (job.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()), device,
-                   stream.get());
+    transfer.start(dense(from.get(), transfer.source_bytes()), dense(to.get(), transfer.target_bytes()),
+                   device, stream.get());
     const dit_status status = dit_transfer_wait(transfer.get());
     const std::string words = dit_last_error();
     if (job.rank() != late) {
@@ -286,6 +213,7 @@ int run(Job& job, int argc, char** argv) {
   {
     Check check(job, plugin, device, static_cast<std::uint64_t>(arguments.number("seed", 1)));
     check.run_all();
+    check.run_prepared(plugin == "tapa");
     wrong += check.wrong();
     const Session host("mpi");
     const std::uint64_t replayed = check_graph(job, host, check.session(), device);
@@ -295,7 +223,7 @@ int run(Job& job, int argc, char** argv) {
   if (plugin == "tapa") {
     const std::uint64_t lost = Job::sum(check_lost(job, plugin, device));
     if (job.rank() == 0 && job.size() > 1)
-      std::printf("%-28s %s\n", "a rank that is late", lost == 0 ? "ok" : "WRONG");
+      std::printf("%-40s %s\n", "a rank that is late", lost == 0 ? "ok" : "WRONG");
     wrong += lost;
   }
   wrong = Job::sum(wrong);

@@ -117,22 +117,31 @@ class Transfer : public Owner<dit_transfer, dit_transfer_free> {
   [[nodiscard]] const std::int64_t* source_shape() const { return source_shape_; }
   [[nodiscard]] const std::int64_t* target_shape() const { return target_shape_; }
 
-  void start(const dit_tensor& source, const dit_tensor& target, int device, void* stream) const {
+  static dit_transfer_call call_of(const dit_tensor& source, const dit_tensor& target, int device,
+                                   void* stream, const dit_prepare* prepare = nullptr) {
     dit_transfer_call call{};
     call.struct_size = sizeof(call);
     call.source = source;
     call.target = target;
     call.device = device;
     call.stream = stream;
+    call.prepare = prepare;
+    return call;
+  }
+  void start(const dit_tensor& source, const dit_tensor& target, int device, void* stream,
+             const dit_prepare* prepare = nullptr) const {
+    const dit_transfer_call call = call_of(source, target, device, stream, prepare);
     dit_call(dit_transfer_start(get(), &call));
   }
   /// Puts it on a stream, to its end.
-  void put(const dit_tensor& source, const dit_tensor& target, int device, void* stream) const {
-    start(source, target, device, stream);
+  void put(const dit_tensor& source, const dit_tensor& target, int device, void* stream,
+           const dit_prepare* prepare = nullptr) const {
+    start(source, target, device, stream, prepare);
     dit_call(dit_transfer_wait_stream(get(), stream));
   }
-  void run(const dit_tensor& source, const dit_tensor& target, int device = 0, void* stream = nullptr) const {
-    start(source, target, device, stream);
+  void run(const dit_tensor& source, const dit_tensor& target, int device = 0, void* stream = nullptr,
+           const dit_prepare* prepare = nullptr) const {
+    start(source, target, device, stream, prepare);
     dit_call(dit_transfer_wait(get()));
   }
 

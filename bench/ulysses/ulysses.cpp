@@ -1,6 +1,8 @@
-// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against permute
+// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against
+// permute
 // + NCCL, all in turns in one run. mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N]
-// [--head-dim 128] [--text N] [--nccl LIBRARY] [--seconds S] [--json FILE]
+// [--head-dim 128] [--text N] [--nccl LIBRARY] [--zero-cta 0]
+// [--seconds S] [--json FILE]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +24,8 @@ struct Settings {
   std::int64_t text, heads, kv_heads, dim;
   std::string nccl, json;
   double seconds;
-  int layers;  ///< in a graph, or put on the stream before a wait
+  bool zero_cta;  ///< also NCCL without thread blocks
+  int layers;     ///< in a graph, or put on the stream before a wait
 };
 
 std::vector<std::int64_t> numbers_in(const std::string& list) {
@@ -43,6 +46,7 @@ Settings read(const Arguments& arguments) {
   settings.nccl = arguments.text("nccl", "");
   settings.json = arguments.text("json", "");
   settings.seconds = arguments.number("seconds", 2);
+  settings.zero_cta = arguments.number("zero-cta", 1) != 0;
   settings.layers = static_cast<int>(arguments.number("layers", 10));
   return settings;
 }
@@ -54,8 +58,11 @@ struct Sessions {
       nccl.emplace("nccl", settings.nccl.empty() ? "" : "library=" + settings.nccl);
       const Memory probe(64);
       (void)nccl->enlist(probe.get(), probe.bytes(), device_of(job));
+      zero_cta.emplace("nccl", "zero-cta=1" + (settings.nccl.empty() ? "" : ",library=" + settings.nccl));
+      nccl_allocate = nccl_memory(settings.nccl.empty() ? "libnccl.so.2" : settings.nccl);
     } catch (const std::exception& error) {  // alike on all ranks
       nccl.reset();
+      zero_cta.reset();
       if (job.rank() == 0) std::printf("no NCCL: %s\n", error.what());
     }
   }
@@ -65,7 +72,8 @@ struct Sessions {
     return job.rank() % devices;
   }
   Session tapa;
-  std::optional<Session> nccl;
+  std::optional<Session> nccl, zero_cta;
+  Allocate nccl_allocate;
 };
 
 /// Microseconds of a layer, of the slower rank.
@@ -85,25 +93,38 @@ class Comparison {
         shape_{tokens, settings.text, settings.heads, settings.kv_heads, settings.dim},
         layout_(make_layout(attention_shape(shape_), job.size())),
         sizes_(shape_, layout_, job.rank()),
-        sources_(sizes_, job.rank()) {
+        sources_(sizes_, job.rank()),
+        preparations_(shape_) {
     const int device = Sessions::device_of(job);
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
-    const auto add = [&](const std::string& name, const Session& session, bool one_exchange) {
-      ways_.push_back(
-          std::make_unique<Way>(name, shape_, layout_, sizes_, session, device, one_exchange));
+    const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared,
+                         const Allocate& allocate = cuda_memory) {
+      ways_.push_back(std::make_unique<Way>(WayOptions{name, method, prepared, allocate}, shape_, layout_,
+                                            sizes_, session, device, preparations_));
     };
-    add("tapa", sessions.tapa, false);
-    if (alike) add("tapa-qkv", sessions.tapa, true);
+    add("tapa", sessions.tapa, Method::one_by_one, false);
+    if (alike) add("tapa-qkv", sessions.tapa, Method::one_exchange, false);
+    add("tapa-push", sessions.tapa, Method::push, false);
+    add("tapa-norm-rope", sessions.tapa, Method::one_by_one, true);
+    add("tapa-norm-rope-push", sessions.tapa, Method::push, true);
     if (!sessions.nccl) return;
-    add("nccl", *sessions.nccl, false);
-    if (alike) add("nccl-qkv", *sessions.nccl, true);
+    add("nccl", *sessions.nccl, Method::one_by_one, false);
+    if (alike) add("nccl-qkv", *sessions.nccl, Method::one_exchange, false);
+    add("nccl-norm-rope", *sessions.nccl, Method::one_by_one, true);
+    if (!settings.zero_cta) return;
+    add("nccl-zero-cta", *sessions.zero_cta, Method::one_by_one, false, sessions.nccl_allocate);
+    if (alike)
+      add("nccl-zero-cta-qkv", *sessions.zero_cta, Method::one_exchange, false, sessions.nccl_allocate);
   }
 
   /// How many ways gave other bits than host memory over MPI.
   std::uint64_t check() {
-    const std::vector<std::uint8_t> expected = expected_results(shape_, layout_, sizes_, sources_);
+    const std::vector<std::uint8_t> plain = expected_results(shape_, layout_, sizes_, sources_, nullptr);
+    const std::vector<std::uint8_t> prepared =
+        expected_results(shape_, layout_, sizes_, sources_, &preparations_);
     std::uint64_t wrong = 0;
     for (const auto& way : ways_) {
+      const std::vector<std::uint8_t>& expected = way->prepared() ? prepared : plain;
       way->clear();
       Job::barrier();
       way->put(sources_, stream_.get());
@@ -150,13 +171,15 @@ class Comparison {
   }
 
   void report(const char* mode, const std::vector<std::vector<double>>& times, nlohmann::json& rows) const {
-    double rival = 0;
+    double rivals[2] = {0, 0};  // of numbers as they are, and with norm and RoPE
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       const double median = summarize(times[way]).median;
+      double& rival = rivals[ways_[way]->prepared() ? 1 : 0];
       if (ways_[way]->name().rfind("nccl", 0) == 0 && (rival == 0 || median < rival)) rival = median;
     }
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       const Summary summary = summarize(times[way]);
+      const double rival = rivals[ways_[way]->prepared() ? 1 : 0];
       rows.push_back({{"ranks", job_.size()},
                       {"tokens", shape_.tokens},
                       {"text", shape_.text},
@@ -170,7 +193,7 @@ class Comparison {
                       {"samples", summary.count},
                       {"against_nccl", rival / summary.median}});
       if (job_.rank() == 0)
-        std::printf("%7lld %-6s %-12s %9.1f %8.2f %7.1f %%\n", static_cast<long long>(shape_.tokens), mode,
+        std::printf("%7lld %-6s %-20s %9.1f %8.2f %7.1f %%\n", static_cast<long long>(shape_.tokens), mode,
                     ways_[way]->name().c_str(), summary.median, rival / summary.median,
                     100 * summary.spread());
     }
@@ -183,6 +206,7 @@ class Comparison {
   Layout layout_;
   Sizes sizes_;
   Sources sources_;
+  Preparations preparations_;
   Stream stream_;
   std::vector<std::unique_ptr<Way>> ways_;
 };
@@ -194,10 +218,11 @@ int run(Job& job, int argc, char** argv) {
   nlohmann::json rows = nlohmann::json::array();
   std::uint64_t wrong = 0;
   if (job.rank() == 0)
-    std::printf("%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
-                " tokens mode   way                 us  NCCL/it  spread\n",
-                job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
-                static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
+    std::printf(
+        "%d ranks, %lld heads of %lld, %lld key heads, %lld text tokens; microseconds of a layer\n"
+        " tokens mode   way                         us  NCCL/it  spread\n",
+        job.size(), static_cast<long long>(settings.heads), static_cast<long long>(settings.dim),
+        static_cast<long long>(settings.kv_heads), static_cast<long long>(settings.text));
   for (const std::int64_t tokens : settings.tokens) {
     Comparison comparison(job, settings, sessions, tokens);
     wrong += comparison.check();

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "gpu.hpp"
+#include "memory.hpp"
+#include "prepared.hpp"
 #include "ranks.hpp"
 
 namespace tapa::bench {
@@ -38,12 +40,34 @@ struct Sources {
   Memory attended;  ///< O in the head layout
 };
 
+/// How Q, K and V go: V, Q, K one after the other; as three samples of one exchange; or by one kernel that
+/// stores into the peers' targets.
+enum class Method { one_by_one, one_exchange, push };
+
+struct WayOptions {
+  std::string name;
+  Method method;
+  bool prepared;      ///< with RMSNorm and RoPE of Q and K
+  Allocate allocate;  ///< of targets and of the transfers' buffers
+};
+
+/// Norm and RoPE of Q and of K, as FLUX has them.
+struct Preparations {
+  explicit Preparations(const Shape& shape)
+      : query(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens,
+              shape.heads, shape.dim),
+        key(DIT_ELEMENT_BF16, DIT_ELEMENT_BF16, DIT_NORM_HEAD, DIT_ROPE_INTERLEAVED, shape.tokens,
+            shape.kv_heads, shape.dim) {}
+  Preparation query, key;
+};
+
 /// One way, with targets of its own.
 class Way {
  public:
-  Way(std::string name, const Shape& shape, const Layout& layout, const Sizes& sizes, const Session& session,
-      int device, bool one_exchange);
-  [[nodiscard]] const std::string& name() const { return name_; }
+  Way(WayOptions options, const Shape& shape, const Layout& layout, const Sizes& sizes,
+      const Session& session, int device, const Preparations& preparations);
+  [[nodiscard]] const std::string& name() const { return options_.name; }
+  [[nodiscard]] bool prepared() const { return options_.prepared; }
   /// Puts a layer's exchanges on a stream.
   void put(const Sources& sources, cudaStream_t stream) const;
   /// Targets: Q, K, V one after the other, then O.
@@ -52,20 +76,25 @@ class Way {
 
  private:
   void put_inputs(const Sources& sources, cudaStream_t stream) const;
+  void give_workspace(const Session& session, const Transfer& transfer);
 
-  std::string name_;
+  WayOptions options_;
   Shape shape_;
   Sizes sizes_;
   int device_;
-  Memory inputs_, output_;
+  std::shared_ptr<char> inputs_, output_;
   Registration registered_inputs_, registered_output_;
-  std::optional<Layout> three_;   ///< Q, K and V as three samples: one exchange
+  std::vector<std::shared_ptr<char>> workspaces_;
+  std::vector<Registration> registered_workspaces_;
+  std::optional<Layout> three_;  ///< Q, K and V as three samples: one exchange
+  dit_prepare query_, key_;
   std::vector<Transfer> inputs_by_;
   std::vector<Transfer> output_by_;
 };
 
-/// What every way must give, by host memory over MPI.
+/// What every way must give, by host memory over MPI. `preparations`: null for numbers as they are.
 [[nodiscard]] std::vector<std::uint8_t> expected_results(const Shape& shape, const Layout& layout,
-                                                         const Sizes& sizes, const Sources& sources);
+                                                         const Sizes& sizes, const Sources& sources,
+                                                         Preparations* preparations);
 
 }  // namespace tapa::bench

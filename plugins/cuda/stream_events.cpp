@@ -24,10 +24,10 @@ StreamIdentity identity_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   require_cuda(cudaStreamGetCaptureInfo(stream, &status, &identity.capture), "cudaStreamGetCaptureInfo");
   if (status == cudaStreamCaptureStatusNone) identity.capture = 0;
-#if CUDART_VERSION >= 12000
-  require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
-#else
   identity.stream = reinterpret_cast<unsigned long long>(stream);
+#if CUDART_VERSION >= 12000
+  // Not while it is captured; then it cannot be another one, as it cannot be destroyed.
+  if (identity.capture == 0) require_cuda(cudaStreamGetId(stream, &identity.stream), "cudaStreamGetId");
 #endif
   return identity;
 }
@@ -49,9 +49,9 @@ void require_cuda(cudaError_t code, const char* function) {
   if (code == cudaSuccess) return;
   const bool absent = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice ||
                       code == cudaErrorStubLibrary || code == cudaErrorSystemDriverMismatch;
-  throw PluginFailure(absent ? DIT_ERROR_UNSUPPORTED : DIT_ERROR_COMMUNICATION,
-                      std::string(function) + " failed: " + cudaGetErrorName(code) + ": " +
-                          cudaGetErrorString(code));
+  throw PluginFailure(
+      absent ? DIT_ERROR_UNSUPPORTED : DIT_ERROR_COMMUNICATION,
+      std::string(function) + " failed: " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code));
 }
 
 CurrentCudaDevice::CurrentCudaDevice(int device) : device_(device) {
@@ -63,18 +63,39 @@ CurrentCudaDevice::~CurrentCudaDevice() {
   if (before_ != device_) (void)cudaSetDevice(before_);
 }
 
-StreamMark::StreamMark(int device, cudaStream_t stream, const StreamIdentity& identity)
-    : device_(device), identity_(identity) {
+EventPool::~EventPool() {
+  const BesideCaptures beside;
+  for (cudaEvent_t event : free_) (void)cudaEventDestroy(event);
+}
+
+cudaEvent_t EventPool::take() {
+  const std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    cudaEvent_t event = free_.back();
+    free_.pop_back();
+    return event;
+  }
   const CurrentCudaDevice current(device_);
-  require_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  cudaEvent_t event = nullptr;
+  require_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return event;
+}
+
+void EventPool::give_back(cudaEvent_t event) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(event);
+}
+
+StreamMark::StreamMark(std::shared_ptr<EventPool> pool, cudaStream_t stream, const StreamIdentity& identity)
+    : pool_(std::move(pool)), identity_(identity), event_(pool_->take()) {
   const cudaError_t code = cudaEventRecord(event_, stream);
-  if (code != cudaSuccess) (void)cudaEventDestroy(event_);
+  if (code == cudaSuccess) return;
+  pool_->give_back(event_);
   require_cuda(code, "cudaEventRecord");
 }
 
 StreamMark::~StreamMark() {
-  const BesideCaptures beside;
-  (void)cudaEventDestroy(event_);
+  pool_->give_back(event_);
 }
 
 bool StreamMark::passed() const {
@@ -105,7 +126,7 @@ void StreamOrder::enter(cudaStream_t stream) {
 }
 
 std::unique_ptr<StreamEnd> StreamOrder::leave(cudaStream_t stream) {
-  last_ = std::make_shared<StreamMark>(device_, stream, entered_);
+  last_ = std::make_shared<StreamMark>(pool_, stream, entered_);
   return std::make_unique<MarkedEnd>(last_);
 }
 

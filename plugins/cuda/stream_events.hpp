@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "common/device_exchange.hpp"
@@ -37,10 +38,27 @@ struct StreamIdentity {
   }
 };
 
+/// Events of a device, used again and again: making one takes as long as recording it.
+class EventPool {
+ public:
+  explicit EventPool(int device) : device_(device) {}
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  [[nodiscard]] cudaEvent_t take();
+  void give_back(cudaEvent_t event);
+
+ private:
+  int device_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;
+};
+
 /// A place in a stream.
 class StreamMark {
  public:
-  StreamMark(int device, cudaStream_t stream, const StreamIdentity& identity);
+  StreamMark(std::shared_ptr<EventPool> pool, cudaStream_t stream, const StreamIdentity& identity);
   ~StreamMark();
   StreamMark(const StreamMark&) = delete;
   StreamMark& operator=(const StreamMark&) = delete;
@@ -51,23 +69,23 @@ class StreamMark {
   void hold(cudaStream_t stream) const;
 
  private:
-  int device_;
+  std::shared_ptr<EventPool> pool_;
   StreamIdentity identity_;
-  cudaEvent_t event_ = nullptr;
+  cudaEvent_t event_;
 };
 
 /// Keeps calls that were put on different streams in the order in which they were put there. A captured
 /// stream has no order with what runs: who replays it sees to that.
 class StreamOrder {
  public:
-  explicit StreamOrder(int device) : device_(device) {}
+  explicit StreamOrder(int device) : pool_(std::make_shared<EventPool>(device)) {}
   /// Before something is put on a stream.
   void enter(cudaStream_t stream);
   /// After it; its end.
   [[nodiscard]] std::unique_ptr<StreamEnd> leave(cudaStream_t stream);
 
  private:
-  int device_;
+  std::shared_ptr<EventPool> pool_;
   StreamIdentity entered_;
   std::shared_ptr<StreamMark> last_;
 };

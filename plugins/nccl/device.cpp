@@ -48,8 +48,9 @@ class NcclDevice final : public DeviceExchange {
     const CurrentCudaDevice current(device_);
     order_.enter(stream);
     if (zero_cta_ && even(call.send_blocks, size_) && even(call.recv_blocks, size_)) {
-      nccl_->check(nccl_->all_to_all(call.send, call.recv, call.send_blocks[0].bytes, ncclInt8, comm_, stream),
-                   "ncclAlltoAll");
+      nccl_->check(
+          nccl_->all_to_all(call.send, call.recv, call.send_blocks[0].bytes, ncclInt8, comm_, stream),
+          "ncclAlltoAll");
     } else {
       send_and_receive(call, stream);
     }

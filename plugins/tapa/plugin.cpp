@@ -101,6 +101,7 @@ class AgreedTransfer final : public Transfer {
 class TapaAllToAll final : public AllToAll {
  public:
   TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
+    check_tapa(TAPA_Comm_set(comm_, "gpu", "host"));  // device memory goes another way
     if (config.has("plan")) {
       std::string plan = config.text("plan", "");
       std::replace(plan.begin(), plan.end(), '/', ',');  // a comma ends a setting
@@ -178,7 +179,7 @@ constexpr std::uint64_t capabilities = 0;
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
-const AllToAllKind plugin_kind{"tapa", "libtapa's topology-aware all-to-all", read, make, make_device,
+const AllToAllKind plugin_kind{"tapa",      "libtapa's topology-aware all-to-all", read, make, make_device,
                                capabilities};
 
 }  // namespace dit

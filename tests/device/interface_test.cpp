@@ -65,6 +65,27 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
   expect(TAPA_Device_alltoall(nullptr, nullptr, 0, TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
   expect(TAPA_Device_register(TAPA_DEVICE_COMM_NULL, nullptr, 0, 0, nullptr), "comm is null");
   expect(TAPA_Device_query(TAPA_DEVICE_COMM_NULL, nullptr), "comm is null");
+  expect(TAPA_Device_alltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr),
+         "comm is null");
+  void* memory = nullptr;
+  expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, &memory), "comm is null");
+  expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, nullptr), "memory is null");
+  expect(TAPA_Device_begin_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "comm is null");
+  expect(TAPA_Device_end_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "comm is null");
+}
+
+TEST(DeviceInterface, WithoutCudaEveryCallSaysHowToGetIt) {
+  if (built_with_cuda()) GTEST_SKIP() << "built with CUDA";
+  const auto expect = [](int code, const char* function) {
+    EXPECT_EQ(code, TAPA_DEVICE_ERR_UNSUPPORTED);
+    EXPECT_THAT(TAPA_Device_last_error(), HasSubstr(function));
+    EXPECT_THAT(TAPA_Device_last_error(), HasSubstr("-DTAPA_CUDA=ON"));
+  };
+  expect(TAPA_Device_alltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr),
+         "TAPA_Device_alltoall_strided: ");
+  expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, nullptr), "TAPA_Device_peer_memory: ");
+  expect(TAPA_Device_begin_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_begin_stores: ");
+  expect(TAPA_Device_end_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_end_stores: ");
 }
 
 }  // namespace

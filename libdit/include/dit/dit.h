@@ -74,8 +74,8 @@ DIT_API dit_status dit_session_split(dit_session* session, int colour, int key, 
 /** Memory that transfers of a session use again and again, registered with its plugin: on a device peers then
  * store right into it, else what is received passes through memory of the plugin. */
 typedef struct dit_registration dit_registration;
-/** Registers memory of this rank: null and 0 bytes for none. Collective; all ranks give the same memory_kind (a
- * dit_memory_kind), each memory of any size. It is not needed for anything but speed, and for pushes
+/** Registers memory of this rank: null and 0 bytes for none. Collective; all ranks give the same memory_kind
+ * (a dit_memory_kind), each memory of any size. It is not needed for anything but speed, and for pushes
  * (dit_transfer_bind). With plugins that prepare no memory it does nothing. */
 DIT_API dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
                                         int device, dit_registration** registration);
@@ -260,6 +260,42 @@ typedef struct dit_transfer_options {
                              move. Pointers to device memory are never read on the host */
 } dit_transfer_options;
 
+/** Which numbers of a token RMSNorm takes together. */
+enum dit_norm {
+  DIT_NORM_NONE = 0,
+  DIT_NORM_HEAD = 1, /**< those of a head: FLUX, Qwen-Image, SD3.5 */
+  DIT_NORM_TOKEN = 2 /**< those of all heads: Wan */
+};
+/** Which numbers of a head rotary position embedding turns together. */
+enum dit_rope {
+  DIT_ROPE_NONE = 0,
+  DIT_ROPE_INTERLEAVED = 1, /**< 2i and 2i + 1: FLUX, Qwen-Image, Wan; diffusers' use_real_unbind_dim=-1 */
+  DIT_ROPE_HALVES = 2       /**< i and i + head_dim / 2: GPT-NeoX; diffusers' use_real_unbind_dim=-2 */
+};
+
+/** RMSNorm, then rotary position embedding, of a scattered tensor on its way: the source is what the
+ * projection left, the target has what attention takes. Pointers are to memory of the tensors' kind and stay
+ * until the exchange is done.
+ *
+ *     x * (1 / sqrt(mean(x^2) + epsilon)) * weight;   a * cosine - b * sine, b * cosine + a * sine
+ *
+ * Computed in fp32, each product and sum rounded by itself, and rounded once to the element at the end; the
+ * same bits on host and device, and however it travels. */
+typedef struct dit_prepare {
+  size_t struct_size; /**< sizeof(dit_prepare) */
+  int element_type;   /**< of dit_element_type, of source and target: DIT_ELEMENT_FP32, _BF16 or _FP16 */
+  int norm;           /**< of dit_norm */
+  int rope;           /**< of dit_rope; then head_dim is even */
+  int round_norm;     /**< 1: the norm's result is rounded to the element before RoPE, as two operators one
+                           after the other do; 0: it is not */
+  double epsilon;     /**< at least 0 */
+  const void* weight; /**< [head_dim], with DIT_NORM_TOKEN [heads, head_dim]; null: ones */
+  const void* text_weight; /**< of text tokens; null: as `weight` */
+  int weight_type;         /**< of both: DIT_ELEMENT_FP32, or the element_type */
+  const float* cosine;     /**< [tokens, head_dim / 2], all tokens in the order of the joint sequence */
+  const float* sine;       /**< likewise */
+} dit_prepare;
+
 /** Where an exchange takes place. Layer, step and branch are the same on all ranks. */
 typedef struct dit_transfer_call {
   size_t struct_size; /**< sizeof(dit_transfer_call) */
@@ -270,6 +306,9 @@ typedef struct dit_transfer_call {
   int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
   int device;         /**< device number, the same in all calls of a session; 0 for host memory */
   void* stream;       /**< device stream on which everything is put; null: the default one */
+  const dit_prepare* prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers.
+                                   Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from
+                                 the kernel right into the peers' targets; else through a dense copy */
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same
@@ -284,23 +323,37 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
 /** Bytes that the transfer's buffers take, but for what a policy remembers or sends late. */
 DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
-/** Memory of the caller's for these buffers, of the transfer's memory_kind, of any alignment, before the first start: it stays until
- * the transfer is freed and nothing of it is under way. Without it the transfer allocates them at its first
- * start. */
+/** Memory of the caller's for these buffers, of the transfer's memory_kind, of any alignment, before the
+ * first start: it stays until the transfer is freed and nothing of it is under way. Without it the transfer
+ * allocates them at its first start. */
 DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* workspace, size_t bytes);
 /** Starts. All ranks start a transfer equally often; different transfers in any order, as each has its own
- * channel - but transfers of device memory in the same order on all ranks, as they are put on streams. Both tensors stay in place and untouched until the exchange is done: until wait or test say so, or
- * until it was cancelled and `release` was called. Under a policy with a guard it waits for the other ranks'
- * start of the transfer: a thread then starts its transfers in the same order on all ranks. */
+ * channel - but transfers of device memory in the same order on all ranks, as they are put on streams. Both
+ * tensors stay in place and untouched until the exchange is done: until wait or test say so, or until it was
+ * cancelled and `release` was called. Under a policy with a guard it waits for the other ranks' start of the
+ * transfer: a thread then starts its transfers in the same order on all ranks. */
 DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
 /** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
+/** Binds a target on a device: all ranks learn where it lies on all of them, so that a kernel stores each row
+ * right into the target of the rank that attends for it. Starts then name a bound target, the same binding on
+ * all ranks. `target` lies in the registration's memory; a transfer may have several. Collective; it fails on
+ * all ranks where the plugin has no stores (DIT_CAPABILITY_STORES) or a rank's memory cannot be reached:
+ * starts then go by an exchange, with the same bits. The registration outlives the transfer. Not for
+ * DIT_GATHER_OUTPUT, nor with a wire. */
+DIT_API dit_status dit_transfer_bind(dit_transfer* transfer, dit_registration* registration,
+                                     const dit_tensor* target);
+/** Starts several transfers of device memory, of one session, device and stream, and elements of one type, in
+ * this order; where all targets are bound in one registration by one kernel and one handshake: Q, K and V of
+ * a layer. All ranks name the same transfers. Each is waited for as if it had been started by itself. */
+DIT_API dit_status dit_transfer_start_together(dit_transfer* const* transfers, const dit_transfer_call* calls,
+                                               size_t count);
 /** For device memory: makes a stream wait for the target, and does not wait itself. What is put into `stream`
- * afterwards sees the target and may overwrite the source. Nothing is under way any more then: the transfer can
- * be started again, in a stream that comes after this one. The way to use transfers in CUDA graphs: start and
- * this call are recorded by a captured stream, after one start that was not captured; the transfer and both
- * tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in time is
- * told by the next call on the session that exchanges device memory. */
+ * afterwards sees the target and may overwrite the source. Nothing is under way any more then: the transfer
+ * can be started again, in a stream that comes after this one. The way to use transfers in CUDA graphs: start
+ * and this call are recorded by a captured stream, after one start that was not captured; the transfer and
+ * both tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in
+ * time is told by the next call on the session that exchanges device memory. */
 DIT_API dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream);
 /** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
  * which names the ranks that are missing where that can be known, the exchange is still under way: wait or

@@ -116,17 +116,18 @@ typedef struct dit_exchange_call {
   const dit_row_selection* selection; /**< null: everything travels */
   int memory_kind;                    /**< a dit_memory_kind, of both buffers */
   int device;                         /**< device number; 0 for host memory */
-  void* stream;       /**< device stream that the exchange is put on; null: the default one */
-  unsigned flags;     /**< 0 or DIT_EXCHANGE_BLOCKING */
-  const char* label;  /**< what is exchanged, for messages and traces; may be null */
+  void* stream;                       /**< device stream that the exchange is put on; null: the default one */
+  unsigned flags;                     /**< 0 or DIT_EXCHANGE_BLOCKING */
+  const char* label;                  /**< what is exchanged, for messages and traces; may be null */
   uint64_t layout_id; /**< equal ids in one context mean equal sizes of all blocks between all ranks: a plugin
                          may keep what it prepared for an id, and then need not ask the other ranks; 0: do not
                          keep */
   int channel;        /**< 0, or one that open_channel gave */
   /** Blocks with strides, in place of send_blocks and recv_blocks, which then are not read; each may be null.
    * The bytes of a block are what its sender and its receiver must agree on, not their strides. Only with
-   * plugins that have DIT_CAPABILITY_STRIDED or, of device memory, DIT_CAPABILITY_DEVICE_STRIDED, and without a selection. That strided blocks do not overlap is
-   * not checked. Of device memory all ranks of an exchange have some, or none has. */
+   * plugins that have DIT_CAPABILITY_STRIDED or, of device memory, DIT_CAPABILITY_DEVICE_STRIDED, and without
+   * a selection. That strided blocks do not overlap is not checked. Of device memory all ranks of an exchange
+   * have some, or none has. */
   const dit_strided_block* send_strided;
   const dit_strided_block* recv_strided; /**< see send_strided */
 } dit_exchange_call;
@@ -154,7 +155,7 @@ typedef struct dit_exchange_totals {
 } dit_exchange_totals;
 
 /** What a plugin can do beside what all can, see dit_exchange_plugin::capabilities. */
-#define DIT_CAPABILITY_STRIDED 1u /**< strided blocks of host memory, copied straight from source to target */
+#define DIT_CAPABILITY_STRIDED 1u        /**< strided blocks of host memory, not packed on their way */
 #define DIT_CAPABILITY_DEVICE_STRIDED 2u /**< the same of device memory */
 #define DIT_CAPABILITY_STORES 4u         /**< peer_memory, begin_stores and end_stores are there */
 
@@ -255,8 +256,8 @@ typedef struct dit_exchange_plugin {
    * exchange of device memory; nothing else of the context comes between it and end_stores. Does not wait
    * itself. */
   dit_status (*begin_stores)(dit_context* context, const dit_memory* memory, void* stream);
-  /** What is put into `stream` afterwards sees the stores of all ranks. The stream of begin_stores. The request
-   * is as of start: for test, wait, wait_stream and cancel. */
+  /** What is put into `stream` afterwards sees the stores of all ranks. The stream of begin_stores. The
+   * request is as of start: for test, wait, wait_stream and cancel. */
   dit_status (*end_stores)(dit_context* context, const dit_memory* memory, void* stream,
                            dit_request** request);
 } dit_exchange_plugin;

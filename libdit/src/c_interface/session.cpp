@@ -90,8 +90,8 @@ dit_status dit_session_split(dit_session* session, int colour, int key, dit_sess
   });
 }
 
-dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
-                                int device, dit_registration** registration) {
+dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind, int device,
+                                dit_registration** registration) {
   return guarded(__func__, [&] {
     dit_session& in = required(session, "session");
     dit_registration*& result = required(registration, "registration");

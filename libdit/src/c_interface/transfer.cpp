@@ -88,11 +88,13 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       wire_(options.wire),
       tensor_(static_cast<dit::AttentionTensor>(options.kind)),
       group_(options.group),
+      groups_(options.groups),
       element_bytes_(options.element_bytes),
-      memory_kind_(options.memory_kind),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
-      remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)) {
+      remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),
+      layout_(layout),
+      memory_kind_(options.memory_kind) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;
@@ -105,7 +107,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 dit_transfer::~dit_transfer() {
   const std::shared_ptr<void> buffers = way_->release_buffers();  // nothing waits from here on
   if (under_way_) {
-    request_.cancel(buffers);
+    drop_request(buffers);
   }
   --session_.transfers;
   if (wire_ != nullptr) {
@@ -133,14 +135,17 @@ void dit_transfer::use_workspace(std::span<std::byte> workspace) {
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
-  const dit::SourceTensor source =
+  const dit::SourceTensor given =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =
       to_target("call->target", call.target, way_->target_shape(), element_bytes_);
   const dit::TransferPlace place{call.layer, call.step, call.branch};
-  ActiveSet active;
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
+  }
+  const dit::SourceTensor source = prepared(call, given);
+  ActiveSet active;
+  if (wire_ != nullptr) {
     if (tensor_ != dit::AttentionTensor::output) {
       active = wire_->take_active_rows(tensor_, group_, place, source, memory_kind_, call.stream);
     }
@@ -154,9 +159,14 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
 }
 
 void dit_transfer::start(const dit_transfer_call& call) {
+  if (!bound_.empty()) {
+    dit_transfer* const self = this;
+    return push_together({&self, 1}, {&call, 1});
+  }
   require_idle();
   require_sound();
-  request_ = send(call);
+  request_ = std::make_shared<dit::ExchangeRequest>(send(call));
+  pushed_ = false;
   under_way_ = true;
 }
 
@@ -165,7 +175,7 @@ bool dit_transfer::test() {
     return true;
   }
   try {
-    if (!request_.test()) {
+    if (!request_->test()) {
       return false;
     }
     finish();
@@ -181,7 +191,7 @@ void dit_transfer::wait() {
     return;
   }
   try {
-    request_.wait();
+    request_->wait();
     finish();
   } catch (...) {
     lost_unless_active();
@@ -193,19 +203,34 @@ void dit_transfer::wait_stream(void* stream) {
   if (!under_way_) {
     return;
   }
-  request_.wait_stream(stream);
-  way_->finish_on(stream);
+  request_->wait_stream(stream);
+  if (!pushed_) {
+    way_->finish_on(stream);
+  }
   under_way_ = false;
-  request_.cancel();  // nobody asks for it any more: the stream sees to the rest
+  drop_request(nullptr);  // nobody asks for it any more: the stream sees to the rest
+}
+
+// Others that were started together may still ask for it.
+void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
+  if (buffers != nullptr) {
+    request_->also_keep_alive(std::move(buffers));
+  }
+  if (request_.use_count() == 1) {
+    request_->cancel();
+  }
+  request_ = std::make_shared<dit::ExchangeRequest>();
 }
 
 void dit_transfer::finish() {
-  way_->finish();
+  if (!pushed_) {
+    way_->finish();
+  }
   under_way_ = false;
 }
 
 void dit_transfer::lost_unless_active() {
-  under_way_ = request_.active();
+  under_way_ = request_->active();
   broken_ = broken_ || !under_way_;
 }
 
@@ -220,6 +245,6 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
   }
   under_way_ = false;
   broken_ = true;
-  request_.cancel(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+  drop_request(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
       way_->release_buffers(), std::move(of_caller)));
 }

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "c_interface/handles.hpp"
+#include "c_interface/push.hpp"
 #include "c_interface/wire.hpp"
 #include "transfer/tensor_transfer.hpp"
+#include "transfer/transfer_memory.hpp"
 
 struct dit_transfer {
   /// Collective, of what all ranks said alike.
@@ -23,6 +25,10 @@ struct dit_transfer {
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
   void use_workspace(std::span<std::byte> workspace);
   void start(const dit_transfer_call& call);
+  /// Collective.
+  void bind(dit_registration& registration, const dit_tensor& target);
+  static void start_together(std::span<dit_transfer* const> transfers,
+                             std::span<const dit_transfer_call> calls);
   [[nodiscard]] bool test();
   void wait();
   void wait_stream(void* stream);
@@ -35,17 +41,33 @@ struct dit_transfer {
   void finish();
   void lost_unless_active();
   [[nodiscard]] dit::ExchangeRequest send(const dit_transfer_call& call);
+  [[nodiscard]] dit::PrepareJob job_for(const dit_transfer_call& call, const dit::SourceTensor& source) const;
+  [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source);
+  [[nodiscard]] const dit::c_interface::BoundTarget& bound_to(const dit_tensor& target) const;
+  static void require_alike(std::span<dit_transfer* const> transfers,
+                            std::span<const dit_transfer_call> calls);
+  [[nodiscard]] static int common_type(std::span<dit_transfer* const> transfers,
+                                       std::span<const dit_transfer_call> calls);
+  static void push_together(std::span<dit_transfer* const> transfers,
+                            std::span<const dit_transfer_call> calls);
+  void drop_request(std::shared_ptr<void> buffers);
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
   dit::AttentionTensor tensor_;
-  int group_;
+  int group_, groups_;
   std::size_t element_bytes_;
-  int memory_kind_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;
   bool remembers_ = false;  // its wire, what was sent
   bool broken_ = false;     // an exchange was lost: what the ends remember may differ now
-  dit::ExchangeRequest request_;
+  bool pushed_ = false;     // what is under way was stored right into the targets
+  dit::UlyssesLayout layout_;
+  int memory_kind_;
+  dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
+  std::vector<dit::c_interface::BoundTarget> bound_;
+  std::vector<dit::PushPart> push_map_;  // once something is bound
+  std::shared_ptr<dit::ExchangeRequest> request_ = std::make_shared<dit::ExchangeRequest>();
+  // ^ of all that were started together
 };

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
@@ -87,6 +89,34 @@ dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* c
   return guarded(__func__, [&] {
     dit_transfer& started = required(transfer, "transfer");
     started.start(read_struct(call, "call", "dit_transfer_call"));
+  });
+}
+
+dit_status dit_transfer_bind(dit_transfer* transfer, dit_registration* registration,
+                             const dit_tensor* target) {
+  return guarded(__func__, [&] {
+    dit_transfer& bound = required(transfer, "transfer");
+    bound.bind(required(registration, "registration"), required(target, "target"));
+  });
+}
+
+dit_status dit_transfer_start_together(dit_transfer* const* transfers, const dit_transfer_call* calls,
+                                       size_t count) {
+  return guarded(__func__, [&] {
+    if (count == 0) {
+      return;
+    }
+    (void)required(transfers, "transfers");
+    (void)required(calls, "calls");
+    std::vector<dit_transfer_call> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      (void)required(transfers[i], ("transfers[" + std::to_string(i) + "]").c_str());
+      // All are of the caller's size.
+      const auto* const call = reinterpret_cast<const dit_transfer_call*>(
+          reinterpret_cast<const std::byte*>(calls) + i * calls->struct_size);
+      all.push_back(read_struct(call, "calls", "dit_transfer_call"));
+    }
+    dit_transfer::start_together({transfers, count}, all);
   });
 }
 

@@ -68,6 +68,8 @@ class ExchangeRequest {
 
   /// What the buffers belong to: kept until the exchange is done, also when it is given up.
   void keep_alive(std::shared_ptr<void> buffers) { buffers_ = std::move(buffers); }
+  /// The same beside what is kept already.
+  void also_keep_alive(std::shared_ptr<void> buffers);
   /// Gives the exchange up. The buffers given here or to keep_alive live until they are no longer used: for
   /// good with plugins that cannot say when that is, and with ranks that never come.
   void cancel();

@@ -66,7 +66,8 @@ const dit_exchange_plugin& checked_table(dit_exchange_entry entry, const std::st
                  entry_of(*table, &dit_exchange_plugin::begin_stores) == nullptr ||
                  entry_of(*table, &dit_exchange_plugin::end_stores) == nullptr))
     refuse(
-        "has DIT_CAPABILITY_STORES, expected none of register_memory, peer_memory, begin_stores and end_stores "
+        "has DIT_CAPABILITY_STORES, expected none of register_memory, peer_memory, begin_stores and "
+        "end_stores "
         "to be null");
   return *table;
 }

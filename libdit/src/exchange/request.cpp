@@ -116,6 +116,11 @@ void ExchangeRequest::wait_stream(void* stream) {
   check(*table_, context_, wait(context_, request_, stream), "wait_stream");
 }
 
+void ExchangeRequest::also_keep_alive(std::shared_ptr<void> buffers) {
+  using Both = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
+  if (request_ != nullptr) keep_alive(std::make_shared<Both>(std::move(buffers_), std::move(buffers)));
+}
+
 void ExchangeRequest::cancel(std::shared_ptr<void> buffers) {
   keep_alive(std::move(buffers));
   cancel();

@@ -42,9 +42,9 @@ bool is_wide(const PrepareJob& job, std::size_t element_bytes) {
   };
   const auto even = [](std::int64_t stride) { return stride % kGroup == 0; };
   const std::size_t weight_unit = job.weights_fp32 ? sizeof(float) * kGroup : unit;
-  bool wide = job.head_dim % (job.rope == Rope::halves ? 2 * kGroup : kGroup) == 0 && aligned(job.source, unit) &&
-              even(job.batch) && even(job.row) && even(job.head) && aligned(job.weight, weight_unit) &&
-              aligned(job.text_weight, weight_unit);
+  bool wide = job.head_dim % (job.rope == Rope::halves ? 2 * kGroup : kGroup) == 0 &&
+              aligned(job.source, unit) && even(job.batch) && even(job.row) && even(job.head) &&
+              aligned(job.weight, weight_unit) && aligned(job.text_weight, weight_unit);
   for (int i = 0; i < job.parts; ++i) {
     const PreparePart& part = job.part[i];
     wide = wide && aligned(part.target, unit) && even(part.batch) && even(part.row) && even(part.head);

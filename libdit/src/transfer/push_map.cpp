@@ -20,7 +20,8 @@ std::vector<PushPart> push_parts(const UlyssesLayout& layout, AttentionTensor te
       if (!from || !to || from->rows != to->rows || from->samples != to->samples || from->sample != 0)
         throw std::logic_error("a scattered block is not the same box on both sides");
       if (from->samples == 0) continue;
-      parts.push_back({peer, {from->row, from->row + from->rows}, {from->head, from->head + from->heads}, to->row});
+      parts.push_back(
+          {peer, {from->row, from->row + from->rows}, {from->head, from->head + from->heads}, to->row});
     }
   }
   return parts;

@@ -1,5 +1,5 @@
-/// Where the rows of a scattered tensor go when they are stored right into the tensors of the ranks that attend
-/// for them. Pure.
+/// Where the rows of a scattered tensor go when they are stored right into the tensors of the ranks that
+/// attend for them. Pure.
 #pragma once
 
 #include <cstdint>

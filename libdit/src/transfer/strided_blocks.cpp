@@ -73,15 +73,16 @@ std::optional<dit_strided_block> strided_block(const PeerBlock& block, std::size
   if (block.elements() == 0) return dit_strided_block{};
   const std::optional<BlockBox> box = box_of(block, shape);
   if (!box) return std::nullopt;
-  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * element_bytes; };
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
   std::size_t row_bytes = bytes(shape.head_dim);
-  std::vector<Level> levels{
-      {static_cast<std::size_t>(box->samples), bytes(strides.batch)},
-      {static_cast<std::size_t>(box->rows), bytes(strides.row)},
-      {static_cast<std::size_t>(box->heads), bytes(strides.head)}};
+  std::vector<Level> levels{{static_cast<std::size_t>(box->samples), bytes(strides.batch)},
+                            {static_cast<std::size_t>(box->rows), bytes(strides.row)},
+                            {static_cast<std::size_t>(box->heads), bytes(strides.head)}};
   join(levels, row_bytes);
-  const bool apart =
-      std::all_of(levels.begin(), levels.end(), [&](const Level& level) { return level.stride >= row_bytes; });
+  const bool apart = std::all_of(levels.begin(), levels.end(),
+                                 [&](const Level& level) { return level.stride >= row_bytes; });
   if (levels.size() > 2 || !apart || (levels.size() == 2 && levels[0].count >= kMostPlanes))
     return std::nullopt;
   const Level rows = levels.empty() ? Level{1, row_bytes} : levels.back();

@@ -66,7 +66,7 @@ typedef struct TAPA_Device_options {
   double timeout;     /**< seconds that a call waits for a rank, by the device's clock; default 60 */
   size_t line_bytes;  /**< longest block that travels with flags in its data; default 524288 */
   size_t
-      copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 67108864 */
+      copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 33554432 */
   int channels;   /**< thread blocks for each rank at most, 1 to 64; default 96 / size, 8 to 48 */
 } TAPA_Device_options;
 

@@ -7,12 +7,6 @@
 
 namespace tapa::device {
 
-/// A place in a strided block: `rows` from byte `at` on.
-struct RowsFrom {
-  const Rows& rows;
-  std::uint32_t at;
-};
-
 template <class Unit, bool all, class Team>
 TAPA_HOST_DEVICE inline void copy_rows_batch(Team& team, const Rows& to, std::uint32_t to_at,
                                              const Rows& from, std::uint32_t from_at, Word first,
@@ -35,39 +29,38 @@ TAPA_HOST_DEVICE inline void copy_rows_batch(Team& team, const Rows& to, std::ui
 
 /// Copies `count` units. A function of its own, as copy_units().
 template <class Unit, class Team>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void copy_rows_units(Team& team, RowsFrom to_from, RowsFrom from_from,
-                                                     Word count) {
-  const Rows to = to_from.rows;
-  const Rows from = from_from.rows;
+TAPA_HOST_DEVICE TAPA_NO_INLINE void copy_rows_units(Team& team, Rows to, std::uint32_t to_at, Rows from,
+                                                     std::uint32_t from_at, Word count) {
   const Word step = static_cast<Word>(team.lanes()) * kBatch;
   const Word lane = static_cast<Word>(team.lane());
   Word begin = 0;
   TAPA_NO_UNROLL
   for (; begin + step <= count; begin += step) {
-    copy_rows_batch<Unit, true>(team, to, to_from.at, from, from_from.at, begin + lane, count);
+    copy_rows_batch<Unit, true>(team, to, to_at, from, from_at, begin + lane, count);
   }
-  if (begin < count) {
-    copy_rows_batch<Unit, false>(team, to, to_from.at, from, from_from.at, begin + lane, count);
-  }
+  if (begin < count) copy_rows_batch<Unit, false>(team, to, to_at, from, from_at, begin + lane, count);
 }
 
-/// Copies `bytes` bytes that do not overlap, in units that fit all rows. Not finished for other lanes before
-/// the team's next barrier.
+/// Copies `bytes` bytes that do not overlap, from byte `from_at` of one strided block to byte `to_at` of
+/// another, in units that fit all rows. Not finished for other lanes before the team's next barrier. Blocks
+/// by value: those of a call are a kernel's argument, whose first look through a pointer takes the better
+/// part of a microsecond.
 template <class Team>
-TAPA_HOST_DEVICE inline void copy_rows(Team& team, RowsFrom to, RowsFrom from, Word bytes) {
-  const Word ragged = to.rows.raggedness() | from.rows.raggedness() | to.at | from.at | bytes;
+TAPA_HOST_DEVICE TAPA_NO_INLINE void copy_rows(Team& team, Rows to, std::uint32_t to_at, Rows from,
+                                               std::uint32_t from_at, Word bytes) {
+  const Word ragged = to.raggedness() | from.raggedness() | to_at | from_at | bytes;
   if (ragged % 16 == 0) {
-    copy_rows_units<typename Team::Wide>(team, to, from, bytes / 16);
-  } else if (to.rows.lie_together() && from.rows.lie_together()) {
-    copy_bytes(team, to.rows.base + to.at, from.rows.base + from.at, bytes);
+    copy_rows_units<typename Team::Wide>(team, to, to_at, from, from_at, bytes / 16);
+  } else if (to.lie_together() && from.lie_together()) {
+    copy_bytes(team, to.base + to_at, from.base + from_at, bytes);
   } else if (ragged % 8 == 0) {
-    copy_rows_units<std::uint64_t>(team, to, from, bytes / 8);
+    copy_rows_units<std::uint64_t>(team, to, to_at, from, from_at, bytes / 8);
   } else if (ragged % 4 == 0) {
-    copy_rows_units<std::uint32_t>(team, to, from, bytes / 4);
+    copy_rows_units<std::uint32_t>(team, to, to_at, from, from_at, bytes / 4);
   } else if (ragged % 2 == 0) {
-    copy_rows_units<std::uint16_t>(team, to, from, bytes / 2);
+    copy_rows_units<std::uint16_t>(team, to, to_at, from, from_at, bytes / 2);
   } else {
-    copy_rows_units<std::uint8_t>(team, to, from, bytes);
+    copy_rows_units<std::uint8_t>(team, to, to_at, from, from_at, bytes);
   }
 }
 

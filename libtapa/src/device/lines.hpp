@@ -20,8 +20,7 @@ TAPA_HOST_DEVICE inline Word first_line(const Team& team, int channel) {
 }
 
 template <class Team, class BlockType>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void send_lines(Team& team, Line* mailbox, const BlockType& block,
-                                                LineShare share) {
+TAPA_HOST_DEVICE inline void send_lines(Team& team, Line* mailbox, const BlockType& block, LineShare share) {
   const int channels = channels_of(block.send_bytes, share.tuning);
   if (share.channel >= channels) return;
   const Word lines = lines_of(block.send_bytes);
@@ -33,9 +32,8 @@ TAPA_HOST_DEVICE TAPA_NO_INLINE void send_lines(Team& team, Line* mailbox, const
 }
 
 template <class Team, class BlockType>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void receive_lines(Team& team, const Waiting<Team, BlockType>& waiting,
-                                                   const Line* mailbox, const BlockType& block,
-                                                   LineShare share) {
+TAPA_HOST_DEVICE inline void receive_lines(Team& team, const Waiting<Team, BlockType>& waiting,
+                                           const Line* mailbox, const BlockType& block, LineShare share) {
   const int channels = channels_of(block.receive_bytes, share.tuning);
   if (share.channel >= channels) return;
   const Word lines = lines_of(block.receive_bytes);

@@ -32,28 +32,25 @@ TAPA_HOST_DEVICE inline void move_own(Team& team, const Block& block, Slice slic
 
 // --- Strided ones.
 
-TAPA_HOST_DEVICE inline RowsFrom from_slice(const Rows& rows, Slice slice) {
-  return {rows, static_cast<std::uint32_t>(slice.begin)};
+TAPA_HOST_DEVICE constexpr std::uint32_t begin_of(Slice slice) {
+  return static_cast<std::uint32_t>(slice.begin);
 }
 template <class Team>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void push(Team& team, std::byte* window, const Ready& ready,
-                                          const StridedBlock& block, Slice slice) {
-  copy_rows(team, from_slice(rows_at(window, ready.strides), slice), from_slice(block.send, slice),
-            slice.bytes);
+TAPA_HOST_DEVICE inline void push(Team& team, std::byte* window, const Ready& ready,
+                                  const StridedBlock& block, Slice slice) {
+  copy_rows(team, rows_at(window, ready.strides), begin_of(slice), block.send, begin_of(slice), slice.bytes);
 }
 template <class Team>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void gather(Team& team, std::byte* to, const StridedBlock& block,
-                                            Slice slice) {
-  copy_rows(team, {together(to), 0}, from_slice(block.send, slice), slice.bytes);
+TAPA_HOST_DEVICE inline void gather(Team& team, std::byte* to, const StridedBlock& block, Slice slice) {
+  copy_rows(team, together(to), 0, block.send, begin_of(slice), slice.bytes);
 }
 template <class Team>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void scatter(Team& team, const StridedBlock& block, Slice slice,
-                                             std::byte* from) {
-  copy_rows(team, from_slice(block.receive, slice), {together(from), 0}, slice.bytes);
+TAPA_HOST_DEVICE inline void scatter(Team& team, const StridedBlock& block, Slice slice, std::byte* from) {
+  copy_rows(team, block.receive, begin_of(slice), together(from), 0, slice.bytes);
 }
 template <class Team>
-TAPA_HOST_DEVICE TAPA_NO_INLINE void move_own(Team& team, const StridedBlock& block, Slice slice) {
-  copy_rows(team, from_slice(block.receive, slice), from_slice(block.send, slice), slice.bytes);
+TAPA_HOST_DEVICE inline void move_own(Team& team, const StridedBlock& block, Slice slice) {
+  copy_rows(team, block.receive, begin_of(slice), block.send, begin_of(slice), slice.bytes);
 }
 
 }  // namespace tapa::device

@@ -1,4 +1,3 @@
-// clang-format off: it would run the list together
 /// @file
 /// Waiting for a peer, and how it ends when what is awaited cannot come: too late, or the two do not agree.
 /// Host and device.
@@ -8,17 +7,16 @@
 ///     any(bool)                       a barrier of the team's lanes: whether one of them said true
 ///     relaxed(word), acquire(word)    loads of a word that a peer writes
 ///     post(word, value)               a store to a peer's word, in no order
-///     signal(word, value)             a store to a peer's word, behind all that the team stored before its
-///     last any() load_line(line), store_line(line, data, flag) looks(spins)                    called while
-///     waiting: whether it is time to look at the clock and at contradictions gives_up(timeout) then: whether
-///     the wait was too long at this look and at the last; what is awaited
-///                                     may have come before the first
+///     signal(word, value)             the same, behind all that the team stored before its last any()
+///     load_line(line)                 halves are read whole
+///     store_line(line, data, flag)    and written whole
+///     looks(spins)                    while waiting: whether to look at the clock and at contradictions now
+///     gives_up(timeout)               then: whether it was too late at this look and at the last one; what
+///                                     is awaited may have come before the first
 ///     aborted(local state)            whether a call before, or another team, has given up
 ///     note(word, value)               a store to the host's memory, before any later one
-///     lost(local state, failure word, sequence)    gives up, and notes why
-///     leave(local state, sequence, teams)          the team is done: the last one of the launch counts the
-///     call
-// clang-format on
+///     lost(local, failure, number)    gives up in this call, and notes why
+///     leave(local, number, teams)     the team is done: the last one of the launch counts the call
 #pragma once
 
 #include "device/call.hpp"

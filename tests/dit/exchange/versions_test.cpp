@@ -121,6 +121,88 @@ TEST(Versions, RegisteredMemoryAndStreams) {
   EXPECT_THAT(asked.calls, testing::ElementsAre("register 64 of 1 on 3", "unregister", "wait_stream"));
 }
 
+/// Stores of the caller's kernels, as a request that waits for the local exchange of nothing.
+const dit_exchange_plugin* storing_plugin(uint32_t wanted) {
+  static dit_exchange_plugin table = *device_plugin(wanted);
+  table.capabilities |= DIT_CAPABILITY_STORES;
+  table.peer_memory = [](dit_context*, const dit_memory* memory, int rank, void** begin) {
+    asked.calls.push_back("memory of rank " + std::to_string(rank));
+    *begin = memory == handle && rank == 0 ? &asked : nullptr;
+    return DIT_OK;
+  };
+  table.begin_stores = [](dit_context*, const dit_memory* memory, void* stream) {
+    asked.calls.emplace_back(memory == handle && stream == &asked ? "begin" : "begin another");
+    return DIT_OK;
+  };
+  table.end_stores = [](dit_context* context, const dit_memory* memory, void* stream, dit_request** request) {
+    asked.calls.emplace_back(memory == handle && stream == &asked ? "end" : "end another");
+    static const dit_block nothing{0, 0};
+    dit_exchange_call call{};
+    call.struct_size = sizeof(call);
+    call.send_blocks = call.recv_blocks = &nothing;
+    return dit_exchange_local_plugin_v1(DIT_EXCHANGE_VERSION)->start(context, &call, request);
+  };
+  return &table;
+}
+
+TEST(Versions, StoresAreARequest) {
+  asked.calls.clear();
+  const std::vector<dit_local_member> members = make_local_group({1});
+  dit_local_member member = members.front();
+  ExchangeContext context(ExchangePlugin::linked(storing_plugin), {&member, 0, ""});
+  EXPECT_TRUE(context.takes_stores());
+  EXPECT_TRUE(context.moves_device_memory());
+  EXPECT_FALSE(context.takes_strided(DIT_MEMORY_CUDA));
+  {
+    const RegisteredMemory memory = context.register_memory(&asked, 64, DIT_MEMORY_CUDA, 0);
+    EXPECT_EQ(memory.peer_memory(0), &asked);
+    memory.begin_stores(&asked);
+    ExchangeRequest request = memory.end_stores(&asked);
+    EXPECT_TRUE(request.active());
+    request.wait();
+  }
+  EXPECT_THAT(asked.calls, testing::ElementsAre("register 64 of 1 on 0", "memory of rank 0", "begin", "end",
+                                                "unregister"));
+}
+
+const dit_exchange_plugin* half_storing_plugin(uint32_t wanted) {
+  static dit_exchange_plugin table = *storing_plugin(wanted);
+  table.end_stores = nullptr;
+  return &table;
+}
+
+TEST(Versions, StoresWithoutTheirFunctionsAreRefused) {
+  try {
+    static_cast<void>(ExchangePlugin::linked(half_storing_plugin));
+    FAIL() << "the table was taken";
+  } catch (const ExchangeError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("has DIT_CAPABILITY_STORES"));
+  }
+}
+
+// What is kept beside what is kept already.
+TEST(Versions, BuffersAreKeptUntilTheRequestEnds) {
+  ExchangeContext context(ExchangePlugin::load("local"), {});
+  const dit_block block{0, 0};
+  dit_exchange_call call{};
+  call.send_blocks = call.recv_blocks = &block;
+  std::weak_ptr<int> first, second;
+  {
+    const auto one = std::make_shared<int>(1), two = std::make_shared<int>(2);
+    first = one;
+    second = two;
+    ExchangeRequest request = context.start(call, one);
+    request.also_keep_alive(two);
+    if (request.active()) {
+      EXPECT_FALSE(first.expired());
+      EXPECT_FALSE(second.expired());
+    }
+    request.wait();
+  }
+  EXPECT_TRUE(first.expired());
+  EXPECT_TRUE(second.expired());
+}
+
 TEST(Versions, StreamsOfHostPluginsAreRefused) {
   ExchangeContext context(ExchangePlugin::load("local"), {});
   const dit_block block{0, 0};

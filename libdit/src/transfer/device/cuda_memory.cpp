@@ -62,8 +62,8 @@ void check_cuda(cudaError_t code, const char* function) {
   dit_status status = DIT_ERROR_COMMUNICATION;
   if (code == cudaErrorMemoryAllocation) status = DIT_ERROR_MEMORY;
   if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) status = DIT_ERROR_UNSUPPORTED;
-  throw ExchangeError(status, std::string(function) + " failed: " + cudaGetErrorName(code) + ": " +
-                                  cudaGetErrorString(code));
+  throw ExchangeError(
+      status, std::string(function) + " failed: " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code));
 }
 
 }  // namespace dit

@@ -1,32 +1,23 @@
-/// RMSNorm and rotary position embedding of a head's row on its way to the ranks that attend for it. Pure, host
-/// and device: the host's path and the kernel are these functions, so that their bits are equal.
+/// RMSNorm and rotary position embedding of a head's row on its way to the ranks that attend for it. Pure,
+/// host and device: the host's path and the kernel are these functions, so that their bits are equal.
 ///
-/// Rounding: everything in fp32, each product and each sum rounded by itself (no fused multiply-add), the root
-/// and the quotient as IEEE 754 has them, and once at the end to the element. As torch's rms_norm, and
-/// diffusers' apply_rotary_emb, compute; those two one after the other also round between them (round_norm), and
-/// sum squares in another order.
+/// Rounding: everything in fp32, each product and each sum rounded by itself (no fused multiply-add), the
+/// root and the quotient as IEEE 754 has them, and once at the end to the element. As torch's rms_norm, and
+/// diffusers' apply_rotary_emb, compute; those two one after the other also round between them (round_norm),
+/// and sum squares in another order.
 ///
-/// Order of the sum of squares: numbers go in groups of four, within a head; group g belongs to lane g % 32; a
-/// lane sums its squares in ascending order; then lanes are added in pairs at distances of 16, 8, 4, 2, 1.
+/// Order of the sum of squares: numbers go in groups of four, within a head; group g belongs to lane g % 32;
+/// a lane sums its squares in ascending order; then lanes are added in pairs at distances of 16, 8, 4, 2, 1.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#define DIT_HOST_DEVICE __host__ __device__
-#else
-#define DIT_HOST_DEVICE
-#endif
+#include "transfer/device/numbers.hpp"
 
 namespace dit {
 
 inline constexpr int kLanes = 32;
-inline constexpr int kGroup = 4;
 inline constexpr int kMostParts = 32;  ///< 16 ranks, text and image
 
 enum class Norm : int { none, head, token };
@@ -34,7 +25,7 @@ enum class Rope : int { none, interleaved, halves };
 
 /// Rows and heads that go to one place.
 struct PreparePart {
-  void* target;  ///< of the first row's first head
+  void* target;                   ///< of the first row's first head
   std::int64_t batch, row, head;  ///< strides there, in elements
   int row_begin, row_end;         ///< in a sample of the source
   int head_begin, head_end;
@@ -59,140 +50,6 @@ struct PrepareJob {
   int parts;
   PreparePart part[kMostParts];
 };
-
-struct Bf16 {
-  std::uint16_t bits;
-};
-struct Fp16 {
-  std::uint16_t bits;
-};
-
-// --- Numbers. Conversions round to nearest, ties to even; what is not a number becomes 0x7fff (fp32:
-// 0x7fffffff).
-
-DIT_HOST_DEVICE inline std::uint32_t bits_of(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-DIT_HOST_DEVICE inline float float_of(std::uint32_t bits) {
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-DIT_HOST_DEVICE inline float to_float(float value) {
-  return value;
-}
-DIT_HOST_DEVICE inline float to_float(Bf16 value) {
-  return float_of(static_cast<std::uint32_t>(value.bits) << 16);
-}
-DIT_HOST_DEVICE inline float to_float(Fp16 value) {
-#ifdef __CUDA_ARCH__
-  return __half2float(__ushort_as_half(value.bits));
-#else
-  const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16;
-  const std::uint32_t exponent = value.bits >> 10 & 0x1fU;
-  const std::uint32_t fraction = value.bits & 0x3ffU;
-  if (exponent == 0x1f) return float_of(sign | 0x7f800000U | fraction << 13);
-  if (exponent != 0) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-  const float small = static_cast<float>(fraction) * 5.9604644775390625e-8F;  // 2^-24, exact
-  return sign != 0 ? -small : small;
-#endif
-}
-
-template <class Element>
-struct Rounded;
-template <>
-struct Rounded<float> {
-  DIT_HOST_DEVICE static float of(float value) {
-    return (bits_of(value) & 0x7fffffffU) > 0x7f800000U ? float_of(0x7fffffffU) : value;
-  }
-};
-template <>
-struct Rounded<Bf16> {
-  DIT_HOST_DEVICE static Bf16 of(float value) {
-    const std::uint32_t bits = bits_of(value);
-    if ((bits & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
-    return {static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16)};
-  }
-};
-template <>
-struct Rounded<Fp16> {
-  DIT_HOST_DEVICE static Fp16 of(float value) {
-#ifdef __CUDA_ARCH__
-    return {__half_as_ushort(__float2half_rn(value))};
-#else
-    const std::uint32_t bits = bits_of(value);
-    const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
-    const std::uint32_t size = bits & 0x7fffffffU;
-    if (size > 0x7f800000U) return {0x7fff};
-    if (size >= 0x477ff000U) return {static_cast<std::uint16_t>(sign | 0x7c00U)};  // 65520 and above
-    if (size < 0x38800000U) {  // below 2^-14: the addition rounds to multiples of 2^-24
-      const float shifted = float_of(size) + 0.5F;
-      return {static_cast<std::uint16_t>(sign | (bits_of(shifted) - 0x3f000000U))};
-    }
-    const std::uint32_t rounded = size + 0xfffU + (size >> 13 & 1U);
-    return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13))};
-#endif
-  }
-};
-
-DIT_HOST_DEVICE inline float product(float a, float b) {
-#ifdef __CUDA_ARCH__
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-DIT_HOST_DEVICE inline float sum(float a, float b) {
-#ifdef __CUDA_ARCH__
-  return __fadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-DIT_HOST_DEVICE inline float scale_of(float squares, int count, float epsilon) {
-#ifdef __CUDA_ARCH__
-  return __frcp_rn(__fsqrt_rn(__fadd_rn(__fdiv_rn(squares, static_cast<float>(count)), epsilon)));
-#else
-  return 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
-#endif
-}
-
-/// Four numbers of a row, with as many as there are; in one access where `wide`.
-struct Four {
-  float at[kGroup];
-};
-template <class Element, bool wide>
-DIT_HOST_DEVICE inline Four load_four(const Element* from, int count) {
-  struct alignas(sizeof(Element) * kGroup) Wide {
-    Element at[kGroup];
-  };
-  Four four{};
-  if constexpr (wide) {
-    const Wide all = *reinterpret_cast<const Wide*>(from);
-    for (int i = 0; i < kGroup; ++i) four.at[i] = to_float(all.at[i]);
-  } else {
-    for (int i = 0; i < kGroup; ++i)
-      if (i < count) four.at[i] = to_float(from[i]);
-  }
-  return four;
-}
-template <class Element, bool wide>
-DIT_HOST_DEVICE inline void store_four(Element* to, const Four& four, int count) {
-  struct alignas(sizeof(Element) * kGroup) Wide {
-    Element at[kGroup];
-  };
-  if constexpr (wide) {
-    Wide all;
-    for (int i = 0; i < kGroup; ++i) all.at[i] = Rounded<Element>::of(four.at[i]);
-    *reinterpret_cast<Wide*>(to) = all;
-  } else {
-    for (int i = 0; i < kGroup; ++i)
-      if (i < count) to[i] = Rounded<Element>::of(four.at[i]);
-  }
-}
 
 DIT_HOST_DEVICE constexpr int groups_of(int head_dim) {
   return (head_dim + kGroup - 1) / kGroup;
@@ -247,8 +104,9 @@ class TokenRow {
     const void* const weight = is_text() ? job_.text_weight : job_.weight;
     if (weight == nullptr) return {{1, 1, 1, 1}};
     const int first = (job_.norm == Norm::token ? head * job_.head_dim : 0) + at;
-    return job_.weights_fp32 ? load_four<float, wide>(static_cast<const float*>(weight) + first, count(at))
-                             : load_four<Element, wide>(static_cast<const Element*>(weight) + first, count(at));
+    return job_.weights_fp32
+               ? load_four<float, wide>(static_cast<const float*>(weight) + first, count(at))
+               : load_four<Element, wide>(static_cast<const Element*>(weight) + first, count(at));
   }
 
   [[nodiscard]] DIT_HOST_DEVICE Four normed(int head, int at, float scale) const {
@@ -293,7 +151,8 @@ class TokenRow {
       const Four other = normed(head, low ? at + half : at - half, scale);
       for (int i = 0; i < kGroup; ++i) {
         const int pair = (low ? at : at - half) + i;
-        out.at[i] = sum(product(own.at[i], cosine[pair]), product(low ? -other.at[i] : other.at[i], sine[pair]));
+        out.at[i] =
+            sum(product(own.at[i], cosine[pair]), product(low ? -other.at[i] : other.at[i], sine[pair]));
       }
     } else {
       for (int i = 0; i < count(at); ++i) {

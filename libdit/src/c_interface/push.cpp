@@ -1,0 +1,121 @@
+#include "c_interface/push.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#ifdef DIT_HAVE_CUDA
+#include "transfer/device/cuda_memory.hpp"
+#include "transfer/device/prepare_kernel.hpp"
+#endif
+
+namespace dit::c_interface {
+namespace {
+
+/// A target as its rank tells others of it.
+struct Place {
+  std::uint64_t offset;  ///< bytes from the registration's begin
+  std::int64_t batch, row, head;
+};
+
+void require_inside(const dit_registration& registration, const dit_tensor& target, std::size_t extent) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(registration.begin);
+  const auto at = reinterpret_cast<std::uintptr_t>(target.data);
+  if (extent > 0 &&
+      (at < begin || at - begin > registration.bytes || extent > registration.bytes - (at - begin)))
+    throw std::invalid_argument("target has " + std::to_string(extent) +
+                                " bytes that are not all in the registration's memory of " +
+                                std::to_string(registration.bytes) + " bytes");
+}
+
+#ifdef DIT_HAVE_CUDA
+/// Makes a device current while it lives.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) : device_(device) {
+    check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+    if (before_ != device_) check_cuda(cudaSetDevice(device_), "cudaSetDevice");
+  }
+  ~CurrentDevice() {
+    if (before_ != device_) (void)cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = -1;
+  int device_;
+};
+#endif
+
+void launch([[maybe_unused]] const std::vector<PrepareJob>& jobs, [[maybe_unused]] int element_type,
+            [[maybe_unused]] int device, [[maybe_unused]] void* stream) {
+#ifdef DIT_HAVE_CUDA
+  const CurrentDevice current(device);
+  check_cuda(launch_prepare(jobs, element_type, static_cast<cudaStream_t>(stream)), "norm and RoPE kernel");
+#else
+  throw ExchangeError(DIT_ERROR_UNSUPPORTED, "this build has no kernels");
+#endif
+}
+
+}  // namespace
+
+BoundTarget bind_target(ExchangeContext& context, dit_registration& registration, const dit_tensor& target,
+                        const TensorStrides& strides, std::size_t extent) {
+  BoundTarget bound{&registration, target, {}};
+  Place own{0, strides.batch, strides.row, strides.head};
+  std::string words;
+  std::vector<std::byte*> memory(static_cast<std::size_t>(context.size()), nullptr);
+  try {
+    require_inside(registration, target, extent);
+    if (extent > 0)
+      own.offset = static_cast<std::uint64_t>(static_cast<std::byte*>(target.data) - registration.begin);
+    for (int rank = 0; rank < context.size(); ++rank)
+      memory[static_cast<std::size_t>(rank)] = static_cast<std::byte*>(registration.memory.peer_memory(rank));
+  } catch (const std::exception& error) {
+    words = error.what();
+  }
+  if (const std::string all = context.agree_on_error(words); !all.empty())
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED, all);
+  const std::vector<std::byte> places = context.all_gather(std::as_bytes(std::span(&own, 1)));
+  for (std::size_t rank = 0; rank < memory.size(); ++rank) {
+    Place place{};
+    std::memcpy(&place, places.data() + rank * sizeof(Place), sizeof(Place));
+    bound.peers.push_back({memory[rank] + place.offset, place.batch, place.row, place.head});
+  }
+  return bound;
+}
+
+void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const BoundTarget& bound,
+                    std::size_t element_bytes) {
+  if (map.size() > static_cast<std::size_t>(kMostParts))
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED, "rows go to " + std::to_string(map.size()) +
+                                                   " places: expected at most " + std::to_string(kMostParts));
+  for (const PushPart& part : map) {
+    const PeerTarget& peer = bound.peers[static_cast<std::size_t>(part.peer)];
+    std::byte* const begin =
+        peer.begin + static_cast<std::size_t>(part.target_row * peer.row) * element_bytes;
+    job.part[job.parts++] = {begin,
+                             peer.batch,
+                             peer.row,
+                             peer.head,
+                             static_cast<int>(part.rows.begin),
+                             static_cast<int>(part.rows.end),
+                             static_cast<int>(part.heads.begin),
+                             static_cast<int>(part.heads.end)};
+  }
+}
+
+ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs, int element_type,
+                     int device, void* stream) {
+  memory.begin_stores(stream);
+  launch(jobs, element_type, device, stream);
+  return memory.end_stores(stream);
+}
+
+void run_job(const PrepareJob& job, int element_type, int memory_kind, int device, void* stream) {
+  if (memory_kind == DIT_MEMORY_HOST) return prepare_on_host(job, element_type);
+  launch({job}, element_type, device, stream);
+}
+
+}  // namespace dit::c_interface
