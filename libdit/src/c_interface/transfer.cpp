@@ -90,7 +90,6 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       group_(options.group),
       groups_(options.groups),
       element_bytes_(options.element_bytes),
-      memory_kind_(options.memory_kind),
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
       remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),

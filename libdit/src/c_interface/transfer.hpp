@@ -57,7 +57,6 @@ struct dit_transfer {
   dit::AttentionTensor tensor_;
   int group_, groups_;
   std::size_t element_bytes_;
-  int memory_kind_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;

@@ -1,27 +1,20 @@
 #include "transfer/device/device_coder.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "wire/device/row_steps.hpp"
 #include "wire/pack.hpp"
 #include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + DeviceCoder::kAlignment - 1) / DeviceCoder::kAlignment * DeviceCoder::kAlignment;
-}
-
 void align(std::vector<dit_block>& blocks, std::size_t& total) {
   total = 0;
   for (dit_block& block : blocks) {
     block.offset = total;
-    total += aligned(block.bytes);
+    total += BlockReferences::aligned(block.bytes);
   }
 }
 
@@ -40,96 +33,6 @@ void require_in(std::span<const PeerBlock> blocks, WireElement element, const So
 
 }  // namespace
 
-/// What is remembered of one peer's block, and when its rows last travelled.
-class DeviceCoder::Reference {
- public:
-  ReferenceParts parts{nullptr, nullptr, nullptr};
-  float momentum = 0;
-  std::uint32_t rows = 0;
-  int most_age = 0;
-  // Where rows travel by themselves, of each:
-  std::uint32_t* steps = nullptr;  // in which it last did so
-  float* scores = nullptr;
-  std::uint32_t *active = nullptr, *others = nullptr;
-
-  RowSteps ages;
-};
-
-class DeviceCoder::OwnMemory final : public BlockCoder::Memory {
- public:
-  OwnMemory(const ExchangeLayout& layout, const PeerFlags& remembered, const MemoryOptions& options,
-            const TransferMemory& memory)
-      : counts_ages_(options.ages), memory_(memory) {
-    const std::size_t bytes = place(sent_, layout.send, remembered.sent, options, nullptr, 0);
-    buffer_ = memory.allocate(std::max<std::size_t>(
-        place(received_, layout.recv, remembered.received, options, nullptr, bytes), 1));
-    static_cast<void>(place(sent_, layout.send, remembered.sent, options, buffer_.data(), 0));
-    static_cast<void>(place(received_, layout.recv, remembered.received, options, buffer_.data(), bytes));
-  }
-
-  /// Null where nothing is remembered of the peer.
-  [[nodiscard]] Reference* sent_to(std::size_t peer) { return known(sent_[peer]); }
-  [[nodiscard]] Reference* received_from(std::size_t peer) { return known(received_[peer]); }
-
-  void count_ages(std::vector<std::uint64_t>& rows_by_age) const override {
-    for (const Reference& of : received_) {
-      if (!counts_ages_ || of.parts.value == nullptr) {
-        continue;
-      }
-      std::vector<std::uint32_t> steps(of.rows);
-      memory_.fetch(reinterpret_cast<const std::byte*>(of.steps), std::as_writable_bytes(std::span(steps)));
-      for (const std::uint32_t travelled : steps) {
-        const std::size_t age = of.ages.age(travelled);
-        rows_by_age.resize(std::max(rows_by_age.size(), age + 1));
-        ++rows_by_age[age];
-      }
-    }
-  }
-
- private:
-  static Reference* known(Reference& of) { return of.parts.value != nullptr ? &of : nullptr; }
-
-  /// Lays one side's memories out from byte `at` on; returns their end. `memory` null: only that.
-  static std::size_t place(std::vector<Reference>& side, std::span<const PeerBlock> blocks,
-                           std::span<const std::uint8_t> remembered, const MemoryOptions& options,
-                           std::byte* memory, std::size_t at) {
-    side.assign(blocks.size(), {});
-    const auto take = [&](std::size_t bytes) {
-      return reinterpret_cast<std::uint8_t*>(memory) + std::exchange(at, at + aligned(bytes));
-    };
-    for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-      const auto numbers = static_cast<std::size_t>(blocks[peer].elements());
-      if (remembered[peer] == 0 || numbers == 0) {
-        continue;
-      }
-      std::uint8_t* const value = take(2 * numbers);
-      std::uint8_t* const digits = take(numbers);
-      std::uint8_t* const change = options.momentum != 0 ? take(numbers) : nullptr;
-      const auto rows = static_cast<std::size_t>(blocks[peer].rows());
-      std::uint8_t* const steps = take(4 * rows);
-      std::uint8_t* const scores = take(4 * rows);
-      std::uint8_t* const active = take(4 * rows);
-      std::uint8_t* const others = take(4 * rows);
-      if (memory != nullptr) {
-        side[peer].parts = {reinterpret_cast<std::uint16_t*>(value), digits, change};
-        side[peer].momentum = options.momentum;
-        side[peer].rows = static_cast<std::uint32_t>(rows);
-        side[peer].most_age = options.most_age;
-        side[peer].steps = reinterpret_cast<std::uint32_t*>(steps);
-        side[peer].scores = reinterpret_cast<float*>(scores);
-        side[peer].active = reinterpret_cast<std::uint32_t*>(active);
-        side[peer].others = reinterpret_cast<std::uint32_t*>(others);
-      }
-    }
-    return at;
-  }
-
-  bool counts_ages_;
-  const TransferMemory& memory_;
-  TransferBuffer buffer_;
-  std::vector<Reference> sent_, received_;
-};
-
 DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows rows,
                          const TransferMemory& memory, CodeLauncher& launcher)
     : rows_(std::move(rows)),
@@ -140,7 +43,7 @@ DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows 
 
 std::unique_ptr<BlockCoder::Memory> DeviceCoder::make_memory(const PeerFlags& remembered,
                                                              const MemoryOptions& options) const {
-  return std::make_unique<OwnMemory>(blocks_.layout(), remembered, options, memory_);
+  return std::make_unique<BlockReferences>(blocks_.layout(), remembered, options, memory_);
 }
 
 CodedBlocks::Sizes DeviceCoder::sizes(std::span<const WireMode> modes, WirePart part) const {
@@ -155,7 +58,7 @@ LaneFormat DeviceCoder::format_for(const WireMode& mode) const {
 }
 
 CodeJob DeviceCoder::job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                             const Reference* memory, std::uint8_t* code) const {
+                             const BlockReference* memory, std::uint8_t* code) const {
   if (memory == nullptr && mode.remembers(WireEnd::sender)) {
     throw std::logic_error("wire mode " + to_string(mode) + " of a block that nobody remembers");
   }
@@ -176,7 +79,8 @@ WireMode DeviceCoder::mode_of(const WireMode& mode, const std::vector<std::uint8
 }
 
 void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                             Reference* memory, std::uint8_t* code, std::span<const std::uint32_t> active) {
+                             BlockReference* memory, std::uint8_t* code,
+                             std::span<const std::uint32_t> active) {
   if (mode.leaves_rows()) {
     const RowWork first = mode.stays ? RowWork::write : RowWork::measure;
     return add_rows(first, block, mode, place, memory, code, active);
@@ -194,7 +98,7 @@ void DeviceCoder::add_encode(const PeerBlock& block, const WireMode& mode, const
 }
 
 void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                             Reference* memory, std::uint8_t* code) {
+                             BlockReference* memory, std::uint8_t* code) {
   if (mode.leaves_rows()) {
     return add_rows(RowWork::read, block, mode, place, memory, code, {});
   }
@@ -211,7 +115,7 @@ void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const
   queue_.add(mode.skip ? CodeWork::extrapolate : CodeWork::recall, LaneFormat::fp32, job);
 }
 
-RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& place, Reference& memory,
+RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& place, BlockReference& memory,
                                   std::int64_t travelling, std::uint8_t* code) const {
   RowChoice choice;
   choice.job = job_of(WireFormat::full, element_, place, block.rows(), nullptr);
@@ -230,7 +134,7 @@ RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& plac
 }
 
 void DeviceCoder::add_rows(RowWork first, const PeerBlock& block, const WireMode& mode,
-                           const BlockPlace& place, Reference* memory, std::uint8_t* code,
+                           const BlockPlace& place, BlockReference* memory, std::uint8_t* code,
                            std::span<const std::uint32_t> active) {
   const std::int64_t travelling = BlockCodec(mode, element_, rows_.samples).travelling_rows(block.rows());
   const bool sends = first != RowWork::read;
@@ -282,8 +186,8 @@ void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const S
     if (block.elements() == 0 || !is_in(part, modes[peer])) {
       continue;
     }
-    Reference* const remembered =
-        memory != nullptr ? static_cast<OwnMemory*>(memory)->sent_to(peer) : nullptr;
+    BlockReference* const remembered =
+        memory != nullptr ? static_cast<BlockReferences*>(memory)->sent_to(peer) : nullptr;
     if (remembered == nullptr && mode_of(modes[peer], rows_.whole.sent, peer).is_exact()) {
       const dit_block& at = places.send[peer];
       memory_.pack(std::span(&block, 1), bytes_of(element_), tensor,
@@ -306,8 +210,8 @@ void DeviceCoder::decode(std::span<const WireMode> modes, const TransferBuffer& 
     if (block.elements() == 0) {
       continue;
     }
-    Reference* const remembered =
-        memory != nullptr ? static_cast<OwnMemory*>(memory)->received_from(peer) : nullptr;
+    BlockReference* const remembered =
+        memory != nullptr ? static_cast<BlockReferences*>(memory)->received_from(peer) : nullptr;
     if (remembered == nullptr && mode_of(modes[peer], rows_.whole.received, peer).is_exact()) {
       const dit_block& at = places.recv[peer];
       memory_.unpack(std::span(&block, 1), bytes_of(element_),
@@ -329,7 +233,7 @@ void DeviceCoder::remember(std::span<const WireMode> modes, const TransferBuffer
     if (block.elements() == 0 || !modes[peer].late) {
       continue;
     }
-    Reference* const remembered = static_cast<OwnMemory*>(memory)->received_from(peer);
+    BlockReference* const remembered = static_cast<BlockReferences*>(memory)->received_from(peer);
     remembered->ages.all_travel();
     BlockPlace nowhere = place_of(block, element_, nullptr, {}, {});
     nowhere.tensor = nullptr;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "transfer/block_coder.hpp"
+#include "transfer/device/block_references.hpp"
 #include "wire/device/code_launcher.hpp"
 
 namespace dit {
@@ -16,7 +17,7 @@ class DeviceCoder final : public BlockCoder {
 
   [[nodiscard]] std::unique_ptr<Memory> make_memory(const PeerFlags& remembered,
                                                     const MemoryOptions& options) const override;
-  /// The sizes of CodedBlocks; blocks begin at multiples of kAlignment bytes.
+  /// The sizes of CodedBlocks; blocks begin at multiples of BlockReferences::kAlignment bytes.
   [[nodiscard]] CodedBlocks::Sizes sizes(std::span<const WireMode> modes, WirePart part) const override;
   void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor, Memory* memory,
               const TransferBuffer& buffer, CodedBlocks::Loss* loss, std::span<const std::uint32_t> active,
@@ -30,26 +31,22 @@ class DeviceCoder final : public BlockCoder {
   void keep_sent(const Memory& memory) override;
   void put_back_sent(Memory& memory) override;
 
-  static constexpr std::size_t kAlignment = 128;
-
  private:
-  class Reference;
-  class OwnMemory;
   /// A block that is not copied as it is: its job in a mode. `memory` null: nothing is remembered of it.
-  void add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place, Reference* memory,
-                  std::uint8_t* code, std::span<const std::uint32_t> active);
-  void add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place, Reference* memory,
-                  std::uint8_t* code);
+  void add_encode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                  BlockReference* memory, std::uint8_t* code, std::span<const std::uint32_t> active);
+  void add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
+                  BlockReference* memory, std::uint8_t* code);
   /// Some of a block's rows travel. `first`: they are measured here, read from the code, or V-Major's
   /// `active` ones, which are written.
   void add_rows(RowWork first, const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                Reference* memory, std::uint8_t* code, std::span<const std::uint32_t> active);
-  [[nodiscard]] RowChoice choice_for(const PeerBlock& block, const BlockPlace& place, Reference& memory,
+                BlockReference* memory, std::uint8_t* code, std::span<const std::uint32_t> active);
+  [[nodiscard]] RowChoice choice_for(const PeerBlock& block, const BlockPlace& place, BlockReference& memory,
                                      std::int64_t travelling, std::uint8_t* code) const;
   [[nodiscard]] WireMode mode_of(const WireMode& mode, const std::vector<std::uint8_t>& whole,
                                  std::size_t peer) const;
   [[nodiscard]] CodeJob job_for(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
-                                const Reference* memory, std::uint8_t* code) const;
+                                const BlockReference* memory, std::uint8_t* code) const;
   [[nodiscard]] LaneFormat format_for(const WireMode& mode) const;
 
   SampleRows rows_;
