@@ -93,7 +93,8 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       label_(options.label == nullptr ? "" : options.label),
       way_(make_way(session, layout, options)),
       remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),
-      layout_(layout) {
+      layout_(layout),
+      memory_kind_(options.memory_kind) {
   ++session.transfers;
   if (wire_ != nullptr) {
     ++wire_->transfers;

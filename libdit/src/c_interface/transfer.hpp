@@ -64,6 +64,7 @@ struct dit_transfer {
   bool broken_ = false;     // an exchange was lost: what the ends remember may differ now
   bool pushed_ = false;     // what is under way was stored right into the targets
   dit::UlyssesLayout layout_;
+  int memory_kind_;
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
   std::vector<dit::PushPart> push_map_;  // once something is bound
