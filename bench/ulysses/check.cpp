@@ -112,60 +112,87 @@ class Check {
 
 /// All four transfers of a layer, recorded and replayed with other numbers each time; V on a stream of its
 /// own.
-std::uint64_t check_graph(Job& job, const Session& host, const Session& session, int device) {
-  const Layout layout = make_layout(shape_of({"", 1, 64, 448, 8, 8, 64, 0, 1}), job.size());
-  std::vector<Transfer> reference, tested;
-  for (int kind = DIT_SCATTER_QUERY; kind <= DIT_GATHER_OUTPUT; ++kind) {
-    reference.emplace_back(host, layout, kind, 2, DIT_MEMORY_HOST);
-    tested.emplace_back(session, layout, kind, 2, DIT_MEMORY_CUDA);
-  }
-  std::vector<std::unique_ptr<Memory>> from, to;
-  for (const Transfer& transfer : tested) {
-    from.push_back(std::make_unique<Memory>(transfer.source_bytes() + 16));
-    to.push_back(std::make_unique<Memory>(transfer.target_bytes() + 16));
-  }
-  const Stream stream, beside;
-  cudaEvent_t begin = nullptr;
-  cuda(cudaEventCreateWithFlags(&begin, cudaEventDisableTiming), "cudaEventCreate");
-  const auto record = [&] {
-    cuda(cudaEventRecord(begin, stream.get()), "cudaEventRecord");
-    cuda(cudaStreamWaitEvent(beside.get(), begin, 0), "cudaStreamWaitEvent");
-    for (const std::size_t kind : {2U, 0U, 1U, 3U}) {
-      const Transfer& transfer = tested[kind];
-      const Stream& on = kind == 2 ? beside : stream;
-      transfer.start(dense(from[kind]->get(), transfer.source_bytes()),
-                     dense(to[kind]->get(), transfer.target_bytes()), device, on.get());
-      if (kind != 2) dit_call(dit_transfer_wait_stream(transfer.get(), stream.get()));
+class RecordedLayer {
+ public:
+  RecordedLayer(Job& job, const Session& host, const Session& session, int device)
+      : job_(job),
+        device_(device),
+        layout_(make_layout(shape_of({"", 1, 64, 448, 8, 8, 64, 0, 1}), job.size())) {
+    for (int kind = DIT_SCATTER_QUERY; kind <= DIT_GATHER_OUTPUT; ++kind) {
+      reference_.emplace_back(host, layout_, kind, 2, DIT_MEMORY_HOST);
+      tested_.emplace_back(session, layout_, kind, 2, DIT_MEMORY_CUDA);
+      from_.push_back(std::make_unique<Memory>(tested_.back().source_bytes() + 16));
+      to_.push_back(std::make_unique<Memory>(tested_.back().target_bytes() + 16));
     }
-    dit_call(dit_transfer_wait_stream(tested[2].get(), stream.get()));
-  };
-  record();  // once before the capture: communicators, kernels
-  stream.wait();
-  beside.wait();
-  const Graph graph(stream, record);
-  std::uint64_t wrong = 0;
-  for (std::uint64_t round = 0; round < 30; ++round) {
+    cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~RecordedLayer() { (void)cudaEventDestroy(begin_); }
+  RecordedLayer(const RecordedLayer&) = delete;
+  RecordedLayer& operator=(const RecordedLayer&) = delete;
+
+  /// How many tensors had other bits.
+  std::uint64_t run() {
+    put();  // once before the capture: communicators, kernels
+    stream_.wait();
+    beside_.wait();
+    const Graph graph(stream_, [this] { put(); });
+    std::uint64_t wrong = 0;
+    for (std::uint64_t round = 0; round < 30; ++round) {
+      const std::vector<std::vector<std::uint8_t>> expected = give_numbers(round);
+      graph.launch(stream_);
+      stream_.wait();
+      wrong += differing(expected);
+    }
+    return wrong;
+  }
+
+ private:
+  void put() {
+    cuda(cudaEventRecord(begin_, stream_.get()), "cudaEventRecord");
+    cuda(cudaStreamWaitEvent(beside_.get(), begin_, 0), "cudaStreamWaitEvent");
+    for (const std::size_t kind : {2U, 0U, 1U, 3U}) {
+      const Transfer& transfer = tested_[kind];
+      const Stream& on = kind == 2 ? beside_ : stream_;
+      transfer.start(dense(from_[kind]->get(), transfer.source_bytes()),
+                     dense(to_[kind]->get(), transfer.target_bytes()), device_, on.get());
+      if (kind != 2) dit_call(dit_transfer_wait_stream(transfer.get(), stream_.get()));
+    }
+    dit_call(dit_transfer_wait_stream(tested_[2].get(), stream_.get()));
+  }
+
+  /// New sources; what must arrive.
+  std::vector<std::vector<std::uint8_t>> give_numbers(std::uint64_t round) {
     std::vector<std::vector<std::uint8_t>> expected;
-    for (std::size_t kind = 0; kind < tested.size(); ++kind) {
-      std::vector<std::uint8_t> sent(tested[kind].source_bytes());
-      randomise(sent, round * 1000 + kind * 100 + static_cast<std::uint64_t>(job.rank()));
-      expected.emplace_back(tested[kind].target_bytes());
-      reference[kind].run(dense(sent.data(), sent.size()),
-                          dense(expected[kind].data(), expected[kind].size()));
-      cuda(cudaMemcpy(from[kind]->get(), sent.data(), sent.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    for (std::size_t kind = 0; kind < tested_.size(); ++kind) {
+      std::vector<std::uint8_t> sent(tested_[kind].source_bytes());
+      randomise(sent, round * 1000 + kind * 100 + static_cast<std::uint64_t>(job_.rank()));
+      expected.emplace_back(tested_[kind].target_bytes());
+      reference_[kind].run(dense(sent.data(), sent.size()),
+                           dense(expected[kind].data(), expected[kind].size()));
+      cuda(cudaMemcpy(from_[kind]->get(), sent.data(), sent.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     }
     cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    graph.launch(stream);
-    stream.wait();
-    for (std::size_t kind = 0; kind < tested.size(); ++kind) {
+    return expected;
+  }
+
+  [[nodiscard]] std::uint64_t differing(const std::vector<std::vector<std::uint8_t>>& expected) const {
+    std::uint64_t wrong = 0;
+    for (std::size_t kind = 0; kind < tested_.size(); ++kind) {
       std::vector<std::uint8_t> got(expected[kind].size());
-      cuda(cudaMemcpy(got.data(), to[kind]->get(), got.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+      cuda(cudaMemcpy(got.data(), to_[kind]->get(), got.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
       wrong += got == expected[kind] ? 0 : 1;
     }
+    return wrong;
   }
-  (void)cudaEventDestroy(begin);
-  return wrong;
-}
+
+  Job& job_;
+  int device_;
+  Layout layout_;
+  std::vector<std::unique_ptr<Memory>> from_, to_;
+  std::vector<Transfer> reference_, tested_;
+  Stream stream_, beside_;
+  cudaEvent_t begin_ = nullptr;
+};
 
 /// The last rank comes after the time limit: the others name it, nothing hangs, and it too is told.
 std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
@@ -216,7 +243,7 @@ int run(Job& job, int argc, char** argv) {
     check.run_prepared(plugin == "tapa");
     wrong += check.wrong();
     const Session host("mpi");
-    const std::uint64_t replayed = check_graph(job, host, check.session(), device);
+    const std::uint64_t replayed = RecordedLayer(job, host, check.session(), device).run();
     check.say("graphs and two streams", replayed);
     wrong += replayed;
   }
