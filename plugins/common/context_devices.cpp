@@ -65,8 +65,8 @@ dit_memory* MpiContext::register_memory(void* memory, std::size_t bytes, int mem
     throw PluginFailure(DIT_ERROR_ARGUMENT, "memory_kind is " + std::to_string(memory_kind) + " on rank " +
                                                 std::to_string(rank_) + ", expected the same on all ranks");
   if (memory_kind == DIT_MEMORY_HOST) return new dit_memory;
-  open_devices(device);
-  return devices_.add_memory(memory, bytes);
+  if (!devices_.is_open()) open_devices(device);
+  return devices_.add_memory(memory, bytes, device);
 }
 
 void MpiContext::unregister_memory(const dit_memory& memory) {

@@ -43,6 +43,9 @@ class DeviceExchange {
   /// Registers this rank's memory, null and 0 bytes for none; a number that is alike on all ranks.
   /// Collective.
   [[nodiscard]] virtual int add_memory(void* memory, std::size_t bytes) = 0;
+  /// Waits until nothing runs that may use registered memory. Local, before remove_memory.
+  virtual void settle() = 0;
+  /// Collective.
   virtual void remove_memory(int number) = 0;
   /// As of the plugin's table, for plugins with DIT_CAPABILITY_STORES.
   [[nodiscard]] virtual void* peer_memory(int number, int rank) = 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/agree.hpp"
 #include "common/context.hpp"
 #include "common/mpi_error.hpp"
 
@@ -33,11 +34,7 @@ DeviceQueue::~DeviceQueue() {
 void DeviceQueue::open(MPI_Comm comm, int device) {
   const Lock lock(mutex_);
   if (failure_) throw PluginFailure(*failure_);
-  if (exchange_ != nullptr) {
-    if (device == device_) return;
-    throw PluginFailure(DIT_ERROR_ARGUMENT, "device is " + std::to_string(device) + ", expected " +
-                                                std::to_string(device_) + " as in this context's first call");
-  }
+  if (exchange_ != nullptr) return require_device(device);
   try {
     check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
     exchange_ = kind_.make_device(comm_, kind_.read(config_.c_str()), {timeout_seconds_, device});
@@ -46,6 +43,12 @@ void DeviceQueue::open(MPI_Comm comm, int device) {
     throw PluginFailure(*failure_);
   }
   device_ = device;
+}
+
+void DeviceQueue::require_device(int device) const {
+  if (device == device_) return;
+  throw PluginFailure(DIT_ERROR_ARGUMENT, "device is " + std::to_string(device) + ", expected " +
+                                              std::to_string(device_) + " as in this context's first call");
 }
 
 DeviceExchange& DeviceQueue::opened() const {
@@ -132,18 +135,25 @@ std::vector<std::unique_ptr<dit_request>> DeviceQueue::take_released() noexcept 
   return done;
 }
 
-dit_memory* DeviceQueue::add_memory(void* memory, std::size_t bytes) {
+dit_memory* DeviceQueue::add_memory(void* memory, std::size_t bytes, int device) {
   const Lock lock(mutex_);
-  check_failure();
+  DeviceExchange& exchange = opened();
+  together(comm_, [&] {
+    require_device(device);
+    check_failure();
+  });
   auto made = std::make_unique<dit_memory>();
   check_mpi(MPI_Comm_size(comm_, &made->size), "MPI_Comm_size");
-  made->number = opened().add_memory(memory, bytes);
+  made->number = exchange.add_memory(memory, bytes);
   return made.release();
 }
 
 void DeviceQueue::remove_memory(const dit_memory& memory) {
   const Lock lock(mutex_);
-  if (memory.number >= 0) opened().remove_memory(memory.number);
+  if (memory.number < 0) return;
+  DeviceExchange& exchange = opened();
+  together(comm_, [&] { exchange.settle(); });
+  exchange.remove_memory(memory.number);
 }
 
 int DeviceQueue::number_of(const dit_memory& memory) const {

@@ -50,7 +50,8 @@ class DeviceQueue {
   /// Takes those out that were cancelled and are done.
   [[nodiscard]] std::vector<std::unique_ptr<dit_request>> take_released() noexcept;
 
-  [[nodiscard]] dit_memory* add_memory(void* memory, std::size_t bytes);
+  /// Collective, after open(): all ranks throw when one does.
+  [[nodiscard]] dit_memory* add_memory(void* memory, std::size_t bytes, int device);
   void remove_memory(const dit_memory& memory);
   [[nodiscard]] void* peer_memory(const dit_memory& memory, int rank);
   void begin_stores(const dit_memory& memory, void* stream);
@@ -66,6 +67,7 @@ class DeviceQueue {
  private:
   using Lock = std::unique_lock<std::mutex>;
   void check_failure();
+  void require_device(int device) const;
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;
   void take(dit_request*& request);

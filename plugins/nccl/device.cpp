@@ -76,9 +76,12 @@ class NcclDevice final : public DeviceExchange {
     registered_.emplace(next_, made);
     return next_++;
   }
-  void remove_memory(int number) override {
+  void settle() override {
     const CurrentCudaDevice current(device_);
     require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  void remove_memory(int number) override {
+    const CurrentCudaDevice current(device_);
     const Registered& gone = registered_.at(number);
     if (gone.window != nullptr)
       nccl_->check(nccl_->deregister_window(comm_, gone.window), "ncclCommWindowDeregister");

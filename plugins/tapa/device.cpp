@@ -104,11 +104,14 @@ class TapaDevice final : public DeviceExchange {
     check_tapa(TAPA_Device_register(comm_, memory, bytes, 0, &window));
     return window;
   }
-  void remove_memory(int window) override {
+  // Stores that were begun and not ended: libtapa would refuse on this rank, while others wait for it.
+  void settle() override {
+    if (storing_)
+      throw PluginFailure(DIT_ERROR_ARGUMENT, "begin_stores was called and not end_stores, expected both");
     const CurrentCudaDevice current(device_);
     require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    check_tapa(TAPA_Device_deregister(comm_, window));
   }
+  void remove_memory(int window) override { check_tapa(TAPA_Device_deregister(comm_, window)); }
 
   void* peer_memory(int window, int rank) override {
     void* memory = nullptr;
@@ -118,9 +121,11 @@ class TapaDevice final : public DeviceExchange {
   void begin_stores(int window, void* stream) override {
     order_.enter(stream_of(stream));
     check_tapa(TAPA_Device_begin_stores(comm_, window, stream));
+    storing_ = true;
   }
   std::unique_ptr<StreamEnd> end_stores(int window, void* stream) override {
     check_tapa(TAPA_Device_end_stores(comm_, window, stream));
+    storing_ = false;
     return order_.leave(stream_of(stream));
   }
 
@@ -135,6 +140,7 @@ class TapaDevice final : public DeviceExchange {
   std::size_t size_ = 0;
   StreamOrder order_;
   TAPA_Device_comm comm_ = TAPA_DEVICE_COMM_NULL;
+  bool storing_ = false;
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace {
 int wrong = 0;
 int ended = 0;
 int abandoned = 0;
-int failing_rank = -1;  ///< its device fails
+int failing_rank = -1;    ///< its device fails
+int unsettled_rank = -1;  ///< its device does not come to rest
 bool broken_rank = false;
 
 void expect(bool right, const char* what) {
@@ -46,8 +47,17 @@ class FakeDevice final : public DeviceExchange {
   void check() override {
     if (rank_ == failing_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "rank 1 did not arrive");
   }
-  int add_memory(void*, std::size_t) override { return 5; }
-  void remove_memory(int number) override { expect(number == 5, "the memory's number"); }
+  int add_memory(void*, std::size_t) override {
+    MPI_Barrier(comm_);
+    return 5;
+  }
+  void settle() override {
+    if (rank_ == unsettled_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "an illegal address");
+  }
+  void remove_memory(int number) override {
+    expect(number == 5, "the memory's number");
+    MPI_Barrier(comm_);
+  }
   void* peer_memory(int, int rank) override { return &wrong + rank; }
   void begin_stores(int, void*) override {}
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { return std::make_unique<FakeEnd>(); }
@@ -166,7 +176,7 @@ void requests(DeviceQueue& queue, int) {
   FakeEnd::released = true;
   const auto done = queue.take_released();
   expect(done.size() == 1 && done[0]->user == &released, "buffers that are free");
-  dit_memory* const memory = queue.add_memory(&held, sizeof(held));
+  dit_memory* const memory = queue.add_memory(&held, sizeof(held), 0);
   expect(queue.peer_memory(*memory, 1) == &wrong + 1, "a peer's memory");
   expect(words_of([&] { (void)queue.peer_memory(*memory, 3); }) == "rank is 3, expected 0 to 2",
          "a rank too many");
@@ -177,12 +187,37 @@ void requests(DeviceQueue& queue, int) {
   queue.close();
 }
 
+// What one rank cannot do, no rank begins: registrations are collective, and one would wait for the other.
+void one_cannot_register(DeviceQueue& queue, int rank) {
+  queue.open(MPI_COMM_WORLD, 0);
+  int held = 0;
+  const auto add = [&](int device) { return queue.add_memory(&held, sizeof(held), device); };
+  const std::string whose = rank == 1 ? "" : "rank 1: ";
+  dit_memory* const memory = add(0);
+  expect(words_of([&] {
+           (void)add(rank);
+         }).find(rank == 2 ? "device is 2, expected 0" : whose + "device is 1") == 0,
+         "a device that differs on some ranks");
+  unsettled_rank = 1;
+  expect(words_of([&] { queue.remove_memory(*memory); }) == whose + "an illegal address",
+         "a device that does not come to rest");
+  unsettled_rank = -1;
+  queue.remove_memory(*memory);
+  delete memory;
+  failing_rank = 1;
+  expect(words_of([&] { (void)add(0); }) == whose + "rank 1 did not arrive", "a device that has failed");
+  queue.close();
+}
+
 int run(const char* name) {
   using Case = void (*)(DeviceQueue&, int);
-  const std::pair<const char*, Case> cases[] = {
-      {"all_well", all_well},       {"one_failed", one_failed},
-      {"comes_late", comes_late},   {"comes_too_late", comes_too_late},
-      {"cannot_open", cannot_open}, {"requests", requests}};
+  const std::pair<const char*, Case> cases[] = {{"all_well", all_well},
+                                                {"one_failed", one_failed},
+                                                {"comes_late", comes_late},
+                                                {"comes_too_late", comes_too_late},
+                                                {"cannot_open", cannot_open},
+                                                {"requests", requests},
+                                                {"one_cannot_register", one_cannot_register}};
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto& [known, body] : cases) {
