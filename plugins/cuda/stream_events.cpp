@@ -120,14 +120,15 @@ void StreamMark::hold(cudaStream_t stream) const {
 
 void StreamOrder::enter(cudaStream_t stream) {
   entered_ = identity_of(stream);
-  if (last_ == nullptr || last_->identity() == entered_ || last_->identity().capture != entered_.capture)
-    return;
-  last_->hold(stream);
+  const std::shared_ptr<StreamMark>& last = last_like(entered_);
+  if (last == nullptr || last->identity() == entered_ || last->identity().capture != entered_.capture) return;
+  last->hold(stream);
 }
 
 std::unique_ptr<StreamEnd> StreamOrder::leave(cudaStream_t stream) {
-  last_ = std::make_shared<StreamMark>(pool_, stream, entered_);
-  return std::make_unique<MarkedEnd>(last_);
+  std::shared_ptr<StreamMark>& last = last_like(entered_);
+  last = std::make_shared<StreamMark>(pool_, stream, entered_);
+  return std::make_unique<MarkedEnd>(last);
 }
 
 bool is_captured(cudaStream_t stream) {

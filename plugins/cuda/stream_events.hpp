@@ -75,7 +75,8 @@ class StreamMark {
 };
 
 /// Keeps calls that were put on different streams in the order in which they were put there. A captured
-/// stream has no order with what runs: who replays it sees to that.
+/// stream has no order with what runs: who replays it sees to that. Each keeps its own order while the other
+/// goes on.
 class StreamOrder {
  public:
   explicit StreamOrder(int device) : pool_(std::make_shared<EventPool>(device)) {}
@@ -85,9 +86,14 @@ class StreamOrder {
   [[nodiscard]] std::unique_ptr<StreamEnd> leave(cudaStream_t stream);
 
  private:
+  [[nodiscard]] std::shared_ptr<StreamMark>& last_like(const StreamIdentity& identity) {
+    return identity.capture == 0 ? last_running_ : last_captured_;
+  }
+
   std::shared_ptr<EventPool> pool_;
   StreamIdentity entered_;
-  std::shared_ptr<StreamMark> last_;
+  std::shared_ptr<StreamMark> last_running_;
+  std::shared_ptr<StreamMark> last_captured_;  ///< of one capture: the next one begins anew
 };
 
 /// Whether a stream is captured.
