@@ -79,7 +79,9 @@ class TapaDevice final : public DeviceExchange {
     if (comm_ != TAPA_DEVICE_COMM_NULL) (void)TAPA_Device_comm_free(&comm_);
   }
 
+  // The device is made current for the order's events and the default stream, which is one of each device.
   std::unique_ptr<StreamEnd> start(const dit_exchange_call& call) override {
+    const CurrentCudaDevice current(device_);
     order_.enter(stream_of(call.stream));
     if (call.send_strided == nullptr && call.recv_strided == nullptr) {
       const Plain send(call.send_blocks, size_);
@@ -119,11 +121,13 @@ class TapaDevice final : public DeviceExchange {
     return memory;
   }
   void begin_stores(int window, void* stream) override {
+    const CurrentCudaDevice current(device_);
     order_.enter(stream_of(stream));
     check_tapa(TAPA_Device_begin_stores(comm_, window, stream));
     storing_ = true;
   }
   std::unique_ptr<StreamEnd> end_stores(int window, void* stream) override {
+    const CurrentCudaDevice current(device_);
     check_tapa(TAPA_Device_end_stores(comm_, window, stream));
     storing_ = false;
     return order_.leave(stream_of(stream));
