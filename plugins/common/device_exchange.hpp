@@ -52,6 +52,8 @@ class DeviceExchange {
   virtual void begin_stores(int number, void* stream) = 0;
   [[nodiscard]] virtual std::unique_ptr<StreamEnd> end_stores(int number, void* stream) = 0;
 
+  /// After a failure: ends what this rank's device still waits for, where it has no time limit of its own.
+  virtual void stop() noexcept {}
   /// Before its end, where a rank has failed: the end then waits for no other rank, and keeps what others may
   /// still use. Otherwise the end is collective.
   virtual void abandon() noexcept = 0;

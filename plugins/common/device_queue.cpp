@@ -63,9 +63,16 @@ void DeviceQueue::check_failure() {
   try {
     exchange_->check();
   } catch (const PluginFailure& failure) {
-    failure_ = failure;
+    fail(failure);
     throw;
   }
+}
+
+// With the mutex held.
+void DeviceQueue::fail(const PluginFailure& failure) {
+  if (failure_) return;
+  failure_.emplace(failure);
+  exchange_->stop();
 }
 
 dit_request* DeviceQueue::start(const dit_exchange_call& call) {
@@ -100,9 +107,15 @@ void DeviceQueue::test(dit_request*& request) {
   check_failure();
 }
 
-// The wait ends by the device's own time limit.
+// The wait ends by the device's own time limit, or its end's.
 void DeviceQueue::wait(dit_request*& request) {
-  request->end->wait();
+  try {
+    request->end->wait();
+  } catch (const PluginFailure& failure) {
+    const Lock lock(mutex_);
+    fail(failure);
+    throw;
+  }
   const Lock lock(mutex_);
   take(request);
   check_failure();
@@ -216,6 +229,7 @@ void DeviceQueue::close() {
     exchange_->check();
   } catch (const PluginFailure& failure) {
     if (!failure_) untold = failure;
+    exchange_->stop();
   }
   const bool failed = failure_ || untold;
   const Ending ending = agree_on_end(failed);

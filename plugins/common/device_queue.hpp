@@ -67,6 +67,7 @@ class DeviceQueue {
  private:
   using Lock = std::unique_lock<std::mutex>;
   void check_failure();
+  void fail(const PluginFailure& failure);
   void require_device(int device) const;
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;

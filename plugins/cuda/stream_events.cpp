@@ -1,5 +1,7 @@
 #include "cuda/stream_events.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "exchange/plugin_guard.hpp"
@@ -41,6 +43,34 @@ class MarkedEnd final : public StreamEnd {
 
  private:
   std::shared_ptr<StreamMark> mark_;
+};
+
+class LimitedEnd final : public StreamEnd {
+ public:
+  LimitedEnd(std::unique_ptr<StreamEnd> end, double seconds) : end_(std::move(end)), seconds_(seconds) {}
+  [[nodiscard]] bool passed() const override { return end_->passed(); }
+  void hold(void* stream) const override { end_->hold(stream); }
+  // What takes long is looked at now and then, what is short all the time.
+  void wait() const override {
+    constexpr double kShort = 1e-3;
+    const auto begun = std::chrono::steady_clock::now();
+    while (!end_->passed()) {
+      const double gone = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+      if (gone > seconds_)
+        throw PluginFailure(DIT_ERROR_TIMEOUT,
+                            "an exchange of device memory has not ended within " + std::to_string(seconds_) +
+                                " s: a rank did not come, or what is before it in a stream "
+                                "takes longer");
+      if (gone < kShort)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  std::unique_ptr<StreamEnd> end_;
+  double seconds_;
 };
 
 }  // namespace
@@ -129,6 +159,11 @@ std::unique_ptr<StreamEnd> StreamOrder::leave(cudaStream_t stream) {
   std::shared_ptr<StreamMark>& last = last_like(entered_);
   last = std::make_shared<StreamMark>(pool_, stream, entered_);
   return std::make_unique<MarkedEnd>(last);
+}
+
+std::unique_ptr<StreamEnd> with_limit(std::unique_ptr<StreamEnd> end, double seconds) {
+  if (seconds <= 0) return end;
+  return std::make_unique<LimitedEnd>(std::move(end), seconds);
 }
 
 bool is_captured(cudaStream_t stream) {

@@ -96,6 +96,9 @@ class StreamOrder {
   std::shared_ptr<StreamMark> last_captured_;  ///< of one capture: the next one begins anew
 };
 
+/// The same end, whose wait throws DIT_ERROR_TIMEOUT after `seconds`; 0: it waits for ever.
+[[nodiscard]] std::unique_ptr<StreamEnd> with_limit(std::unique_ptr<StreamEnd> end, double seconds);
+
 /// Whether a stream is captured.
 [[nodiscard]] bool is_captured(cudaStream_t stream);
 

@@ -1,6 +1,7 @@
 #include "nccl/device.hpp"
 
 #include <map>
+#include <utility>
 
 #include "common/agree.hpp"
 #include "cuda/stream_events.hpp"
@@ -16,10 +17,35 @@ bool even(const dit_block* blocks, std::size_t size) {
   return true;
 }
 
+/// Ends on every way out: a group left open would keep all later calls of this thread.
+class Group {
+ public:
+  explicit Group(const NcclLibrary& nccl) : nccl_(nccl) {
+    nccl_.check(nccl_.group_start(), "ncclGroupStart");
+  }
+  ~Group() {
+    if (open_) (void)nccl_.group_end();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  void end() {
+    open_ = false;
+    nccl_.check(nccl_.group_end(), "ncclGroupEnd");
+  }
+
+ private:
+  const NcclLibrary& nccl_;
+  bool open_ = true;
+};
+
 class NcclDevice final : public DeviceExchange {
  public:
   NcclDevice(MPI_Comm comm, const PluginConfig& config, const DeviceSettings& settings)
-      : device_(settings.device), order_(settings.device), zero_cta_(config.text("zero-cta", "0") == "1") {
+      : device_(settings.device),
+        timeout_seconds_(settings.timeout_seconds),
+        order_(settings.device),
+        zero_cta_(config.text("zero-cta", "0") == "1") {
     int size = 0;
     int rank = 0;
     check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
@@ -54,10 +80,11 @@ class NcclDevice final : public DeviceExchange {
     } else {
       send_and_receive(call, stream);
     }
-    return order_.leave(stream);
+    return with_limit(order_.leave(stream), timeout_seconds_);
   }
 
   void check() override {
+    if (comm_ == nullptr) return;  // stopped: the failure is known
     ncclResult_t state = ncclSuccess;
     nccl_->check(nccl_->async_error(comm_, &state), "ncclCommGetAsyncError");
     nccl_->check(state, "an exchange by NCCL");
@@ -83,9 +110,9 @@ class NcclDevice final : public DeviceExchange {
   void remove_memory(int number) override {
     const CurrentCudaDevice current(device_);
     const Registered& gone = registered_.at(number);
-    if (gone.window != nullptr)
+    if (comm_ != nullptr && gone.window != nullptr)
       nccl_->check(nccl_->deregister_window(comm_, gone.window), "ncclCommWindowDeregister");
-    if (gone.buffer != nullptr)
+    if (comm_ != nullptr && gone.buffer != nullptr)
       nccl_->check(nccl_->deregister_buffer(comm_, gone.buffer), "ncclCommDeregister");
     registered_.erase(number);
   }
@@ -94,6 +121,10 @@ class NcclDevice final : public DeviceExchange {
   void begin_stores(int, void*) override { no_stores(); }
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { no_stores(); }
 
+  // Kernels of NCCL wait for a rank that has died until their communicator is aborted.
+  void stop() noexcept override {
+    if (comm_ != nullptr) (void)nccl_->abort(std::exchange(comm_, nullptr));
+  }
   void abandon() noexcept override { comm_ = nullptr; }
 
   std::string text() const override {
@@ -112,7 +143,7 @@ class NcclDevice final : public DeviceExchange {
   }
 
   void send_and_receive(const dit_exchange_call& call, cudaStream_t stream) {
-    nccl_->check(nccl_->group_start(), "ncclGroupStart");
+    Group group(*nccl_);
     for (std::size_t peer = 0; peer < size_; ++peer) {
       const dit_block& sent = call.send_blocks[peer];
       const dit_block& received = call.recv_blocks[peer];
@@ -125,11 +156,12 @@ class NcclDevice final : public DeviceExchange {
                                  ncclInt8, static_cast<int>(peer), comm_, stream),
                      "ncclRecv");
     }
-    nccl_->check(nccl_->group_end(), "ncclGroupEnd");
+    group.end();
   }
 
   std::unique_ptr<NcclLibrary> nccl_;
   int device_;
+  double timeout_seconds_;
   std::size_t size_ = 0;
   StreamOrder order_;
   bool zero_cta_;

@@ -27,6 +27,7 @@ NcclLibrary::NcclLibrary(const std::string& path) {
   find(handle, "ncclGetUniqueId", get_unique_id);
   find(handle, "ncclCommInitRankConfig", init);
   find(handle, "ncclCommDestroy", destroy);
+  find(handle, "ncclCommAbort", abort);
   find(handle, "ncclCommGetAsyncError", async_error);
   find(handle, "ncclGroupStart", group_start);
   find(handle, "ncclGroupEnd", group_end);

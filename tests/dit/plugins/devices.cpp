@@ -16,6 +16,7 @@ namespace {
 int wrong = 0;
 int ended = 0;
 int abandoned = 0;
+int stopped = 0;
 int failing_rank = -1;    ///< its device fails
 int unsettled_rank = -1;  ///< its device does not come to rest
 bool broken_rank = false;
@@ -31,10 +32,15 @@ class FakeEnd final : public StreamEnd {
  public:
   static bool released;
   [[nodiscard]] bool passed() const override { return released; }
-  void wait() const override { released = true; }
+  static bool late;
+  void wait() const override {
+    if (late) throw PluginFailure(DIT_ERROR_TIMEOUT, "not within 1 s");
+    released = true;
+  }
   void hold(void* stream) const override { *static_cast<int*>(stream) += 1; }
 };
 bool FakeEnd::released = false;
+bool FakeEnd::late = false;
 
 class FakeDevice final : public DeviceExchange {
  public:
@@ -61,6 +67,7 @@ class FakeDevice final : public DeviceExchange {
   void* peer_memory(int, int rank) override { return &wrong + rank; }
   void begin_stores(int, void*) override {}
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { return std::make_unique<FakeEnd>(); }
+  void stop() noexcept override { ++stopped; }
   void abandon() noexcept override {
     abandoned_ = true;
     ++abandoned;
@@ -209,6 +216,18 @@ void one_cannot_register(DeviceQueue& queue, int rank) {
   queue.close();
 }
 
+// A wait that was too long is a failure for good; the request stays, as its buffers may still be used.
+void late_device(DeviceQueue& queue, int) {
+  queue.open(MPI_COMM_WORLD, 0);
+  dit_request* request = start(queue);
+  FakeEnd::late = true;
+  expect(words_of([&] { queue.wait(request); }) == "not within 1 s", "a limit");
+  expect(request != nullptr && stopped == 1, "a device that is stopped once");
+  expect(words_of([&] { static_cast<void>(start(queue)); }) == "not within 1 s", "a failure for good");
+  expect(words_of([&] { queue.close(); }).empty(), "what was told is not told again");
+  expect(abandoned == 1, "an end without other ranks");
+}
+
 int run(const char* name) {
   using Case = void (*)(DeviceQueue&, int);
   const std::pair<const char*, Case> cases[] = {{"all_well", all_well},
@@ -217,7 +236,8 @@ int run(const char* name) {
                                                 {"comes_too_late", comes_too_late},
                                                 {"cannot_open", cannot_open},
                                                 {"requests", requests},
-                                                {"one_cannot_register", one_cannot_register}};
+                                                {"one_cannot_register", one_cannot_register},
+                                                {"late_device", late_device}};
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto& [known, body] : cases) {

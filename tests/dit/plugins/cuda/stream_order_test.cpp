@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/stream_events.hpp"
+#include "exchange/plugin_guard.hpp"
 #include "fake_runtime.hpp"
 
 namespace dit {
@@ -59,6 +60,21 @@ TEST_F(StreamOrderTest, CapturesHaveNoOrderWithEachOther) {
   exchange(c_);
   exchange(d_);
   EXPECT_THAT(waits_, IsEmpty());
+}
+
+TEST_F(StreamOrderTest, AnEndWithALimitIsNotWaitedForForEver) {
+  StreamOrder order(0);
+  order.enter(a_);
+  const auto end = with_limit(order.leave(a_), 0.01);
+  EXPECT_NO_THROW(end->wait());
+  fake::runtime().passes = false;
+  try {
+    end->wait();
+    FAIL() << "a wait that ends";
+  } catch (const PluginFailure& failure) {
+    EXPECT_EQ(failure.status(), DIT_ERROR_TIMEOUT);
+    EXPECT_THAT(failure.what(), testing::HasSubstr("has not ended within 0.01"));
+  }
 }
 
 }  // namespace
