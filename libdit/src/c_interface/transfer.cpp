@@ -105,7 +105,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 }
 
 dit_transfer::~dit_transfer() {
-  const std::shared_ptr<void> buffers = way_->release_buffers();  // nothing waits from here on
+  const std::shared_ptr<void> buffers = release_buffers();  // nothing waits from here on
   if (under_way_) {
     drop_request(buffers);
   }
@@ -222,6 +222,12 @@ void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
   request_ = std::make_shared<dit::ExchangeRequest>();
 }
 
+// Also the dense copy: late ranks may read what is sent right out of it.
+std::shared_ptr<void> dit_transfer::release_buffers() {
+  return std::make_shared<std::pair<std::shared_ptr<void>, dit::TransferBuffer>>(
+      way_->release_buffers(), std::exchange(prepared_, {}));
+}
+
 void dit_transfer::finish() {
   if (!pushed_) {
     way_->finish();
@@ -246,5 +252,5 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
   under_way_ = false;
   broken_ = true;
   drop_request(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
-      way_->release_buffers(), std::move(of_caller)));
+      release_buffers(), std::move(of_caller)));
 }

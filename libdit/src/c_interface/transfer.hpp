@@ -51,6 +51,7 @@ struct dit_transfer {
   static void push_together(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls);
   void drop_request(std::shared_ptr<void> buffers);
+  [[nodiscard]] std::shared_ptr<void> release_buffers();
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
