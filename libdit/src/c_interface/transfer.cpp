@@ -165,7 +165,7 @@ void dit_transfer::start(const dit_transfer_call& call) {
   }
   require_idle();
   require_sound();
-  request_ = std::make_shared<dit::ExchangeRequest>(send(call));
+  request_ = std::make_shared<SharedRequest>(send(call), 1);
   pushed_ = false;
   under_way_ = true;
 }
@@ -178,11 +178,11 @@ bool dit_transfer::test() {
     if (!request_->test()) {
       return false;
     }
-    finish();
   } catch (...) {
-    lost_unless_active();
+    see_if_lost();
     throw;
   }
+  finish();
   return true;
 }
 
@@ -192,18 +192,23 @@ void dit_transfer::wait() {
   }
   try {
     request_->wait();
-    finish();
   } catch (...) {
-    lost_unless_active();
+    see_if_lost();
     throw;
   }
+  finish();
 }
 
 void dit_transfer::wait_stream(void* stream) {
   if (!under_way_) {
     return;
   }
-  request_->wait_stream(stream);
+  try {
+    request_->wait_stream(stream);
+  } catch (...) {
+    see_if_lost();
+    throw;
+  }
   if (!pushed_) {
     way_->finish_on(stream);
   }
@@ -213,13 +218,8 @@ void dit_transfer::wait_stream(void* stream) {
 
 // Others that were started together may still ask for it.
 void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
-  if (buffers != nullptr) {
-    request_->also_keep_alive(std::move(buffers));
-  }
-  if (request_.use_count() == 1) {
-    request_->cancel();
-  }
-  request_ = std::make_shared<dit::ExchangeRequest>();
+  request_->drop(std::move(buffers));
+  request_.reset();
 }
 
 // Also the dense copy: late ranks may read what is sent right out of it.
@@ -229,14 +229,17 @@ std::shared_ptr<void> dit_transfer::release_buffers() {
 }
 
 void dit_transfer::finish() {
-  if (!pushed_) {
-    way_->finish();
-  }
   under_way_ = false;
+  if (!pushed_) {
+    broken_ = true;  // until all is in the target
+    way_->finish();
+    broken_ = false;
+  }
 }
 
-void dit_transfer::lost_unless_active() {
-  under_way_ = request_->active();
+// After a failure: one that is late may still come.
+void dit_transfer::see_if_lost() {
+  under_way_ = !request_->lost();
   broken_ = broken_ || !under_way_;
 }
 

@@ -159,8 +159,8 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
     add_push_parts(jobs.back(), of.push_map_, of.bound_to(calls[i].target), of.element_bytes_);
   }
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
-  const auto request = std::make_shared<dit::ExchangeRequest>(
-      push(memory, jobs, element_type, calls[0].device, calls[0].stream));
+  const auto request = std::make_shared<SharedRequest>(
+      push(memory, jobs, element_type, calls[0].device, calls[0].stream), transfers.size());
   for (dit_transfer* transfer : transfers) {
     transfer->request_ = request;
     transfer->pushed_ = true;
