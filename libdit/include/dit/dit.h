@@ -80,7 +80,8 @@ typedef struct dit_registration dit_registration;
 DIT_API dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
                                         int device, dit_registration** registration);
 /** Ends it and sets the handle to null; a null handle, on all ranks, is a no-op. Collective, waits for the
- * device. Before the memory is freed, and before the session is closed. */
+ * device. Before the memory is freed, and before the session is closed; refused while transfers are bound to
+ * it. */
 DIT_API dit_status dit_registration_free(dit_registration** registration);
 
 /** The plugin's own table and context, for exchanges of one's own, on channels of their own or as collective

@@ -109,6 +109,9 @@ dit_transfer::~dit_transfer() {
   if (under_way_) {
     drop_request(buffers);
   }
+  for (const BoundTarget& bound : bound_) {
+    --bound.registration->bound;
+  }
   --session_.transfers;
   if (wire_ != nullptr) {
     --wire_->transfers;

@@ -74,6 +74,7 @@ void dit_transfer::bind(dit_registration& registration, const dit_tensor& target
     throw std::invalid_argument(all);
   }
   bound_.push_back(bind_target(session_.context, registration, target, own.strides, extent));
+  ++registration.bound;
   if (push_map_.empty()) {
     push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
   }
