@@ -256,7 +256,8 @@ typedef struct dit_transfer_options {
   int groups;           /**< at least 1 */
   size_t element_bytes; /**< of a number: 2 for bf16 */
   const char* label;    /**< for messages and traces; may be null */
-  dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element */
+  dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element, and
+                             memory_kind as of the wire's first transfer */
   int memory_kind;      /**< a dit_memory_kind, of both tensors: host, or one that the plugin and this build
                              move. Pointers to device memory are never read on the host */
 } dit_transfer_options;

@@ -37,6 +37,12 @@ void require_fits(const dit_wire& wire, const dit_session& session, const dit::U
     throw std::invalid_argument("options->groups = " + std::to_string(options.groups) +
                                 ": expected the wire's " + std::to_string(wire.run.groups()));
   }
+  // V chooses the rows for Q and K, in memory of its kind.
+  if (wire.memory_kind >= 0 && options.memory_kind != wire.memory_kind) {
+    throw std::invalid_argument("options->memory_kind = " + std::to_string(options.memory_kind) +
+                                ": expected " + std::to_string(wire.memory_kind) +
+                                ", as of the wire's first transfer");
+  }
 }
 
 void require_memory_kind(const dit_session& session, const dit_transfer_options& options) {

@@ -65,6 +65,9 @@ dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
       return numbers_of(of, how);
     });
     *transfer = make_on_all(in, layout->layout, how).release();
+    if (how.wire != nullptr) {
+      how.wire->memory_kind = how.memory_kind;
+    }
   });
 }
 
