@@ -80,7 +80,8 @@ typedef struct dit_registration dit_registration;
 DIT_API dit_status dit_session_register(dit_session* session, void* memory, size_t bytes, int memory_kind,
                                         int device, dit_registration** registration);
 /** Ends it and sets the handle to null; a null handle, on all ranks, is a no-op. Collective, waits for the
- * device. Before the memory is freed, and before the session is closed. */
+ * device. Before the memory is freed, and before the session is closed; refused while transfers are bound to
+ * it. */
 DIT_API dit_status dit_registration_free(dit_registration** registration);
 
 /** The plugin's own table and context, for exchanges of one's own, on channels of their own or as collective
@@ -255,7 +256,8 @@ typedef struct dit_transfer_options {
   int groups;           /**< at least 1 */
   size_t element_bytes; /**< of a number: 2 for bf16 */
   const char* label;    /**< for messages and traces; may be null */
-  dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element */
+  dit_wire* wire;       /**< the policy; null: the tensor travels as it is. Same layout, groups, element, and
+                             memory_kind as of the wire's first transfer */
   int memory_kind;      /**< a dit_memory_kind, of both tensors: host, or one that the plugin and this build
                              move. Pointers to device memory are never read on the host */
 } dit_transfer_options;

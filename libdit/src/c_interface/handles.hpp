@@ -26,6 +26,7 @@ struct dit_registration {
   std::byte* begin;
   std::size_t bytes;
   dit::RegisteredMemory memory;
+  std::atomic<int> bound{0};  // targets of transfers that are not freed yet
 };
 
 struct dit_layout {

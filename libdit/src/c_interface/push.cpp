@@ -1,6 +1,7 @@
 #include "c_interface/push.hpp"
 
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -49,9 +50,8 @@ class CurrentDevice {
 #endif
 
 void launch([[maybe_unused]] const std::vector<PrepareJob>& jobs, [[maybe_unused]] int element_type,
-            [[maybe_unused]] int device, [[maybe_unused]] void* stream) {
+            [[maybe_unused]] void* stream) {
 #ifdef DIT_HAVE_CUDA
-  const CurrentDevice current(device);
   check_cuda(launch_prepare(jobs, element_type, static_cast<cudaStream_t>(stream)), "norm and RoPE kernel");
 #else
   throw ExchangeError(DIT_ERROR_UNSUPPORTED, "this build has no kernels");
@@ -107,15 +107,34 @@ void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const Bou
 }
 
 ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs, int element_type,
-                     int device, void* stream) {
+                     [[maybe_unused]] int device, void* stream) {
+#ifdef DIT_HAVE_CUDA
+  const CurrentDevice current(device);
+  (void)cudaGetLastError();  // of the program's: the launch would be taken for failed
+#endif
   memory.begin_stores(stream);
-  launch(jobs, element_type, device, stream);
-  return memory.end_stores(stream);
+  std::exception_ptr failure;
+  try {
+    launch(jobs, element_type, stream);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // In any case: the peers are in the handshake, too.
+  ExchangeRequest request = memory.end_stores(stream);
+  if (failure != nullptr) {
+    request.cancel();
+    std::rethrow_exception(failure);
+  }
+  return request;
 }
 
-void run_job(const PrepareJob& job, int element_type, int memory_kind, int device, void* stream) {
+void run_job(const PrepareJob& job, int element_type, int memory_kind, [[maybe_unused]] int device,
+             void* stream) {
   if (memory_kind == DIT_MEMORY_HOST) return prepare_on_host(job, element_type);
-  launch({job}, element_type, device, stream);
+#ifdef DIT_HAVE_CUDA
+  const CurrentDevice current(device);
+#endif
+  launch({job}, element_type, stream);
 }
 
 }  // namespace dit::c_interface

@@ -32,7 +32,8 @@ struct BoundTarget {
 void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const BoundTarget& bound,
                     std::size_t element_bytes);
 
-/// One handshake, one launch, one handshake. Throws ExchangeError.
+/// One handshake, one launch, one handshake, which peers get to the end of also where the launch failed.
+/// Throws ExchangeError.
 [[nodiscard]] ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs,
                                    int element_type, int device, void* stream);
 

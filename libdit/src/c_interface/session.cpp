@@ -113,6 +113,7 @@ dit_status dit_registration_free(dit_registration** registration) {
     if (handle == nullptr) {
       return;
     }
+    require_none("registration", handle->bound, "bound targets of transfers");
     --handle->session.registrations;
     const std::unique_ptr<dit_registration> owner(std::exchange(handle, nullptr));
   });

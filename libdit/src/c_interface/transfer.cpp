@@ -37,6 +37,12 @@ void require_fits(const dit_wire& wire, const dit_session& session, const dit::U
     throw std::invalid_argument("options->groups = " + std::to_string(options.groups) +
                                 ": expected the wire's " + std::to_string(wire.run.groups()));
   }
+  // V chooses the rows for Q and K, in memory of its kind.
+  if (wire.memory_kind >= 0 && options.memory_kind != wire.memory_kind) {
+    throw std::invalid_argument("options->memory_kind = " + std::to_string(options.memory_kind) +
+                                ": expected " + std::to_string(wire.memory_kind) +
+                                ", as of the wire's first transfer");
+  }
 }
 
 void require_memory_kind(const dit_session& session, const dit_transfer_options& options) {
@@ -105,9 +111,12 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 }
 
 dit_transfer::~dit_transfer() {
-  const std::shared_ptr<void> buffers = way_->release_buffers();  // nothing waits from here on
+  const std::shared_ptr<void> buffers = release_buffers();  // nothing waits from here on
   if (under_way_) {
     drop_request(buffers);
+  }
+  for (const BoundTarget& bound : bound_) {
+    --bound.registration->bound;
   }
   --session_.transfers;
   if (wire_ != nullptr) {
@@ -165,7 +174,7 @@ void dit_transfer::start(const dit_transfer_call& call) {
   }
   require_idle();
   require_sound();
-  request_ = std::make_shared<dit::ExchangeRequest>(send(call));
+  request_ = std::make_shared<SharedRequest>(send(call), 1);
   pushed_ = false;
   under_way_ = true;
 }
@@ -178,11 +187,11 @@ bool dit_transfer::test() {
     if (!request_->test()) {
       return false;
     }
-    finish();
   } catch (...) {
-    lost_unless_active();
+    see_if_lost();
     throw;
   }
+  finish();
   return true;
 }
 
@@ -192,18 +201,23 @@ void dit_transfer::wait() {
   }
   try {
     request_->wait();
-    finish();
   } catch (...) {
-    lost_unless_active();
+    see_if_lost();
     throw;
   }
+  finish();
 }
 
 void dit_transfer::wait_stream(void* stream) {
   if (!under_way_) {
     return;
   }
-  request_->wait_stream(stream);
+  try {
+    request_->wait_stream(stream);
+  } catch (...) {
+    see_if_lost();
+    throw;
+  }
   if (!pushed_) {
     way_->finish_on(stream);
   }
@@ -213,24 +227,28 @@ void dit_transfer::wait_stream(void* stream) {
 
 // Others that were started together may still ask for it.
 void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
-  if (buffers != nullptr) {
-    request_->also_keep_alive(std::move(buffers));
-  }
-  if (request_.use_count() == 1) {
-    request_->cancel();
-  }
-  request_ = std::make_shared<dit::ExchangeRequest>();
+  request_->drop(std::move(buffers));
+  request_.reset();
+}
+
+// Also the dense copy: late ranks may read what is sent right out of it.
+std::shared_ptr<void> dit_transfer::release_buffers() {
+  return std::make_shared<std::pair<std::shared_ptr<void>, dit::TransferBuffer>>(
+      way_->release_buffers(), std::exchange(prepared_, {}));
 }
 
 void dit_transfer::finish() {
-  if (!pushed_) {
-    way_->finish();
-  }
   under_way_ = false;
+  if (!pushed_) {
+    broken_ = true;  // until all is in the target
+    way_->finish();
+    broken_ = false;
+  }
 }
 
-void dit_transfer::lost_unless_active() {
-  under_way_ = request_->active();
+// After a failure: one that is late may still come.
+void dit_transfer::see_if_lost() {
+  under_way_ = !request_->lost();
   broken_ = broken_ || !under_way_;
 }
 
@@ -246,5 +264,5 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
   under_way_ = false;
   broken_ = true;
   drop_request(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
-      way_->release_buffers(), std::move(of_caller)));
+      release_buffers(), std::move(of_caller)));
 }

@@ -7,6 +7,7 @@
 
 #include "c_interface/handles.hpp"
 #include "c_interface/push.hpp"
+#include "c_interface/shared_request.hpp"
 #include "c_interface/wire.hpp"
 #include "transfer/tensor_transfer.hpp"
 #include "transfer/transfer_memory.hpp"
@@ -39,7 +40,7 @@ struct dit_transfer {
   void require_idle() const;
   void require_sound() const;
   void finish();
-  void lost_unless_active();
+  void see_if_lost();
   [[nodiscard]] dit::ExchangeRequest send(const dit_transfer_call& call);
   [[nodiscard]] dit::PrepareJob job_for(const dit_transfer_call& call, const dit::SourceTensor& source) const;
   [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source);
@@ -51,6 +52,7 @@ struct dit_transfer {
   static void push_together(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls);
   void drop_request(std::shared_ptr<void> buffers);
+  [[nodiscard]] std::shared_ptr<void> release_buffers();
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
@@ -67,7 +69,6 @@ struct dit_transfer {
   int memory_kind_;
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
-  std::vector<dit::PushPart> push_map_;  // once something is bound
-  std::shared_ptr<dit::ExchangeRequest> request_ = std::make_shared<dit::ExchangeRequest>();
-  // ^ of all that were started together
+  std::vector<dit::PushPart> push_map_;                       // once something is bound
+  std::shared_ptr<dit::c_interface::SharedRequest> request_;  // of all that were started together
 };

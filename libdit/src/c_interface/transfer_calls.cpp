@@ -30,6 +30,24 @@ std::vector<NamedNumber> numbers_of(const dit::UlyssesLayout& layout, const dit_
   return numbers;
 }
 
+// What a rank lacks memory for no rank gets: the others would wait for it in the first exchange.
+std::unique_ptr<dit_transfer> make_on_all(dit_session& in, const dit::UlyssesLayout& layout,
+                                          const dit_transfer_options& options) {
+  std::unique_ptr<dit_transfer> made;
+  std::string words;
+  try {
+    made = std::make_unique<dit_transfer>(in, layout, options);
+  } catch (const std::exception& error) {
+    words = error.what();
+    (void)in.context.agree_on_error(words);
+    throw;
+  }
+  if (const std::string all = in.context.agree_on_error(words); !all.empty()) {
+    throw dit::ExchangeError(DIT_ERROR_MEMORY, all);
+  }
+  return made;
+}
+
 }  // namespace
 
 extern "C" {
@@ -46,7 +64,10 @@ dit_status dit_transfer_create(dit_session* session, const dit_layout* layout,
       dit_transfer::check(in, of, how);
       return numbers_of(of, how);
     });
-    *transfer = new dit_transfer(in, layout->layout, how);
+    *transfer = make_on_all(in, layout->layout, how).release();
+    if (how.wire != nullptr) {
+      how.wire->memory_kind = how.memory_kind;
+    }
   });
 }
 

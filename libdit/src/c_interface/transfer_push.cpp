@@ -74,6 +74,7 @@ void dit_transfer::bind(dit_registration& registration, const dit_tensor& target
     throw std::invalid_argument(all);
   }
   bound_.push_back(bind_target(session_.context, registration, target, own.strides, extent));
+  ++registration.bound;
   if (push_map_.empty()) {
     push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
   }
@@ -159,8 +160,8 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
     add_push_parts(jobs.back(), of.push_map_, of.bound_to(calls[i].target), of.element_bytes_);
   }
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
-  const auto request = std::make_shared<dit::ExchangeRequest>(
-      push(memory, jobs, element_type, calls[0].device, calls[0].stream));
+  const auto request = std::make_shared<SharedRequest>(
+      push(memory, jobs, element_type, calls[0].device, calls[0].stream), transfers.size());
   for (dit_transfer* transfer : transfers) {
     transfer->request_ = request;
     transfer->pushed_ = true;

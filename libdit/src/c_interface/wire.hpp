@@ -42,7 +42,8 @@ struct dit_wire {
   int branches;
   dit::WireRun run;
   std::atomic<int> transfers{0};       // not freed yet
-  std::atomic<bool> on_device{false};  // some transfer's tensors are
+  std::atomic<bool> on_device{false};  // its transfers' tensors are
+  std::atomic<int> memory_kind{-1};    // of all its transfers, from the first one on
 
  private:
   // Of a branch: for which place rows are chosen, and which tensors of which groups have taken them.

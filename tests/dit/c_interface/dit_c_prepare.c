@@ -66,6 +66,43 @@ static void run(dit_session* session, int rank, int ranks) {
   REQUIRE_OK(dit_layout_free(&layout));
 }
 
+static pthread_barrier_t both;
+
+/* Blocks lie together: late ranks read them right out of the dense copy, which a later start, or the end of
+ * the transfer, leaves alone. */
+static void given_up(dit_session* session, int rank, int ranks) {
+  dit_layout* layout = NULL;
+  const dit_attention_shape shape = {sizeof shape, 1, 0, ranks, ranks, ranks, DIM, 0};
+  REQUIRE_OK(dit_layout_create(&shape, ranks, &layout));
+  wired key = make_wired(session, layout, NULL, DIT_SCATTER_KEY, 0, 1, sizeof(float));
+  const dit_prepare how = {.struct_size = sizeof how};
+  float* const targets = allocate(2 * key.target_bytes);
+  for (int start = 0; start < 2; ++start) {
+    if (rank != 0 && start == 0) pthread_barrier_wait(&both); /* rank 0 is through with both */
+    float *source = key.source, *target = targets + (size_t)start * key.target_bytes / sizeof(float);
+    for (size_t i = 0; i < key.source_bytes / sizeof(float); ++i) source[i] = (float)(start + 1);
+    const dit_transfer_call now = {.struct_size = sizeof now,
+                                   .source = dense(source, key.source_bytes),
+                                   .target = dense(target, key.target_bytes),
+                                   .prepare = &how};
+    REQUIRE_OK(dit_transfer_start(key.transfer, &now));
+    if (rank == 0) {
+      REQUIRE_OK(dit_transfer_cancel(key.transfer, NULL, NULL));
+    } else {
+      REQUIRE_OK(dit_transfer_wait(key.transfer));
+      for (size_t i = 0; i < key.target_bytes / sizeof(float); ++i) CHECK(target[i] == (float)(start + 1));
+    }
+  }
+  if (rank == 0) {
+    REQUIRE_OK(dit_transfer_free(&key.transfer));
+    pthread_barrier_wait(&both);
+  }
+  pthread_barrier_wait(&both); /* the exchanges are done everywhere */
+  free_wired(&key);
+  free(targets);
+  REQUIRE_OK(dit_layout_free(&layout));
+}
+
 static dit_transfer* transfer;
 static dit_transfer_call call;
 
@@ -139,6 +176,8 @@ int main(void) {
     }
   }
   flags = 0;
+  pthread_barrier_init(&both, NULL, 2);
+  on_local_ranks(2, 20, given_up);
   on_local_ranks(1, 20, misuse);
   return failures > 0;
 }

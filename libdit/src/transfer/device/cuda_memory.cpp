@@ -59,6 +59,7 @@ const TransferMemory& cuda_memory() {
 
 void check_cuda(cudaError_t code, const char* function) {
   if (code == cudaSuccess) return;
+  (void)cudaGetLastError();  // or a later launch that went well would look as if it had failed so
   dit_status status = DIT_ERROR_COMMUNICATION;
   if (code == cudaErrorMemoryAllocation) status = DIT_ERROR_MEMORY;
   if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) status = DIT_ERROR_UNSUPPORTED;

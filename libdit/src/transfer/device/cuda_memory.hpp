@@ -11,7 +11,7 @@ namespace dit {
 [[nodiscard]] const TransferMemory& cuda_memory();
 
 /// Throws ExchangeError unless the code is cudaSuccess: DIT_ERROR_MEMORY where there is none left,
-/// DIT_ERROR_UNSUPPORTED without a driver or a GPU, else DIT_ERROR_COMMUNICATION.
+/// DIT_ERROR_UNSUPPORTED without a driver or a GPU, else DIT_ERROR_COMMUNICATION. Clears CUDA's last error.
 void check_cuda(cudaError_t code, const char* function);
 
 }  // namespace dit

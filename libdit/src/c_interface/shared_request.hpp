@@ -1,0 +1,73 @@
+/// An exchange that stands for several transfers, each of which a thread of its own may wait for.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "exchange/exchange.hpp"
+
+namespace dit::c_interface {
+
+/// What one transfer is told all are told, also of a failure. By any threads.
+class SharedRequest {
+ public:
+  SharedRequest(ExchangeRequest request, std::size_t members)
+      : request_(std::move(request)), members_(members) {}
+
+  /// False also while another thread waits.
+  [[nodiscard]] bool test() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() && told([&] { return request_.test(); });
+  }
+  void wait() {
+    const std::scoped_lock lock(mutex_);
+    (void)told([&] { return request_.wait(), true; });
+  }
+  void wait_stream(void* stream) {
+    const std::scoped_lock lock(mutex_);
+    (void)told([&] { return request_.wait_stream(stream), true; });
+  }
+  /// It will never be done.
+  [[nodiscard]] bool lost() const { return lost_; }
+
+  /// A transfer asks no longer: the last one gives up what is under way. `buffers`, which may be null, stay
+  /// until the exchange is done. Waits for a thread that waits.
+  void drop(std::shared_ptr<void> buffers) {
+    const std::scoped_lock lock(mutex_);
+    if (buffers != nullptr) {
+      request_.also_keep_alive(std::move(buffers));
+    }
+    if (--members_ == 0) {
+      request_.cancel();
+    }
+  }
+
+ private:
+  template <typename Ask>
+  [[nodiscard]] bool told(const Ask& ask) {
+    if (lost_) {
+      std::rethrow_exception(failure_);
+    }
+    const bool was_active = request_.active();
+    try {
+      return ask();
+    } catch (...) {
+      if (was_active && !request_.active()) {
+        failure_ = std::current_exception();
+        lost_ = true;
+      }
+      throw;
+    }
+  }
+
+  std::mutex mutex_;  // of all but lost_
+  ExchangeRequest request_;
+  std::size_t members_;
+  std::exception_ptr failure_;
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace dit::c_interface
