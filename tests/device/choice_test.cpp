@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -94,6 +95,23 @@ TEST(Choice, ACallHasTheChannelsOfItsLongestBlock) {
   call.blocks[1].receive_bytes = 0;
   call.blocks[2].send_bytes = 3 * call.region.tuning.line_share;
   EXPECT_EQ(channels_of_call(call), 3);
+}
+
+TEST(Choice, ChannelsBesideCopiesHaveWords) {
+  for (int size = 2; size <= kMaxRanks; ++size) {
+    for (int channels = 1; channels <= 64; ++channels) {
+      Region region{size, {}};
+      region.tuning.line_channels = std::min(channels, region.tuning.line_channels);
+      region.tuning.bulk_channels = channels;
+      const int beside = channels_beside_copies(region);
+      ASSERT_GE(beside, 1) << size << " ranks, " << channels << " channels";
+      ASSERT_LE(beside, region.channels()) << size << " ranks, " << channels << " channels";
+      const Word stored = 1000 - copied_bytes(1000, 300, region);
+      ASSERT_EQ(stored, beside == 1 ? 0U : 300U) << "the first channel stores nothing";
+      ASSERT_EQ(copied_bytes(200, 300, region), beside == 1 ? 200U : 0U);
+    }
+  }
+  EXPECT_EQ(channels_beside_copies({2, {}}), 17);
 }
 
 }  // namespace

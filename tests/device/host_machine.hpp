@@ -54,7 +54,9 @@ class HostMachine {
   /// Carries out a call of one rank: teams and lanes are threads.
   template <class BlockType>
   static void run(CallOf<BlockType> call, const LaunchStyle& style, Part part = Part::all) {
-    call.channels = part == Part::all ? channels_of_call(call) : part == Part::copies ? 3 : 1;
+    call.channels = part == Part::all      ? channels_of_call(call)
+                    : part == Part::copies ? channels_beside_copies(call.region)
+                                           : 1;
     const int teams = call.channels * call.region.size;
     std::vector<std::unique_ptr<TeamMeeting>> meetings;
     std::vector<std::jthread> threads;

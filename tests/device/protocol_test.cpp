@@ -253,7 +253,7 @@ void by_copies(HostMachine& machine, Call call, Word window, Word bytes, Word st
                const LaunchStyle& style) {
   const Word place = bytes * static_cast<Word>(call.rank);
   call.expected = pack({window, place});
-  call.copied = bytes - std::min(bytes, stored);
+  call.copied = copied_bytes(bytes, stored, machine.region());
   HostMachine::run(call, style, Part::begin);
   for (int peer = 0; peer < machine.region().size; ++peer) {
     if (peer == call.rank) continue;
@@ -265,8 +265,8 @@ void by_copies(HostMachine& machine, Call call, Word window, Word bytes, Word st
 }
 
 /// Calls by copy engines and others in turns, on `size` ranks.
-void alternate(int size, Word bytes, Word calls) {
-  HostMachine machine(size, small_tuning());
+void alternate(int size, Word bytes, Word calls, const Tuning& tuning = small_tuning()) {
+  HostMachine machine(size, tuning);
   const auto half = static_cast<std::size_t>(size) * bytes;
   std::vector<std::vector<Bytes>> memory(static_cast<std::size_t>(size),
                                          std::vector<Bytes>(calls, Bytes(2 * half)));
@@ -309,6 +309,13 @@ void alternate(int size, Word bytes, Word calls) {
 
 TEST_P(Sizes, ByCopyEnginesAndNotInTurns) {
   alternate(GetParam(), 1000, 8);
+}
+TEST_P(Sizes, ByCopyEnginesWithFewChannels) {
+  for (const int channels : {1, 2}) {
+    Tuning tuning = small_tuning();
+    tuning.line_channels = tuning.bulk_channels = channels;
+    alternate(GetParam(), 1000, 8, tuning);
+  }
 }
 
 TEST(Protocol, CopiesToAnotherPlaceThanTheReceiversAreAFailure) {

@@ -93,6 +93,19 @@ constexpr int channels_of_call(const CallOf<BlockType>& call) {
   return channels;
 }
 
+/// Channels of the part beside copy engines: the first waits for them, the others store what they leave. No
+/// more than the region has words for: those behind belong to other ranks.
+constexpr int channels_beside_copies(const Region& region) {
+  constexpr int kTeams = 34;
+  const int wanted = kTeams / region.size > 2 ? kTeams / region.size : 2;
+  return wanted < region.channels() ? wanted : region.channels();
+}
+/// Bytes of a block that copy engines move where threads are to store the last `stored` ones: all of it where
+/// no channel is left for that.
+constexpr Word copied_bytes(Word bytes, Word stored, const Region& region) {
+  return channels_beside_copies(region) < 2 ? bytes : bytes - least(bytes, stored);
+}
+
 /// Teams are numbered channel by channel: with as many teams at work as there are ranks, some channel has all
 /// its teams on all ranks, and gets done.
 struct TeamPlace {

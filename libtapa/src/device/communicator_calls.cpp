@@ -72,7 +72,7 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
   const Word bytes = call.blocks[0].send_bytes;
   const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
   call.expected = pack({target.window, offset});
-  call.copied = bytes - std::min(bytes, kStoredBeside);
+  call.copied = copied_bytes(bytes, kStoredBeside, call.region);
   check_cuda(launch_begin(call, stream), "launch of the handshake");
   side_streams_->fork(stream);
   for (int step = 1; step < size(); ++step) {

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kLanes = 512;
 constexpr int kHandshakeLanes = 32;
-constexpr int kTeamsBesideCopies = 34;
 
 template <class BlockType>
 __global__ void __launch_bounds__(kLanes, 1) alltoall(const __grid_constant__ CallOf<BlockType> call) {
@@ -68,8 +67,7 @@ cudaError_t launch_end(Call& call, cudaStream_t stream) {
   return launch_handshake<Part::end>(call, stream);
 }
 cudaError_t launch_beside_copies(Call& call, cudaStream_t stream) {
-  // One channel waits for the copy engines.
-  call.channels = 2 > kTeamsBesideCopies / call.region.size ? 2 : kTeamsBesideCopies / call.region.size;
+  call.channels = channels_beside_copies(call.region);
   const auto teams = static_cast<unsigned>(call.channels * call.region.size);
   beside_copies<<<teams, kLanes, 0, stream>>>(call);
   return cudaGetLastError();

@@ -7,6 +7,7 @@ namespace tapa::device {
 namespace {
 
 constexpr int kLanes = 512;
+constexpr int kTokenLanes = 64;
 constexpr Word kPiece = 32 << 10;     ///< bytes of a row that a block copies at once
 constexpr unsigned kCopyBlocks = 64;  ///< enough for the memory's bandwidth; others have multiprocessors left
 
@@ -44,22 +45,14 @@ __global__ void __launch_bounds__(kLanes, 1) move_pipes(const __grid_constant__ 
   run_pipe(team, launch.turn, {entry.pipe, job.memory, job.bytes, entry.missing, entry.sends}, launch.jobs);
 }
 
-__global__ void make_token(const __grid_constant__ Tokens tokens) {
-  const Word number = tokens.own->sequence;
-  *tokens.mine = CudaTeam::aborted(*tokens.state) ? 0 : number;
-  CudaTeam::signal(tokens.begun, number);
+__global__ void __launch_bounds__(kTokenLanes) make_token(const __grid_constant__ Tokens tokens) {
+  CudaTeam team;
+  make_tokens(team, tokens);
 }
 
-__global__ void check_tokens(const __grid_constant__ Tokens tokens) {
-  const Word number = tokens.own->sequence;
-  const bool failed = CudaTeam::aborted(*tokens.state);
-  for (int index = 0; index < tokens.count && !failed; ++index) {
-    const int peer = tokens.peers[index];
-    if (__ldcg(tokens.got + peer) == number) continue;
-    CudaTeam::lost(*tokens.state, &tokens.missing[peer], number);
-  }
-  CudaTeam::signal(tokens.ended, number);
-  tokens.own->sequence = number + 1;
+__global__ void __launch_bounds__(kTokenLanes) check_token(const __grid_constant__ Tokens tokens) {
+  CudaTeam team;
+  check_tokens(team, tokens);
 }
 
 }  // namespace
@@ -70,7 +63,7 @@ cudaError_t load_lane_kernels() {
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, copy_pieces);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, move_pipes);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, make_token);
-  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, check_tokens);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, check_token);
   return code;
 }
 
@@ -97,11 +90,11 @@ cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream) {
 }
 
 cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream) {
-  make_token<<<1, 1, 0, stream>>>(tokens);
+  make_token<<<1, kTokenLanes, 0, stream>>>(tokens);
   return cudaGetLastError();
 }
 cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream) {
-  check_tokens<<<1, 1, 0, stream>>>(tokens);
+  check_token<<<1, kTokenLanes, 0, stream>>>(tokens);
   return cudaGetLastError();
 }
 

@@ -6,6 +6,7 @@
 
 #include "device/pipe.hpp"
 #include "device/rows.hpp"
+#include "device/tokens.hpp"
 
 namespace tapa::device {
 
@@ -52,26 +53,12 @@ struct PipeLaunch {
   } job[kMaxPipeJobs];
 };
 
-/// What NCCL's messages carry besides data: the number of the exchange, or 0 from a rank that has failed.
-inline constexpr int kMaxTokens = 512;
-struct Tokens {
-  Word* mine;         ///< to send, device memory
-  const Word* got;    ///< of each rank, device memory
-  LocalState* state;  ///< of the rank
-  LocalState* own;    ///< number of the exchange
-  Word* begun;        ///< memory of the host: exchanges that have begun, ended
-  Word* ended;
-  Word* missing;  ///< memory of the host: of each rank
-  int count;      ///< ranks to hear from
-  std::uint16_t peers[kMaxTokens];
-};
-
 /// Loads the kernels on the current device, see kernel.hpp.
 [[nodiscard]] cudaError_t load_lane_kernels();
 [[nodiscard]] cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream);
-/// Before and after messages: makes this rank's token, checks those of the others.
+/// Before and after messages: makes this rank's tokens, checks those of the others.
 [[nodiscard]] cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream);
 

@@ -26,12 +26,13 @@ NcclWire::NcclWire(const Agreement& agreement, const std::vector<int>& peers,
     : library_(std::move(library)),
       words_((kMissing + static_cast<std::size_t>(agreement.size())) * sizeof(Word)),
       own_(sizeof(LocalState)),
-      tokens_((1 + static_cast<std::size_t>(agreement.size())) * sizeof(Word)),
+      tokens_(3 * static_cast<std::size_t>(agreement.size()) * sizeof(Word)),
       timeout_(timeout) {
   auto* const own = reinterpret_cast<LocalState*>(own_.get());
   auto* const tokens = reinterpret_cast<Word*>(tokens_.get());
   common_.mine = tokens;
-  common_.got = tokens + 1;
+  common_.got = tokens + agreement.size();
+  common_.numbers = tokens + 2 * agreement.size();
   common_.state = state;
   common_.own = own;
   common_.begun = words() + kBegun;
@@ -42,6 +43,8 @@ NcclWire::NcclWire(const Agreement& agreement, const std::vector<int>& peers,
     const Word first = 1;
     PrivateStream stream;
     stream.copy(&own->sequence, &first, sizeof(first));
+    const std::vector<Word> numbers(static_cast<std::size_t>(agreement.size()), first);
+    stream.copy(common_.numbers, numbers.data(), numbers.size() * sizeof(Word));
     check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
     std::vector<WireMessage> none;
     for (const int peer : peers) none.push_back({peer, nullptr, 0});
@@ -80,8 +83,8 @@ void NcclWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
   check_cuda(launch_token_make(tokens, stream), "launch before the messages between nodes");
   library_->begin_group();
   for (const int peer : peers) {
-    library_->send(common_.mine, sizeof(Word), peer, communicator_, stream);
-    library_->receive(got(peer), sizeof(Word), peer, communicator_, stream);
+    library_->send(common_.mine + peer, sizeof(Word), peer, communicator_, stream);
+    library_->receive(const_cast<Word*>(common_.got) + peer, sizeof(Word), peer, communicator_, stream);
   }
   for (const WireMessage& message : sends) {
     if (message.bytes == 0) continue;

@@ -1,7 +1,7 @@
 /// @file
 /// A wire of NCCL's sends and receives, which knows the network's way into device memory. With each message
-/// goes a token: the number of the exchange, or 0 from a rank that has failed, so that nobody takes its bytes
-/// for good ones. A thread of the host ends an exchange that takes longer than the time-out.
+/// goes a token (tokens.hpp), so that nobody takes the bytes of a rank that has failed for good ones. A
+/// thread of the host ends an exchange that takes longer than the time-out.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,6 @@ class NcclWire final : public Wire {
  private:
   void join(const Agreement& agreement);
   void watch();
-  [[nodiscard]] Word* got(int peer) const { return reinterpret_cast<Word*>(tokens_.get()) + 1 + peer; }
   [[nodiscard]] Word* words() const { return static_cast<Word*>(words_.get()); }
 
   std::unique_ptr<NcclLibrary> library_;
