@@ -186,6 +186,9 @@ TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direc
  * @{ */
 /** Where `rank`'s part of a registration lies for this process's kernels; this rank's own part, too. Valid
  * until TAPA_Device_deregister.
+ * @param comm   communicator
+ * @param window a registration
+ * @param rank   of the communicator
  * @param memory the result; TAPA_DEVICE_ERR_ARG where the rank registered none */
 TAPA_API int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** memory);
 /** What is put on the stream after it may store into the window's memory of all ranks: they all have come to
