@@ -155,7 +155,7 @@ bool DeviceCalls::start_engine() {
   const CudaDriver::Current current(*cuda_driver(), near_);
   const TAPA_Device_options options = engine_options();
   if (TAPA_Device_comm_create_mpi(comm_, &options, &engine_) == TAPA_DEVICE_SUCCESS) {
-    stream_ = cuda_driver()->stream(near_);
+    stream_ = cuda_driver()->make_stream(near_);
     probe_ = cuda_driver()->allocate_device(near_, 1);
     probe_id_ = cuda_driver()->memory(probe_).buffer;
     return true;
@@ -209,7 +209,7 @@ const std::byte* DeviceCalls::packed_copy() {
     const std::size_t bytes = send_.bytes[peer];
     if (bytes > 0) {
       const std::byte* const from = recv_.base + recv_.displs[peer];
-      driver.copy(near_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
+      driver.copy(stream_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
     }
     send_.displs[peer] = done;
     done += bytes;
@@ -247,6 +247,7 @@ void DeviceCalls::release() {
     const int code = PMPI_Allreduce(MPI_IN_PLACE, &lives, 1, MPI_INT, MPI_MIN, comm_);
     if (code == MPI_SUCCESS && lives != 0) {
       TAPA_Device_comm_free(&engine_);
+      cuda_driver()->end_stream(near_, stream_);
       cuda_driver()->free_device(near_, probe_);
       if (scratch_ != nullptr) cuda_driver()->free_device(near_, scratch_);
     }
