@@ -1,13 +1,14 @@
 /* All-to-alls with buffers in the memory of a GPU that is none (tests/run/fake_gpu.c): the processor may not
  * touch it, but for MPI, of which we say that it is GPU-aware.
  *
- *   gpu DRIVER all|one|turns|host|late|reused [strict]
+ *   gpu DRIVER all|one|turns|host|late|reused|options [strict]
  *
  * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. turns: all use
  * it, and have buffers there in some of the calls, each rank in others. host: they use it, but all buffers
  * are in host memory. late: they use it when the communicator is set up already. reused: its memory comes to
- * lie where memory of the host was. strict: MPI may not touch its memory either. Exit status 1 when something
- * is wrong. */
+ * lie where memory of the host was. options: as host, and options change between calls of which some ranks
+ * have made the like before. strict: MPI may not touch its memory either. Exit status 1 when something is
+ * wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -144,6 +145,29 @@ static int wrong(int form, int round, int* send, int* recv) {
   return n;
 }
 
+/* Calls in host memory, by a promise of that and without it. Rank 1's counts are in bytes then, so that it
+ * remembers nothing of the earlier ones. */
+static int changing_options(int* send, int* recv) {
+  int bad = 0;
+#ifdef USE_TAPA
+  for (int round = 0; round < kRounds; ++round) {
+    const int promised = round % 4 < 2;
+    TAPA_Comm_set(MPI_COMM_WORLD, "gpu", promised ? "host" : "auto");
+    if (promised || rank != 1) {
+      bad += wrong(0, round, send, recv);
+      continue;
+    }
+    for (int i = 0; i < size * kElements; ++i) send[i] = value(rank, i / kElements, i % kElements, round);
+    TAPA_Alltoall(send, kElements * (int)sizeof(int), MPI_BYTE, recv, kElements * (int)sizeof(int), MPI_BYTE,
+                  MPI_COMM_WORLD);
+    for (int i = 0; i < size * kElements; ++i)
+      bad += recv[i] != value(i / kElements, rank, i % kElements, round);
+  }
+#endif
+  (void)send, (void)recv;
+  return bad;
+}
+
 int main(int argc, char** argv) {
   static int host[3 * kInts], places[kElements];
   int *send = host, *recv = host + kInts, *there = NULL, bad = 0, all = 0;
@@ -184,12 +208,13 @@ int main(int argc, char** argv) {
     } else {
       there = allocate(bytes);
     }
-    if (strcmp(mode, "host") != 0) {
+    if (strcmp(mode, "host") != 0 && strcmp(mode, "options") != 0) {
       send = there;
       recv = there + kInts;
       on_gpu = 1;
     }
   }
+  if (strcmp(mode, "options") == 0) bad += changing_options(send, recv);
   for (int round = 0; round < kRounds; ++round)
     for (int form = 0; form < kForms; ++form) {
       if (turns) {

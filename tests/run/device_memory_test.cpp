@@ -36,5 +36,19 @@ TEST(DeviceMemory, IsThatOfTheDriverWhichTheProcessUses) {
   EXPECT_FALSE(is_device_memory(memory + bytes));
 }
 
+// A call that waits for other ranks must not hold up those of other threads, nor copies.
+TEST(DeviceMemory, StreamsAreNotShared) {
+  void* const library = dlopen(std::getenv("FAKE_GPU"), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  CudaDriver driver(library);
+  CudaMemory near;
+  near.device = 0;
+  const CudaStream one = driver.make_stream(near);
+  EXPECT_NE(one, driver.make_stream(near));
+  const auto waited = reinterpret_cast<void* (*)()>(dlsym(library, "fake_waited_for"));
+  driver.wait(near);
+  EXPECT_NE(waited(), one);
+}
+
 }  // namespace
 }  // namespace tapa

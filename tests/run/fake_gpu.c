@@ -12,7 +12,9 @@ static size_t bytes;
 static int reachable;
 static int contexts; /* on the stack of the thread that copies */
 static int copies;
-static char streams[1];
+static char streams[64];
+static int made; /* of these */
+static void* waited;
 
 void fake_initialise(void) {
   initialised = 1;
@@ -94,15 +96,23 @@ int cuCtxPopCurrent_v2(void** context) {
   return contexts-- > 0 ? 0 : 201;
 }
 int cuStreamCreate(void** stream, unsigned flags) {
-  if (contexts == 0 || flags != 1) return 201;
-  *stream = streams;
+  if (contexts == 0 || flags != 1 || made == (int)sizeof streams) return 201;
+  *stream = &streams[made++];
   return 0;
 }
+static int is_stream(const void* stream) {
+  return (uintptr_t)stream - (uintptr_t)streams < (uintptr_t)made;
+}
+/* The last stream that was waited for. */
+void* fake_waited_for(void) {
+  return waited;
+}
 int cuStreamSynchronize(void* stream) {
-  return contexts > 0 && stream == streams ? 0 : 400;
+  waited = stream;
+  return contexts > 0 && is_stream(stream) ? 0 : 400;
 }
 int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size, void* stream) {
-  if (contexts == 0 || stream != streams) return 400;
+  if (contexts == 0 || !is_stream(stream)) return 400;
   let(1);
   memcpy((void*)(uintptr_t)to, (const void*)(uintptr_t)from, size);
   let(reachable);

@@ -66,7 +66,8 @@ DIT_API dit_status dit_session_ranks(const dit_session* session, int* rank, int*
 /** The number of a level, from fast (0) to slow, by its name; "" is the first level that leaves a node, and
  * the number of levels where none does: functions that take a level refuse that one. */
 DIT_API dit_status dit_session_level(const dit_session* session, const char* name, int* level);
-/** What was moved since open; totals->struct_size is set by the caller. */
+/** What was moved since open; totals->struct_size is set by the caller. Not counted is what kernels store
+ * into bound targets (dit_transfer_bind). */
 DIT_API dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals);
 /** New sessions of the ranks with equal colour, ordered by key, then rank: one for each guidance branch, say.
  * Collective. colour < 0: *part is null. Parts are closed before the session. */
@@ -323,7 +324,8 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
                                       size_t* target_bytes);
 /** [batch, rows, heads, head_dim] of the source and of the target tensor on this rank: four numbers each. */
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
-/** Bytes that the transfer's buffers take, but for what a policy remembers or sends late. */
+/** Bytes that the transfer's buffers take, but for what a policy remembers or sends late, and for the dense
+ * copy of the source that starts with `prepare` go through: the first of them allocates that. */
 DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
 /** Memory of the caller's for these buffers, of the transfer's memory_kind, of any alignment, before the
  * first start: it stays until the transfer is freed and nothing of it is under way. Without it the transfer
@@ -353,7 +355,8 @@ DIT_API dit_status dit_transfer_start_together(dit_transfer* const* transfers, c
 /** For device memory: makes a stream wait for the target, and does not wait itself. What is put into `stream`
  * afterwards sees the target and may overwrite the source. Nothing is under way any more then: the transfer
  * can be started again, in a stream that comes after this one. The way to use transfers in CUDA graphs: start
- * and this call are recorded by a captured stream, after one start that was not captured; the transfer and
+ * and this call are recorded by a captured stream, after one start that was not captured, with the same use
+ * of `prepare`; the transfer and
  * both tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in
  * time is told by the next call on the session that exchanges device memory. */
 DIT_API dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream);

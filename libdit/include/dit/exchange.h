@@ -205,7 +205,7 @@ typedef struct dit_exchange_plugin {
   /** New contexts of the ranks with equal colour, ordered by key, then rank. Collective. colour < 0: *result
    * null. */
   dit_status (*split)(dit_context* context, int colour, int key, dit_context** result);
-  /** What was moved since open. */
+  /** What was moved since open, but for what kernels of the caller's store. */
   dit_status (*totals)(const dit_context* context, dit_exchange_totals* totals);
   /** A text about the context (levels, library, thread support), at most `bytes` with the final zero; returns
    * its full length. */

@@ -11,6 +11,7 @@
 #include "comm/guest.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/error.hpp"
+#include "run/freed_handles.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/shm_exchange.hpp"
@@ -220,6 +221,8 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   parts_->tuner.reset();
   parts_->chooser.set(after, std::move(machine));
   note_options();
+  // Threads remember calls that the ranks may have to agree on from now on.
+  freed_handles.fetch_add(1, std::memory_order_release);
   if (name == "log") set_log_level(after->settings().log);
 }
 

@@ -17,6 +17,14 @@ namespace {
 
 constexpr std::size_t kKeptScratch = 256 << 20;  // bytes
 
+/// MPI lets a rank come to a call as late as it likes.
+TAPA_Device_options engine_options() {
+  TAPA_Device_options options{};
+  options.struct_size = sizeof(options);
+  options.timeout = 1e9;  // seconds; the longest
+  return options;
+}
+
 bool is_on(const char* variable) {
   const char* const text = std::getenv(variable);
   return text != nullptr && std::string_view(text) == "1";
@@ -145,8 +153,9 @@ bool DeviceCalls::start_engine() {
   if (engine_ != TAPA_DEVICE_COMM_NULL) return true;
   near_ = send_.memory ? *send_.memory : *recv_.memory;
   const CudaDriver::Current current(*cuda_driver(), near_);
-  if (TAPA_Device_comm_create_mpi(comm_, nullptr, &engine_) == TAPA_DEVICE_SUCCESS) {
-    stream_ = cuda_driver()->stream(near_);
+  const TAPA_Device_options options = engine_options();
+  if (TAPA_Device_comm_create_mpi(comm_, &options, &engine_) == TAPA_DEVICE_SUCCESS) {
+    stream_ = cuda_driver()->make_stream(near_);
     probe_ = cuda_driver()->allocate_device(near_, 1);
     probe_id_ = cuda_driver()->memory(probe_).buffer;
     return true;
@@ -158,7 +167,7 @@ bool DeviceCalls::start_engine() {
   return false;
 }
 
-/// What is wrong about the engine is this rank's to tell; the others run into a time-out at worst.
+/// What is wrong about the engine is this rank's to tell; the others wait until the job ends.
 void DeviceCalls::require(int code) const {
   if (code != TAPA_DEVICE_SUCCESS) throw CallError(MPI_ERR_OTHER, TAPA_Device_last_error());
 }
@@ -200,7 +209,7 @@ const std::byte* DeviceCalls::packed_copy() {
     const std::size_t bytes = send_.bytes[peer];
     if (bytes > 0) {
       const std::byte* const from = recv_.base + recv_.displs[peer];
-      driver.copy(near_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
+      driver.copy(stream_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
     }
     send_.displs[peer] = done;
     done += bytes;
@@ -238,6 +247,7 @@ void DeviceCalls::release() {
     const int code = PMPI_Allreduce(MPI_IN_PLACE, &lives, 1, MPI_INT, MPI_MIN, comm_);
     if (code == MPI_SUCCESS && lives != 0) {
       TAPA_Device_comm_free(&engine_);
+      cuda_driver()->end_stream(near_, stream_);
       cuda_driver()->free_device(near_, probe_);
       if (scratch_ != nullptr) cuda_driver()->free_device(near_, scratch_);
     }

@@ -81,9 +81,9 @@ class DeviceCalls {
   std::size_t bytes_sent_ = 0;
   bool given_up_ = false;  // the engine could not be started; alike on all ranks
   TAPA_Device_comm engine_ = TAPA_DEVICE_COMM_NULL;
-  CudaMemory near_;  // on the engine's device
-  CudaStream stream_ = nullptr;
-  void* probe_ = nullptr;  // device memory, to see whether the program has reset the device
+  CudaMemory near_;              // on the engine's device
+  CudaStream stream_ = nullptr;  // its own: threads call on communicators in any order
+  void* probe_ = nullptr;        // device memory, to see whether the program has reset the device
   std::uint64_t probe_id_ = 0;
   Registrations registrations_;
   void* scratch_ = nullptr;  // device memory, for calls in place

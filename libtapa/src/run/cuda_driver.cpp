@@ -62,6 +62,7 @@ struct CudaDriver::Functions {
   Code (*pop)(CudaContext* context) = nullptr;
   Code (*primary)(CudaContext* context, int device) = nullptr;
   Code (*create_stream)(CudaStream* stream, unsigned flags) = nullptr;
+  Code (*destroy_stream)(CudaStream stream) = nullptr;  // may be none: it is kept then
   Code (*synchronize)(CudaStream stream) = nullptr;
   Code (*copy)(Address to, Address from, std::size_t bytes, CudaStream stream) = nullptr;
   Code (*copy_rows)(const Copy2D* copy, CudaStream stream) = nullptr;
@@ -83,6 +84,7 @@ CudaDriver::CudaDriver(void* library) {
   find(found->pop, "cuCtxPopCurrent_v2");
   find(found->primary, "cuDevicePrimaryCtxRetain");
   find(found->create_stream, "cuStreamCreate");
+  find(found->destroy_stream, "cuStreamDestroy_v2");
   find(found->synchronize, "cuStreamSynchronize");
   find(found->copy, "cuMemcpyAsync");
   find(found->copy_rows, "cuMemcpy2DAsync_v2");
@@ -167,7 +169,18 @@ CudaDriver::Current::~Current() {
   driver_.call_->pop(&ignored);
 }
 
-CudaStream CudaDriver::stream(const CudaMemory& near) {
+CudaStream CudaDriver::make_stream(const CudaMemory& near) {
+  const Current current(*this, near);
+  CudaStream stream = nullptr;
+  check(call_->create_stream(&stream, kNonBlocking), "cuStreamCreate");
+  return stream;
+}
+void CudaDriver::end_stream(const CudaMemory& near, CudaStream stream) {
+  const Current current(*this, near);
+  if (call_->destroy_stream != nullptr) call_->destroy_stream(stream);
+}
+
+CudaStream CudaDriver::copy_stream(const CudaMemory& near) {
   const CudaContext context = context_of(near);
   const Current current(*this, near);
   const std::lock_guard lock(mutex_);
@@ -179,7 +192,7 @@ CudaStream CudaDriver::stream(const CudaMemory& near) {
 /// Runs `work` on the stream beside `near`. A stream of a context that was reset is made anew.
 template <class Work>
 void CudaDriver::on_stream(const CudaMemory& near, const Work& work) {
-  const CudaStream first = stream(near);
+  const CudaStream first = copy_stream(near);
   const Current current(*this, near);
   try {
     work(first);
@@ -188,33 +201,34 @@ void CudaDriver::on_stream(const CudaMemory& near, const Work& work) {
       const std::lock_guard lock(mutex_);
       std::erase_if(streams_, [&](const auto& entry) { return entry.second == first; });
     }
-    work(stream(near));
+    work(copy_stream(near));
   }
 }
 
-void CudaDriver::copy(const CudaMemory& near, const Rows& r) {
+void CudaDriver::copy(const CudaMemory& near, const Rows& rows) {
+  on_stream(near, [&](CudaStream stream) { copy(stream, rows); });
+}
+void CudaDriver::copy(CudaStream stream, const Rows& r) {
   const bool one = r.rows == 1 || (r.to_pitch == r.bytes && r.from_pitch == r.bytes);
   const bool pitched = r.to_pitch <= kLongestPitch && r.from_pitch <= kLongestPitch;
-  on_stream(near, [&](CudaStream stream) {
-    if (one) {
-      check(call_->copy(address_of(r.to), address_of(r.from), r.bytes * r.rows, stream), "cuMemcpyAsync");
-    } else if (pitched) {
-      const Copy2D all{0,       0,     kUnifiedMemory, nullptr, address_of(r.from), nullptr, r.from_pitch,
-                       0,       0,     kUnifiedMemory, nullptr, address_of(r.to),   nullptr, r.to_pitch,
-                       r.bytes, r.rows};
-      check(call_->copy_rows(&all, stream), "cuMemcpy2DAsync");
-    } else {
-      for (std::size_t row = 0; row < r.rows; ++row) {
-        check(call_->copy(address_of(r.to + row * r.to_pitch), address_of(r.from + row * r.from_pitch),
-                          r.bytes, stream),
-              "cuMemcpyAsync");
-      }
+  if (one) {
+    check(call_->copy(address_of(r.to), address_of(r.from), r.bytes * r.rows, stream), "cuMemcpyAsync");
+  } else if (pitched) {
+    const Copy2D all{0,       0,     kUnifiedMemory, nullptr, address_of(r.from), nullptr, r.from_pitch,
+                     0,       0,     kUnifiedMemory, nullptr, address_of(r.to),   nullptr, r.to_pitch,
+                     r.bytes, r.rows};
+    check(call_->copy_rows(&all, stream), "cuMemcpy2DAsync");
+  } else {
+    for (std::size_t row = 0; row < r.rows; ++row) {
+      check(call_->copy(address_of(r.to + row * r.to_pitch), address_of(r.from + row * r.from_pitch), r.bytes,
+                        stream),
+            "cuMemcpyAsync");
     }
-  });
+  }
 }
 
 void CudaDriver::wait(const CudaMemory& near) {
-  const CudaStream mine = stream(near);
+  const CudaStream mine = copy_stream(near);
   const Current current(*this, near);
   wait(mine);
 }

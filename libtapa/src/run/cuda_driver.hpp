@@ -65,7 +65,7 @@ class CudaDriver {
   [[nodiscard]] void* allocate_device(const CudaMemory& near, std::size_t bytes);
   void free_device(const CudaMemory& near, void* memory);
 
-  /// Puts a copy of `rows` rows of `bytes` bytes each on the library's own stream beside `near`; wait() waits
+  /// Puts a copy of `rows` rows of `bytes` bytes each on the stream of all copies beside `near`; wait() waits
   /// for all that is on it. `to` and `from` are of the host or of any device. Throw CudaError.
   struct Rows {
     std::byte* to;
@@ -77,10 +77,13 @@ class CudaDriver {
   };
   void copy(const CudaMemory& near, const Rows& rows);
   void wait(const CudaMemory& near);
-  /// For a stream of the current context.
+  /// The same on a stream of the current context.
+  void copy(CudaStream stream, const Rows& rows);
   void wait(CudaStream stream);
-  /// That stream, of the context of `near`; it waits for no other stream, and no other for it.
-  [[nodiscard]] CudaStream stream(const CudaMemory& near);
+  /// A new stream of the context of `near`; it waits for no other stream, and no other for it. For what waits
+  /// for other ranks: nothing else may stand behind that.
+  [[nodiscard]] CudaStream make_stream(const CudaMemory& near);
+  void end_stream(const CudaMemory& near, CudaStream stream);
 
   /// The context of memory is this thread's while it lives.
   class Current {
@@ -98,13 +101,14 @@ class CudaDriver {
   struct Functions;
   void check(int code, const char* call) const;
   [[nodiscard]] CudaContext context_of(const CudaMemory& memory);
+  [[nodiscard]] CudaStream copy_stream(const CudaMemory& near);
   template <class Work>
   void on_stream(const CudaMemory& near, const Work& work);
 
   std::shared_ptr<const Functions> call_;
   std::mutex mutex_;
   std::map<int, CudaContext> primary_;         // contexts of devices, for memory of none
-  std::map<CudaContext, CudaStream> streams_;  // the library's own
+  std::map<CudaContext, CudaStream> streams_;  // of copies
 };
 
 }  // namespace tapa
