@@ -144,6 +144,7 @@ void dit_transfer::use_workspace(std::span<std::byte> workspace) {
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
+  dit::TransferMemory::of(memory_kind_).require_current(call.device);
   const dit::SourceTensor given =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =

@@ -29,6 +29,7 @@ class HostMemory final : public TransferMemory {
   void fetch(const std::byte* from, std::span<std::byte> to) const override {
     std::copy_n(from, to.size(), to.begin());
   }
+  void require_current(int /*device*/) const override {}
   void wait(void* /*stream*/) const override {}
 };
 

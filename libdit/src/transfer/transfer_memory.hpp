@@ -67,6 +67,9 @@ class TransferMemory {
                       const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
   /// Memory of this kind to the host's, after all that was put on its device.
   virtual void fetch(const std::byte* from, std::span<std::byte> to) const = 0;
+  /// Throws std::invalid_argument unless the thread's current device is `device`: buffers and kernels are
+  /// its.
+  virtual void require_current(int device) const = 0;
   /// Waits for what is in the stream; there is nothing to wait for in host memory.
   virtual void wait(void* stream) const = 0;
 };

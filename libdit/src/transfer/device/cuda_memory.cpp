@@ -1,5 +1,6 @@
 #include "transfer/device/cuda_memory.hpp"
 
+#include <stdexcept>
 #include <string>
 
 #include "exchange/exchange.hpp"
@@ -43,6 +44,15 @@ class CudaMemory final : public TransferMemory {
   void fetch(const std::byte* from, std::span<std::byte> to) const override {
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     check_cuda(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  }
+
+  void require_current(int device) const override {
+    int current = -1;
+    check_cuda(cudaGetDevice(&current), "cudaGetDevice");
+    if (current == device) return;
+    throw std::invalid_argument("call->device is " + std::to_string(device) +
+                                " and the thread's current device " + std::to_string(current) +
+                                ": expected the same");
   }
 
   void wait(void* stream) const override {
