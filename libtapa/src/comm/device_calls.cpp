@@ -55,6 +55,11 @@ bool DeviceCalls::serves(const CudaMemory& memory) const {
   return memory.device == engine_.near.device && same_context;
 }
 
+void DeviceCalls::BlockList::note(const CudaMemory& part) {
+  const auto same = [&](const CudaMemory& p) { return p.buffer == part.buffer && p.base == part.base; };
+  if (std::ranges::none_of(parts, same)) parts.push_back(part);
+}
+
 void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list) {
   CudaDriver* const driver = cuda_driver();
   const auto ranks = static_cast<std::size_t>(ranks_);
@@ -62,6 +67,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
   list.displs.resize(ranks);
   list.place = {};
   list.memory.reset();
+  list.parts.clear();
   list.longest = list.total = 0;
   list.base = nullptr;
   TypeInfo info;
@@ -80,6 +86,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
     if (driver != nullptr && !(looked && memory.holds(first))) {
       memory = driver->memory(first, list.last);
       looked = true;
+      if (memory.on_device) list.note(memory);
     }
     const bool same = !list.memory || list.memory->device == memory.device;
     list.place.host = list.place.host && !memory.on_device;
@@ -126,7 +133,8 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
   const bool may_start = has_engine() || !too_many_retired_engines();
   if (!one_device || !placed || !matches || !may_start) bits &= ~CallBits::engine;
   const bool wants = recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
-  const bool stale = recv_.memory && registrations_.stale(*recv_.memory);
+  const bool stale =
+      std::ranges::any_of(recv_.parts, [&](const CudaMemory& part) { return registrations_.stale(part); });
   return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh);
 }
 

@@ -56,6 +56,8 @@ class DeviceCalls {
     SidePlace place;
     std::optional<CudaMemory> memory;  // of a block that is on a device
     CudaMemory last;                   // where a block of the last call was
+    std::vector<CudaMemory> parts;     // all allocations that blocks are in
+    void note(const CudaMemory& part);
     std::size_t longest = 0;
     std::size_t total = 0;
   };
