@@ -44,5 +44,15 @@ TEST(SharedWords, ComeAndGo) {
   for (int i = 0; i < 20; ++i) run_calls(WaitPolicy::yield, 3);
 }
 
+// Ranks come to the end of their communicators in orders of their own.
+TEST(SharedWords, CloseAlone) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  SharedWords words[2];
+  for (SharedWords& each : words) ASSERT_TRUE(each.open(MPI_COMM_WORLD));
+  words[rank % 2].close();
+  words[1 - rank % 2].close();
+}
+
 }  // namespace
 }  // namespace tapa

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
@@ -48,10 +49,15 @@ bool mpi_takes_device_memory() {
 }
 
 bool DeviceCalls::serves(const CudaMemory& memory) const {
-  if (engine_ == TAPA_DEVICE_COMM_NULL) return true;
+  if (!has_engine()) return true;
   const bool same_context =
-      memory.context == near_.context || memory.context == nullptr || near_.context == nullptr;
-  return memory.device == near_.device && same_context;
+      memory.context == engine_.near.context || memory.context == nullptr || engine_.near.context == nullptr;
+  return memory.device == engine_.near.device && same_context;
+}
+
+void DeviceCalls::BlockList::note(const CudaMemory& part) {
+  const auto same = [&](const CudaMemory& p) { return p.buffer == part.buffer && p.base == part.base; };
+  if (std::ranges::none_of(parts, same)) parts.push_back(part);
 }
 
 void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list) {
@@ -61,6 +67,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
   list.displs.resize(ranks);
   list.place = {};
   list.memory.reset();
+  list.parts.clear();
   list.longest = list.total = 0;
   list.base = nullptr;
   TypeInfo info;
@@ -79,6 +86,7 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
     if (driver != nullptr && !(looked && memory.holds(first))) {
       memory = driver->memory(first, list.last);
       looked = true;
+      if (memory.on_device) list.note(memory);
     }
     const bool same = !list.memory || list.memory->device == memory.device;
     list.place.host = list.place.host && !memory.on_device;
@@ -119,12 +127,14 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
   }
   std::uint64_t bits = call_bits(send_.place, recv_.place, a.has_equal_buffers());
   const bool one_device = !send_.memory || !recv_.memory || send_.memory->device == recv_.memory->device;
-  const bool placed = engine_ != TAPA_DEVICE_COMM_NULL || send_.memory || recv_.memory;
+  const bool placed = has_engine() || send_.memory || recv_.memory;
   const auto own = static_cast<std::size_t>(rank_);
   const bool matches = send_.bytes[own] == recv_.bytes[own];  // else MPI says what is wrong
-  if (!one_device || !placed || !matches) bits &= ~CallBits::engine;
+  const bool may_start = has_engine() || !too_many_retired_engines();
+  if (!one_device || !placed || !matches || !may_start) bits &= ~CallBits::engine;
   const bool wants = recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
-  const bool stale = recv_.memory && registrations_.stale(*recv_.memory);
+  const bool stale =
+      std::ranges::any_of(recv_.parts, [&](const CudaMemory& part) { return registrations_.stale(part); });
   return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh);
 }
 
@@ -148,22 +158,54 @@ CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter wa
   return way;
 }
 
+/// What the engine needs of this rank alone; false: it is not to be had.
+bool DeviceCalls::prepare_engine() {
+  CudaDriver& driver = *cuda_driver();
+  try {
+    const CudaDriver::Current current(driver, engine_.near);
+    engine_.stream = driver.make_stream(engine_.near);
+    engine_.probe = driver.allocate_device(engine_.near, 1);
+    engine_.probe_id = driver.memory(engine_.probe).buffer;
+    return true;
+  } catch (const CudaError& e) {
+    log_warn(std::string("no device engine: ") + e.what());
+    return false;
+  }
+}
+
+bool DeviceCalls::on_all(bool here) const {
+  int all = here ? 1 : 0;
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+  return all != 0;
+}
+
+/// Local: the engine itself stays, as freeing it would wait for ranks that have none.
+void DeviceCalls::drop_engine() {
+  if (engine_.stream != nullptr) cuda_driver()->end_stream(engine_.near, engine_.stream);
+  if (engine_.probe != nullptr) cuda_driver()->free_device(engine_.near, engine_.probe);
+  engine_ = {};
+}
+
 /// Collective. False: it cannot be had, on all ranks alike.
 bool DeviceCalls::start_engine() {
-  if (engine_ != TAPA_DEVICE_COMM_NULL) return true;
-  near_ = send_.memory ? *send_.memory : *recv_.memory;
-  const CudaDriver::Current current(*cuda_driver(), near_);
-  const TAPA_Device_options options = engine_options();
-  if (TAPA_Device_comm_create_mpi(comm_, &options, &engine_) == TAPA_DEVICE_SUCCESS) {
-    stream_ = cuda_driver()->make_stream(near_);
-    probe_ = cuda_driver()->allocate_device(near_, 1);
-    probe_id_ = cuda_driver()->memory(probe_).buffer;
-    return true;
+  if (has_engine()) return true;
+  engine_.near = send_.memory ? *send_.memory : *recv_.memory;
+  given_up_ = !on_all(prepare_engine());
+  if (given_up_) {
+    drop_engine();
+    return false;
   }
-  given_up_ = true;
-  engine_ = TAPA_DEVICE_COMM_NULL;
-  if (rank_ == 0)
+  free_retired_engines(comm_);
+  engine_.number = new_engine_number();
+  check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
+  const CudaDriver::Current current(*cuda_driver(), engine_.near);
+  const TAPA_Device_options options = engine_options();
+  const bool made = TAPA_Device_comm_create_mpi(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
+  given_up_ = !on_all(made);
+  if (!given_up_) return true;
+  if (!made && rank_ == 0)
     log_warn(std::string("buffers in GPU memory do not take the device engine: ") + TAPA_Device_last_error());
+  drop_engine();
   return false;
 }
 
@@ -173,7 +215,7 @@ void DeviceCalls::require(int code) const {
 }
 
 void DeviceCalls::drop_registrations() {
-  for (const int window : registrations_.windows()) require(TAPA_Device_deregister(engine_, window));
+  for (const int window : registrations_.windows()) require(TAPA_Device_deregister(engine_.engine, window));
   registrations_.clear();
 }
 
@@ -182,13 +224,13 @@ void DeviceCalls::keep_registrations(std::uint64_t agreed) {
   if ((agreed & CallBits::fresh) == 0) drop_registrations();
   if ((agreed & CallBits::registered) != 0) return;
   if (const auto window = registrations_.to_evict()) {
-    require(TAPA_Device_deregister(engine_, *window));
+    require(TAPA_Device_deregister(engine_.engine, *window));
     registrations_.evict();
   }
   std::optional<CudaMemory> mine;
   if ((own_bits_ & CallBits::registered) == 0) mine = recv_.memory;
   int window = -1;
-  require(TAPA_Device_register(engine_, mine ? reinterpret_cast<void*>(mine->base) : nullptr,
+  require(TAPA_Device_register(engine_.engine, mine ? reinterpret_cast<void*>(mine->base) : nullptr,
                                mine ? mine->bytes : 0, 0, &window));
   registrations_.add(window, mine);
 }
@@ -198,10 +240,10 @@ void DeviceCalls::keep_registrations(std::uint64_t agreed) {
 const std::byte* DeviceCalls::packed_copy() {
   CudaDriver& driver = *cuda_driver();
   if (scratch_bytes_ < send_.total) {
-    if (scratch_ != nullptr) driver.free_device(near_, scratch_);
+    if (scratch_ != nullptr) driver.free_device(engine_.near, scratch_);
     scratch_ = nullptr;
     scratch_bytes_ = 0;
-    scratch_ = driver.allocate_device(near_, send_.total);
+    scratch_ = driver.allocate_device(engine_.near, send_.total);
     scratch_bytes_ = send_.total;
   }
   std::size_t done = 0;
@@ -209,7 +251,7 @@ const std::byte* DeviceCalls::packed_copy() {
     const std::size_t bytes = send_.bytes[peer];
     if (bytes > 0) {
       const std::byte* const from = recv_.base + recv_.displs[peer];
-      driver.copy(stream_, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
+      driver.copy(engine_.stream, {static_cast<std::byte*>(scratch_) + done, bytes, from, bytes, bytes, 1});
     }
     send_.displs[peer] = done;
     done += bytes;
@@ -219,39 +261,25 @@ const std::byte* DeviceCalls::packed_copy() {
 
 void DeviceCalls::run(const Arguments& a) {
   CudaDriver& driver = *cuda_driver();
-  const CudaDriver::Current current(driver, near_);
+  const CudaDriver::Current current(driver, engine_.near);
   const std::byte* const send = a.in_place() && send_.total > 0 ? packed_copy() : send_.base;
   require(TAPA_Device_alltoallv(send, send_.bytes.data(), send_.displs.data(), recv_.base, recv_.bytes.data(),
-                                recv_.displs.data(), engine_, stream_));
-  driver.wait(stream_);
-  require(TAPA_Device_query(engine_, nullptr));
+                                recv_.displs.data(), engine_.engine, engine_.stream));
+  driver.wait(engine_.stream);
+  require(TAPA_Device_query(engine_.engine, nullptr));
   bytes_sent_ = send_.total;
   if (scratch_bytes_ > kKeptScratch) {
-    driver.free_device(near_, scratch_);
+    driver.free_device(engine_.near, scratch_);
     scratch_ = nullptr;
     scratch_bytes_ = 0;
   }
 }
 
-/// Whether what the engine has on the device is still there: programs reset it, also before they free their
-/// communicators.
-bool DeviceCalls::context_lives() const {
-  const CudaDriver* const driver = cuda_driver();
-  return driver != nullptr && driver->memory(probe_).buffer == probe_id_ && probe_id_ != 0;
-}
-
 void DeviceCalls::release() {
-  if (engine_ != TAPA_DEVICE_COMM_NULL) {
-    int lives = context_lives() ? 1 : 0;
-    // All free it or none: who frees it waits for the others.
-    const int code = PMPI_Allreduce(MPI_IN_PLACE, &lives, 1, MPI_INT, MPI_MIN, comm_);
-    if (code == MPI_SUCCESS && lives != 0) {
-      TAPA_Device_comm_free(&engine_);
-      cuda_driver()->end_stream(near_, stream_);
-      cuda_driver()->free_device(near_, probe_);
-      if (scratch_ != nullptr) cuda_driver()->free_device(near_, scratch_);
-    }
-    engine_ = TAPA_DEVICE_COMM_NULL;
+  if (has_engine()) {
+    if (scratch_ != nullptr && engine_.context_lives()) cuda_driver()->free_device(engine_.near, scratch_);
+    engine_.comm = std::exchange(comm_, MPI_COMM_NULL);
+    retire_engine(std::exchange(engine_, {}));
   }
   scratch_ = nullptr;
   words_.close();

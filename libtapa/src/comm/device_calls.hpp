@@ -12,6 +12,7 @@
 
 #include "comm/device_way.hpp"
 #include "comm/registrations.hpp"
+#include "comm/retired_engines.hpp"
 #include "comm/shared_words.hpp"
 #include "run/arguments.hpp"
 #include "run/cuda_driver.hpp"
@@ -44,7 +45,7 @@ class DeviceCalls {
   /// Bytes that run() has sent in the last call, its own block included.
   [[nodiscard]] std::size_t bytes_sent() const { return bytes_sent_; }
 
-  /// Frees everything. Collective.
+  /// Local: frees everything but the engine, which is retired.
   void release();
 
  private:
@@ -55,6 +56,8 @@ class DeviceCalls {
     SidePlace place;
     std::optional<CudaMemory> memory;  // of a block that is on a device
     CudaMemory last;                   // where a block of the last call was
+    std::vector<CudaMemory> parts;     // all allocations that blocks are in
+    void note(const CudaMemory& part);
     std::size_t longest = 0;
     std::size_t total = 0;
   };
@@ -63,12 +66,15 @@ class DeviceCalls {
   [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
   [[nodiscard]] std::uint64_t common_bits(Waiter waiter);
+  [[nodiscard]] bool has_engine() const { return engine_.engine != TAPA_DEVICE_COMM_NULL; }
+  [[nodiscard]] bool prepare_engine();
+  void drop_engine();
+  [[nodiscard]] bool on_all(bool here) const;
   [[nodiscard]] bool start_engine();
   void keep_registrations(std::uint64_t agreed);
   void drop_registrations();
   const std::byte* packed_copy();
   void require(int code) const;
-  [[nodiscard]] bool context_lives() const;
 
   MPI_Comm comm_;
   SharedWords words_;
@@ -80,11 +86,7 @@ class DeviceCalls {
   BlockList send_, recv_;
   std::size_t bytes_sent_ = 0;
   bool given_up_ = false;  // the engine could not be started; alike on all ranks
-  TAPA_Device_comm engine_ = TAPA_DEVICE_COMM_NULL;
-  CudaMemory near_;              // on the engine's device
-  CudaStream stream_ = nullptr;  // its own: threads call on communicators in any order
-  void* probe_ = nullptr;        // device memory, to see whether the program has reset the device
-  std::uint64_t probe_id_ = 0;
+  DeviceEngine engine_;    // its stream is its own: threads call on communicators in any order
   Registrations registrations_;
   void* scratch_ = nullptr;  // device memory, for calls in place
   std::size_t scratch_bytes_ = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/progress.hpp"
+#include "transport/mapping.hpp"
 #include "transport/waiter.hpp"
 
 namespace tapa {
@@ -24,7 +25,7 @@ class SharedWords {
 
   /// Makes the memory. Collective over `comm`, whose ranks share a node. False, on all ranks: there is none.
   [[nodiscard]] bool open(MPI_Comm comm);
-  /// Collective.
+  /// Local.
   void close();
 
   /// The bits that all ranks' numbers have. Collective: waits for all ranks, making operations progress.
@@ -53,7 +54,8 @@ class SharedWords {
  private:
   static constexpr int kRelayEvery = 64;  // polls
 
-  MPI_Win window_ = MPI_WIN_NULL;
+  MapShare share_;
+  std::vector<Mapping> mappings_;  // of all ranks
   std::uint64_t call_ = 0;
   std::atomic<std::uint64_t>* own_ = nullptr;
   std::vector<const std::atomic<std::uint64_t>*> of_rank_;  // of the others

@@ -1,0 +1,45 @@
+/// @file
+/// Device engines of communicators that were freed. To free an engine synchronises its ranks, which neither
+/// MPI_Comm_free nor MPI_Finalize may do: ranks come there in orders of their own. So it waits until the same
+/// ranks start another one, in a call of theirs, or for the end of the process.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "run/cuda_driver.hpp"
+#include "tapa/device.h"
+
+namespace tapa {
+
+/// An engine and what was made for it.
+struct DeviceEngine {
+  TAPA_Device_comm engine = TAPA_DEVICE_COMM_NULL;
+  MPI_Comm comm = MPI_COMM_NULL;  ///< of its ranks, for nothing else
+  std::uint64_t number = 0;       ///< alike on its ranks; no other engine of its rank 0 has it
+  CudaMemory near;                ///< on its device
+  CudaStream stream = nullptr;
+  void* probe = nullptr;  ///< device memory, to see whether the program has reset the device
+  std::uint64_t probe_id = 0;
+
+  /// Whether what it has on the device is still there: programs reset it, also before they free their
+  /// communicators.
+  [[nodiscard]] bool context_lives() const;
+};
+
+/// A process keeps so many at most; then it starts no other one.
+inline constexpr std::size_t kMostRetiredEngines = 64;
+
+/// For DeviceEngine::number, on its rank 0.
+[[nodiscard]] std::uint64_t new_engine_number();
+
+/// Local. The engine and its communicator belong to this room from now on.
+void retire_engine(const DeviceEngine& engine);
+[[nodiscard]] bool too_many_retired_engines();
+
+/// Frees engines that all ranks of `comm` have retired and that had the same ranks. Collective over `comm`.
+void free_retired_engines(MPI_Comm comm);
+
+}  // namespace tapa
