@@ -132,6 +132,13 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
   const bool matches = send_.bytes[own] == recv_.bytes[own];  // else MPI says what is wrong
   const bool may_start = has_engine() || !too_many_retired_engines();
   if (!one_device || !placed || !matches || !may_start) bits &= ~CallBits::engine;
+  if (a.in_place() && has_engine() && (bits & CallBits::engine) != 0) {
+    try {
+      grow_scratch();  // while the others can still be told that there is no memory
+    } catch (const CudaError&) {
+      bits &= ~CallBits::engine;
+    }
+  }
   const bool wants = recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
   const bool stale =
       std::ranges::any_of(recv_.parts, [&](const CudaMemory& part) { return registrations_.stale(part); });
@@ -235,17 +242,21 @@ void DeviceCalls::keep_registrations(std::uint64_t agreed) {
   registrations_.add(window, mine);
 }
 
+void DeviceCalls::grow_scratch() {
+  if (scratch_bytes_ >= send_.total) return;
+  CudaDriver& driver = *cuda_driver();
+  if (scratch_ != nullptr) driver.free_device(engine_.near, scratch_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+  scratch_ = driver.allocate_device(engine_.near, send_.total);
+  scratch_bytes_ = send_.total;
+}
+
 /// A copy of the receive blocks, one behind the other, from which the engine sends: it does not work in
 /// place. Changes what send_ says to it.
 const std::byte* DeviceCalls::packed_copy() {
   CudaDriver& driver = *cuda_driver();
-  if (scratch_bytes_ < send_.total) {
-    if (scratch_ != nullptr) driver.free_device(engine_.near, scratch_);
-    scratch_ = nullptr;
-    scratch_bytes_ = 0;
-    scratch_ = driver.allocate_device(engine_.near, send_.total);
-    scratch_bytes_ = send_.total;
-  }
+  grow_scratch();
   std::size_t done = 0;
   for (std::size_t peer = 0; peer < send_.bytes.size(); ++peer) {
     const std::size_t bytes = send_.bytes[peer];

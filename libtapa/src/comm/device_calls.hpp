@@ -73,6 +73,7 @@ class DeviceCalls {
   [[nodiscard]] bool start_engine();
   void keep_registrations(std::uint64_t agreed);
   void drop_registrations();
+  void grow_scratch();
   const std::byte* packed_copy();
   void require(int code) const;
 
