@@ -117,7 +117,7 @@ class RecordedLayer {
   RecordedLayer(Job& job, const Session& host, const Session& session, int device)
       : job_(job),
         device_(device),
-        layout_(make_layout(shape_of({"", 1, 64, 448, 8, 8, 64, 0, 1}), job.size())) {
+        layout_(make_layout(shape_of(Case{"", 1, 64, 448, 8, 8, 64, 0, 1}), job.size())) {
     for (int kind = DIT_SCATTER_QUERY; kind <= DIT_GATHER_OUTPUT; ++kind) {
       reference_.emplace_back(host, layout_, kind, 2, DIT_MEMORY_HOST);
       tested_.emplace_back(session, layout_, kind, 2, DIT_MEMORY_CUDA);
@@ -201,7 +201,7 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
   std::uint64_t wrong = 0;
   {
     const Session session(plugin, "", 1);
-    const Layout layout = make_layout(shape_of({"", 1, 0, 64, 8, 8, 64, 0, 1}), job.size());
+    const Layout layout = make_layout(shape_of(Case{"", 1, 0, 64, 8, 8, 64, 0, 1}), job.size());
     const Transfer transfer(session, layout, DIT_SCATTER_VALUE, 2, DIT_MEMORY_CUDA);
     const Memory from(transfer.source_bytes() + 16), to(transfer.target_bytes() + 16);
     const Stream stream;
@@ -262,12 +262,6 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  tapa::bench::Job job;
-  try {
-    return tapa::bench::run(job, argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ulysses_check: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  return 1;
+  return tapa::bench::run_program("ulysses_check",
+                                  [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

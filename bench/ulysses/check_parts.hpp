@@ -60,19 +60,6 @@ inline dit_tensor at(const Placed& placed, void* data) {
   return tensor;
 }
 
-inline dit_attention_shape shape_of(const Case& of) {
-  dit_attention_shape shape{};
-  shape.struct_size = sizeof(shape);
-  shape.batch = of.batch;
-  shape.text_tokens = of.text;
-  shape.image_tokens = of.image;
-  shape.heads = of.heads;
-  shape.kv_heads = of.kv_heads;
-  shape.head_dim = of.dim;
-  shape.flags = of.flags;
-  return shape;
-}
-
 /// Device memory that holds any tensor of a check, and its registration, if it has one.
 class Arena {
  public:

@@ -162,19 +162,6 @@ class Run {
   }
 
  private:
-  static dit_attention_shape shape_of(const Case& of) {
-    dit_attention_shape shape{};
-    shape.struct_size = sizeof(shape);
-    shape.batch = of.batch;
-    shape.text_tokens = of.text;
-    shape.image_tokens = of.image;
-    shape.heads = of.heads;
-    shape.kv_heads = of.kv_heads;
-    shape.head_dim = of.dim;
-    shape.flags = of.flags;
-    return shape;
-  }
-
   bool is_equal(int device, std::uint32_t seed, int step, int layer, std::size_t kind) {
     const Transfer& reference = reference_[kind];
     const Transfer& tested = tested_[kind];
@@ -220,8 +207,7 @@ class Run {
   Stream stream_;
 };
 
-int run(int argc, char** argv) {
-  const Job job;
+int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
@@ -249,11 +235,6 @@ int run(int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tapa::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ulysses_coded: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 2);
-    return 2;
-  }
+  return tapa::bench::run_program("ulysses_coded",
+                                  [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

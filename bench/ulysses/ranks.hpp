@@ -5,6 +5,8 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -81,6 +83,21 @@ class Session : public Owner<dit_session, dit_session_close> {
     return made;
   }
 };
+
+/// Of a check's case, which has these and more.
+template <class Case>
+dit_attention_shape shape_of(const Case& of) {
+  dit_attention_shape shape{};
+  shape.struct_size = sizeof(shape);
+  shape.batch = of.batch;
+  shape.text_tokens = of.text;
+  shape.image_tokens = of.image;
+  shape.heads = of.heads;
+  shape.kv_heads = of.kv_heads;
+  shape.head_dim = of.dim;
+  shape.flags = of.flags;
+  return shape;
+}
 
 inline Layout make_layout(const dit_attention_shape& shape, int ranks) {
   Layout made;
@@ -161,6 +178,19 @@ inline void randomise(std::vector<std::uint8_t>& bytes, std::uint64_t seed) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     byte = static_cast<std::uint8_t>(state >> 56);
   }
+}
+
+/// A program's main: `body` with MPI. An error ends the job on all ranks.
+template <class Body>
+int run_program(const char* name, Body body) {
+  Job job;
+  try {
+    return body(job);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return 1;
 }
 
 }  // namespace tapa::bench

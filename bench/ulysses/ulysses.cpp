@@ -236,12 +236,6 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  tapa::bench::Job job;
-  try {
-    return tapa::bench::run(job, argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ulysses: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  return 1;
+  return tapa::bench::run_program("ulysses",
+                                  [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "common/all_to_all.hpp"
-#include "common/block_arrays.hpp"
+#include "common/call_arrays.hpp"
 #include "common/mpi_error.hpp"
 #include "exchange/select_rows.hpp"
 #include "tapa/agreed_layout.hpp"
@@ -19,46 +19,24 @@ namespace {
 
 constexpr std::size_t kMostLevels = std::size(dit_exchange_totals{}.sent_bytes);
 
-using Arrays = BlockArrays<MPI_Count, MPI_Aint>;
-
 void check_tapa(int code) {
   if (code != MPI_SUCCESS) throw PluginFailure(DIT_ERROR_COMMUNICATION, TAPA_Last_error());
 }
 
 class TapaTransfer final : public Transfer {
  public:
-  /// `packed`: the rows of a call that selects some, else nothing.
-  TapaTransfer(MPI_Comm comm, const dit_exchange_call& call, std::size_t size,
-               std::unique_ptr<PackedCall> packed)
-      : comm_(comm),
-        packed_(std::move(packed)),
-        send_(packed_ ? packed_->send_blocks() : std::span(call.send_blocks, size), "send_blocks"),
-        recv_(packed_ ? packed_->recv_blocks() : std::span(call.recv_blocks, size), "recv_blocks"),
-        send_data_(
-            send_.base(packed_ ? packed_->packed_send().data() : static_cast<const std::byte*>(call.send))),
-        recv_data_(recv_.base(packed_ ? packed_->packed_recv().data() : static_cast<std::byte*>(call.recv))) {
-  }
+  TapaTransfer(MPI_Comm comm, const dit_exchange_call& call, const ContextPlace& place)
+      : comm_(comm), arrays_(call, place) {}
 
   void start(MPI_Request& request) override {
-    check_tapa(TAPA_Ialltoallv_c(send_data_, send_.counts.data(), send_.displacements.data(), MPI_BYTE,
-                                 recv_data_, recv_.counts.data(), recv_.displacements.data(), MPI_BYTE, comm_,
-                                 &request));
+    check_tapa(arrays_.pass_to(TAPA_Ialltoallv_c, comm_, &request));
   }
-  void run() override {
-    check_tapa(TAPA_Alltoallv_c(send_data_, send_.counts.data(), send_.displacements.data(), MPI_BYTE,
-                                recv_data_, recv_.counts.data(), recv_.displacements.data(), MPI_BYTE,
-                                comm_));
-  }
-  void finish() override {
-    if (packed_) packed_->unpack();
-  }
+  void run() override { check_tapa(arrays_.pass_to(TAPA_Alltoallv_c, comm_)); }
+  void finish() override { arrays_.finish(); }
 
  private:
   MPI_Comm comm_;
-  std::unique_ptr<PackedCall> packed_;
-  Arrays send_, recv_;
-  const std::byte* send_data_;
-  std::byte* recv_data_;
+  CallArrays<MPI_Count, MPI_Aint> arrays_;
 };
 
 /// An exchange whose blocks all ranks know.
@@ -115,8 +93,7 @@ class TapaAllToAll final : public AllToAll {
     if (call.layout_id != 0 && call.selection == nullptr)
       return std::make_unique<AgreedTransfer>(comm_, call, place.size(), layouts_.of(call, place.size()),
                                               everywhere_);
-    auto packed = call.selection == nullptr ? nullptr : std::make_unique<PackedCall>(call, place);
-    return std::make_unique<TapaTransfer>(comm_, call, place.size(), std::move(packed));
+    return std::make_unique<TapaTransfer>(comm_, call, place);
   }
   std::string text() const override;
 
