@@ -168,7 +168,6 @@ void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, i
   TAPA_Device_options options{};
   options.timeout = 10;
   options.struct_size = sizeof(options);
-  // Never freed: that is collective where a call did not fail, and local where it did.
   TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
   tapa_call(TAPA_Device_comm_create(ranks.rank(), ranks.size(), Ranks::allgather_for_tapa, &ranks, &options,
                                     &comm));
@@ -194,6 +193,10 @@ void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, i
     expect.error(code, TAPA_DEVICE_ERR_COUNT, "rank 0 sends another number of bytes to this rank than the ");
     expect.that(named == 0, "the rank with another count is not named");
   }
+  // Where rank 0 has seen no error it learns here of rank 1's.
+  const auto parting = std::chrono::steady_clock::now();
+  tapa_call(TAPA_Device_comm_free(&comm));
+  expect.that(since(parting) < 5, "to free a communicator takes as long as a time-out");
   ranks.barrier();  // nobody frees what others may still write to
 }
 

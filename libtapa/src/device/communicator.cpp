@@ -7,6 +7,7 @@
 #include "device/device_error.hpp"
 #include "device/failure.hpp"
 #include "device/kernel.hpp"
+#include "device/parting.hpp"
 
 namespace tapa::device {
 
@@ -100,10 +101,9 @@ void Communicator::map_regions() {
 
 Communicator::~Communicator() {
   try {
-    const CurrentDevice current(device_);
-    (void)cudaDeviceSynchronize();
     if (!complete_) return;
-    if (abandoned_ || has_failed()) {
+    const CurrentDevice current(device_);
+    if (!part()) {
       region_->abandon();  // who did not arrive may still have it open
       return;
     }
@@ -113,6 +113,26 @@ Communicator::~Communicator() {
   } catch (const DeviceError& error) {
     std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
   }
+}
+
+bool Communicator::part() {
+  if (parted_well_) return *parted_well_;
+  const CurrentDevice current(device_);
+  (void)cudaDeviceSynchronize();
+  parted_well_ = false;  // also when something below throws
+  PrivateStream stream;
+  const auto say = [&](int peer, Parting parting) {
+    const auto word = static_cast<Word>(parting);
+    const Partings& theirs = RegionView(head_.regions[peer], head_.region).partings();
+    stream.copy(const_cast<Word*>(&theirs.of[head_.rank]), &word, sizeof(word));
+  };
+  const auto hear = [&] {
+    Partings said{};
+    stream.read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
+    return said;
+  };
+  parted_well_ = part_from(head_.rank, size(), !abandoned_ && !has_failed(), say, hear);
+  return *parted_well_;
 }
 
 void Communicator::check_failure() const {

@@ -56,6 +56,10 @@ class Communicator {
   [[nodiscard]] LocalState* state() const;
   /// Others are not waited for when this is destroyed: something else has failed.
   void abandon() { abandoned_ = true; }
+  /// Nothing is put on streams any more: waits for the device, tells the other ranks whether this one has
+  /// seen an error, and, if not, waits for them to do the same. False: one has, and no rank is to be waited
+  /// for. Does all that once. Throws DeviceError.
+  [[nodiscard]] bool part();
 
  private:
   void agree_on_tuning(const TAPA_Device_options& options);
@@ -80,6 +84,7 @@ class Communicator {
   std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
   bool abandoned_ = false;
+  std::optional<bool> parted_well_;  ///< what part() has found
 };
 
 }  // namespace tapa::device
