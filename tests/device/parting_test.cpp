@@ -83,27 +83,49 @@ TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
   }
 }
 
-TEST(Parting, WhatCameBeforeItIsTaken) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
-    const Word bytes = seed % 2 == 0 ? 50 : 3000;
-    HostMachine machine(2, small_tuning());
-    std::vector<std::vector<std::byte>> memory(2, std::vector<std::byte>(4 * bytes));
-    for (int rank = 0; rank < 2; ++rank)
-      std::memset(memory[static_cast<std::size_t>(rank)].data(), rank + 1, 2 * bytes);
-    std::vector<std::jthread> ranks;
-    for (int rank = 0; rank < 2; ++rank) {
-      ranks.emplace_back([&, rank] {
-        auto& own = memory[static_cast<std::size_t>(rank)];
-        // Rank 0 dawdles behind what it polls.
-        HostMachine::run(exchange(machine, rank, own, bytes), {1, rank == 0 ? 2 : 0, seed});
-        if (rank == 1) say(machine, 1, 0, Parting::well);
-      });
-    }
-    ranks.clear();
-    EXPECT_EQ(machine.failure(0).parted[1], 0U) << "seed " << seed;
-    EXPECT_EQ(memory[0][3 * bytes], std::byte{2}) << "seed " << seed;
-    EXPECT_EQ(memory[0][4 * bytes - 1], std::byte{2}) << "seed " << seed;
+/// A team that looks whether it waits in vain when the other rank has done its call and parted, not before.
+class SlowTeam : public HostTeam {
+ public:
+  struct Gates {
+    std::atomic<bool> waits{false}, parted{false};
+  };
+  SlowTeam(TeamMeeting& meeting, int index, Gates& gates)
+      : HostTeam(meeting, index, 0, 1, 0), gates_(gates) {}
+
+  bool looks(std::uint32_t spins) {
+    gates_.waits = true;
+    gates_.waits.notify_all();
+    gates_.parted.wait(false);
+    return HostTeam::looks(spins);
   }
+
+ private:
+  Gates& gates_;
+};
+
+TEST(Parting, WhatCameBeforeItIsTaken) {
+  constexpr Word kBytes = 20;
+  HostMachine machine(2, small_tuning());
+  std::vector<std::byte> mine(4 * kBytes, std::byte{1}), theirs(4 * kBytes, std::byte{2});
+  SlowTeam::Gates gates;
+  std::jthread other([&] {
+    gates.waits.wait(false);
+    HostMachine::run(exchange(machine, 1, theirs, kBytes), {});
+    say(machine, 1, 0, Parting::well);
+    gates.parted = true;
+    gates.parted.notify_all();
+  });
+  Call call = exchange(machine, 0, mine, kBytes);
+  call.channels = 1;
+  for (int index = 0; index < 2; ++index) {
+    TeamMeeting meeting(1);
+    SlowTeam team(meeting, index, gates);
+    run_team(team, call);
+  }
+  EXPECT_TRUE(gates.waits);
+  EXPECT_EQ(machine.failure(0).parted[1], 0U);
+  EXPECT_EQ(mine[3 * kBytes], std::byte{2});
+  EXPECT_EQ(mine[4 * kBytes - 1], std::byte{2});
 }
 
 }  // namespace
