@@ -129,8 +129,9 @@ class Comparison {
       Job::barrier();
       way->put(sources_, stream_.get());
       stream_.wait();
-      const std::uint64_t differ = Job::sum(way->results() == expected ? 0 : 1);
-      if (differ != 0 && job_.rank() == 0) std::printf("%s: WRONG BITS\n", way->name().c_str());
+      const std::vector<std::uint8_t> results = way->results();
+      const std::uint64_t differ = Job::sum(results == expected ? 0 : 1);
+      if (results != expected) say_wrong(*way, results, expected);
       wrong += differ;
       Job::barrier();
     }
@@ -146,6 +147,21 @@ class Comparison {
   }
 
  private:
+  /// Which tensors have wrong bytes, and how many.
+  void say_wrong(const Way& way, const std::vector<std::uint8_t>& results,
+                 const std::vector<std::uint8_t>& expected) const {
+    const std::pair<const char*, std::size_t> tensors[] = {
+        {"Q", sizes_.query}, {"K", sizes_.key}, {"V", sizes_.value}, {"O", sizes_.output}};
+    std::size_t at = 0;
+    for (const auto& [name, bytes] : tensors) {
+      std::size_t wrong = 0;
+      for (const std::size_t end = at + bytes; at < end; ++at) wrong += results[at] != expected[at] ? 1 : 0;
+      if (wrong > 0)
+        std::printf("rank %d: %s: WRONG BITS: %zu of %zu bytes of %s\n", job_.rank(), way.name().c_str(),
+                    wrong, bytes, name);
+    }
+    std::fflush(stdout);
+  }
   void put_layers(const Way& way) const {
     for (int layer = 0; layer < settings_.layers; ++layer) way.put(sources_, stream_.get());
   }
