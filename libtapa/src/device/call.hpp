@@ -48,7 +48,7 @@ inline constexpr Word kAnyBytes = (Word{1} << (2 * kPayloadBits)) - 1;
 /// written without atomics, each by any team that waited for this peer.
 struct Failure {
   Word missing[kMaxRanks];       ///< number of the call that the rank did not arrive at; 0: it did
-  Word parted[kMaxRanks];        ///< ... because it has freed the communicator
+  Word parted[kMaxRanks];        ///< ... because it has had an error, or freed the communicator
   Word elsewhere[kMaxRanks];     ///< ... in which it makes another call, or receives at another offset of a
                                  ///< symmetric window
   Word no_window[kMaxRanks];     ///< number of the call in which it asked for a window that is gone

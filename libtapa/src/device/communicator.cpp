@@ -115,20 +115,30 @@ Communicator::~Communicator() {
   }
 }
 
+void Communicator::tell(int peer, Parting parting) {
+  const auto word = static_cast<Word>(parting);
+  Partings& theirs = RegionView(head_.regions[peer], head_.region).partings();
+  PrivateStream().copy(&theirs.of[head_.rank], &word, sizeof(word));
+}
+
+void Communicator::break_down(const std::string& why) {
+  if (!broken_.empty()) return;
+  broken_ = why;
+  const CurrentDevice current(device_);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != agreement_.rank()) tell(peer, Parting::failed);
+  }
+}
+
 bool Communicator::part() {
   if (parted_well_) return *parted_well_;
   const CurrentDevice current(device_);
   (void)cudaDeviceSynchronize();
   parted_well_ = false;  // also when something below throws
-  PrivateStream stream;
-  const auto say = [&](int peer, Parting parting) {
-    const auto word = static_cast<Word>(parting);
-    const Partings& theirs = RegionView(head_.regions[peer], head_.region).partings();
-    stream.copy(const_cast<Word*>(&theirs.of[head_.rank]), &word, sizeof(word));
-  };
+  const auto say = [&](int peer, Parting parting) { tell(peer, parting); };
   const auto hear = [&] {
     Partings said{};
-    stream.read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
+    PrivateStream().read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
     return said;
   };
   parted_well_ = part_from(head_.rank, size(), !abandoned_ && !has_failed(), say, hear);
@@ -154,6 +164,10 @@ LocalState* Communicator::state() const {
 }
 
 void Communicator::check_failure(int& rank) const {
+  if (!broken_.empty()) {
+    rank = agreement_.name(agreement_.rank());
+    throw DeviceError(TAPA_DEVICE_ERR_CUDA, "an earlier call failed on this rank: " + broken_);
+  }
   throw_failure(*static_cast<const volatile Failure*>(failure_->get()), names_, timeout_, rank);
 }
 

@@ -65,7 +65,7 @@ void throw_failure(const volatile Failure& failure, std::span<const int> names, 
     const Word at = failure.parted[peer++];
     if (at != 0) {
       raise(TAPA_DEVICE_ERR_TIMEOUT, at,
-            rank_text(name) + " does not arrive: it has freed its communicator, after an error or too early");
+            rank_text(name) + " does not arrive: it has had an error, or has freed its communicator");
     }
   }
   rank = -1;
