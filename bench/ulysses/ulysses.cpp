@@ -93,9 +93,14 @@ class Comparison {
         shape_{tokens, settings.text, settings.heads, settings.kv_heads, settings.dim},
         layout_(make_layout(attention_shape(shape_), job.size())),
         sizes_(shape_, layout_, job.rank()),
-        sources_(sizes_, job.rank()),
+        sources_(sizes_, job.rank(),
+                 settings.zero_cta && sessions.nccl ? sessions.nccl_allocate : cuda_memory),
         preparations_(shape_) {
     const int device = Sessions::device_of(job);
+    if (settings.zero_cta && sessions.zero_cta) {
+      enlisted_.push_back(sessions.zero_cta->enlist(sources_.product.get(), sizes_.product, device));
+      enlisted_.push_back(sessions.zero_cta->enlist(sources_.attended.get(), sizes_.query, device));
+    }
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
     const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared,
                          const Allocate& allocate = cuda_memory) {
@@ -222,6 +227,7 @@ class Comparison {
   Layout layout_;
   Sizes sizes_;
   Sources sources_;
+  std::vector<Registration> enlisted_;  ///< of the sources
   Preparations preparations_;
   Stream stream_;
   std::vector<std::unique_ptr<Way>> ways_;
