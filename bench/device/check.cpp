@@ -1,9 +1,10 @@
 // device_check: whether the device engine moves every byte, and what it does when a rank is gone.
 //
-//   device_check [--test random|equal|graph|pair|strided|stores|misuse|dead|all] [--ranks N] [--iterations N]
-//   [--seconds S] [--most BYTES] [--seed N] [--nodes N+N...] [--wire 0|1|2|3]
+//   device_check [--test random|equal|graph|copies|pair|strided|stores|misuse|dead|all] [--ranks N]
+//   [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3]
 //
-// --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
+// --channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine
+// stands for; --wire: a TAPA_DEVICE_WIRE.
 // Ranks are processes that take the GPUs in turn; device_check_mpi is the same with MPI's ranks. Exit status
 // 0: all is right; 77: there is no GPU.
 #include <unistd.h>
@@ -114,6 +115,33 @@ int test_graph(Ranks& ranks, const Settings& settings) {
   return verdict(ranks, "graph", replay, count, since(began));
 }
 
+/// Blocks that copy engines move, of sizes around where they begin, one by one and in a graph.
+int test_copies(Ranks& ranks, const Settings& settings) {
+  const Comm comm(ranks, patient(settings));
+  const Stream stream;
+  const Wrong wrong;
+  constexpr std::size_t kBegin = 32 << 20;  // the default of TAPA_Device_options.copy_bytes
+  Settings large = settings;
+  large.most = 2 * kBegin + 4096;
+  const Buffers buffers(large, ranks, comm.get(), true, TAPA_DEVICE_SYMMETRIC);
+  const std::size_t sizes[] = {kBegin, kBegin + 1, kBegin - 16, 2 * kBegin, kBegin + (kBegin >> 2) + 40};
+  const auto began = std::chrono::steady_clock::now();
+  int iteration = 0;
+  for (; iteration < settings.iterations; ++iteration) {
+    if (iteration % 5 == 0 && ranks.first_says(since(began) > settings.seconds)) break;
+    exchange_equal(ranks, buffers, comm.get(), stream, sizes[iteration % 5], iteration, wrong);
+  }
+  const Graph graph(stream, [&] {
+    for (const std::size_t bytes : sizes) {
+      exchange_equal(ranks, buffers, comm.get(), stream, bytes, iteration++, wrong);
+    }
+  });
+  for (int replay = 0; replay < 3; ++replay) graph.launch(stream);
+  const unsigned long long count = wrong.value(stream);
+  tapa_call(TAPA_Device_query(comm.get(), nullptr));
+  return verdict(ranks, "copies", iteration, count, since(began));
+}
+
 /// Two communicators on two streams at once; half of the ranks call them in the other order.
 int test_pair(Ranks& ranks, const Settings& settings) {
   const Comm comms[2] = {{ranks, patient(settings)}, {ranks, patient(settings)}};
@@ -196,6 +224,7 @@ int run(const Arguments& arguments) {
   settings.most = static_cast<std::size_t>(arguments.number("most", 64 << 20));
   settings.seed = static_cast<unsigned>(arguments.number("seed", 1));
   settings.wire = static_cast<int>(arguments.number("wire", 0));
+  settings.channels = static_cast<int>(arguments.number("channels", 0));
   const int size = static_cast<int>(arguments.number("ranks", 2));
   const std::string nodes = arguments.text("nodes", "");
   const std::string test = arguments.text("test", "all");
@@ -207,8 +236,8 @@ int run(const Arguments& arguments) {
   int ran = 0;
   for (const Named& named :
        {Named{"random", test_random}, Named{"equal", test_equal}, Named{"graph", test_graph},
-        Named{"pair", test_pair}, Named{"strided", test_strided}, Named{"stores", test_stores},
-        Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
+        Named{"copies", test_copies}, Named{"pair", test_pair}, Named{"strided", test_strided},
+        Named{"stores", test_stores}, Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
     if (test != "all" && test != named.name) continue;
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
@@ -219,8 +248,9 @@ int run(const Arguments& arguments) {
     });
   }
   if (ran == 0)
-    throw std::runtime_error("--test is \"" + test +
-                             "\", expected random, equal, graph, pair, strided, stores, misuse, dead or all");
+    throw std::runtime_error(
+        "--test is \"" + test +
+        "\", expected random, equal, graph, copies, pair, strided, stores, misuse, dead or all");
   return failed;
 }
 

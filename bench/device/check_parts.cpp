@@ -115,6 +115,7 @@ TAPA_Device_options patient(const Settings& settings) {
   TAPA_Device_options options{};
   options.timeout = 20;
   options.wire = settings.wire;
+  options.channels = settings.channels;
   return options;
 }
 

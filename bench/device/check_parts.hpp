@@ -16,6 +16,7 @@ struct Settings {
   std::size_t most;
   unsigned seed;
   int wire;
+  int channels;
 };
 
 /// Seconds.

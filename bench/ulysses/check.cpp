@@ -92,18 +92,28 @@ class Check {
     char* const to = (registered ? registered_ : plain_).get(target.bytes);
     cuda(cudaMemcpyAsync(from, sent.data(), sent.size(), cudaMemcpyHostToDevice, stream_.get()), "upload");
     cuda(cudaMemsetAsync(to, 0xA5, got.size(), stream_.get()), "cudaMemsetAsync");
+    // A program may have another device current when it calls.
+    if (seed_ % 3 == 0) cuda(cudaSetDevice((device_ + 1) % devices_), "cudaSetDevice");
     if (seed_ % 2 == 0) {
       tested.put(at(source, from), at(target, to), device_, stream_.get());
     } else {
       tested.run(at(source, from), at(target, to), device_, stream_.get());
     }
+    cuda(cudaSetDevice(device_), "cudaSetDevice");
     cuda(cudaMemcpyAsync(got.data(), to, got.size(), cudaMemcpyDeviceToHost, stream_.get()), "download");
     stream_.wait();
     return got == expected;
   }
 
+  static int device_count() {
+    int devices = 0;
+    cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    return devices;
+  }
+
   Job& job_;
   int device_;
+  int devices_ = device_count();
   std::uint64_t seed_;
   Session host_, session_;
   Arena source_, plain_, registered_;

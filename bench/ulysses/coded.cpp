@@ -1,5 +1,6 @@
 // Transfers of device memory under wire policies against the same transfers of host memory over MPI: whole
-// runs, step by step, with equal bits. mpirun -n RANKS ulysses_coded [--plugin tapa] [--seed N]
+// runs, step by step, with equal bits.
+//   mpirun -n RANKS ulysses_coded [--plugin tapa] [--seed N] [--policies NAME,NAME...] [--cases N,N...]
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -207,6 +208,11 @@ class Run {
   Stream stream_;
 };
 
+/// Whether a list of names with commas between them has a name, or has none at all.
+bool is_listed(const std::string& list, const std::string& name) {
+  return list.empty() || ("," + list + ",").find("," + name + ",") != std::string::npos;
+}
+
 int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
   int devices = 0;
@@ -214,11 +220,14 @@ int run(Job& job, int argc, char** argv) {
   const int device = job.rank() % devices;
   cuda(cudaSetDevice(device), "cudaSetDevice");
   const auto seed = static_cast<std::uint32_t>(arguments.number("seed", 1));
+  const std::string policies = arguments.text("policies", ""), cases = arguments.text("cases", "");
   std::uint64_t wrong = 0;
   {
     const Session host(Job::host_plugin()), tested(arguments.text("plugin", Job::device_plugin()));
     for (const Case& of : kCases) {
+      if (!is_listed(cases, std::to_string(&of - kCases))) continue;
       for (const Policy& policy : kPolicies) {
+        if (!is_listed(policies, policy.name)) continue;
         const std::uint64_t here = Job::sum(Run(job, host, tested, of, policy.text).go(device, seed));
         if (job.rank() == 0)
           std::printf("%-26s %-10s %s\n", of.name, policy.name, here == 0 ? "ok" : "WRONG");

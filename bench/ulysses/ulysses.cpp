@@ -93,9 +93,14 @@ class Comparison {
         shape_{tokens, settings.text, settings.heads, settings.kv_heads, settings.dim},
         layout_(make_layout(attention_shape(shape_), job.size())),
         sizes_(shape_, layout_, job.rank()),
-        sources_(sizes_, job.rank()),
+        sources_(sizes_, job.rank(),
+                 settings.zero_cta && sessions.nccl ? sessions.nccl_allocate : cuda_memory),
         preparations_(shape_) {
     const int device = Sessions::device_of(job);
+    if (settings.zero_cta && sessions.zero_cta) {
+      enlisted_.push_back(sessions.zero_cta->enlist(sources_.product.get(), sizes_.product, device));
+      enlisted_.push_back(sessions.zero_cta->enlist(sources_.attended.get(), sizes_.query, device));
+    }
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
     const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared,
                          const Allocate& allocate = cuda_memory) {
@@ -129,8 +134,9 @@ class Comparison {
       Job::barrier();
       way->put(sources_, stream_.get());
       stream_.wait();
-      const std::uint64_t differ = Job::sum(way->results() == expected ? 0 : 1);
-      if (differ != 0 && job_.rank() == 0) std::printf("%s: WRONG BITS\n", way->name().c_str());
+      const std::vector<std::uint8_t> results = way->results();
+      const std::uint64_t differ = Job::sum(results == expected ? 0 : 1);
+      if (results != expected) say_wrong(*way, results, expected);
       wrong += differ;
       Job::barrier();
     }
@@ -146,6 +152,21 @@ class Comparison {
   }
 
  private:
+  /// Which tensors have wrong bytes, and how many.
+  void say_wrong(const Way& way, const std::vector<std::uint8_t>& results,
+                 const std::vector<std::uint8_t>& expected) const {
+    const std::pair<const char*, std::size_t> tensors[] = {
+        {"Q", sizes_.query}, {"K", sizes_.key}, {"V", sizes_.value}, {"O", sizes_.output}};
+    std::size_t at = 0;
+    for (const auto& [name, bytes] : tensors) {
+      std::size_t wrong = 0;
+      for (const std::size_t end = at + bytes; at < end; ++at) wrong += results[at] != expected[at] ? 1 : 0;
+      if (wrong > 0)
+        std::printf("rank %d: %s: WRONG BITS: %zu of %zu bytes of %s\n", job_.rank(), way.name().c_str(),
+                    wrong, bytes, name);
+    }
+    std::fflush(stdout);
+  }
   void put_layers(const Way& way) const {
     for (int layer = 0; layer < settings_.layers; ++layer) way.put(sources_, stream_.get());
   }
@@ -206,6 +227,7 @@ class Comparison {
   Layout layout_;
   Sizes sizes_;
   Sources sources_;
+  std::vector<Registration> enlisted_;  ///< of the sources
   Preparations preparations_;
   Stream stream_;
   std::vector<std::unique_ptr<Way>> ways_;

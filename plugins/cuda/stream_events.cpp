@@ -84,15 +84,6 @@ void require_cuda(cudaError_t code, const char* function) {
       std::string(function) + " failed: " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code));
 }
 
-CurrentCudaDevice::CurrentCudaDevice(int device) : device_(device) {
-  require_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  if (before_ != device_) require_cuda(cudaSetDevice(device_), "cudaSetDevice");
-}
-
-CurrentCudaDevice::~CurrentCudaDevice() {
-  if (before_ != device_) (void)cudaSetDevice(before_);
-}
-
 EventPool::~EventPool() {
   const BesideCaptures beside;
   for (cudaEvent_t event : free_) (void)cudaEventDestroy(event);

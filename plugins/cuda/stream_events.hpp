@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/device_exchange.hpp"
+#include "exchange/current_device.hpp"
 
 namespace dit {
 
@@ -16,18 +17,7 @@ namespace dit {
 /// code is cudaSuccess.
 void require_cuda(cudaError_t code, const char* function);
 
-/// Makes a device current while it lives.
-class CurrentCudaDevice {
- public:
-  explicit CurrentCudaDevice(int device);
-  ~CurrentCudaDevice();
-  CurrentCudaDevice(const CurrentCudaDevice&) = delete;
-  CurrentCudaDevice& operator=(const CurrentCudaDevice&) = delete;
-
- private:
-  int before_ = -1;
-  int device_;
-};
+using CurrentCudaDevice = CurrentDeviceOf<require_cuda>;
 
 /// Which stream, and which recording of it: handles of streams come again.
 struct StreamIdentity {

@@ -70,7 +70,9 @@ class NcclDevice final : public DeviceExchange {
     auto* const stream = static_cast<cudaStream_t>(call.stream);
     const CurrentCudaDevice current(device_);
     order_.enter(stream);
-    if (zero_cta_ && even(call.send_blocks, size_) && even(call.recv_blocks, size_)) {
+    if (zero_cta_ && even(call.send_blocks, size_) && even(call.recv_blocks, size_) &&
+        in_window(call.send, size_ * call.send_blocks[0].bytes) &&
+        in_window(call.recv, size_ * call.recv_blocks[0].bytes)) {
       nccl_->check(
           nccl_->all_to_all(call.send, call.recv, call.send_blocks[0].bytes, ncclInt8, comm_, stream),
           "ncclAlltoAll");
@@ -89,7 +91,7 @@ class NcclDevice final : public DeviceExchange {
 
   int add_memory(void* memory, std::size_t bytes) override {
     const CurrentCudaDevice current(device_);
-    Registered made;
+    Registered made{static_cast<const std::byte*>(memory), bytes};
     if (bytes > 0) {
       if (zero_cta_)
         nccl_->check(nccl_->register_window(comm_, memory, bytes, &made.window, NCCL_WIN_COLL_SYMMETRIC),
@@ -131,9 +133,21 @@ class NcclDevice final : public DeviceExchange {
 
  private:
   struct Registered {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
     void* buffer = nullptr;
     ncclWindow_t window = nullptr;
   };
+
+  /// NCCL's copy engines move what is registered on both sides, and other memory wrongly (2.28.9). What a
+  /// rank has registered the others have, too.
+  [[nodiscard]] bool in_window(const void* memory, std::size_t bytes) const {
+    const auto* const begin = static_cast<const std::byte*>(memory);
+    for (const auto& [number, of] : registered_) {
+      if (of.window != nullptr && begin >= of.begin && begin + bytes <= of.begin + of.bytes) return true;
+    }
+    return false;
+  }
 
   [[noreturn]] static void no_stores() {
     throw PluginFailure(DIT_ERROR_UNSUPPORTED, "plugin nccl has no stores into the memory of other ranks");

@@ -34,6 +34,9 @@ TEST(Failures, NameRankCallAndBytes) {
   failure.missing[1] = 7;
   failure.missing[3] = 7;
   expect(failure, TAPA_DEVICE_ERR_TIMEOUT, 1, "rank 1, 3 did not arrive at call 7 within 2.5 seconds");
+  failure.parted[2] = 7;
+  expect(failure, TAPA_DEVICE_ERR_TIMEOUT, 2,
+         "call 7: rank 2 does not arrive: it has had an error, or has freed its communicator");
   failure.from[3] = {7, kUnknown, 4096};
   expect(failure, TAPA_DEVICE_ERR_COUNT, 3,
          "call 7: rank 3 sends another number of bytes to this rank than the 4096 that it expects, or makes "

@@ -261,6 +261,7 @@ void by_copies(HostMachine& machine, Call call, Word window, Word bytes, Word st
     std::atomic_ref(machine.view(peer).words(call.rank, 0).arrived)
         .store(machine.local(call.rank).copied[peer]);
   }
+  const std::jthread beside([&] { HostMachine::run(call, style, Part::join); });
   HostMachine::run(call, style, Part::copies);
 }
 

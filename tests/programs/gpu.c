@@ -1,14 +1,14 @@
 /* All-to-alls with buffers in the memory of a GPU that is none (tests/run/fake_gpu.c): the processor may not
  * touch it, but for MPI, of which we say that it is GPU-aware.
  *
- *   gpu DRIVER all|one|turns|host|late|reused|options [strict]
+ *   gpu DRIVER all|one|turns|host|late|reused|options|uploaded [strict]
  *
  * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. turns: all use
  * it, and have buffers there in some of the calls, each rank in others. host: they use it, but all buffers
  * are in host memory. late: they use it when the communicator is set up already. reused: its memory comes to
  * lie where memory of the host was. options: as host, and options change between calls of which some ranks
- * have made the like before. strict: MPI may not touch its memory either. Exit status 1 when something is
- * wrong. */
+ * have made the like before. uploaded: as all, and what is sent was copied there just before, from memory
+ * that is not pinned. strict: MPI may not touch its memory either. Exit status 1 when something is wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -56,8 +56,9 @@ static void (*initialise)(void);
 static void* (*allocate)(size_t);
 static void* (*allocate_at)(void*, size_t);
 static void (*reach)(int);
-static int on_gpu; /* whether this rank's buffers are there */
-static int strict; /* whether MPI may not touch them either */
+static void (*upload)(void*, const void*, size_t); /* null: the processor writes what is sent */
+static int on_gpu;                                 /* whether this rank's buffers are there */
+static int strict;                                 /* whether MPI may not touch them either */
 
 static void touch(int allowed) {
   if (on_gpu) reach(allowed);
@@ -132,8 +133,14 @@ static int wrong(int form, int round, int* send, int* recv) {
   memset(recv, 0xff, 2 * kInts * sizeof(int));
   for (int p = 0; p < size; ++p)
     for (int i = 0; i < kElements; ++i)
-      (form == 3 ? recv : send)[p * kElements + i] = value(rank, p, i, round);
+      (form == 3 ? recv : send)[p * kElements + i] = upload != NULL ? -2 : value(rank, p, i, round);
   touch(0);
+  if (upload != NULL) {
+    static int values[kInts];
+    for (int p = 0; p < size; ++p)
+      for (int i = 0; i < kElements; ++i) values[p * kElements + i] = value(rank, p, i, round);
+    upload(form == 3 ? recv : send, values, (size_t)size * kElements * sizeof(int));
+  }
   if (call(form, send, recv) != MPI_SUCCESS) return kInts;
   touch(1);
   for (int p = 0; p < size; ++p)
@@ -185,6 +192,7 @@ int main(int argc, char** argv) {
   *(void**)(&allocate) = dlsym(driver, "fake_allocate");
   *(void**)(&allocate_at) = dlsym(driver, "fake_allocate_at");
   *(void**)(&reach) = dlsym(driver, "fake_reach");
+  if (strcmp(mode, "uploaded") == 0) *(void**)(&upload) = dlsym(driver, "fake_upload");
   strict = argc > 3 && strcmp(argv[3], "strict") == 0;
   MPI_Type_vector(kElements, 1, 2, MPI_INT, &every_second);
   MPI_Type_create_resized(every_second, 0, 2 * kElements * (MPI_Aint)sizeof(int), &every_second);

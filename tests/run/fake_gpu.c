@@ -15,6 +15,10 @@ static int copies;
 static char streams[64];
 static int made; /* of these */
 static void* waited;
+static int copies_wait; /* whether they are done when they return */
+static char pending[1 << 20];
+static void* pending_to;
+static size_t pending_bytes;
 
 void fake_initialise(void) {
   initialised = 1;
@@ -40,6 +44,23 @@ int fake_copies(void) {
   return copies;
 }
 
+static void finish_upload(void) {
+  if (pending_to == NULL) return;
+  let(1);
+  memcpy(pending_to, pending, pending_bytes);
+  let(reachable);
+  pending_to = NULL;
+}
+/* A copy from pageable memory as programs make it: on the default stream, and on its way when it returns. */
+void fake_upload(void* to, const void* from, size_t size) {
+  finish_upload();
+  if (size > sizeof pending) return;
+  memcpy(pending, from, size);
+  pending_to = to;
+  pending_bytes = size;
+  if (copies_wait) finish_upload();
+}
+
 static int owns(uintptr_t address) {
   return memory != NULL && address >= (uintptr_t)memory && address - (uintptr_t)memory < bytes;
 }
@@ -51,6 +72,16 @@ int cuPointerGetAttribute(unsigned* value, int attribute, unsigned long long add
   if (attribute == 2) *value = 2;
   if (attribute == 8) *value = bytes - (address - (uintptr_t)memory) <= 4096;
   return attribute == 2 || attribute == 8 ? 0 : 1;
+}
+
+int cuPointerSetAttribute(const void* value, int attribute, unsigned long long address) {
+  if (!owns(address) || attribute != 6) return 1;
+  copies_wait = *(const int*)value;
+  return 0;
+}
+int cuStreamIsCapturing(void* stream, int* state) {
+  *state = 0;
+  return (uintptr_t)stream == 1 || (uintptr_t)stream == 2 ? 0 : 400;
 }
 
 /* 1 context, 7 allocation, 9 device, 10 whether it can be shared, 11 begin, 12 length. */
@@ -108,6 +139,8 @@ void* fake_waited_for(void) {
   return waited;
 }
 int cuStreamSynchronize(void* stream) {
+  if ((uintptr_t)stream == 1) finish_upload(); /* the default stream */
+  if ((uintptr_t)stream == 1 || (uintptr_t)stream == 2) return contexts > 0 ? 0 : 201;
   waited = stream;
   return contexts > 0 && is_stream(stream) ? 0 : 400;
 }

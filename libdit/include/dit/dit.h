@@ -307,8 +307,8 @@ typedef struct dit_transfer_call {
   int layer;          /**< with a wire: which of its layers */
   int step;           /**< with a wire: which of its steps */
   int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
-  int device;         /**< device number, the same in all calls of a session, and the thread's current device
-                           whenever a transfer is made, started or waited for; 0 for host memory */
+  int device;         /**< device number, the same in all calls of a session; with a wire the thread's current
+                           device when the transfer was made; 0 for host memory */
   void* stream;       /**< device stream on which everything is put; null: the default one */
   const dit_prepare* prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers.
                                    Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from

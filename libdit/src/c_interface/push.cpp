@@ -29,26 +29,6 @@ void require_inside(const dit_registration& registration, const dit_tensor& targ
                                 std::to_string(registration.bytes) + " bytes");
 }
 
-#ifdef DIT_HAVE_CUDA
-/// Makes a device current while it lives.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) : device_(device) {
-    check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-    if (before_ != device_) check_cuda(cudaSetDevice(device_), "cudaSetDevice");
-  }
-  ~CurrentDevice() {
-    if (before_ != device_) (void)cudaSetDevice(before_);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
- private:
-  int before_ = -1;
-  int device_;
-};
-#endif
-
 void launch([[maybe_unused]] const std::vector<PrepareJob>& jobs, [[maybe_unused]] int element_type,
             [[maybe_unused]] void* stream) {
 #ifdef DIT_HAVE_CUDA
@@ -109,7 +89,7 @@ void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const Bou
 ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs, int element_type,
                      [[maybe_unused]] int device, void* stream) {
 #ifdef DIT_HAVE_CUDA
-  const CurrentDevice current(device);
+  const CurrentCudaDevice current(device);
   (void)cudaGetLastError();  // of the program's: the launch would be taken for failed
 #endif
   memory.begin_stores(stream);
@@ -132,7 +112,7 @@ void run_job(const PrepareJob& job, int element_type, int memory_kind, [[maybe_u
              void* stream) {
   if (memory_kind == DIT_MEMORY_HOST) return prepare_on_host(job, element_type);
 #ifdef DIT_HAVE_CUDA
-  const CurrentDevice current(device);
+  const CurrentCudaDevice current(device);
 #endif
   launch({job}, element_type, stream);
 }

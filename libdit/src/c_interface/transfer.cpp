@@ -103,6 +103,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       memory_kind_(options.memory_kind) {
   ++session.transfers;
   if (wire_ != nullptr) {
+    made_on_ = dit::TransferMemory::of(memory_kind_).current_device();
     ++wire_->transfers;
     if (memory_kind_ != DIT_MEMORY_HOST) {
       wire_->on_device = true;
@@ -138,13 +139,21 @@ void dit_transfer::require_sound() const {
   }
 }
 
+std::shared_ptr<void> dit_transfer::make_current(int device) const {
+  return dit::TransferMemory::of(memory_kind_).make_current(device);
+}
+
 void dit_transfer::use_workspace(std::span<std::byte> workspace) {
   require_idle();
   way_->use_workspace(workspace);
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
-  dit::TransferMemory::of(memory_kind_).require_current(call.device);
+  if (wire_ != nullptr && call.device != made_on_ && memory_kind_ != DIT_MEMORY_HOST) {
+    throw std::invalid_argument("call->device is " + std::to_string(call.device) +
+                                ": expected the device that was current when the transfer was made, " +
+                                std::to_string(made_on_) + ", which remembers what its wire needs");
+  }
   const dit::SourceTensor given =
       to_source("call->source", call.source, way_->source_shape(), element_bytes_);
   const dit::TargetTensor target =
@@ -175,6 +184,8 @@ void dit_transfer::start(const dit_transfer_call& call) {
   }
   require_idle();
   require_sound();
+  const auto current = make_current(call.device);
+  device_ = call.device;
   request_ = std::make_shared<SharedRequest>(send(call), 1);
   pushed_ = false;
   under_way_ = true;
@@ -220,6 +231,7 @@ void dit_transfer::wait_stream(void* stream) {
     throw;
   }
   if (!pushed_) {
+    const auto current = make_current(device_);
     way_->finish_on(stream);
   }
   under_way_ = false;
@@ -241,6 +253,7 @@ std::shared_ptr<void> dit_transfer::release_buffers() {
 void dit_transfer::finish() {
   under_way_ = false;
   if (!pushed_) {
+    const auto current = make_current(device_);
     broken_ = true;  // until all is in the target
     way_->finish();
     broken_ = false;

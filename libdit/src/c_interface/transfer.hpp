@@ -53,6 +53,8 @@ struct dit_transfer {
                             std::span<const dit_transfer_call> calls);
   void drop_request(std::shared_ptr<void> buffers);
   [[nodiscard]] std::shared_ptr<void> release_buffers();
+  /// While the result lives, where memory is a device's.
+  [[nodiscard]] std::shared_ptr<void> make_current(int device) const;
 
   dit_session& session_;
   dit_wire* wire_;  // null: the tensor travels as it is
@@ -67,6 +69,8 @@ struct dit_transfer {
   bool pushed_ = false;     // what is under way was stored right into the targets
   dit::UlyssesLayout layout_;
   int memory_kind_;
+  int made_on_ = 0;               // with a wire: the device that was current
+  int device_ = 0;                // of what is under way
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
   std::vector<dit::PushPart> push_map_;                       // once something is bound

@@ -29,7 +29,8 @@ class HostMemory final : public TransferMemory {
   void fetch(const std::byte* from, std::span<std::byte> to) const override {
     std::copy_n(from, to.size(), to.begin());
   }
-  void require_current(int /*device*/) const override {}
+  [[nodiscard]] std::shared_ptr<void> make_current(int /*device*/) const override { return nullptr; }
+  [[nodiscard]] int current_device() const override { return 0; }
   void wait(void* /*stream*/) const override {}
 };
 

@@ -67,9 +67,11 @@ class TransferMemory {
                       const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
   /// Memory of this kind to the host's, after all that was put on its device.
   virtual void fetch(const std::byte* from, std::span<std::byte> to) const = 0;
-  /// Throws std::invalid_argument unless the thread's current device is `device`: buffers and kernels are
-  /// its.
-  virtual void require_current(int device) const = 0;
+  /// Makes a device the thread's current one while the result lives: buffers and kernels are its. Null: it
+  /// is, or the memory is the host's.
+  [[nodiscard]] virtual std::shared_ptr<void> make_current(int device) const = 0;
+  /// The thread's current device; 0 for host memory.
+  [[nodiscard]] virtual int current_device() const = 0;
   /// Waits for what is in the stream; there is nothing to wait for in host memory.
   virtual void wait(void* stream) const = 0;
 };

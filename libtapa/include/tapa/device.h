@@ -99,12 +99,13 @@ TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather a
                                      const TAPA_Device_options* options, TAPA_Device_comm* comm);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
  * ranks. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT it is local instead, and keeps the memory that
- * others may still have open.
+ * others may still have open. In the call that failed on one rank another may have got all it waited for:
+ * the ranks of a node tell each other here whether they are well, and wait for none when one is not. Who is
+ * still in a call then learns there that the rank has parted.
  *
- * Each rank goes by its own errors alone, as one that is gone cannot be asked. In the call that failed on one
- * rank another may have got all it waited for: it would wait for ever here for the one that failed. Where
- * that can be, all ranks first make one more all-to-all, of one byte a block, and wait for its stream: it
- * fails, after the time-out, on ranks that saw nothing before. */
+ * Ranks of other nodes are not told. Where one of them may have failed, all ranks first make one more
+ * all-to-all, of one byte a block, and wait for its stream: it fails, after the time-out, on ranks that saw
+ * nothing before. */
 TAPA_API int TAPA_Device_comm_free(TAPA_Device_comm* comm);
 
 /** Rank i's block for rank j, `bytes` long, goes from i's sendbuf + j * bytes to j's recvbuf + i * bytes.

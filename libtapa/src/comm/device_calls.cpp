@@ -60,8 +60,45 @@ void DeviceCalls::BlockList::note(const CudaMemory& part) {
   if (std::ranges::none_of(parts, same)) parts.push_back(part);
 }
 
+/// Where the blocks of a side are, as the driver says. Blocks of a buffer are of one object: it is asked for
+/// the lowest and the highest alone where both are of the host. Those of MPI_BOTTOM may be anywhere.
+class DeviceCalls::Places {
+ public:
+  Places(const Side& side, const BlockList& list) : driver_(cuda_driver()), list_(list) {
+    if (driver_ == nullptr || side.buffer == nullptr) return;
+    std::uintptr_t low = std::numeric_limits<std::uintptr_t>::max();
+    std::uintptr_t high = 0;
+    for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
+      if (list.bytes[peer] == 0) continue;
+      low = std::min<std::uintptr_t>(low, list.displs[peer]);
+      high = std::max<std::uintptr_t>(high, list.displs[peer]);
+    }
+    if (high == 0) return;
+    look(low);
+    if (memory_.on_device) return;
+    if (high != low) look(high);
+    on_host_ = !memory_.on_device;
+  }
+  /// That of the block that begins at an address.
+  const CudaMemory& at(std::uintptr_t first) {
+    const bool known = on_host_ || (looked_ && memory_.holds(reinterpret_cast<const void*>(first)));
+    if (driver_ != nullptr && !known) look(first);
+    return memory_;
+  }
+
+ private:
+  void look(std::uintptr_t address) {
+    memory_ = driver_->memory(reinterpret_cast<const void*>(address), list_.last);
+    looked_ = true;
+  }
+  CudaDriver* driver_;
+  const BlockList& list_;
+  CudaMemory memory_;
+  bool looked_ = false;
+  bool on_host_ = false;
+};
+
 void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list) {
-  CudaDriver* const driver = cuda_driver();
   const auto ranks = static_cast<std::size_t>(ranks_);
   list.bytes.resize(ranks);
   list.displs.resize(ranks);
@@ -71,33 +108,38 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
   list.longest = list.total = 0;
   list.base = nullptr;
   TypeInfo info;
-  CudaMemory memory;
-  bool looked = false;
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto at = static_cast<std::size_t>(peer);
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     const MPI_Count count = side.count_of(peer);
     const std::size_t bytes = list.bytes[at] = block_bytes(info, count);
-    const MPI_Aint offset = block_offset(a.form, side, info, peer) + info.first;
     list.displs[at] = 0;
     if (bytes == 0) continue;
-    std::byte* const first = address_at(side.buffer, offset);
-    list.displs[at] = reinterpret_cast<std::uintptr_t>(first);
-    if (driver != nullptr && !(looked && memory.holds(first))) {
-      memory = driver->memory(first, list.last);
-      looked = true;
-      if (memory.on_device) list.note(memory);
-    }
-    const bool same = !list.memory || list.memory->device == memory.device;
-    list.place.host = list.place.host && !memory.on_device;
-    list.place.device = list.place.device && memory.on_device && same && serves(memory);
+    const MPI_Aint offset = block_offset(a.form, side, info, peer) + info.first;
+    list.displs[at] = reinterpret_cast<std::uintptr_t>(address_at(side.buffer, offset));
     list.place.dense = list.place.dense && info.dense(count);
-    if (memory.on_device && !list.memory) list.memory = memory;
     list.longest = std::max(list.longest, bytes);
     list.total += bytes;
   }
-  if (memory.on_device) list.last = memory;
+  locate(side, list);
   rebase(list);
+}
+
+/// Which memory the blocks are in.
+void DeviceCalls::locate(const Side& side, BlockList& list) {
+  Places places(side, list);
+  CudaMemory memory;
+  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
+    if (list.bytes[peer] == 0) continue;
+    memory = places.at(list.displs[peer]);
+    if (memory.on_device) list.note(memory);
+    const bool same = !list.memory || list.memory->device == memory.device;
+    list.place.host = list.place.host && !memory.on_device;
+    list.place.device = list.place.device && memory.on_device && same && serves(memory);
+    if (memory.on_device && !list.memory) list.memory = memory;
+  }
+  for (const CudaMemory& part : list.parts) cuda_driver()->settle(part);
+  if (memory.on_device) list.last = memory;
 }
 
 /// Displacements count from the lowest block on.

@@ -61,7 +61,9 @@ class DeviceCalls {
     std::size_t longest = 0;
     std::size_t total = 0;
   };
+  class Places;
   void describe(const Arguments& arguments, const Side& side, BlockList& list);
+  void locate(const Side& side, BlockList& list);
   static void rebase(BlockList& list);
   [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);

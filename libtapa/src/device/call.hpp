@@ -48,6 +48,7 @@ inline constexpr Word kAnyBytes = (Word{1} << (2 * kPayloadBits)) - 1;
 /// written without atomics, each by any team that waited for this peer.
 struct Failure {
   Word missing[kMaxRanks];       ///< number of the call that the rank did not arrive at; 0: it did
+  Word parted[kMaxRanks];        ///< ... because it has had an error, or freed the communicator
   Word elsewhere[kMaxRanks];     ///< ... in which it makes another call, or receives at another offset of a
                                  ///< symmetric window
   Word no_window[kMaxRanks];     ///< number of the call in which it asked for a window that is gone
@@ -77,8 +78,8 @@ using Call = CallOf<Block>;
 using StridedCall = CallOf<StridedBlock>;
 static_assert(sizeof(StridedCall) <= 4096, "CUDA takes no longer arguments everywhere");
 
-/// What a launch carries out of a call.
-enum class Part { all, begin, copies, end };
+/// What a launch carries out of a call. `copies` and `join` are beside each other.
+enum class Part { all, begin, copies, join, end };
 
 /// Channels of a call: what its longest way needs.
 template <class BlockType>
@@ -95,10 +96,16 @@ constexpr int channels_of_call(const CallOf<BlockType>& call) {
 
 /// Channels of the part beside copy engines: the first waits for them, the others store what they leave. No
 /// more than the region has words for: those behind belong to other ranks.
-constexpr int channels_beside_copies(const Region& region) {
+TAPA_HOST_DEVICE constexpr int channels_beside_copies(const Region& region) {
   constexpr int kTeams = 34;
   const int wanted = kTeams / region.size > 2 ? kTeams / region.size : 2;
   return wanted < region.channels() ? wanted : region.channels();
+}
+/// Teams that are to leave before a call is done: those of the launch, or of the two beside each other.
+template <class BlockType>
+TAPA_HOST_DEVICE constexpr int teams_that_end(const CallOf<BlockType>& call, Part part) {
+  const bool beside = part == Part::copies || part == Part::join;
+  return call.region.size * (beside ? channels_beside_copies(call.region) + 1 : call.channels);
 }
 /// Bytes of a block that copy engines move where threads are to store the last `stored` ones: all of it where
 /// no channel is left for that.

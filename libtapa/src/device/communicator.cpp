@@ -7,6 +7,7 @@
 #include "device/device_error.hpp"
 #include "device/failure.hpp"
 #include "device/kernel.hpp"
+#include "device/parting.hpp"
 
 namespace tapa::device {
 
@@ -48,7 +49,7 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   map_regions();
   agreement_.together([&] {
     windows_.emplace(agreement_);
-    side_streams_.emplace(size() - 1);
+    side_streams_.emplace(size());  // a copy to each other rank, and the wait for theirs
     check_cuda(load_kernels(), "loading the kernels");
   });
   head_.rank = agreement_.rank();
@@ -100,10 +101,9 @@ void Communicator::map_regions() {
 
 Communicator::~Communicator() {
   try {
-    const CurrentDevice current(device_);
-    (void)cudaDeviceSynchronize();
     if (!complete_) return;
-    if (abandoned_ || has_failed()) {
+    const CurrentDevice current(device_);
+    if (!part()) {
       region_->abandon();  // who did not arrive may still have it open
       return;
     }
@@ -113,6 +113,36 @@ Communicator::~Communicator() {
   } catch (const DeviceError& error) {
     std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
   }
+}
+
+void Communicator::tell(int peer, Parting parting) {
+  const auto word = static_cast<Word>(parting);
+  Partings& theirs = RegionView(head_.regions[peer], head_.region).partings();
+  PrivateStream().copy(&theirs.of[head_.rank], &word, sizeof(word));
+}
+
+void Communicator::break_down(const std::string& why) {
+  if (!broken_.empty()) return;
+  broken_ = why;
+  const CurrentDevice current(device_);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != agreement_.rank()) tell(peer, Parting::failed);
+  }
+}
+
+bool Communicator::part() {
+  if (parted_well_) return *parted_well_;
+  const CurrentDevice current(device_);
+  (void)cudaDeviceSynchronize();
+  parted_well_ = false;  // also when something below throws
+  const auto say = [&](int peer, Parting parting) { tell(peer, parting); };
+  const auto hear = [&] {
+    Partings said{};
+    PrivateStream().read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
+    return said;
+  };
+  parted_well_ = part_from(head_.rank, size(), !abandoned_ && !has_failed(), say, hear);
+  return *parted_well_;
 }
 
 void Communicator::check_failure() const {
@@ -134,6 +164,10 @@ LocalState* Communicator::state() const {
 }
 
 void Communicator::check_failure(int& rank) const {
+  if (!broken_.empty()) {
+    rank = agreement_.name(agreement_.rank());
+    throw DeviceError(TAPA_DEVICE_ERR_CUDA, "an earlier call failed on this rank: " + broken_);
+  }
   throw_failure(*static_cast<const volatile Failure*>(failure_->get()), names_, timeout_, rank);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/agreement.hpp"
@@ -56,8 +57,16 @@ class Communicator {
   [[nodiscard]] LocalState* state() const;
   /// Others are not waited for when this is destroyed: something else has failed.
   void abandon() { abandoned_ = true; }
+  /// A call could not be put on its stream: later ones return that, and the other ranks are told, who wait
+  /// for it.
+  void break_down(const std::string& why);
+  /// Nothing is put on streams any more: waits for the device, tells the other ranks whether this one has
+  /// seen an error, and, if not, waits for them to do the same. False: one has, and no rank is to be waited
+  /// for. Does all that once. Throws DeviceError.
+  [[nodiscard]] bool part();
 
  private:
+  void tell(int peer, Parting parting);
   void agree_on_tuning(const TAPA_Device_options& options);
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
@@ -80,6 +89,8 @@ class Communicator {
   std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
   bool abandoned_ = false;
+  std::string broken_;               ///< why no more calls can be made
+  std::optional<bool> parted_well_;  ///< what part() has found
 };
 
 }  // namespace tapa::device

@@ -83,6 +83,7 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
     copy_on_device(&RegionView(call.regions[peer], call.region).words(call.rank, 0).arrived,
                    &mine.local().copied[peer], sizeof(Word), side);
   }
+  check_cuda(launch_join(call, side_streams_->at(size() - 1)), "launch of the wait for copies");
   check_cuda(launch_beside_copies(call, stream), "launch beside the copies");
   side_streams_->join(stream);
 }

@@ -62,6 +62,10 @@ void PrivateStream::copy(void* to, const void* from, std::size_t bytes) {
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
+void PrivateStream::read(void* to, const void* from, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
 void PrivateStream::clear(void* memory, std::size_t bytes) {
   check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
   check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");

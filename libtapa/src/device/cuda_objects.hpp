@@ -67,6 +67,8 @@ class PrivateStream {
 
   /// Copies from host to device and waits for it.
   void copy(void* to, const void* from, std::size_t bytes);
+  /// From device to host.
+  void read(void* to, const void* from, std::size_t bytes);
   void clear(void* memory, std::size_t bytes);
   [[nodiscard]] cudaStream_t get() const { return stream_; }
   void wait();

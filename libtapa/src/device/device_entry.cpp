@@ -99,6 +99,24 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
   return a < b + bytes && b < a + bytes;
 }
 
+/// Puts a call of the communicator on a stream. One that CUDA refuses is missing in this rank's count of
+/// calls: there is none after it, and the other ranks learn that. While a stream records nothing runs that
+/// could be missed.
+template <class Work>
+void put_on(cudaStream_t stream, Communicator& communicator, const Work& work) {
+  try {
+    work();
+  } catch (const DeviceError& error) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    (void)cudaStreamIsCapturing(stream, &capture);
+    (void)cudaGetLastError();
+    if (error.code() == TAPA_DEVICE_ERR_CUDA && capture == cudaStreamCaptureStatusNone) {
+      communicator.break_down(error.what());
+    }
+    throw;
+  }
+}
+
 /// A call that needs every rank's memory within reach.
 Communicator& one_node(TAPA_Device_comm comm) {
   Communicator& communicator = communicator_of(comm);
@@ -150,11 +168,10 @@ int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_
     check_buffer("recvbuf", recvbuf, all, comm->checked_receive);
     require(all == 0 || !overlap(sendbuf, recvbuf, all), "sendbuf and recvbuf overlap, expected two buffers");
     const auto on = static_cast<cudaStream_t>(stream);
-    if (comm->lanes) {
-      comm->lanes->alltoall(sendbuf, recvbuf, bytes, on);
-    } else {
+    put_on(on, communicator, [&] {
+      if (comm->lanes) return comm->lanes->alltoall(sendbuf, recvbuf, bytes, on);
       communicator.alltoall(sendbuf, recvbuf, bytes, on);
-    }
+    });
   });
 }
 
@@ -178,13 +195,12 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
     check_buffer("sendbuf", sendbuf, total(layout.send_bytes), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), comm->checked_receive);
     const auto on = static_cast<cudaStream_t>(stream);
-    if (comm->lanes) {
+    put_on(on, communicator, [&] {
+      if (!comm->lanes) return communicator.alltoallv(sendbuf, recvbuf, layout, on);
       comm->lanes->alltoallv(
           sendbuf, recvbuf,
           {layout.send_bytes, layout.send_displs, layout.receive_bytes, layout.receive_displs}, on);
-    } else {
-      communicator.alltoallv(sendbuf, recvbuf, layout, on);
-    }
+    });
   });
 }
 
@@ -198,11 +214,10 @@ int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block se
     check_buffer("sendbuf", sendbuf, total_bytes(layout.send), comm->checked_send);
     check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), comm->checked_receive);
     const auto on = static_cast<cudaStream_t>(stream);
-    if (comm->lanes) {
-      comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
-    } else {
+    put_on(on, communicator, [&] {
+      if (comm->lanes) return comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
       communicator.alltoall_strided(sendbuf, recvbuf, layout, on);
-    }
+    });
   });
 }
 
@@ -239,13 +254,17 @@ int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** 
 }
 
 int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream) {
-  return contained("TAPA_Device_begin_stores",
-                   [&] { one_node(comm).begin_stores(window, static_cast<cudaStream_t>(stream)); });
+  return contained("TAPA_Device_begin_stores", [&] {
+    const auto on = static_cast<cudaStream_t>(stream);
+    put_on(on, one_node(comm), [&] { comm->communicator.begin_stores(window, on); });
+  });
 }
 
 int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream) {
-  return contained("TAPA_Device_end_stores",
-                   [&] { one_node(comm).end_stores(window, static_cast<cudaStream_t>(stream)); });
+  return contained("TAPA_Device_end_stores", [&] {
+    const auto on = static_cast<cudaStream_t>(stream);
+    put_on(on, one_node(comm), [&] { comm->communicator.end_stores(window, on); });
+  });
 }
 
 int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {

@@ -59,18 +59,28 @@ class Channel {
       mine_.local().copied[peer_] = progress(sequence_, 1);
     }
   }
-  /// Stores what copy engines leave of the block, on all channels but the first, and waits for what comes: on
-  /// the first channel from copy engines.
-  TAPA_HOST_DEVICE void join_copies() {
-    if (channel_ != 0) {
-      const Slice share = slice_of(block_.send_bytes - call_.copied, channel_ - 1, call_.channels - 1);
-      if (share.bytes == 0) return;
-      std::byte* window = nullptr;
-      if (!find_place(unpack(call_.expected), window)) return;
-      push(team_, window, Ready{}, block_, {call_.copied + share.begin, share.bytes});
-      say(&ChannelWords::arrived, 1);
+  /// Stores what copy engines leave of the block, on all channels but the first, which is theirs.
+  TAPA_HOST_DEVICE void store_beside_copies() {
+    if (channel_ == 0) return;
+    const Slice share = slice_beside_copies(block_.send_bytes, channel_);
+    if (share.bytes == 0) return;
+    std::byte* window = nullptr;
+    if (!find_place(unpack(call_.expected), window)) return;
+    push(team_, window, Ready{}, block_, {call_.copied + share.begin, share.bytes});
+    say(&ChannelWords::arrived, 1);
+  }
+  /// Waits for what comes on all channels, each lane for some: a team that takes little room, as that lasts.
+  TAPA_HOST_DEVICE void await_copies() {
+    const Word wanted = progress(sequence_, 1);
+    bool failed = false;
+    for (int channel = team_.lane(); channel < channels_beside_copies(call_.region);
+         channel += team_.lanes()) {
+      if (channel != 0 && slice_beside_copies(block_.receive_bytes, channel).bytes == 0) continue;
+      const Word* const arrived = &mine_.words(peer_, channel).arrived;
+      const Waiting<Team, BlockType> waiting{team_, call_, peer_, channel, sequence_};
+      failed = failed || !waiting.spin([&] { return team_.acquire(arrived) >= wanted; });
     }
-    (void)await(0);
+    (void)team_.any(failed);
   }
   /// Tells the peer that this rank has stored all it wants to, and waits for the same from there.
   TAPA_HOST_DEVICE void end_stores() {
@@ -91,6 +101,11 @@ class Channel {
     if (way_of(bytes, tuning()) == Way::lines) return {};
     const int channels = channels_of(bytes, tuning());
     return channel_ < channels ? slice_of(bytes, channel_, channels) : Slice{};
+  }
+
+  /// A channel's part of what copy engines leave of a block.
+  TAPA_HOST_DEVICE Slice slice_beside_copies(Word bytes, int channel) const {
+    return slice_of(bytes - call_.copied, channel - 1, channels_beside_copies(call_.region) - 1);
   }
 
   /// Writes the first line of a block that goes another way, without data: a receiver who expects another
@@ -282,11 +297,13 @@ TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call,
   } else if (part == Part::begin) {
     Channel<Team, BlockType>(team, call, place, sequence).begin_stores();
   } else if (part == Part::copies) {
-    Channel<Team, BlockType>(team, call, place, sequence).join_copies();
+    Channel<Team, BlockType>(team, call, place, sequence).store_beside_copies();
+  } else if (part == Part::join) {
+    Channel<Team, BlockType>(team, call, place, sequence).await_copies();
   } else {
     Channel<Team, BlockType>(team, call, place, sequence).end_stores();
   }
-  if (part != Part::begin) team.leave(mine.local(), sequence, call.region.size * call.channels);
+  if (part != Part::begin) team.leave(mine.local(), sequence, teams_that_end(call, part));
 }
 
 }  // namespace tapa::device

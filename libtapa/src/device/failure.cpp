@@ -59,6 +59,15 @@ void throw_failure(const volatile Failure& failure, std::span<const int> names, 
     rank = name;
     throw_of_rank(failure, peer++, name);
   }
+  peer = 0;
+  for (const int name : names) {
+    rank = name;
+    const Word at = failure.parted[peer++];
+    if (at != 0) {
+      raise(TAPA_DEVICE_ERR_TIMEOUT, at,
+            rank_text(name) + " does not arrive: it has had an error, or has freed its communicator");
+    }
+  }
   rank = -1;
   std::string missing;
   Word call = 0;

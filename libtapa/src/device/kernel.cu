@@ -46,7 +46,8 @@ cudaError_t launch_all(CallOf<BlockType>& call, cudaStream_t stream) {
 
 cudaError_t load_kernels() {
   cudaFuncAttributes attributes{};
-  for (void (*kernel)(Call) : {alltoall<Block>, handshake<Part::begin>, handshake<Part::end>, beside_copies}) {
+  for (void (*kernel)(Call) : {alltoall<Block>, handshake<Part::begin>, handshake<Part::join>,
+                               handshake<Part::end>, beside_copies}) {
     const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel);
     if (code != cudaSuccess) return code;
   }
@@ -62,6 +63,9 @@ cudaError_t launch(StridedCall& call, cudaStream_t stream) {
 
 cudaError_t launch_begin(Call& call, cudaStream_t stream) {
   return launch_handshake<Part::begin>(call, stream);
+}
+cudaError_t launch_join(Call& call, cudaStream_t stream) {
+  return launch_handshake<Part::join>(call, stream);
 }
 cudaError_t launch_end(Call& call, cudaStream_t stream) {
   return launch_handshake<Part::end>(call, stream);

@@ -18,9 +18,11 @@ namespace tapa::device {
 
 /// The parts of a call in which copy engines or the caller's kernels store: the handshake before; beside copy
 /// engines, what they leave, which is the rank's own block (they would take longer for it than for all
-/// others) and the ends of the others; the handshake after the caller's kernels.
+/// others) and the ends of the others, and on another stream, at the same time, the wait for what comes; the
+/// handshake after the caller's kernels.
 [[nodiscard]] cudaError_t launch_begin(Call& call, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_beside_copies(Call& call, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_join(Call& call, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_end(Call& call, cudaStream_t stream);
 
 }  // namespace tapa::device

@@ -72,8 +72,8 @@ Lanes::~Lanes() {
     } catch (const DeviceError&) {
       failed = true;
     }
-    if (failed || node_.has_failed()) {
-      node_.abandon();
+    if (failed) node_.abandon();
+    if (!node_.part()) {
       wire_->abandon();
       if (areas_) areas_->abandon();
       return;

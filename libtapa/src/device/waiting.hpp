@@ -36,7 +36,13 @@ struct Waiting {
   template <class Done>
   TAPA_HOST_DEVICE bool spin(const Done& done) const {
     for (std::uint32_t spins = 1; !done(); ++spins) {
-      if (team.looks(spins) && is_in_vain(team, call, peer, channel, sequence)) return false;
+      if (!team.looks(spins)) continue;
+      if (has_parted()) {  // behind all that it has stored
+        const bool came = done();
+        if (!came) team.lost(local(), &call.failure->parted[peer], sequence);
+        return came;
+      }
+      if (is_in_vain(team, call, peer, channel, sequence)) return false;
     }
     return true;
   }
@@ -69,6 +75,10 @@ struct Waiting {
   TAPA_HOST_DEVICE const BlockType& block() const { return call.blocks[peer]; }
   TAPA_HOST_DEVICE RegionView mine() const { return {call.regions[call.rank], call.region}; }
   TAPA_HOST_DEVICE LocalState& local() const { return mine().local(); }
+
+  TAPA_HOST_DEVICE bool has_parted() const {
+    return team.acquire(&mine().partings().of[peer]) != static_cast<Word>(Parting::none);
+  }
 
   TAPA_HOST_DEVICE void disagree(Disagreement& on, Word sent, Word expected) const {
     team.note(&on.sent, sent);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -16,14 +17,17 @@ using Address = unsigned long long;  // CUdeviceptr
 using Code = int;                    // CUresult
 constexpr Code kNotInitialised = 3;
 constexpr unsigned kDeviceMemory = 2;
-constexpr unsigned kUnifiedMemory = 4;  // the address tells
-constexpr unsigned kNonBlocking = 1;    // a stream that does not wait for the default one
-constexpr unsigned kPortable = 1;       // pinned for all contexts
+constexpr unsigned kUnifiedMemory = 4;     // the address tells
+constexpr std::uintptr_t kAllThreads = 1;  // default streams
+constexpr std::uintptr_t kThisThread = 2;
+constexpr unsigned kNonBlocking = 1;  // a stream that does not wait for the default one
+constexpr unsigned kPortable = 1;     // pinned for all contexts
 constexpr std::size_t kLongestPitch = std::numeric_limits<int>::max();
 
 enum Attribute : int {
   kContext = 1,
   kMemoryType = 2,
+  kCopiesWait = 6,
   kBufferId = 7,
   kIsManaged = 8,
   kDeviceOrdinal = 9,
@@ -58,6 +62,8 @@ Address address_of(const void* memory) {
 struct CudaDriver::Functions {
   Code (*attribute)(void* value, int attribute, Address address) = nullptr;
   Code (*attributes)(unsigned count, const int* attributes, void** values, Address address) = nullptr;
+  Code (*set_attribute)(const void* value, int attribute, Address address) = nullptr;  // may be none
+  Code (*capture)(CudaStream stream, int* state) = nullptr;                            // may be none
   Code (*push)(CudaContext context) = nullptr;
   Code (*pop)(CudaContext* context) = nullptr;
   Code (*primary)(CudaContext* context, int device) = nullptr;
@@ -80,6 +86,8 @@ CudaDriver::CudaDriver(void* library) {
   };
   find(found->attribute, "cuPointerGetAttribute");
   find(found->attributes, "cuPointerGetAttributes");
+  find(found->set_attribute, "cuPointerSetAttribute");
+  find(found->capture, "cuStreamIsCapturing");
   find(found->push, "cuCtxPushCurrent_v2");
   find(found->pop, "cuCtxPopCurrent_v2");
   find(found->primary, "cuDevicePrimaryCtxRetain");
@@ -202,6 +210,38 @@ void CudaDriver::on_stream(const CudaMemory& near, const Work& work) {
       std::erase_if(streams_, [&](const auto& entry) { return entry.second == first; });
     }
     work(copy_stream(near));
+  }
+}
+
+void CudaDriver::settle(const CudaMemory& memory) {
+  if (!memory.on_device) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (memory.buffer != 0 && std::ranges::find(settled_, memory.buffer) != settled_.end()) return;
+  }
+  bool lasts = false;
+  try {
+    const Current current(*this, memory);
+    constexpr int kYes = 1;
+    lasts = call_->set_attribute != nullptr &&
+            call_->set_attribute(&kYes, kCopiesWait, static_cast<Address>(memory.base)) == 0;
+    wait_for_default_streams();
+  } catch (const CudaError&) {
+    return;  // the copies that follow fail likewise, and that is said
+  }
+  if (!lasts || memory.buffer == 0) return;  // memory of pools: each time
+  const std::lock_guard lock(mutex_);
+  settled_[next_settled_++ % settled_.size()] = memory.buffer;
+}
+
+/// Of the current context: where copies go that name no stream. Not while one is recorded, which that would
+/// end.
+void CudaDriver::wait_for_default_streams() const {
+  for (const std::uintptr_t stream : {kAllThreads, kThisThread}) {
+    const auto handle = reinterpret_cast<CudaStream>(stream);
+    int state = 0;
+    if (call_->capture != nullptr && (call_->capture(handle, &state) != 0 || state != 0)) continue;
+    check(call_->synchronize(handle), "cuStreamSynchronize");
   }
 }
 

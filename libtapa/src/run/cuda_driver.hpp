@@ -4,6 +4,7 @@
 /// no MPI.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -58,6 +59,12 @@ class CudaDriver {
   /// The same; sooner when the memory is still that of `known`.
   [[nodiscard]] CudaMemory memory(const void* address, const CudaMemory& known) const;
 
+  /// What the program has copied to `memory` before is there, and from now on it is when its copies return: a
+  /// copy of some KiB from memory that is not pinned returns before, and only streams of the program's wait
+  /// for it. For all memory that is to be read. Cheap for memory that was seen lately. No error: what comes
+  /// after it has that.
+  void settle(const CudaMemory& memory);
+
   /// Lets devices reach memory of the host, so that copies are fast; false when that cannot be.
   [[nodiscard]] bool pin(const CudaMemory& near, void* memory, std::size_t bytes);
   void unpin(void* memory);
@@ -102,6 +109,7 @@ class CudaDriver {
   void check(int code, const char* call) const;
   [[nodiscard]] CudaContext context_of(const CudaMemory& memory);
   [[nodiscard]] CudaStream copy_stream(const CudaMemory& near);
+  void wait_for_default_streams() const;
   template <class Work>
   void on_stream(const CudaMemory& near, const Work& work);
 
@@ -109,6 +117,8 @@ class CudaDriver {
   std::mutex mutex_;
   std::map<int, CudaContext> primary_;         // contexts of devices, for memory of none
   std::map<CudaContext, CudaStream> streams_;  // of copies
+  std::array<std::uint64_t, 64> settled_{};    // allocations, the last ones
+  std::size_t next_settled_ = 0;
 };
 
 }  // namespace tapa

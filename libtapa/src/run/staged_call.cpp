@@ -63,13 +63,21 @@ bool side_on_device(const Arguments& a, const Side& side, int ranks) {
                                   (a.form == Form::w && side.types == nullptr)))
     return false;
   TypeInfo info;
+  // Blocks of a buffer are of one object: if neither the lowest nor the highest is on a device, none is.
+  // Those of MPI_BOTTOM may be anywhere.
+  const void* low = nullptr;
+  const void* high = nullptr;
   for (int peer = 0; peer < (a.form == Form::uniform ? 1 : ranks); ++peer) {
     if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     if (side.count_of(peer) <= 0 || info.size == 0) continue;
-    if (is_device_memory(first_byte(a, side, info, peer))) return true;
+    const void* const first = first_byte(a, side, info, peer);
+    if (side.buffer == nullptr && is_device_memory(first)) return true;
+    if (low == nullptr || number(first) < number(low)) low = first;
+    if (number(first) > number(high)) high = first;
   }
-  return false;
+  if (low == nullptr || side.buffer == nullptr) return false;
+  return is_device_memory(low) || (high != low && is_device_memory(high));
 }
 
 }  // namespace
@@ -106,6 +114,7 @@ std::vector<StagedCall::Placed> StagedCall::place(const Arguments& a, const Side
     const void* const first = first_byte(a, side, info, peer);
     const bool known = !blocks.empty() && blocks.back().memory.holds(first);
     block.memory = known ? blocks.back().memory : driver.memory(first);
+    if (!known) driver.settle(block.memory);
     blocks.push_back(std::move(block));
   }
   return blocks;

@@ -1,6 +1,5 @@
 #include "transfer/device/cuda_memory.hpp"
 
-#include <stdexcept>
 #include <string>
 
 #include "exchange/exchange.hpp"
@@ -46,13 +45,13 @@ class CudaMemory final : public TransferMemory {
     check_cuda(cudaMemcpy(to.data(), from, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
   }
 
-  void require_current(int device) const override {
+  [[nodiscard]] std::shared_ptr<void> make_current(int device) const override {
+    return current_device() == device ? nullptr : std::make_shared<CurrentCudaDevice>(device);
+  }
+  [[nodiscard]] int current_device() const override {
     int current = -1;
     check_cuda(cudaGetDevice(&current), "cudaGetDevice");
-    if (current == device) return;
-    throw std::invalid_argument("call->device is " + std::to_string(device) +
-                                " and the thread's current device " + std::to_string(current) +
-                                ": expected the same");
+    return current;
   }
 
   void wait(void* stream) const override {

@@ -28,8 +28,16 @@ DIT_SHARED void code_to_room(std::uint32_t lane, std::byte* room, const std::uin
     }
   }
 }
+/// Bytes of the room before a code that was read from `code`: codes of most formats lie there as they lie in
+/// the words of global memory.
 template <LaneFormat format>
-DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t* word) {
+DIT_SHARED std::uint32_t bytes_before(const std::uint8_t* code) {
+  return words_of(format) > 16 ? 0 : static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+}
+
+/// A lane's code, with so many bytes before the codes in the room.
+template <LaneFormat format>
+DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t before, std::uint32_t* word) {
   constexpr std::uint32_t kWords = words_of(format), kUnits = code_units(format);
   if constexpr (kWords < 4) {
     DIT_UNROLL
@@ -45,6 +53,14 @@ DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t*
         word[4 * i + w] = unit.word[w];
       }
     }
+  }
+  if (before == 0) {
+    return;
+  }
+  const std::uint32_t next = load<std::uint32_t>(byte_at(room, 4 * (lane + 1) * kWords, kUnits));
+  DIT_UNROLL
+  for (std::uint32_t i = 0; i < kWords; ++i) {
+    word[i] = bytes_of_two(word[i], i + 1 < kWords ? word[i + 1] : next, before);
   }
 }
 
@@ -80,12 +96,44 @@ DIT_SHARED void code_out(std::uint32_t lane, std::byte* room, std::uint32_t unit
   }
 }
 
-DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
-                        const std::uint8_t* code) {
-  if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
-    return units_in(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), units,
-                    [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
+/// Words of global memory as they lie, with all loads under way together. Where a word is not the code's
+/// alone, the code's bytes of it.
+DIT_SHARED void words_in(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
+                         const std::uint8_t* code) {
+  const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+  const std::uint8_t* const words = code - before;
+  const std::uint32_t end = before + bytes;
+  // Lanes 0 to 3: of the first word; 4 to 7: of the last.
+  const std::uint32_t single = lane < 4 ? lane : (end & ~3U) + lane - 4;
+  const bool has_single = lane < 8 && single >= before && single < end && (lane >= 4 || before != 0);
+  const std::uint8_t alone = has_single ? words[single] : std::uint8_t{0};
+  constexpr std::uint32_t kAtOnce = 8;
+  const std::uint32_t first = before == 0 ? 0 : 4;
+  for (std::uint32_t begin = first + 4 * lane; begin < end; begin += 4 * kAtOnce * kTeamLanes) {
+    std::uint32_t held[kAtOnce] = {};
+    DIT_UNROLL
+    for (std::uint32_t b = 0; b < kAtOnce; ++b) {
+      const std::uint32_t at = begin + 4 * b * kTeamLanes;
+      if (at + 4 <= end) {
+        held[b] = load<std::uint32_t>(words + at);
+      }
+    }
+    DIT_UNROLL
+    for (std::uint32_t b = 0; b < kAtOnce; ++b) {
+      const std::uint32_t at = begin + 4 * b * kTeamLanes;
+      if (at + 4 <= end) {
+        store(byte_at(room, at, units), held[b]);
+      }
+    }
   }
+  if (has_single) {
+    store(byte_at(room, single, units), alone);
+  }
+}
+
+/// The same, from the room's begin on.
+DIT_SHARED void bytes_in(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
+                         const std::uint8_t* code) {
   const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
   const std::uint8_t* const words = code - before;
   DIT_UNROLL
@@ -103,6 +151,20 @@ DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t units
     for (std::uint32_t i = at; i < at + 4 && i < bytes; ++i) {
       store(byte_at(room, i, units), code[i]);
     }
+  }
+}
+
+/// Codes of `bytes` bytes at `code` to the room, behind bytes_before() it.
+template <LaneFormat format>
+DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t bytes, const std::uint8_t* code) {
+  constexpr std::uint32_t kUnits = code_units(format);
+  if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
+    units_in(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), kUnits,
+             [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
+  } else if constexpr (words_of(format) > 16) {  // whose room they fill
+    bytes_in(lane, room, kUnits, bytes, code);
+  } else {
+    words_in(lane, room, kUnits, bytes, code);
   }
 }
 

@@ -20,6 +20,15 @@ DIT_SHARED std::uint32_t bytes_from(std::uint32_t low, std::uint32_t high, std::
 #endif
 }
 
+/// Four bytes from byte `first` of `low` on, 1 to 3, the rest of them `high`'s.
+DIT_SHARED std::uint32_t bytes_of_two(std::uint32_t low, std::uint32_t high, std::uint32_t first) {
+#ifdef __CUDA_ARCH__
+  return __funnelshift_r(low, high, 8 * first);
+#else
+  return low >> (8 * first) | high << (32 - 8 * first);
+#endif
+}
+
 /// `word` moved up by `bits`, with the highest bits of `next` behind it.
 DIT_SHARED std::uint32_t followed_by(std::uint32_t word, std::uint32_t next, std::uint32_t bits) {
 #ifdef __CUDA_ARCH__

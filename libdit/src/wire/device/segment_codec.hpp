@@ -88,7 +88,7 @@ class SegmentCodec {
     team.each([&](std::uint32_t lane) {
       float* const x = numbers[lane].x;
       std::uint32_t word[words_of(format)];
-      code_of_lane<format>(lane, room, word);
+      code_of_lane<format>(lane, room, bytes_before_of(job, segment), word);
       decode_words(lane, job, segment, room, word, scale_at(code, segment, lane), top_at(code), x);
       if constexpr (remembers) {
         memory_of_lane(lane, memory_room(room), job.memory.change != nullptr, memories[lane]);
@@ -153,9 +153,18 @@ class SegmentCodec {
     }
     if constexpr (format == LaneFormat::fp8) {
       const SegmentRows rows = rows_of(job, segment);
-      team.each([&](std::uint32_t lane) {
-        raise_exponents(team, lane, rows.row, count_of(segment, lane), numbers[lane].x, rows_room(room));
-      });
+      if (rows.count == 1) {
+        const std::uint32_t exponent = team.most([&](std::uint32_t lane) {
+          return count_of(segment, lane) > 0 ? exponent_of_lane(numbers[lane].x) : 0;
+        });
+        team.each([&](std::uint32_t lane) {
+          if (lane == 0) rows_room(room)[0] = exponent;
+        });
+      } else {
+        team.each([&](std::uint32_t lane) {
+          raise_exponents(team, lane, rows.row, count_of(segment, lane), numbers[lane].x, rows_room(room));
+        });
+      }
     }
     team.each([&](std::uint32_t lane) {
       float* const x = numbers[lane].x;
@@ -252,13 +261,21 @@ class SegmentCodec {
         rows_room(room)[row] = code[row * rows.code.value];
       }
       if (rows.count == 1) {
-        code_in(lane, room, kUnits, segment.count, code + 1);
+        code_in<format>(lane, room, segment.count, code + 1);
       } else {
         fp8_rows_in(lane, room, rows.row, segment.count, code);
       }
     } else {
-      code_in(lane, room, kUnits, room_bytes(segment), code + header_bytes(segment));
+      code_in<format>(lane, room, room_bytes(segment), code + header_bytes(segment));
     }
+  }
+  /// Bytes of the room before the codes that code_to_team() has read.
+  DIT_SHARED static std::uint32_t bytes_before_of(const CodeJob& job, const Segment& segment) {
+    const std::uint8_t* const code = job.code + segment.code;
+    if constexpr (format == LaneFormat::fp8) {
+      return rows_of(job, segment).count == 1 ? bytes_before<format>(code + 1) : 0;
+    }
+    return bytes_before<format>(code + header_bytes(segment));
   }
 };
 

@@ -1,0 +1,132 @@
+// Ranks that part, one of them after an error, with threads of the host as ranks; and what who is still in a
+// call makes of it.
+#include "device/parting.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "host_machine.hpp"
+#include "small_tuning.hpp"
+
+namespace tapa::device {
+namespace {
+
+void say(const HostMachine& machine, int rank, int peer, Parting parting) {
+  std::atomic_ref(machine.view(peer).partings().of[rank]).store(static_cast<Word>(parting));
+}
+
+bool part(const HostMachine& machine, int rank, bool well) {
+  const auto hear = [&] {
+    Partings said{};
+    for (int peer = 0; peer < kMaxRanks; ++peer)
+      said.of[peer] = std::atomic_ref(machine.view(rank).partings().of[peer]).load();
+    return said;
+  };
+  return part_from(
+      rank, machine.region().size, well,
+      [&](int peer, Parting parting) { say(machine, rank, peer, parting); }, hear);
+}
+
+/// What part() says on each rank when the ranks come one after the other, `failed` of them after an error.
+std::vector<char> parting(int size, int failed) {
+  const HostMachine machine(size, small_tuning());
+  std::vector<char> well(static_cast<std::size_t>(size), 2);
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 * (size - rank)));
+      well[static_cast<std::size_t>(rank)] = part(machine, rank, rank != failed) ? 1 : 0;
+    });
+  }
+  ranks.clear();
+  return well;
+}
+
+TEST(Parting, AllAreWell) {
+  EXPECT_EQ(parting(1, -1), std::vector<char>(1, 1));
+  EXPECT_EQ(parting(2, -1), std::vector<char>(2, 1));
+  EXPECT_EQ(parting(5, -1), std::vector<char>(5, 1));
+}
+
+TEST(Parting, NobodyWaitsForOneThatFailed) {
+  for (int failed = 0; failed < 3; ++failed) EXPECT_EQ(parting(3, failed), std::vector<char>(3, 0)) << failed;
+}
+
+/// A call in which each rank sends `bytes` bytes to each.
+Call exchange(HostMachine& machine, int rank, std::vector<std::byte>& memory, Word bytes) {
+  Call call = machine.call(rank);
+  const auto size = static_cast<Word>(machine.region().size);
+  for (int peer = 0; peer < machine.region().size; ++peer) {
+    const Word at = static_cast<Word>(peer) * bytes;
+    call.blocks[peer] = {memory.data() + at, memory.data() + size * bytes + at, bytes, bytes};
+  }
+  return call;
+}
+
+TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
+  for (const Parting parting : {Parting::well, Parting::failed}) {
+    for (const Word bytes : {Word{0}, Word{50}, Word{3000}}) {
+      HostMachine machine(2, small_tuning());
+      std::vector<std::byte> memory(4 * bytes);
+      std::jthread other([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        say(machine, 1, 0, parting);
+      });
+      HostMachine::run(exchange(machine, 0, memory, bytes), {});
+      EXPECT_EQ(machine.failure(0).parted[1], 1U) << bytes << " bytes";
+      EXPECT_EQ(machine.failure(0).missing[1], 0U);
+    }
+  }
+}
+
+/// A team that looks whether it waits in vain when the other rank has done its call and parted, not before.
+class SlowTeam : public HostTeam {
+ public:
+  struct Gates {
+    std::atomic<bool> waits{false}, parted{false};
+  };
+  SlowTeam(TeamMeeting& meeting, int index, Gates& gates)
+      : HostTeam(meeting, index, 0, 1, 0), gates_(gates) {}
+
+  bool looks(std::uint32_t spins) {
+    gates_.waits = true;
+    gates_.waits.notify_all();
+    gates_.parted.wait(false);
+    return HostTeam::looks(spins);
+  }
+
+ private:
+  Gates& gates_;
+};
+
+TEST(Parting, WhatCameBeforeItIsTaken) {
+  constexpr Word kBytes = 20;
+  HostMachine machine(2, small_tuning());
+  std::vector<std::byte> mine(4 * kBytes, std::byte{1}), theirs(4 * kBytes, std::byte{2});
+  SlowTeam::Gates gates;
+  std::jthread other([&] {
+    gates.waits.wait(false);
+    HostMachine::run(exchange(machine, 1, theirs, kBytes), {});
+    say(machine, 1, 0, Parting::well);
+    gates.parted = true;
+    gates.parted.notify_all();
+  });
+  Call call = exchange(machine, 0, mine, kBytes);
+  call.channels = 1;
+  for (int index = 0; index < 2; ++index) {
+    TeamMeeting meeting(1);
+    SlowTeam team(meeting, index, gates);
+    run_team(team, call);
+  }
+  EXPECT_TRUE(gates.waits);
+  EXPECT_EQ(machine.failure(0).parted[1], 0U);
+  EXPECT_EQ(mine[3 * kBytes], std::byte{2});
+  EXPECT_EQ(mine[4 * kBytes - 1], std::byte{2});
+}
+
+}  // namespace
+}  // namespace tapa::device
