@@ -8,6 +8,7 @@
 #include "comm/guest.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
+#include "run/own_mpi.hpp"
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
 
@@ -120,6 +121,7 @@ int TAPA_Guest(const char* version, int at_once) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
   become_guest(at_once != 0);
   Progress::outlast_finalize();
+  static_cast<void>(find_in_mpi("PMPI_Alltoall"));  // looks for the MPI library, once
   return MPI_SUCCESS;
 }
 

@@ -104,7 +104,7 @@ void CommState::adopt(Agreement agreement) {
   const std::lock_guard lock(mutex_);
   parts_.emplace(rank_, size_);
   agreement_ = std::move(agreement);
-  const auto options = std::make_shared<const Options>(agreement_.options);
+  const std::shared_ptr<const Options> options = agreement_.options;
   oversubscribed_ = agreement_.crowded;
   int* upper = nullptr;
   int found = 0;

@@ -87,8 +87,18 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// `nanoseconds`: what the call should take, see Newcomer; nothing: it will be made often, so the set-up
   /// pays at once.
   [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
-  /// MPI has taken so long for a call for which that was refused.
-  void count_newcomer(double seconds) { newcomer_.spend(seconds); }
+  /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is counted
+  /// then. The short way of what welcome() would answer.
+  [[nodiscard]] bool passes(std::uint64_t nanoseconds) {
+    if (ready() || (!given_up_ && newcomer_.asks())) return false;
+    newcomer_.count(nanoseconds);
+    return true;
+  }
+  /// For a call for which the set-up was refused: how many calls its time stands for, 0 when it is not wanted.
+  [[nodiscard]] unsigned newcomer_weight() {
+    return rank_ == 0 && !given_up_ && !ready() ? newcomer_.weight() : 0;
+  }
+  void count_newcomer(double seconds, unsigned weight) { newcomer_.spend(seconds, weight); }
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }

@@ -20,7 +20,7 @@ namespace {
 std::atomic<bool> guest{false};
 std::atomic<bool> at_once{false};
 
-constexpr double kFirstSetup = 10e-3;  // detects the machine
+constexpr double kFirstSetup = 5e-3;  // detects the machine
 constexpr double kLeastSetup = 1e-3;
 std::atomic<double> last_setup{kFirstSetup};
 

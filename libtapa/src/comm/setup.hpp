@@ -20,7 +20,7 @@ namespace tapa {
 /// What all ranks agree on. The communicators belong to the receiver.
 struct Agreement {
   MPI_Comm comm = MPI_COMM_NULL;     ///< of the same ranks, without the user's attributes; MPI_ERRORS_RETURN
-  Options options;                   ///< rank 0's
+  std::shared_ptr<const Options> options;  ///< rank 0's
   std::string tuning;                ///< text of rank 0's tuning file, or empty
   std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
   std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
