@@ -133,6 +133,7 @@ void CommState::note_options() {
   const MachineView& machine = parts_->chooser.machine();
   fast_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   fast_bytes_ = 0;
+  fast_counted_ = nullptr;
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();
   is_mpis_ = machine.gpu_memory;
   trusts_buffers_ = s.gpu == GpuBuffers::host;

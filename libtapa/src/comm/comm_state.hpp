@@ -50,6 +50,10 @@ struct CommParts {
   /// The plan for blocks that all have `bytes` bytes.
   [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, Offer offer);
 
+  /// Whether calls that are no probes are MPI's, as no plan is known to be faster and the program did not ask
+  /// for one. `bytes`: of all blocks, nothing where they differ.
+  [[nodiscard]] bool leaves_unproven(std::optional<std::size_t> bytes, Offer offer) const;
+
   /// The competition of a blocking call whose size is not decided, or null. `bytes`: of a block, or of a mean
   /// one.
   [[nodiscard]] Autotuner::Running* competition(bool uniform, std::size_t bytes, Offer offer);
@@ -156,6 +160,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// Whether a nonblocking call is MPI's own; `uniform_bytes`: of all its blocks, nothing where they differ.
   [[nodiscard]] bool leaves_nonblocking(std::optional<std::size_t> uniform_bytes);
 
+  /// The same for the making of a persistent one. Else, where the budget of probes is limited, calls that are
+  /// no probes are MPI's until a plan is known to be faster.
+  [[nodiscard]] bool leaves_init(std::optional<std::size_t> uniform_bytes);
+
   /// Whether a persistent one is: buffers may be in GPU memory, which MPI takes.
   [[nodiscard]] bool leaves_persistent() const {
     return device_way_.way == DeviceWay::engine && device_way_.mpi_takes;
@@ -180,6 +188,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
     std::optional<ProbeKey> tried;  ///< the call is a probe: its time is for record_probe()
+    Autotuner::Running* counted = nullptr;  ///< it is none, and was counted there
   };
   /// `dense`: the blocks of both sides lie one after the other.
   [[nodiscard]] FastPath claim_fast(std::size_t bytes, bool in_place, bool dense);
@@ -208,7 +217,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] bool striped(const Topology& topology) const;
   void wait_for_turns();
   void note_options();
-  [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, std::optional<ProbeKey>& tried);
+  [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, FastPath& way);
   [[nodiscard]] FastPath blocks_way(bool may_use_mpi);
 
   mutable std::mutex mutex_;
@@ -233,6 +242,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   bool fast_ = false;           // whether the options allow the fast path
   std::size_t fast_bytes_ = 0;  // size of the last call for which a way is known
   bool fast_mpi_ = false;       // whether it was MPI
+  Autotuner::Running* fast_counted_ = nullptr;  // where such calls are counted
   FastRun fast_run_;
   bool always_memory_ = false;  // whether shared memory is the choice for all sizes
 };

@@ -17,8 +17,8 @@ namespace tapa {
 class Newcomer {
  public:
   /// A communicator is set up when its all-to-alls have taken so many times as long as the set-up will take:
-  /// whatever comes after it, the program has lost no more than 2 % to it.
-  static constexpr double kPatience = 50;
+  /// whatever comes after it, the program has lost no more than 1.7 % to it.
+  static constexpr double kPatience = 60;
 
   /// A set-up takes at least so many times as long as the shortest call, as it talks as often.
   static constexpr double kTalks = 16;
@@ -34,7 +34,7 @@ class Newcomer {
   /// Nanoseconds that a call should take at least, from what all ranks know of it: the bytes of each block
   /// where all are equal. Of other calls nothing is known but that there are few.
   [[nodiscard]] static std::uint64_t estimate(std::optional<std::size_t> bytes, int ranks) {
-    if (!bytes) return kFirstTalk / 8;
+    if (!bytes) return kFirstTalk / 64;
     return 5'000 + *bytes * static_cast<std::uint64_t>(ranks) / 10;  // 10 GB/s
   }
 
