@@ -297,8 +297,8 @@ void agree() {
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
   agreed_at_once.store(all.at_once(), std::memory_order_relaxed);
   if (all.all_can()) hang_end();
-  if (all.all_can() && size > 1) load_libtapa();
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
+  if (all.all_can() && size > 1 && load_libtapa()) settle_functions();
 }
 
 void end_foreign() {

@@ -63,9 +63,10 @@ bool libtapa_is_there() {
   return access(libtapa_file().c_str(), R_OK) == 0;
 }
 
-void load_libtapa() {
-  // What fails now fails in the first all-to-all too, which says why.
-  if (void* const handle = load()) introduce(handle);
+bool load_libtapa() {
+  void* const handle = load();
+  if (handle != nullptr) introduce(handle);
+  return handle != nullptr;
 }
 
 void* tapa_function(const char* name) {

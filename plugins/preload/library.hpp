@@ -13,12 +13,16 @@ namespace tapa::preload {
 [[nodiscard]] bool libtapa_is_there();
 
 /// Loads it when MPI_Init has returned: the first all-to-all would take a hundred times as long as MPI's own,
-/// in a program that may make only one.
-void load_libtapa();
+/// in a program that may make only one. False: it cannot be loaded; what fails now fails in the first
+/// all-to-all too, which says why.
+bool load_libtapa();
+
+/// The same for what the commonest all-to-alls do. Precondition: the ranks have agreed on libtapa.
+void settle_functions();
 
 /// Address of a TAPA_* function, or null when libtapa has none of that name (that is said). Loads libtapa
-/// unless it is; a copy that the program has loaded itself is the one that is used. All ranks have agreed that
-/// they can, so that a failure ends the job, with a message.
+/// unless it is; a copy that the program has loaded itself is the one that is used. All ranks have agreed
+/// that they can, so that a failure ends the job, with a message.
 [[nodiscard]] void* tapa_function(const char* name);
 
 /// MPI_Finalize has begun: libtapa, if it was loaded, releases what it keeps.

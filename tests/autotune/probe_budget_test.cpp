@@ -26,10 +26,10 @@ constexpr std::size_t kMpi = 1;
 
 /// A machine: what the plans take on average, and how much that varies.
 struct Machine {
-  std::vector<double> seconds;  // of each plan
-  double making = 0;            // more in a plan's first call
-  double noise = 0;             // share
-  double disturbance = 0;       // seconds, in one call of a hundred of any plan
+  std::vector<double> seconds;              // of each plan
+  double making = 0;                        // more in a plan's first call
+  double noise = 0;                         // share
+  double disturbance = 0;                   // seconds, in one call of a hundred of any plan
   double agreeing = Autotuning::kAgreeing;  // what it takes at most
 };
 

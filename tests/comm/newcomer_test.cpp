@@ -52,7 +52,8 @@ TEST(Newcomer, LongCallsPaySoon) {
   EXPECT_LE(live(Newcomer(), 1000, std::nullopt, 1.0, 10e-3).pays, 64);
 }
 
-// The ranks talk in a set-up: what that takes is not known before, but that a call takes as long as a message.
+// The ranks talk in a set-up: what that takes is not known before, but that a call takes as long as a
+// message.
 TEST(Newcomer, WhereMessagesAreSlowASetUpIsTakenToBeSlow) {
   const Life life = live(Newcomer(), 1 << 20, 16, 1e-3, 1e-3);
   EXPECT_GE(life.pays, static_cast<int>(Newcomer::kPatience * Newcomer::kMostTalking / 1e-3));

@@ -84,7 +84,7 @@ Autotuner::Running* Autotuner::decided_by(const ProbeKey& key) {
 
 bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const {
   if (ranks_ < 2 || !source_.tunes(bytes)) return false;
-  if (!key.uniform && !mean_known) return false;                            // nothing to go by yet
+  if (!key.uniform && !mean_known) return false;  // nothing to go by yet
   if (needs_review(key)) return true;
   if (ended({key.uniform, true, key.size_class}) != nullptr) return false;  // with MPI or without
   return key.mpi || ended(key) == nullptr;
@@ -164,7 +164,8 @@ Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) 
 Autotuner::Running& Autotuner::running(const ProbeKey& key, std::size_t bytes, Offer offer) {
   const auto found = runs_.find(key);
   if (found == runs_.end())
-    return *(runs_[key] = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer)))));
+    return *(runs_[key] =
+                 std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer)))));
   if (needs_review(key) && found->second->before == nullptr) review(key, *found->second);
   return *found->second;
 }

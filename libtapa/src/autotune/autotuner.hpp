@@ -114,8 +114,8 @@ class Autotuner {
   /// That of a decided key, or null.
   [[nodiscard]] Running* decided_by(const ProbeKey& key);
 
-  /// Limits what probing may cost from now on: the program did not ask for it. `spent`: seconds of all-to-alls
-  /// so far. Alike on all ranks, before the first call.
+  /// Limits what probing may cost from now on: the program did not ask for it. `spent`: seconds of
+  /// all-to-alls so far. Alike on all ranks, before the first call.
   void limit(double spent) { budget_ = ProbeBudget(spent); }
   [[nodiscard]] bool limited() const { return budget_.limited(); }
 

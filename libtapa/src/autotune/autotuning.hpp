@@ -53,8 +53,8 @@ class Autotuning {
   static constexpr std::size_t kFewCalls = 5;
   static constexpr double kEarlyGain = 0.15;
   static constexpr std::size_t kSureCalls = 17;
-  /// What the first call of a plan is taken to need, as long as nothing is known: so many times MPI's time, and
-  /// as many seconds to make it.
+  /// What the first call of a plan is taken to need, as long as nothing is known: so many times MPI's time,
+  /// and as many seconds to make it.
   static constexpr double kUnknown = 3;
   static constexpr double kMaking = 3e-4;
   /// What agreeing is taken to need at most, seconds: about a short call.

@@ -1,6 +1,6 @@
 /// @file
-/// What probing may cost in a program that did not ask for it. Pure; alike on all ranks, as it is given agreed
-/// times.
+/// What probing may cost in a program that did not ask for it. Pure; alike on all ranks, as it is given
+/// agreed times.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace tapa {
 
-/// The account of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own would
-/// have. The latter may be a share of the former, so that the program has not lost more whenever it stops. What
-/// is saved by plans that are faster than MPI is there to be spent.
+/// The account of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own
+/// would have. The latter may be a share of the former, so that the program has not lost more whenever it
+/// stops. What is saved by plans that are faster than MPI is there to be spent.
 class ProbeBudget {
  public:
   /// Of the time that all-to-alls have taken.

@@ -91,14 +91,15 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// `nanoseconds`: what the call should take, see Newcomer; nothing: it will be made often, so the set-up
   /// pays at once.
   [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
-  /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is counted
-  /// then. The short way of what welcome() would answer.
+  /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
+  /// counted then. The short way of what welcome() would answer.
   [[nodiscard]] bool passes(std::uint64_t nanoseconds) {
     if (ready() || (!given_up_ && newcomer_.asks())) return false;
     newcomer_.count(nanoseconds);
     return true;
   }
-  /// For a call for which the set-up was refused: how many calls its time stands for, 0 when it is not wanted.
+  /// For a call for which the set-up was refused: how many calls its time stands for, 0 when it is not
+  /// wanted.
   [[nodiscard]] unsigned newcomer_weight() {
     return rank_ == 0 && !given_up_ && !ready() ? newcomer_.weight() : 0;
   }
@@ -187,7 +188,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   struct FastPath {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
-    std::optional<ProbeKey> tried;  ///< the call is a probe: its time is for record_probe()
+    std::optional<ProbeKey> tried;          ///< the call is a probe: its time is for record_probe()
     Autotuner::Running* counted = nullptr;  ///< it is none, and was counted there
   };
   /// `dense`: the blocks of both sides lie one after the other.
@@ -239,9 +240,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<bool> is_mpis_ = false;
   std::atomic<bool> trusts_buffers_ = false;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
-  bool fast_ = false;           // whether the options allow the fast path
-  std::size_t fast_bytes_ = 0;  // size of the last call for which a way is known
-  bool fast_mpi_ = false;       // whether it was MPI
+  bool fast_ = false;                           // whether the options allow the fast path
+  std::size_t fast_bytes_ = 0;                  // size of the last call for which a way is known
+  bool fast_mpi_ = false;                       // whether it was MPI
   Autotuner::Running* fast_counted_ = nullptr;  // where such calls are counted
   FastRun fast_run_;
   bool always_memory_ = false;  // whether shared memory is the choice for all sizes

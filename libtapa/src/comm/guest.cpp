@@ -35,7 +35,8 @@ bool eager(const Options& options) {
 
 struct Word {
   Verdict verdict;
-  double spent;  // set_up: seconds of all-to-alls so far, for what probes may cost; below 0: they are asked for
+  double
+      spent;  // set_up: seconds of all-to-alls so far, for what probes may cost; below 0: they are asked for
 };
 
 void warn_once(const std::string& message) {
