@@ -298,6 +298,7 @@ void agree() {
   agreed_at_once.store(all.at_once(), std::memory_order_relaxed);
   if (all.all_can()) hang_end();
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
+  if (all.all_can() && size > 1 && load_libtapa()) settle_functions();
 }
 
 void end_foreign() {

@@ -29,6 +29,11 @@ class Function<int(Parameters...)> {
  public:
   constexpr Function(const char* name, const char* tapa_name) : name_(name), tapa_name_(tapa_name) {}
 
+  /// Finds out now what it does. Precondition: the ranks have agreed.
+  void settle() {
+    if (target_.load(std::memory_order_acquire) == nullptr) find();
+  }
+
   int operator()(Parameters... arguments) {
     const Address target = target_.load(std::memory_order_acquire);
     return (target != nullptr ? target : find())(arguments...);
@@ -82,10 +87,10 @@ class Function<int(Parameters...)> {
 
 #define TAPA_EXPORT __attribute__((visibility("default")))
 
-#define TAPA_TAKE_OVER_NAME(NAME, TAPA_NAME, PARAMETERS, ARGUMENTS)                            \
-  TAPA_EXPORT int NAME PARAMETERS {                                                            \
-    static constinit tapa::preload::Function<decltype(TAPA_NAME)> function{#NAME, #TAPA_NAME}; \
-    return function ARGUMENTS;                                                                 \
+#define TAPA_TAKE_OVER_NAME(NAME, TAPA_NAME, PARAMETERS, ARGUMENTS)                                 \
+  static constinit tapa::preload::Function<decltype(TAPA_NAME)> function_##NAME{#NAME, #TAPA_NAME}; \
+  TAPA_EXPORT int NAME PARAMETERS {                                                                 \
+    return function_##NAME ARGUMENTS;                                                               \
   }
 // PREFIX is MPI or MPIX.
 #define TAPA_TAKE_OVER(PREFIX, NAME, PARAMETERS, ARGUMENTS)                \
@@ -145,3 +150,15 @@ TAPA_TAKE_OVER_PERSISTENT(MPI, _c, MPI_Count, MPI_Aint)
 #endif
 
 }  // extern "C"
+
+namespace tapa::preload {
+
+void settle_functions() {
+  function_MPI_Alltoall.settle();
+  function_PMPI_Alltoall.settle();
+  function_MPI_Alltoallv.settle();
+  function_PMPI_Alltoallv.settle();
+  function_MPI_Ialltoall.settle();
+}
+
+}  // namespace tapa::preload

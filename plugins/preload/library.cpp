@@ -36,9 +36,13 @@ void introduce(void* libtapa) {
   end_guest = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
 }
 
+void* load() {
+  void* const handle = loaded_libtapa();
+  return handle != nullptr ? handle : dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 void* open_libtapa() {
-  void* handle = loaded_libtapa();
-  if (handle == nullptr) handle = dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const handle = load();
   if (handle == nullptr) end_job("preload: %s", dlerror());
   introduce(handle);
   return handle;
@@ -57,6 +61,12 @@ bool libtapa_is_there() {
     return true;
   }
   return access(libtapa_file().c_str(), R_OK) == 0;
+}
+
+bool load_libtapa() {
+  void* const handle = load();
+  if (handle != nullptr) introduce(handle);
+  return handle != nullptr;
 }
 
 void* tapa_function(const char* name) {

@@ -1,6 +1,5 @@
 /// @file
-/// libtapa, which carries out the all-to-alls that were taken over. It is loaded when the first one comes, so
-/// that programs that make none do not pay for it.
+/// libtapa, which carries out the all-to-alls that were taken over.
 #pragma once
 
 #include <string>
@@ -13,9 +12,17 @@ namespace tapa::preload {
 /// Whether libtapa is loaded already or its file can be read.
 [[nodiscard]] bool libtapa_is_there();
 
-/// Address of a TAPA_* function, or null when libtapa has none of that name (that is said). Loads libtapa on
-/// first use; a copy that the program has loaded itself is the one that is used. All ranks have agreed that
-/// they can, so that a failure ends the job, with a message.
+/// Loads it when MPI_Init has returned: the first all-to-all would take a hundred times as long as MPI's own,
+/// in a program that may make only one. False: it cannot be loaded; what fails now fails in the first
+/// all-to-all too, which says why.
+bool load_libtapa();
+
+/// The same for what the commonest all-to-alls do. Precondition: the ranks have agreed on libtapa.
+void settle_functions();
+
+/// Address of a TAPA_* function, or null when libtapa has none of that name (that is said). Loads libtapa
+/// unless it is; a copy that the program has loaded itself is the one that is used. All ranks have agreed
+/// that they can, so that a failure ends the job, with a message.
 [[nodiscard]] void* tapa_function(const char* name);
 
 /// MPI_Finalize has begun: libtapa, if it was loaded, releases what it keeps.

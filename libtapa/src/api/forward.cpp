@@ -175,6 +175,10 @@ int forward_blocking(const Arguments& arguments) {
   return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
 }
 
+int forward_plain(const Arguments& arguments) {
+  return told_by_mpi(arguments.function, call_mpi(arguments, arguments.comm, nullptr));
+}
+
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {
   const bool arrays = needs_arrays(arguments);
   if (arrays || (!as_made && gpu_use() == GpuUse::cuda)) {

@@ -14,6 +14,13 @@ namespace {
 // Beside MPI's own. More would make the first calls slow for the sake of plans that are seldom the best.
 constexpr std::size_t kMostPlans = 4;
 
+// Calls after which what was decided is looked at again; then four times as many, and so on. A competition of
+// two takes at most 130 calls.
+constexpr std::uint64_t kFirstReview = 4000;
+constexpr unsigned kReviews = 16;
+
+constexpr double kClearGain = 0.1;
+
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
 constexpr double kNearby = 16;
 
@@ -53,23 +60,41 @@ ProbeKey Autotuner::key_of(bool uniform, std::size_t bytes, Offer offer) {
   return {uniform, offer.mpi && countable(bytes), size_class_of(bytes)};
 }
 
-const Autotuner::Running* Autotuner::ended(const ProbeKey& key) const {
+const Autotuning* Autotuner::ended(const ProbeKey& key) const {
   const auto found = runs_.find(key);
-  return found != runs_.end() && found->second->autotuning.complete() ? found->second.get() : nullptr;
+  if (found == runs_.end()) return nullptr;
+  const Running& running = *found->second;
+  return running.autotuning.complete() ? &running.autotuning : running.before.get();
+}
+
+bool Autotuner::needs_review(const ProbeKey& key) const {
+  const auto found = runs_.find(key);
+  if (found == runs_.end()) return false;
+  return found->second->before != nullptr ||
+         (found->second->autotuning.complete() && found->second->until_review == 0);
+}
+
+Autotuner::Running* Autotuner::decided_by(const ProbeKey& key) {
+  for (const bool mpi : {true, false}) {
+    const auto found = runs_.find({key.uniform, mpi, key.size_class});
+    if (found != runs_.end() && found->second->autotuning.complete()) return found->second.get();
+  }
+  return nullptr;
 }
 
 bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const {
   if (ranks_ < 2 || !source_.tunes(bytes)) return false;
-  if (!key.uniform && !mean_known) return false;                            // nothing to go by yet
+  if (!key.uniform && !mean_known) return false;  // nothing to go by yet
+  if (needs_review(key)) return true;
   if (ended({key.uniform, true, key.size_class}) != nullptr) return false;  // with MPI or without
   return key.mpi || ended(key) == nullptr;
 }
 
 std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
-  const Running* found = ended({uniform, true, size_class_of(bytes)});
+  const Autotuning* found = ended({uniform, true, size_class_of(bytes)});
   if (found == nullptr) found = ended({uniform, false, size_class_of(bytes)});
   if (found == nullptr) return std::nullopt;
-  const Autotuning& autotuning = found->autotuning;
+  const Autotuning& autotuning = *found;
   for (const std::size_t i : autotuning.ranking()) {
     const Choice& choice = autotuning.choices()[i];
     if (!allowed(choice, offer) || (not_mpi && choice.algorithm == Algorithm::mpi)) continue;
@@ -80,6 +105,17 @@ std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offe
                     median};
   }
   return std::nullopt;
+}
+
+// What a plan gains must be more than a tie, as it has been probed in blocking calls only.
+bool Autotuner::beats_mpi(std::size_t bytes, Offer offer) const {
+  const Autotuning* const found = ended({true, true, size_class_of(bytes)});
+  const auto plan = decided(true, bytes, offer, true);
+  if (found == nullptr || !plan) return false;
+  const auto mpi = std::ranges::find(found->choices(), Algorithm::mpi, &Choice::algorithm);
+  if (mpi == found->choices().end()) return false;
+  const double seconds = found->median(static_cast<std::size_t>(mpi - found->choices().begin()));
+  return plan->predicted < (1 - kClearGain) * seconds;
 }
 
 /// What the competition of the nearest size, at most kNearby times larger or smaller, has found.
@@ -117,20 +153,42 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
   return choices;
 }
 
+Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) {
+  if (key.uniform) return Autotuning(std::move(choices), budget_);
+  const auto blocks = static_cast<std::uint64_t>(ranks_) * static_cast<std::uint64_t>(ranks_);
+  const std::uint64_t smallest = key.size_class * blocks;
+  const std::uint64_t largest = (std::max<std::uint64_t>(2 * key.size_class, 1)) * blocks - 1;
+  return Autotuning(std::move(choices), budget_, smallest, largest);
+}
+
 Autotuner::Running& Autotuner::running(const ProbeKey& key, std::size_t bytes, Offer offer) {
   const auto found = runs_.find(key);
-  if (found != runs_.end()) return *found->second;
-  std::vector<Choice> choices = choices_for(key, bytes, offer);
-  std::unique_ptr<Running> made;
-  if (key.uniform) {
-    made.reset(new Running{Autotuning(std::move(choices))});
-  } else {
-    const auto blocks = static_cast<std::uint64_t>(ranks_) * static_cast<std::uint64_t>(ranks_);
-    const std::uint64_t smallest = key.size_class * blocks;
-    const std::uint64_t largest = (std::max<std::uint64_t>(2 * key.size_class, 1)) * blocks - 1;
-    made.reset(new Running{Autotuning(std::move(choices), smallest, largest)});
+  if (found == runs_.end())
+    return *(runs_[key] =
+                 std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer)))));
+  if (needs_review(key) && found->second->before == nullptr) review(key, *found->second);
+  return *found->second;
+}
+
+/// The winner and MPI compete once more: probes may have been disturbed, and what is fast can change.
+void Autotuner::review(const ProbeKey& key, Running& running) {
+  running.before = std::make_unique<Autotuning>(std::move(running.autotuning));
+  std::vector<Choice> choices{running.before->choices()[running.before->ranking().front()], only_mpi()};
+  if (choices.front() == choices.back()) {
+    const auto& ranking = running.before->ranking();
+    choices.front() = running.before->choices()[ranking[1]];
   }
-  return *(runs_[key] = std::move(made));
+  running.autotuning = compete(key, std::move(choices));
+}
+
+bool Autotuner::end_round(const ProbeKey& key, Running& running) {
+  running.autotuning.end_round();
+  if (!running.autotuning.complete()) return false;
+  running.before.reset();
+  if (!budget_.limited() || !key.mpi || running.autotuning.choices().size() < 2) return true;
+  running.until_review = running.reviews < kReviews ? kFirstReview << (2 * running.reviews) : UINT64_MAX;
+  ++running.reviews;
+  return true;
 }
 
 bool Autotuner::agree(Running& running, bool uniform, MPI_Comm comm) {

@@ -14,10 +14,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autotune/autotuning.hpp"
 #include "autotune/candidates.hpp"
+#include "autotune/probe_budget.hpp"
 #include "plan/choose.hpp"
 
 namespace tapa {
@@ -85,16 +87,47 @@ class Autotuner {
 
   /// A competition, and how the ranks agree on its times.
   struct Running {
+    explicit Running(Autotuning begun) : autotuning(std::move(begun)) {}
+
     Autotuning autotuning;
     std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // slowest times; sums of bytes
     bool agreeing = false;
+    std::unique_ptr<Autotuning> before;       // what was decided, while that is being looked at again
+    std::uint64_t until_review = UINT64_MAX;  // calls, once it is decided
+    unsigned reviews = 0;
+
+    /// Whether the next call takes the same way as the last one, and is no probe.
+    [[nodiscard]] bool repeats() const {
+      return autotuning.complete() ? until_review > 0 : autotuning.resting();
+    }
+    /// To be called for each call that is no probe, in the order of calls.
+    void count() {
+      if (!autotuning.complete()) {
+        autotuning.count_rest();
+      } else if (until_review != UINT64_MAX && until_review > 0) {
+        --until_review;
+      }
+    }
   };
   /// The competition of an undecided key, made when there is none.
   [[nodiscard]] Running& running(const ProbeKey& key, std::size_t bytes, Offer offer);
+  /// That of a decided key, or null.
+  [[nodiscard]] Running* decided_by(const ProbeKey& key);
+
+  /// Limits what probing may cost from now on: the program did not ask for it. `spent`: seconds of
+  /// all-to-alls so far. Alike on all ranks, before the first call.
+  void limit(double spent) { budget_ = ProbeBudget(spent); }
+  [[nodiscard]] bool limited() const { return budget_.limited(); }
+
+  /// Whether blocks of that size, all alike, are known to travel faster by some plan than by MPI.
+  [[nodiscard]] bool beats_mpi(std::size_t bytes, Offer offer) const;
 
   /// Whether all ranks know the slowest rank's times of a round that is over; to be called until it is so, by
   /// the operation whose turn it is, in the same order of calls on all ranks. Throws CallError.
   [[nodiscard]] static bool agree(Running& running, bool uniform, MPI_Comm comm);
+
+  /// The round of a competition is over and agreed on. True: now it is decided.
+  bool end_round(const ProbeKey& key, Running& running);
 
   /// A probe has taken so long, and this rank has sent so many bytes. To be called once for each, also when
   /// it failed, so that all ranks stay in step.
@@ -104,12 +137,16 @@ class Autotuner {
   void reset();
 
  private:
-  [[nodiscard]] const Running* ended(const ProbeKey& key) const;
+  [[nodiscard]] const Autotuning* ended(const ProbeKey& key) const;
+  [[nodiscard]] bool needs_review(const ProbeKey& key) const;
+  [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);
+  void review(const ProbeKey& key, Running& running);
   [[nodiscard]] std::vector<Tried> tried_near(const ProbeKey& key, Offer offer) const;
   [[nodiscard]] std::vector<Choice> choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const;
 
   const CandidateSource& source_;
   int ranks_;
+  ProbeBudget budget_;  // of the competitions below
   std::map<ProbeKey, std::unique_ptr<Running>> runs_;
 };
 

@@ -17,6 +17,25 @@ Autotuning::Autotuning(std::vector<Choice> choices, std::uint64_t smallest, std:
   }
 }
 
+Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest,
+                       std::uint64_t largest)
+    : Autotuning(std::move(choices), smallest, largest) {
+  const auto mpi = std::ranges::find(choices_, Algorithm::mpi, &Choice::algorithm);
+  if (complete_ || !budget.limited() || mpi == choices_.end()) return;
+  budget_ = &budget;
+  preferred_ = incumbent_ = static_cast<std::size_t>(mpi - choices_.begin());
+  measure_mpi();
+}
+
+/// Calls of MPI's that the program would make anyway, to know what others are worth.
+void Autotuning::measure_mpi() {
+  measuring_ = true;
+  order_.assign(kMpiCalls, preferred_);
+  seconds_.assign(order_.size(), 0);
+  bytes_.assign(order_.size(), 0);
+  calls_ = 0;
+}
+
 // Each pass over the candidates begins with another one, in no regular order: calls of a program often
 // alternate too.
 void Autotuning::begin_round() {
@@ -36,6 +55,45 @@ void Autotuning::begin_round() {
   seconds_.assign(order_.size(), 0);
   bytes_.assign(order_.size(), 0);
   calls_ = 0;
+  if (budgeted()) rest_before_round();
+}
+
+/// The round that has ended, by the agreed times.
+void Autotuning::pay_round() {
+  const double mpi = median(preferred_);
+  for (std::size_t call = 0; call < order_.size(); ++call) {
+    const bool known = mpi > 0 && order_[call] != preferred_;
+    budget_->pay(seconds_[call], known ? seconds_[call] - mpi : 0);
+  }
+  budget_->pay(0, std::min(mpi, kAgreeing));
+}
+
+void Autotuning::pick_incumbent() {
+  incumbent_ = preferred_;
+  double best = median(preferred_);
+  for (const std::size_t i : left_) {
+    const double gain = calls_of(i) >= kSureCalls ? kGain : kEarlyGain;
+    if (calls_of(i) < kFewCalls || median(i) >= std::min(best, (1 - gain) * median(preferred_))) continue;
+    best = median(i);
+    incumbent_ = i;
+  }
+}
+
+void Autotuning::rest_before_round() {
+  const double mpi = median(preferred_);
+  if (mpi <= 0) return;
+  double cost = std::min(mpi, kAgreeing);
+  for (const std::size_t choice : order_) {
+    const double expected = calls_of(choice) > 0 ? median(choice) : kUnknown * mpi + kMaking;
+    cost += std::max(expected - mpi, 0.0);
+  }
+  rest_ = rested_ = budget_->calls_before(cost, median(incumbent_), mpi);
+}
+
+void Autotuning::count_rest() {
+  if (--rest_ > 0) return;
+  const double calls = static_cast<double>(rested_);
+  budget_->pay(calls * median(incumbent_), calls * (median(incumbent_) - median(preferred_)));
 }
 
 void Autotuning::record(double seconds, std::uint64_t bytes) {
@@ -50,7 +108,8 @@ bool Autotuning::take_times() {
   std::vector<bool> timed(choices_.size());
   for (std::size_t call = 0; call < order_.size(); ++call)
     timed[order_[call]] = timed[order_[call]] || counts(call);
-  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || in_doubt(i); })) return false;
+  const auto needs_none = [&](std::size_t i) { return in_doubt(i) || (measuring_ && i != preferred_); };
+  if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || needs_none(i); })) return false;
   for (std::size_t call = 0; call < order_.size(); ++call) {
     if (counts(call)) times_[order_[call]].push_back(seconds_[call]);
   }
@@ -60,11 +119,23 @@ bool Autotuning::take_times() {
 void Autotuning::end_round() {
   if (!take_times()) {
     if (++fruitless_ == kFruitless) return finish();
-    return begin_round();
+    return measuring_ ? measure_mpi() : begin_round();
+  }
+  if (budgeted()) {
+    pay_round();
+    pick_incumbent();
+    if (std::exchange(measuring_, false)) return begin_round();
   }
   give_up_slow();
   if (++round_ == kRounds.size() || left_.size() == 1) return finish();
   begin_round();
+}
+
+/// Also by the medians: one lucky call of another plan is no reason to give MPI up.
+bool Autotuning::clearly_slow(std::size_t choice, double slack) const {
+  return std::ranges::any_of(left_, [&](std::size_t i) {
+    return calls_of(i) >= kFewCalls && median(choice) > (1 + slack) * median(i);
+  });
 }
 
 void Autotuning::give_up_slow() {
@@ -76,6 +147,7 @@ void Autotuning::give_up_slow() {
   std::vector<std::size_t> slow;
   doubtful_.clear();
   for (const std::size_t i : left_) {
+    if (budgeted() && i == preferred_ && !clearly_slow(i, slack)) continue;
     if (least(i) > (1 + slack) * best) (least(i) > best + round.margin ? slow : doubtful_).push_back(i);
   }
   std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
@@ -85,12 +157,14 @@ void Autotuning::give_up_slow() {
 
 void Autotuning::sort_left() {
   std::ranges::stable_sort(left_, {}, [&](std::size_t i) { return median(i); });
-  const auto first = std::ranges::find(left_, std::size_t{0});
-  if (first != left_.end() && median(left_.front()) >= (1 - kGain) * median(0))
+  const auto first = std::ranges::find(left_, preferred_);
+  if (first != left_.end() && median(left_.front()) >= (1 - kGain) * median(preferred_))
     std::rotate(left_.begin(), first, first + 1);
 }
 
 void Autotuning::finish() {
+  const auto preferred = std::ranges::find(left_, preferred_);
+  if (preferred != left_.end()) std::rotate(left_.begin(), preferred, preferred + 1);
   if (!times_[left_.front()].empty()) sort_left();
   ranking_.insert(ranking_.begin(), left_.begin(), left_.end());
   complete_ = true;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "autotune/probe_budget.hpp"
 #include "plan/choose.hpp"
 
 namespace tapa {
@@ -44,10 +45,30 @@ class Autotuning {
   /// Rounds that may come to nothing before the first plan is taken as it is.
   static constexpr std::size_t kFruitless = 3;
 
+  // With a budget there is a round of MPI's own before all others, and before each other one MPI, or a plan
+  // that is known to be faster, carries out as many calls as the budget wants for it.
+  static constexpr std::size_t kMpiCalls = 5;  ///< in that round
+  /// A plan takes MPI's place before the end after so many calls, if it is so much faster: of few calls the
+  /// medians of equal plans differ by more than a tie.
+  static constexpr std::size_t kFewCalls = 5;
+  static constexpr double kEarlyGain = 0.15;
+  static constexpr std::size_t kSureCalls = 17;
+  /// What the first call of a plan is taken to need, as long as nothing is known: so many times MPI's time,
+  /// and as many seconds to make it.
+  static constexpr double kUnknown = 3;
+  static constexpr double kMaking = 3e-4;
+  /// What agreeing is taken to need at most, seconds: about a short call.
+  static constexpr double kAgreeing = 5e-4;
+
   /// Precondition: at least one choice; the first is what would be taken without autotuning. Calls with
   /// blocks of other sizes than of `smallest` to `largest` bytes, all ranks' together, do not count.
   explicit Autotuning(std::vector<Choice> choices, std::uint64_t smallest = 0,
                       std::uint64_t largest = UINT64_MAX);
+
+  /// With a limited budget, which must outlive it, where MPI is one of the choices: then MPI is what would be
+  /// taken without autotuning. Else the same as the other.
+  Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest = 0,
+             std::uint64_t largest = UINT64_MAX);
 
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 
@@ -55,9 +76,16 @@ class Autotuning {
   [[nodiscard]] bool complete() const { return complete_; }
   /// Whether all calls of a round were made: the ranks must agree on its times.
   [[nodiscard]] bool round_over() const { return !complete_ && calls_ == seconds_.size(); }
+  /// Whether the next call is no probe: until the budget allows the round, which has not begun. Never when a
+  /// round is over.
+  [[nodiscard]] bool resting() const { return rest_ > 0; }
+  /// Such a call was made.
+  void count_rest();
+
   /// The plan of the next call. Precondition: neither complete() nor round_over().
-  [[nodiscard]] const Choice& next() const { return choices_[order_[calls_]]; }
-  /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next().
+  [[nodiscard]] const Choice& next() const { return choices_[resting() ? incumbent_ : order_[calls_]]; }
+  /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next(), and
+  /// not resting().
   void record(double seconds, std::uint64_t bytes);
 
   /// This rank's times and bytes of the round, call by call; to be replaced by the slowest rank's times and
@@ -78,8 +106,14 @@ class Autotuning {
 
  private:
   void begin_round();
+  void measure_mpi();
+  [[nodiscard]] bool budgeted() const { return budget_ != nullptr; }
+  void pay_round();
+  void rest_before_round();
+  void pick_incumbent();
   [[nodiscard]] bool take_times();
   void give_up_slow();
+  [[nodiscard]] bool clearly_slow(std::size_t choice, double slack) const;
   void sort_left();
   void finish();
   [[nodiscard]] bool in_doubt(std::size_t choice) const;
@@ -91,6 +125,12 @@ class Autotuning {
   std::vector<std::size_t> doubtful_;  // of these
   std::size_t round_ = 0;
   std::size_t fruitless_ = 0;
+  ProbeBudget* budget_ = nullptr;  // null where probing costs what it costs
+  std::size_t preferred_ = 0;      // unless another one is clearly faster
+  std::size_t incumbent_ = 0;      // what is known to be the fastest
+  bool measuring_ = false;         // a round of MPI alone
+  std::uint64_t rest_ = 0;
+  std::uint64_t rested_ = 0;
   std::vector<std::size_t> order_;  // choices of the round's calls
   std::vector<double> seconds_;
   std::vector<std::uint64_t> bytes_;

@@ -26,14 +26,25 @@ Autotuner::Running* CommParts::competition(bool uniform, std::size_t bytes, Offe
   return tuner.undecided(key, bytes, mean_known) ? &tuner.running(key, bytes, offer) : nullptr;
 }
 
+bool CommParts::leaves_unproven(std::optional<std::size_t> bytes, Offer offer) const {
+  if (!tuner.limited() || chooser.forced()) return false;
+  return !bytes || !countable(*bytes) || !tuner.beats_mpi(*bytes, offer);
+}
+
+bool CommState::leaves_init(std::optional<std::size_t> uniform_bytes) {
+  const auto locked = parts();
+  return locked->leaves_unproven(uniform_bytes, {true, locked->channels.available(), true});
+}
+
 // Decided at the call, not when its turn comes: what MPI carries out must begin in the program's own order.
 bool CommState::leaves_nonblocking(std::optional<std::size_t> uniform_bytes) {
   if (!has_progress() || mpi_is_forced()) return true;
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (leaves_persistent()) return true;
-  if (!uniform_bytes || *uniform_bytes == 0 || !countable(*uniform_bytes)) return false;
   const auto locked = parts();
   const Offer offer{true, locked->channels.available(), true};
+  if (locked->leaves_unproven(uniform_bytes, offer)) return true;
+  if (!uniform_bytes || *uniform_bytes == 0 || !countable(*uniform_bytes)) return false;
   return locked->uniform_plan(*uniform_bytes, offer)->choice.algorithm == Algorithm::mpi;
 }
 

@@ -104,7 +104,7 @@ void CommState::adopt(Agreement agreement) {
   const std::lock_guard lock(mutex_);
   parts_.emplace(rank_, size_);
   agreement_ = std::move(agreement);
-  const auto options = std::make_shared<const Options>(agreement_.options);
+  const std::shared_ptr<const Options> options = agreement_.options;
   oversubscribed_ = agreement_.crowded;
   int* upper = nullptr;
   int found = 0;
@@ -133,6 +133,7 @@ void CommState::note_options() {
   const MachineView& machine = parts_->chooser.machine();
   fast_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
   fast_bytes_ = 0;
+  fast_counted_ = nullptr;
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();
   is_mpis_ = machine.gpu_memory;
   trusts_buffers_ = s.gpu == GpuBuffers::host;

@@ -50,6 +50,10 @@ struct CommParts {
   /// The plan for blocks that all have `bytes` bytes.
   [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(std::size_t bytes, Offer offer);
 
+  /// Whether calls that are no probes are MPI's, as no plan is known to be faster and the program did not ask
+  /// for one. `bytes`: of all blocks, nothing where they differ.
+  [[nodiscard]] bool leaves_unproven(std::optional<std::size_t> bytes, Offer offer) const;
+
   /// The competition of a blocking call whose size is not decided, or null. `bytes`: of a block, or of a mean
   /// one.
   [[nodiscard]] Autotuner::Running* competition(bool uniform, std::size_t bytes, Offer offer);
@@ -87,8 +91,19 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// `nanoseconds`: what the call should take, see Newcomer; nothing: it will be made often, so the set-up
   /// pays at once.
   [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
-  /// MPI has taken so long for a call for which that was refused.
-  void count_newcomer(double seconds) { newcomer_.spend(seconds); }
+  /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
+  /// counted then. The short way of what welcome() would answer.
+  [[nodiscard]] bool passes(std::uint64_t nanoseconds) {
+    if (ready() || (!given_up_ && newcomer_.asks())) return false;
+    newcomer_.count(nanoseconds);
+    return true;
+  }
+  /// For a call for which the set-up was refused: how many calls its time stands for, 0 when it is not
+  /// wanted.
+  [[nodiscard]] unsigned newcomer_weight() {
+    return rank_ == 0 && !given_up_ && !ready() ? newcomer_.weight() : 0;
+  }
+  void count_newcomer(double seconds, unsigned weight) { newcomer_.spend(seconds, weight); }
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }
@@ -146,6 +161,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// Whether a nonblocking call is MPI's own; `uniform_bytes`: of all its blocks, nothing where they differ.
   [[nodiscard]] bool leaves_nonblocking(std::optional<std::size_t> uniform_bytes);
 
+  /// The same for the making of a persistent one. Else, where the budget of probes is limited, calls that are
+  /// no probes are MPI's until a plan is known to be faster.
+  [[nodiscard]] bool leaves_init(std::optional<std::size_t> uniform_bytes);
+
   /// Whether a persistent one is: buffers may be in GPU memory, which MPI takes.
   [[nodiscard]] bool leaves_persistent() const {
     return device_way_.way == DeviceWay::engine && device_way_.mpi_takes;
@@ -169,7 +188,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   struct FastPath {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
-    std::optional<ProbeKey> tried;  ///< the call is a probe: its time is for record_probe()
+    std::optional<ProbeKey> tried;          ///< the call is a probe: its time is for record_probe()
+    Autotuner::Running* counted = nullptr;  ///< it is none, and was counted there
   };
   /// `dense`: the blocks of both sides lie one after the other.
   [[nodiscard]] FastPath claim_fast(std::size_t bytes, bool in_place, bool dense);
@@ -198,7 +218,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] bool striped(const Topology& topology) const;
   void wait_for_turns();
   void note_options();
-  [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, std::optional<ProbeKey>& tried);
+  [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, FastPath& way);
   [[nodiscard]] FastPath blocks_way(bool may_use_mpi);
 
   mutable std::mutex mutex_;
@@ -220,9 +240,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<bool> is_mpis_ = false;
   std::atomic<bool> trusts_buffers_ = false;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
-  bool fast_ = false;           // whether the options allow the fast path
-  std::size_t fast_bytes_ = 0;  // size of the last call for which a way is known
-  bool fast_mpi_ = false;       // whether it was MPI
+  bool fast_ = false;                           // whether the options allow the fast path
+  std::size_t fast_bytes_ = 0;                  // size of the last call for which a way is known
+  bool fast_mpi_ = false;                       // whether it was MPI
+  Autotuner::Running* fast_counted_ = nullptr;  // where such calls are counted
   FastRun fast_run_;
   bool always_memory_ = false;  // whether shared memory is the choice for all sizes
 };

@@ -6,13 +6,20 @@
 namespace tapa {
 
 /// What carries out a call of this size, when nothing has to be agreed before.
-std::optional<Algorithm> CommState::fast_choice(std::size_t bytes, std::optional<ProbeKey>& tried) {
+std::optional<Algorithm> CommState::fast_choice(std::size_t bytes, FastPath& way) {
   const Offer offer{true, parts_->channels.available(), false};
-  const Autotuner::Running* const running = parts_->competition(true, bytes, offer);
-  if (running == nullptr || running->autotuning.complete())
+  const ProbeKey key = Autotuner::key_of(true, bytes, offer);
+  Autotuner::Running* const running = parts_->competition(true, bytes, offer);
+  if (running == nullptr || running->autotuning.complete()) {
+    way.counted = parts_->tuner.decided_by(key);
     return parts_->uniform_plan(bytes, offer)->choice.algorithm;
+  }
   if (running->autotuning.round_over()) return std::nullopt;
-  tried = Autotuner::key_of(true, bytes, offer);
+  if (running->autotuning.resting()) {
+    way.counted = running;
+  } else {
+    way.tried = key;
+  }
   return running->autotuning.next().algorithm;
 }
 
@@ -20,13 +27,15 @@ CommState::FastPath CommState::claim_fast(std::size_t bytes, bool in_place, bool
   const std::lock_guard lock(mutex_);
   if (!fast_ || !parts_->order.idle()) return {};
   FastPath way;
-  if (bytes != fast_bytes_) {
-    const auto algorithm = fast_choice(bytes, way.tried);
+  if (bytes != fast_bytes_ || (fast_counted_ != nullptr && !fast_counted_->repeats())) {
+    const auto algorithm = fast_choice(bytes, way);
     if (algorithm != Algorithm::memory && algorithm != Algorithm::mpi) return {};
     fast_bytes_ = way.tried ? 0 : bytes;
     fast_mpi_ = algorithm == Algorithm::mpi;
+    fast_counted_ = way.counted;
   }
   way.mpi = fast_mpi_;
+  way.counted = fast_counted_;
   if (way.mpi && !dense) return {};
   if (!way.mpi) {
     way.buffers = &parts_->channels.common();
@@ -34,6 +43,7 @@ CommState::FastPath CommState::claim_fast(std::size_t bytes, bool in_place, bool
     if ((in_place && !fits) || !way.buffers->claim()) return {};
   }
   parts_->order.pass_window();
+  if (way.counted != nullptr) way.counted->count();
   return way;
 }
 
@@ -42,7 +52,9 @@ CommState::FastPath CommState::claim_fast_blocks(bool may_use_mpi) {
   if (!always_memory_ || !parts_->order.idle()) return {};
   FastPath way = blocks_way(may_use_mpi);
   if (way.buffers != nullptr && !way.buffers->claim()) return {};
-  if (way.buffers != nullptr || way.mpi) parts_->order.pass_window();
+  if (way.buffers == nullptr && !way.mpi) return way;
+  parts_->order.pass_window();
+  if (way.counted != nullptr) way.counted->count();
   return way;
 }
 
@@ -51,11 +63,18 @@ CommState::FastPath CommState::blocks_way(bool may_use_mpi) {
   const Offer offer{may_use_mpi, true, false};
   const std::size_t bytes = parts_->mean.shared().value_or(0);
   FastPath way;
-  const Autotuner::Running* const running = parts_->competition(false, bytes, offer);
+  const ProbeKey key = Autotuner::key_of(false, bytes, offer);
+  Autotuner::Running* const running = parts_->competition(false, bytes, offer);
   if (running != nullptr && running->autotuning.round_over()) return {};
+  if (running == nullptr || running->autotuning.complete()) {
+    way.counted = parts_->tuner.decided_by(key);
+  } else if (running->autotuning.resting()) {
+    way.counted = running;
+  } else {
+    way.tried = key;
+  }
   if (running != nullptr && !running->autotuning.complete()) {
     way.mpi = running->autotuning.next().algorithm == Algorithm::mpi;
-    way.tried = Autotuner::key_of(false, bytes, offer);
   } else if (!parts_->chooser.forced()) {
     if (const auto winner = parts_->tuner.decided(false, bytes, offer, parts_->mean.due()))
       way.mpi = winner->choice.algorithm == Algorithm::mpi;

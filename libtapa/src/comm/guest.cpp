@@ -20,12 +20,12 @@ namespace {
 std::atomic<bool> guest{false};
 std::atomic<bool> at_once{false};
 
-constexpr double kFirstSetup = 10e-3;  // detects the machine
+constexpr double kFirstSetup = 5e-3;  // detects the machine
 constexpr double kLeastSetup = 1e-3;
 std::atomic<double> last_setup{kFirstSetup};
 
 // What rank 0 tells the ranks of a new communicator. The magic number shows that all mean the same.
-enum class Verdict : std::uint64_t { wait = 0x746170610200, set_up, never };
+enum class Verdict : std::uint64_t { wait = 0x746170610300, set_up, never };
 
 /// Whether an option asks for the library from the first call on: to be looked at, or a plan by name.
 bool eager(const Options& options) {
@@ -33,37 +33,44 @@ bool eager(const Options& options) {
   return s.plan || s.report || s.explain || s.timeout > 0 || s.check >= Check::counts || !s.tuning.empty();
 }
 
+struct Word {
+  Verdict verdict;
+  double
+      spent;  // set_up: seconds of all-to-alls so far, for what probes may cost; below 0: they are asked for
+};
+
 void warn_once(const std::string& message) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) log_warn(message + "; all-to-all stays with MPI");
 }
 
 /// Rank 0's.
-Verdict judge(const Newcomer& newcomer, bool now) {
+Word judge(const Newcomer& newcomer, bool now) {
   try {
     const Options options = environment_options();
-    if (!options.settings().enable) return Verdict::never;
+    if (!options.settings().enable) return {Verdict::never, 0};
     if (options.settings().gpu == GpuBuffers::mpi && gpu_in_use()) {
       warn_once(gpu_message(0, "TAPA_GPU=mpi"));
-      return Verdict::never;
+      return {Verdict::never, 0};
     }
-    return now || eager(options) || newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait;
+    if (now || eager(options)) return {Verdict::set_up, -1};
+    return {newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait, newcomer.spent()};
   } catch (const CallError& e) {
     warn_once(e.what());
-    return Verdict::never;
+    return {Verdict::never, 0};
   }
 }
 
 /// Rank 0 tells all. Nonblocking, so that it can be told whom this rank waits for; on all ranks, whether they
 /// watch or not, as blocking and nonblocking calls do not match.
-Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
+Word hear_verdict(MPI_Comm user, Word word) {
   MPI_Request request = MPI_REQUEST_NULL;
   const double began = PMPI_Wtime();
   double next = own_timeout();
-  check_mpi(PMPI_Ibcast(&verdict, sizeof verdict, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
+  check_mpi(PMPI_Ibcast(&word, sizeof word, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
   if (next <= 0) {
     check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Ibcast");
-    return verdict;
+    return word;
   }
   for (int complete = 0; complete == 0;) {
     check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Ibcast");
@@ -75,7 +82,7 @@ Verdict hear_verdict(MPI_Comm user, Verdict verdict) {
                   "first all-to-all of a communicator unfinished after %.1f s: waits for rank 0", age);
     print_line(text);
   }
-  return verdict;
+  return word;
 }
 
 /// Whether all ranks of a communicator are of this MPI_COMM_WORLD. Others may not have the drop-in: ranks
@@ -119,13 +126,15 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
       given_up_ = true;
       return false;
     }
-    const Verdict verdict = hear_verdict(user, rank_ == 0 ? judge(newcomer_, !nanoseconds) : Verdict::wait);
-    switch (verdict) {
+    const Word word =
+        hear_verdict(user, rank_ == 0 ? judge(newcomer_, !nanoseconds) : Word{Verdict::wait, 0});
+    switch (word.verdict) {
       case Verdict::wait:
         newcomer_.wait_on();
         return false;
       case Verdict::set_up:
         set_up(user);
+        if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;
       case Verdict::never:
         given_up_ = true;

@@ -2,8 +2,10 @@
 /// When a communicator of a program that knows nothing of the library is set up. Pure: no MPI.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace tapa {
@@ -15,10 +17,15 @@ namespace tapa {
 class Newcomer {
  public:
   /// A communicator is set up when its all-to-alls have taken so many times as long as the set-up will take:
-  /// a communicator that is made, used a few times and freed costs what it costs in MPI.
-  static constexpr double kPatience = 20;
+  /// whatever comes after it, the program has lost no more than 1.7 % to it.
+  static constexpr double kPatience = 60;
 
-  /// Nanoseconds of calls, estimated, before the ranks talk; then four times as many, and so on.
+  /// A set-up takes at least so many times as long as the shortest call, as it talks as often.
+  static constexpr double kTalks = 16;
+  /// But that call may have been a long one. Seconds.
+  static constexpr double kMostTalking = 8e-3;
+
+  /// Nanoseconds of calls, estimated, before the ranks talk; then twice as many, and so on.
   static constexpr std::uint64_t kFirstTalk = 5'000'000;
 
   /// `at_once`: an option asks for the library from the first call on, so the ranks talk then.
@@ -27,7 +34,7 @@ class Newcomer {
   /// Nanoseconds that a call should take at least, from what all ranks know of it: the bytes of each block
   /// where all are equal. Of other calls nothing is known but that there are few.
   [[nodiscard]] static std::uint64_t estimate(std::optional<std::size_t> bytes, int ranks) {
-    if (!bytes) return kFirstTalk / 8;
+    if (!bytes) return kFirstTalk / 64;
     return 5'000 + *bytes * static_cast<std::uint64_t>(ranks) / 10;  // 10 GB/s
   }
 
@@ -35,23 +42,39 @@ class Newcomer {
   [[nodiscard]] bool asks() const { return estimated_ >= next_; }
 
   /// Rank 0's answer; `setup_seconds`: what a set-up takes.
-  [[nodiscard]] bool worth(double setup_seconds) const { return spent_ > kPatience * setup_seconds; }
+  [[nodiscard]] bool worth(double setup_seconds) const {
+    return spent_ > kPatience * std::max(setup_seconds, std::min(kTalks * shortest_, kMostTalking));
+  }
 
   /// The ranks have agreed to wait.
   void wait_on() {
     if (next_ == 0) next_ = kFirstTalk;
-    while (next_ <= estimated_) next_ *= 4;
+    while (next_ <= estimated_) next_ *= 2;
   }
 
   /// MPI carries a call out; counted before, as a program's error handler may jump out of it.
   void count(std::uint64_t nanoseconds) { estimated_ += nanoseconds; }
-  /// What it took.
-  void spend(double seconds) { spent_ += seconds; }
+  /// How many calls the time of the next one stands for; 0: it is not measured. Of short calls the clock
+  /// would take a share that can be felt.
+  [[nodiscard]] unsigned weight() {
+    constexpr unsigned every = 8;
+    if (++calls_ <= 2 * every) return 1;
+    return calls_ % every == 0 ? every : 0;
+  }
+  /// What it took, which stands for `weight` calls.
+  void spend(double seconds, unsigned weight = 1) {
+    spent_ += weight * seconds;
+    shortest_ = std::min(shortest_, seconds);
+  }
+  /// Seconds, as far as this rank knows.
+  [[nodiscard]] double spent() const { return spent_; }
 
  private:
   std::uint64_t estimated_ = 0;
   std::uint64_t next_;
   double spent_ = 0;
+  double shortest_ = std::numeric_limits<double>::max();
+  std::uint64_t calls_ = 0;
 };
 
 }  // namespace tapa

@@ -326,19 +326,29 @@ bool Operation::exchange_tells_mean() const {
 bool Operation::next_probe(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
   if (mode_ != Mode::blocking) return true;
   Autotuner::Running* const running = state_->parts()->competition(uniform, bytes, offer);
-  if (running == nullptr) return true;
+  const ProbeKey key = Autotuner::key_of(uniform, bytes, offer);
+  if (running == nullptr) {
+    const auto parts = state_->parts();
+    if (Autotuner::Running* const decided = parts->tuner.decided_by(key)) decided->count();
+    return true;
+  }
   const bool over = running->autotuning.round_over();
   if (over && !Autotuner::agree(*running, uniform, state_->comm())) return false;
-  const ProbeKey key = Autotuner::key_of(uniform, bytes, offer);
   const auto parts = state_->parts();
-  if (over) running->autotuning.end_round();
+  if (over) static_cast<void>(parts->tuner.end_round(key, *running));
   if (running->autotuning.complete()) {
     if (over && state_->rank() == 0 && running->autotuning.choices().size() > 1)
       log_info(outcome(key, running->autotuning));
     parts->chooser.cache().clear();
+    running->count();
     return true;
   }
   const Choice& choice = running->autotuning.next();
+  if (running->autotuning.resting()) {
+    decision = Decision{choice, to_string(choice), "the fastest so far", 0};
+    running->count();
+    return true;
+  }
   tried_ = key;
   decision = Decision{choice, to_string(choice), "being probed", 0};
   started_ = PMPI_Wtime();  // agreeing is no part of what is probed

@@ -275,11 +275,11 @@ void Setup::take_records(const std::string& all, const std::vector<int>& displs)
   result_.has_progress = std::ranges::all_of(headers_, [](const Header& h) { return h.has_progress != 0; });
   note_gpus();
   SharedOptions shared = unpack_options(all.substr(0, headers_[0].shared_bytes));
-  result_.options = std::move(shared.options);
+  result_.options = std::make_shared<const Options>(std::move(shared.options));
   result_.tuning = std::move(shared.tuning);
   result_.topology = std::move(shared.topology);
   // Each of these is the same on all ranks.
-  const bool wanted = result_.options.settings().shm_limit > 0;
+  const bool wanted = result_.options->settings().shm_limit > 0;
   const bool possible = std::ranges::none_of(tokens, &std::string::empty);
   if (wanted && possible && size_ > 1) share_memory(tokens);
 }
@@ -346,8 +346,8 @@ void Setup::share_memory(const std::vector<std::string>& tokens) {
 
 /// Each rank may have a threshold of its own: a block's way is its sender's decision.
 std::size_t Setup::attach_from() const {
-  const std::size_t wanted = result_.options.settings().attach_from;
-  if (result_.options.origin("attach-from") != Origin::standard) return wanted;
+  const std::size_t wanted = result_.options->settings().attach_from;
+  if (result_.options->origin("attach-from") != Origin::standard) return wanted;
   // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
   // copy.
   if (result_.crowded) return 2 * wanted;

@@ -19,17 +19,17 @@ namespace tapa {
 
 /// What all ranks agree on. The communicators belong to the receiver.
 struct Agreement {
-  MPI_Comm comm = MPI_COMM_NULL;     ///< of the same ranks, without the user's attributes; MPI_ERRORS_RETURN
-  Options options;                   ///< rank 0's
-  std::string tuning;                ///< text of rank 0's tuning file, or empty
-  std::string topology;              ///< what rank 0's option asks for, as a topology file, or empty
-  std::vector<std::string> records;  ///< how each rank describes its place, for merge_records
-  int ranks_on_host = 1;             ///< of this rank's host
-  bool crowded = false;              ///< the job has more ranks on this host than it has processors
-  bool one_rail = false;             ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
-  bool has_progress = false;         ///< on every rank nonblocking operations always advance
-  int gpu_rank = -1;   ///< the first whose process uses a GPU, so may have buffers in its memory
-  DeviceFacts device;  ///< what decides the way of such buffers
+  MPI_Comm comm = MPI_COMM_NULL;  ///< of the same ranks, without the user's attributes; MPI_ERRORS_RETURN
+  std::shared_ptr<const Options> options;  ///< rank 0's
+  std::string tuning;                      ///< text of rank 0's tuning file, or empty
+  std::string topology;                    ///< what rank 0's option asks for, as a topology file, or empty
+  std::vector<std::string> records;        ///< how each rank describes its place, for merge_records
+  int ranks_on_host = 1;                   ///< of this rank's host
+  bool crowded = false;                    ///< the job has more ranks on this host than it has processors
+  bool one_rail = false;      ///< MPI was told to use one NIC in each rank, as far as rank 0 knows
+  bool has_progress = false;  ///< on every rank nonblocking operations always advance
+  int gpu_rank = -1;          ///< the first whose process uses a GPU, so may have buffers in its memory
+  DeviceFacts device;         ///< what decides the way of such buffers
   MPI_Comm device_comm = MPI_COMM_NULL;  ///< for DeviceCalls, where the device engine can serve these ranks
   std::unique_ptr<ShmNode> node;  ///< shared memory with the ranks of this host, on all ranks or on none
 };

@@ -6,10 +6,10 @@
 #include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
+#include "transport/core_patience.hpp"
 #include "transport/shm_node.hpp"
 
 namespace tapa {
@@ -31,7 +31,7 @@ class Waiter {
   template <typename Ready>
   void pause(int idle, bool may_sleep, const Ready& ready) {
     if (policy_ == WaitPolicy::spin) {
-      idle < core().polls ? relax() : yield_core();
+      core().gives_away(idle) ? yield_core() : relax();
     } else if (policy_ == WaitPolicy::yield || !may_sleep || node_ == nullptr) {
       sched_yield();
     } else if (idle < kSpins) {
@@ -60,27 +60,18 @@ class Waiter {
   static constexpr long kSleepMicroseconds = 1000;
   static constexpr unsigned kQuietPolls = 64;
 
-  /// What this thread knows of its core: how many polls to make before it is given away.
-  struct Core {
-    int polls = kMostPolls;
-  };
-  static constexpr int kMostPolls = 60;  // below kQuietPolls: MPI may give the core away too
-  static constexpr int kLeastPolls = 4;
+  static_assert(CorePatience::kMostPolls < kQuietPolls, "MPI may give the core away too");
 
-  static Core& core() {
-    thread_local Core core;
+  static CorePatience& core() {
+    thread_local constinit CorePatience core;
     return core;
   }
 
-  /// Gives the core away. That takes 0.2 us when nobody wants it, and over 1 us when somebody does.
   static void yield_core() {
     using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::nanoseconds alone(700);
     const Clock::time_point before = Clock::now();
     sched_yield();
-    int& polls = core().polls;
-    polls =
-        Clock::now() - before > alone ? std::max(polls / 2, kLeastPolls) : std::min(polls + 4, kMostPolls);
+    core().came_back(Clock::now() - before);
   }
 
   static void relax() {

@@ -1,0 +1,52 @@
+/// @file
+/// What probing may cost in a program that did not ask for it. Pure; alike on all ranks, as it is given
+/// agreed times.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace tapa {
+
+/// The account of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own
+/// would have. The latter may be a share of the former, so that the program has not lost more whenever it
+/// stops. What is saved by plans that are faster than MPI is there to be spent.
+class ProbeBudget {
+ public:
+  /// Of the time that all-to-alls have taken.
+  static constexpr double kShare = 0.01;
+
+  /// Without limit.
+  ProbeBudget() = default;
+  /// `spent`: seconds of all-to-alls so far, MPI's own.
+  explicit ProbeBudget(double spent) : limited_(true), total_(spent) {}
+
+  [[nodiscard]] bool limited() const { return limited_; }
+
+  /// Calls have taken so many seconds, and so many more (or fewer: negative) than MPI would have.
+  void pay(double seconds, double more) {
+    total_ += seconds;
+    more_ += more;
+  }
+
+  /// How many calls must be made that take `seconds` each, where MPI would take `mpi`, before something may
+  /// take `cost` seconds longer than MPI would.
+  [[nodiscard]] std::uint64_t calls_before(double cost, double seconds, double mpi) const {
+    const double missing = more_ + cost - kShare * total_;
+    if (!limited_ || missing <= 0) return 0;
+    const double each = kShare * seconds + (mpi - seconds);
+    const double calls = std::ceil(missing / std::max(each, 1e-9));
+    return static_cast<std::uint64_t>(std::min(calls, static_cast<double>(kMostCalls)));
+  }
+
+ private:
+  static constexpr std::uint64_t kMostCalls = std::uint64_t{1} << 40;
+
+  bool limited_ = false;
+  double total_ = 0;
+  double more_ = 0;
+};
+
+}  // namespace tapa
