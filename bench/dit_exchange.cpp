@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include "common/statistics.hpp"
 #include "exchange/exchange.hpp"
+#include "write_file.hpp"
 
 namespace {
 
@@ -212,13 +212,10 @@ class Benchmark {
                       {"both_ms", row.both},
                       {"hidden", row.hidden()}});
     dit::ExchangeContext& context = contenders_.front().context();
-    std::ofstream file(options_.json);
-    file << nlohmann::json{{"benchmark", "dit_exchange"},
-                           {"machine", {{"ranks", context.size()}, {"text", context.describe()}}},
-                           {"rows", rows}}
-                .dump(2)
-         << '\n';
-    if (!file.flush()) throw std::runtime_error("--json " + options_.json + " cannot be written");
+    const nlohmann::json all{{"benchmark", "dit_exchange"},
+                             {"machine", {{"ranks", context.size()}, {"text", context.describe()}}},
+                             {"rows", rows}};
+    tapa::write_file("--json", options_.json, all.dump(2) + "\n");
   }
 
   const Options& options_;

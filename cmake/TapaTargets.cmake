@@ -63,8 +63,10 @@ if(MPIEXEC_EXECUTABLE)
 endif()
 
 # A program with what every program of ours is built with.
+add_library(tapa_lost_output OBJECT ${PROJECT_SOURCE_DIR}/tools/common/lost_output.c)
+target_link_libraries(tapa_lost_output PRIVATE tapa_build_flags)
 function(tapa_program name)
-  add_executable(${name} ${ARGN})
+  add_executable(${name} ${ARGN} $<TARGET_OBJECTS:tapa_lost_output>)
   if(TARGET tapa_keep_modules)
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:tapa_keep_modules>)
     target_link_options(${name} PRIVATE LINKER:--export-dynamic-symbol=dlclose)

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <optional>
+#include <stdexcept>
 
 #include "floor.hpp"
 #include "gpu.hpp"
 #include "mpi_algorithms.hpp"
 #include "race.hpp"
 #include "tapa/tapa.h"
+#include "write_file.hpp"
 
 namespace tapa::bench {
 
@@ -244,13 +245,13 @@ bool write_json(const Program& program, const Options& options, const Machine& m
   if (options.json.empty() || rank != 0) {
     return true;
   }
-  std::ofstream file(options.json);
-  file << versus_json(program.name, machine, rows);
-  file.close();
-  if (!file) {
-    std::fprintf(stderr, "--json %s: cannot be written\n", options.json.c_str());
+  try {
+    write_file("--json", options.json, versus_json(program.name, machine, rows));
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return false;
   }
-  return static_cast<bool>(file);
+  return true;
 }
 
 int run_latency(const Program& program, int argc, char** argv) {

@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <stdexcept>
 
 #include "driver.hpp"
 #include "gpu.hpp"
 #include "mpi_algorithms.hpp"
 #include "tapa/tapa.h"
+#include "write_file.hpp"
 
 namespace tapa::bench {
 
@@ -101,12 +103,11 @@ Session::Session(const Program& program, int& argc, char**& argv) {
   machine_ = describe_machine(MPI_COMM_WORLD);
   if (rank_ == 0 && !parsed_.options.json.empty()) {
     // Found out before an hour of measuring, not after it.
-    std::FILE* file = std::fopen(parsed_.options.json.c_str(), "w");
-    if (file == nullptr) {
-      std::fprintf(stderr, "--json %s: cannot be written\n", parsed_.options.json.c_str());
+    try {
+      require_writable("--json", parsed_.options.json);
+    } catch (const std::invalid_argument& error) {
+      std::fprintf(stderr, "%s\n", error.what());
       parsed_.exit_code = 1;
-    } else {
-      std::fclose(file);
     }
   }
   int code = exit_code();

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "json_file.hpp"
 #include "pattern.hpp"
 #include "rivals.hpp"
 
@@ -194,22 +195,21 @@ void print_row(const Row& row) {
 
 void write_json(const std::string& path, int ranks, const std::string& nccl, const std::vector<Way>& ways,
                 const std::vector<Row>& rows) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) throw std::runtime_error("--json is \"" + path + "\", which cannot be written");
   cudaDeviceProp properties{};
   cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  std::fprintf(file, "{\"device\": \"%s\", \"ranks\": %d, \"nccl\": \"%s\", \"unit\": \"us\", \"rows\": [",
-               properties.name, ranks, nccl.c_str());
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::fprintf(file, "%s\n  {\"bytes\": %zu, \"mode\": \"%s\"", r == 0 ? "" : ",", rows[r].size,
-                 rows[r].mode.c_str());
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      std::fprintf(file, ", \"%s\": %.2f", ways[w].name.c_str(), rows[r].micros[w]);
+  write_json_file(path, [&](std::FILE* file) {
+    std::fprintf(file, "{\"device\": \"%s\", \"ranks\": %d, \"nccl\": \"%s\", \"unit\": \"us\", \"rows\": [",
+                 properties.name, ranks, nccl.c_str());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::fprintf(file, "%s\n  {\"bytes\": %zu, \"mode\": \"%s\"", r == 0 ? "" : ",", rows[r].size,
+                   rows[r].mode.c_str());
+      for (std::size_t w = 0; w < ways.size(); ++w) {
+        std::fprintf(file, ", \"%s\": %.2f", ways[w].name.c_str(), rows[r].micros[w]);
+      }
+      std::fprintf(file, "}");
     }
-    std::fprintf(file, "}");
-  }
-  std::fprintf(file, "\n]}\n");
-  std::fclose(file);
+    std::fprintf(file, "\n]}\n");
+  });
 }
 
 std::vector<double> run_mode(const std::string& mode, Ranks& ranks, const Rivals& rivals, std::size_t size,

@@ -18,6 +18,7 @@
 
 #include "codec_cases.hpp"
 #include "gpu.hpp"
+#include "json_file.hpp"
 #include "wire/device/code_kernels.hpp"
 
 namespace {
@@ -288,16 +289,15 @@ std::vector<Row> measure(std::int64_t rows, double seconds, double copy) {
 }
 
 void write_json(const std::string& file, double copy, const std::vector<Row>& table) {
-  std::FILE* out = std::fopen(file.c_str(), "w");
-  if (out == nullptr) throw std::runtime_error("cannot write " + file);
-  std::fprintf(out, "{\"copy_gb_per_s\": %.1f, \"codecs\": [", copy);
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    std::fprintf(out, "%s\n  {\"what\": \"%s\", \"us\": %.2f, \"gb_per_s\": %.1f, \"of_copy\": %.3f}",
-                 i > 0 ? "," : "", table[i].name.c_str(), table[i].microseconds, table[i].gigabytes,
-                 table[i].share);
-  }
-  std::fprintf(out, "\n]}\n");
-  std::fclose(out);
+  write_json_file(file, [&](std::FILE* out) {
+    std::fprintf(out, "{\"copy_gb_per_s\": %.1f, \"codecs\": [", copy);
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      std::fprintf(out, "%s\n  {\"what\": \"%s\", \"us\": %.2f, \"gb_per_s\": %.1f, \"of_copy\": %.3f}",
+                   i > 0 ? "," : "", table[i].name.c_str(), table[i].microseconds, table[i].gigabytes,
+                   table[i].share);
+    }
+    std::fprintf(out, "\n]}\n");
+  });
 }
 
 int run(const Arguments& arguments) {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include "rivals.hpp"
+#include "write_file.hpp"
 
 namespace tapa::bench {
 namespace {
@@ -161,8 +161,7 @@ void report(const std::vector<Row>& rows, const Settings& settings, int side, st
       "products of %d x %d bf16 beside exchanges of %zu bytes a rank\nexchanges  way             ms  "
       "slower\n",
       side, side, size);
-  std::ofstream json;
-  if (!settings.json.empty()) json.open(settings.json);
+  std::ostringstream json;
   json << "[\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
@@ -173,6 +172,7 @@ void report(const std::vector<Row>& rows, const Settings& settings, int side, st
          << ", \"slower\": " << row.slower << '}' << (i + 1 < rows.size() ? ",\n" : "\n");
   }
   json << "]\n";
+  if (!settings.json.empty()) write_file("--json", settings.json, json.str());
 }
 
 int run(Ranks& ranks, const Arguments& arguments) {

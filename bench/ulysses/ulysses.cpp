@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/statistics.hpp"
 #include "ways.hpp"
+#include "write_file.hpp"
 
 namespace tapa::bench {
 namespace {
@@ -250,7 +250,7 @@ int run(Job& job, int argc, char** argv) {
     wrong += comparison.check();
     if (wrong == 0) comparison.run(rows);
   }
-  if (job.rank() == 0 && !settings.json.empty()) std::ofstream(settings.json) << rows.dump(1) << '\n';
+  if (job.rank() == 0 && !settings.json.empty()) write_file("--json", settings.json, rows.dump(1) + "\n");
   return wrong == 0 ? 0 : 1;
 }
 

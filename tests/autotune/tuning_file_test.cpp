@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace tapa {
@@ -128,17 +125,6 @@ TEST(TuningFile, TextThatIsNotJson) {
   EXPECT_THAT(error_of(""), HasSubstr("tuning file t.json: not JSON"));
   EXPECT_THAT(error_of("{\"format\": \"tapa-tuning/1\","), HasSubstr("tuning file t.json: not JSON"));
   EXPECT_THAT(error_of("[1]"), HasSubstr("tuning file t.json: $: an array of 1, expected an object"));
-}
-
-TEST(TuningFile, FilesOnDisk) {
-  const std::string path = ::testing::TempDir() + "tuning_file_test.json";
-  write_tuning(path, a_tuning());
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  EXPECT_EQ(parse_tuning(text, path).ranks, 4);
-  EXPECT_FALSE(std::ifstream(path + ".part")) << "the draft must not stay";
-  std::remove(path.c_str());
-  EXPECT_THROW(write_tuning("/nonexistent/folder/file.json", a_tuning()), std::runtime_error);
 }
 
 TEST(TuningFile, AFileThatIsTooLongIsNotParsed) {

@@ -215,7 +215,9 @@ class BadInput(unittest.TestCase):
         (["--topology", "./no.json"], "--topology ./no.json: ./no.json: cannot be read, expected a topology file"),
         (["--topology", "2x2", "--ranks", "5"], "--topology 2x2: has 4 ranks, but --ranks is 5"),
         (["--topology", "2x2", "--ranks", "-3"], "--ranks is -3, expected at least 1"),
-        (["--topology", "3000"], "--topology 3000 has 3000 ranks, expected at most 2048: the steps of every rank are made"),
+        (["--topology", "3000"], "--topology 3000: has 3000 ranks, expected at most 2048: the steps of every rank are made"),
+        (["--topology", "1048576x1"],
+         "--topology 1048576x1: has 1048576 ranks, expected at most 2048: the steps of every rank are made"),
         (["--topology", "2x2", "--placement", "x"], '--placement is "x", expected block or round-robin'),
         (["--topology", "2x2", "--bytes", "12q"], f'--bytes is "12q", {SIZE}'),
         (["--topology", "2x2", "--bytes", "-1"], f'--bytes is "-1", {SIZE}'),
@@ -234,7 +236,7 @@ class BadInput(unittest.TestCase):
         (["--topology", "2x2", "--counts", "/nonexistent"], "--counts /nonexistent: cannot be read"),
         (["--topology", "2x2", "--svg", "--bytes", "1,2"], "--svg shows one size, expected one in --bytes"),
         (["--topology", "2x2", "--svg", "--compare"], "--svg shows one plan, expected no --compare"),
-        (["--topology", "2x2", "--svg", "/nonexistent/x"], "--svg /nonexistent/x: cannot be written"),
+        (["--topology", "2x2", "--svg", "/nonexistent/x"], "--svg /nonexistent/x: cannot be written: No such file or directory"),
     ]
 
     def test_table(self):

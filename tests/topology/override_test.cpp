@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -58,6 +59,15 @@ TEST(Override, File) {
             "TAPA_TOPOLOGY=" + path + ": " + path + ": cannot be read, expected a topology file");
 }
 
+TEST(Override, AMillionRanksAreNotMadeForACommunicatorOfTwo) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(message("1048576x1", 2),
+              "TAPA_TOPOLOGY=1048576x1: the product is 1048576, expected the 2 ranks of the communicator");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
 TEST(Override, Errors) {
   const std::string hint =
       ", expected an integer from 1 to 1048576 (for example 2x2x3: groups, slow to fast)";
@@ -71,6 +81,8 @@ TEST(Override, Errors) {
   EXPECT_EQ(message("99999999999999999999", 2),
             "TAPA_TOPOLOGY=99999999999999999999: factor \"99999999999999999999\"" + hint);
   EXPECT_EQ(message("1048576x2", 2), "TAPA_TOPOLOGY=1048576x2: topology has more than 1048576 ranks");
+  EXPECT_EQ(message("1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1", 1),
+            "TAPA_TOPOLOGY=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1: 17 factors, expected at most 16");
   EXPECT_THAT(message("2*3", 6), StartsWith("TAPA_TOPOLOGY=2*3: machine \"2*3\" is unknown, expected a "
                                             "file.json or one of aurora, cpu-2socket, "));
   EXPECT_THAT(message("x", 6), StartsWith("TAPA_TOPOLOGY=x: machine \"x\" is unknown"));

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <exception>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -71,7 +70,6 @@ void parse_and_run(CLI::App& app, int argc, const char* const* argv) {
   if (app.get_subcommands().empty()) {
     throw std::invalid_argument(std::string("no command, expected one of ") + commands);
   }
-  if (!std::cout.flush()) throw std::runtime_error("the standard output cannot be written");
 }
 
 }  // namespace

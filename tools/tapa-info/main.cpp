@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 
@@ -15,6 +14,7 @@
 #include "topology/detect_mpi.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
+#include "write_file.hpp"
 
 namespace {
 
@@ -84,15 +84,11 @@ tapa::Topology detected(std::vector<tapa::Record>& records) {
   return topology;
 }
 
-void put(const std::string& path, const std::string& text) {
-  if (path == "-") {
+void put(const std::string& option, const std::string& path, const std::string& text) {
+  if (path == "-")
     std::cout << text;
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error(path + ": cannot be written");
+  else
+    tapa::write_file(option, path, text);
 }
 
 std::string options_table() {
@@ -132,8 +128,9 @@ void show(const Arguments& a, const tapa::Topology& topology, const std::vector<
     std::cout << tapa::info::algorithms_table(topology, a.sizes);
     return;
   }
-  if (!a.svg.empty()) put(a.svg, tapa::info::as_svg(topology, records, a.all ? topology.nodes() : 16));
-  if (!a.write.empty()) put(a.write, tapa::write_topology(topology));
+  if (!a.svg.empty())
+    put("--svg", a.svg, tapa::info::as_svg(topology, records, a.all ? topology.nodes() : 16));
+  if (!a.write.empty()) put("--write", a.write, tapa::write_topology(topology));
   if (a.json)
     std::cout << tapa::info::as_json(topology, records, buffers);
   else if (a.svg.empty() && a.write.empty())

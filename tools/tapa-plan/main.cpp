@@ -1,7 +1,6 @@
 // tapa-plan: makes the plan of an all-to-all on any machine and says what it does, without MPI.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <numeric>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "plan/planner.hpp"
 #include "report.hpp"
 #include "request.hpp"
+#include "write_file.hpp"
 
 namespace tapa::plan_tool {
 
@@ -132,7 +132,7 @@ class Program {
     }
     const auto picture = [&] { return explain_svg(shown.plan, topology_, shown.cost); };
     if (options_.svg && options_.svg_file.empty()) return picture();
-    if (options_.svg) write_file(options_.svg_file, picture());
+    if (options_.svg) write_file("--svg", options_.svg_file, picture());
     return options_.json ? json_of(shown, topology_, options_.steps) : text_of(shown, topology_, listed());
   }
 
@@ -143,7 +143,7 @@ class Program {
                             options_.verify};
     const auto picture = [&] { return explain_shared_svg(blocks, topology_, shown.seconds); };
     if (options_.svg && options_.svg_file.empty()) return picture();
-    if (options_.svg) write_file(options_.svg_file, picture());
+    if (options_.svg) write_file("--svg", options_.svg_file, picture());
     return options_.json ? json_of(shown, topology_, options_.steps) : text_of(shown, topology_, listed());
   }
 
@@ -190,11 +190,6 @@ class Program {
       defect_found_ = true;
     }
     return row;
-  }
-
-  static void write_file(const std::string& name, const std::string& text) {
-    std::ofstream out(name);
-    if (!(out << text).flush()) throw std::invalid_argument("--svg " + name + ": cannot be written");
   }
 
   void print(const std::vector<std::string>& parts) const {

@@ -37,11 +37,20 @@ Placement placement_of(const std::string& word) {
   refuse("--placement is \"" + word + "\", expected block or round-robin");
 }
 
+void require_few(int ranks) {
+  if (ranks <= most_ranks) return;
+  refuse("has " + std::to_string(ranks) + " ranks, expected at most " + std::to_string(most_ranks) +
+         ": the steps of every rank are made");
+}
+
 Topology factors_topology(const Words& words, Placement placement) {
-  Topology topology = make_uniform_topology(parse_factors(words.topology));
-  if (words.ranks != 0 && words.ranks != topology.ranks) {
-    refuse("has " + std::to_string(topology.ranks) + " ranks, but --ranks is " + std::to_string(words.ranks));
+  const std::vector<int> factors = parse_factors(words.topology);
+  const int ranks = ranks_of(factors);
+  if (words.ranks != 0 && words.ranks != ranks) {
+    refuse("has " + std::to_string(ranks) + " ranks, but --ranks is " + std::to_string(words.ranks));
   }
+  require_few(ranks);
+  const Topology topology = make_uniform_topology(factors);
   return placement == Placement::block ? topology : dealt(topology);
 }
 
@@ -82,12 +91,9 @@ Topology read_topology_words(const Words& words) {
   try {
     topology = looks_like_factors(words.topology) ? factors_topology(words, placement)
                                                   : load_topology(words.topology, words.ranks, placement);
+    require_few(topology.ranks);
   } catch (const std::invalid_argument& error) {
     refuse("--topology " + words.topology + ": " + error.what());
-  }
-  if (topology.ranks > most_ranks) {
-    refuse("--topology " + words.topology + " has " + std::to_string(topology.ranks) +
-           " ranks, expected at most " + std::to_string(most_ranks) + ": the steps of every rank are made");
   }
   return topology;
 }

@@ -16,6 +16,7 @@
 #include "report.hpp"
 #include "request.hpp"
 #include "simulate.hpp"
+#include "write_file.hpp"
 
 namespace tapa::sim_tool {
 
@@ -71,11 +72,6 @@ std::size_t free_memory() {
   return std::size_t{4} << 30;
 }
 
-void write_file(const std::string& option, const std::string& name, const std::string& text) {
-  std::ofstream out(name);
-  if (!(out << text).flush()) throw std::invalid_argument(option + " " + name + ": cannot be written");
-}
-
 class ProgressBar {
  public:
   ~ProgressBar() {
@@ -103,6 +99,8 @@ class Program {
         sizes_(read_sizes(options_.words.bytes)),
         rivals_(read_rivals(options_.words.rivals)) {
     set_limits();
+    require_writable("--json", options_.json_file);
+    require_writable("--plot", options_.plot_file);
     begin_report();
     add_plans();
     add_rivals();

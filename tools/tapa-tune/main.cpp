@@ -14,6 +14,7 @@
 #include "autotune/tuning_file.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"
+#include "write_file.hpp"
 
 namespace {
 
@@ -117,6 +118,7 @@ void run(const Options& options, int rank) {
     }
     return;
   }
+  if (rank == 0) tapa::require_writable("--output", options.output);
   const bool talk = rank == 0 && !options.quiet;
   const tapa::Tuning tuning =
       tapa::measure(MPI_COMM_WORLD, topology, options.request, [talk](const std::string& what) {
@@ -130,7 +132,7 @@ void run(const Options& options, int rank) {
     print_left_out(tuning, options.request.sizes);
   }
   if (rank == 0) {
-    tapa::write_tuning(options.output, tuning);
+    tapa::write_file("--output", options.output, tapa::tuning_json(tuning));
   }
   if (talk) {
     std::printf("# written: %s\n", options.output.c_str());

@@ -210,7 +210,7 @@ void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<
       mode_.stays ? std::vector(active.begin(), active.end()) : choose(rows, row, in, *memory);
   require_count("what is active", chosen.size(), rows);
   const std::vector<std::uint8_t> mask = rows_to_mask(chosen, rows);
-  std::memcpy(out.data(), mask.data(), mask.size());
+  std::ranges::copy(std::as_bytes(std::span(mask)), out.begin());
   encode_rows(chosen, row, in, memory, out.subspan(mask.size()), came);
 }
 
@@ -221,7 +221,7 @@ std::vector<std::uint32_t> BlockCodec::mask_rows(std::int64_t rows, std::span<co
                             " bytes: expected a row mask of " + std::to_string(mask_bytes));
   }
   std::vector<std::uint8_t> mask(mask_bytes);
-  std::memcpy(mask.data(), in.data(), mask_bytes);
+  std::ranges::copy(in.first(mask_bytes), std::as_writable_bytes(std::span(mask)).begin());
   std::vector<std::uint32_t> active = mask_to_rows(mask, rows);
   require_count("a row mask", active.size(), rows);
   return active;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -122,17 +120,6 @@ std::string tuning_json(const Tuning& tuning) {
         {{"choice", to_string(m.choice)}, {"bytes", m.bytes}, {"seconds", m.seconds}});
   }
   return out.dump(1) + "\n";
-}
-
-void write_tuning(const std::string& path, const Tuning& tuning) {
-  const std::string draft = path + ".part";
-  std::ofstream file(draft, std::ios::binary);
-  file << tuning_json(tuning);
-  file.close();
-  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
-    std::remove(draft.c_str());
-    throw std::runtime_error("tuning file " + path + ": cannot be written");
-  }
 }
 
 Rates tuned_rates(const Tuning& tuning, const Topology& topology, const Rates& base) {

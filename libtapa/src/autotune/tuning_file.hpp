@@ -45,9 +45,6 @@ struct Tuning {
 /// The file's text.
 [[nodiscard]] std::string tuning_json(const Tuning& tuning);
 
-/// Writes the file whole or not at all. Throws std::runtime_error that names the file.
-void write_tuning(const std::string& path, const Tuning& tuning);
-
 /// `base` with the file's figures for every level of the topology that the file has by name.
 [[nodiscard]] Rates tuned_rates(const Tuning& tuning, const Topology& topology, const Rates& base);
 

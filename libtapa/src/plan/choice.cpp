@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <stdexcept>
 
+#include "topology/topology.hpp"
+
 namespace tapa {
 
 namespace {
@@ -154,7 +156,8 @@ class Parser {
     const Setting* split = find("split");
     if (!split) fail("split is missing, expected the level whose groups are cut, for example split=node");
     for (std::string_view level : cut(split->value, '+')) {
-      if (level.empty()) fail("split is " + quoted(split->value) + ", expected level names joined by +");
+      if (!is_identifier(level))
+        fail("split is " + quoted(split->value) + ", expected level names joined by +");
       if (std::find(choice.splits.begin(), choice.splits.end(), level) != choice.splits.end()) {
         fail("split names level " + quoted(level) + " twice");
       }

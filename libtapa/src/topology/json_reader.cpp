@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "topology/topology.hpp"
+
 namespace tapa {
 
 namespace {
@@ -124,13 +126,7 @@ std::string JsonReader::identifier() const {
   const std::string expected = "a name of 1 to 32 letters, digits, '_', '-' or '.' that starts with a letter";
   if (!value_->is_string()) fail(expected);
   const auto& name = value_->get_ref<const std::string&>();
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const auto legal = [&](char c) {
-    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-  };
-  if (name.empty() || name.size() > 32 || !letter(name[0]) || !std::all_of(name.begin(), name.end(), legal)) {
-    fail(expected);
-  }
+  if (!is_identifier(name)) fail(expected);
   return name;
 }
 

@@ -28,6 +28,10 @@ std::vector<int> parse_factors(const std::string& text) {
     factors.push_back(factor);
     begin = end + 1;
   }
+  if (factors.size() > static_cast<std::size_t>(max_levels)) {
+    throw std::invalid_argument(std::to_string(factors.size()) + " factors, expected at most " +
+                                std::to_string(max_levels));
+  }
   return factors;
 }
 
@@ -38,11 +42,12 @@ Topology override_topology(const std::string& text, int ranks) {
       throw std::invalid_argument("is empty, expected factors (2x2x3), a machine or a file.json");
     Topology topology;
     if (looks_like_factors(text)) {
-      topology = make_uniform_topology(parse_factors(text));
-      if (topology.ranks != ranks) {
-        throw std::invalid_argument("the product is " + std::to_string(topology.ranks) + ", expected the " +
+      const std::vector<int> factors = parse_factors(text);
+      if (const int product = ranks_of(factors); product != ranks) {
+        throw std::invalid_argument("the product is " + std::to_string(product) + ", expected the " +
                                     std::to_string(ranks) + " ranks of the communicator");
       }
+      topology = make_uniform_topology(factors);
     } else {
       topology = load_topology(text, ranks);
     }

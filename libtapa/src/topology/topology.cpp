@@ -6,6 +6,15 @@
 
 namespace tapa {
 
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto legal = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= 32 && letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), legal);
+}
+
 int number_by_first_rank(std::vector<int>& group) {
   std::unordered_map<int, int> number;
   for (int& g : group) g = number.try_emplace(g, static_cast<int>(number.size())).first->second;
@@ -219,7 +228,7 @@ Topology Topology::subset(const std::vector<int>& members) const {
   return sub;
 }
 
-Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
+int ranks_of(const std::vector<int>& slow_to_fast) {
   if (slow_to_fast.empty()) throw std::invalid_argument("topology has no factor, expected for example 2x2x3");
   int ranks = 1;
   for (int f : slow_to_fast) {
@@ -229,6 +238,11 @@ Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
     }
     ranks *= f;
   }
+  return ranks;
+}
+
+Topology make_uniform_topology(const std::vector<int>& slow_to_fast) {
+  const int ranks = ranks_of(slow_to_fast);
   constexpr std::size_t named = 5;  // topologies of up to so many levels have names for them
   constexpr const char* names[named][named] = {{"world"},
                                                {"node", "world"},

@@ -6,12 +6,18 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapa {
 
 /// Most ranks that any topology may have: a bound on what untrusted text can make us allocate.
 inline constexpr int max_ranks = 1 << 20;
+/// Most levels of one that is read, from a file or as factors.
+inline constexpr int max_levels = 16;
+/// Whether a level may be called so: 1 to 32 letters, digits, '_', '-' or '.', a letter first.
+[[nodiscard]] bool is_identifier(std::string_view name);
+
 /// Most NICs, all nodes together.
 inline constexpr int max_nics = 1 << 20;
 
@@ -107,10 +113,14 @@ struct Topology {
   void merge_equal_levels();
 };
 
+/// The product of factors. Throws std::invalid_argument when one is below 1, there is none, or the product
+/// exceeds max_ranks.
+[[nodiscard]] int ranks_of(const std::vector<int>& slow_to_fast);
+
 /// A topology of equal groups, slow to fast: {2,2,3} is 2 nodes x 2 sockets x 3 ranks, numbered
 /// consecutively. Level names follow the depth: 1 {world}, 2 {node, world}, 3 {socket, node, world}, 4 {tile,
 /// socket, node, world}; deeper ones are rack, then "level<k>". One NIC a node. Link costs are left unknown.
-/// Throws std::invalid_argument when a factor is below 1, there is none, or the product exceeds max_ranks.
+/// Throws as ranks_of.
 [[nodiscard]] Topology make_uniform_topology(const std::vector<int>& slow_to_fast);
 
 /// Renumbers `group` so that groups are counted in order of their first rank; returns the number of groups.

@@ -11,7 +11,6 @@ namespace tapa {
 namespace {
 
 constexpr int max_slots = 4096;
-constexpr int max_levels = 16;
 
 LinkCost read_link(const JsonReader& level) {
   return {level.positive_or_none("latency", "seconds"),

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Every program and library of a tree is what a distribution would ship: looks for libraries in no folder of the caller's,
+exports what it should only, and leaves an attacker no fixed addresses and no tables to write to. Usage: binaries_test.py FOLDER..."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+FOLDERS = [Path(word) for word in sys.argv[1:]]
+del sys.argv[1:]
+
+# What a library may export; programs export nothing of ours.
+EXPORTS = {
+    r"libtapa\.so.*": r"TAPA_\w+",
+    r"libdit\.so.*": r"dit_\w+",
+    r"libdit-exchange-\w+\.so": r"dit_exchange_plugin_v1",
+    r"libtapa_preload\.so": r"P?MPIX?_\w+",
+}
+
+
+def is_binary(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def binaries():
+    for folder in FOLDERS:
+        for path in sorted(folder.rglob("*")):
+            if path.is_symlink() or not path.is_file() or path.suffix in (".o", ".a"):
+                continue
+            if not {"tests", "fuzz"} & set(path.relative_to(folder).parts) and is_binary(path):
+                yield path  # helpers of tests are not shipped
+
+
+def readelf(path, *options):
+    return subprocess.run(["readelf", "-W", *options, path], capture_output=True, text=True, check=True).stdout
+
+
+def runpath(path):
+    found = re.search(r"\(R(?:UN)?PATH\).*\[(.*)\]", readelf(path, "-d"))
+    return found.group(1).split(":") if found else []
+
+
+def exported(path):
+    """Defined symbols that others can bind to; weak ones of templates too."""
+    names = []
+    for line in readelf(path, "--dyn-syms").splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK") and words[6] != "UND" and words[3] != "NOTYPE":
+            names.append(words[7].split("@")[0])
+    return names
+
+
+class Binaries(unittest.TestCase):
+    def setUp(self):
+        self.all = list(binaries())
+        self.assertGreater(len(self.all), 2, f"nothing to look at in {FOLDERS}")
+
+    def none(self, complaints):
+        self.assertEqual([f"{path}: {what}" for path, what in complaints], [])
+
+    def test_no_library_is_looked_for_where_the_caller_is(self):
+        self.none((path, f'element "{element}" of RUNPATH') for path in self.all for element in runpath(path)
+                  if not re.match(r"(/|\$ORIGIN(/|$))", element))
+
+    def test_symbols_are_exported_by_list_only(self):
+        libraries = [(path, names) for path in self.all for library, names in EXPORTS.items()
+                     if re.fullmatch(library, path.name)]
+        self.assertTrue(libraries, "no library of ours")
+        self.none((path, "exports nothing") for path, _ in libraries if not exported(path))
+        self.none((path, f"exports {name}") for path, names in libraries for name in exported(path)
+                  if not re.fullmatch(names, name))
+
+    def test_stacks_are_not_executable(self):
+        self.none((path, "its stack is executable, or not said not to be") for path in self.all
+                  if not re.search(r"GNU_STACK.* RW ", readelf(path, "-l")))
+
+    def test_programs_lie_anywhere_and_tables_are_read_only(self):
+        self.none((path, "expected -pie") for path in self.all if not re.search(r"Type:\s+DYN", readelf(path, "-h")))
+        self.none((path, "expected -z relro") for path in self.all if "GNU_RELRO" not in readelf(path, "-l"))
+        self.none((path, "expected -z now") for path in self.all
+                  if not re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", readelf(path, "-d")))
+
+
+if __name__ == "__main__":
+    if subprocess.run(["which", "readelf"], stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        print("skipped: install binutils")
+        sys.exit(77)
+    os.environ["LC_ALL"] = "C"
+    unittest.main()

@@ -1,0 +1,31 @@
+/// Files that programs write because an option says so.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "weights/atomic_file.hpp"
+
+namespace tapa {
+
+/// The file is there whole or not at all. Throws std::invalid_argument: "OPTION NAME: cannot be written:
+/// WHY".
+inline void write_file(const std::string& option, const std::string& name, const std::string& text) {
+  try {
+    dit::write_atomically(name, [&](std::ostream& out) { out << text; });
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(option + " " + error.what());
+  }
+}
+
+/// Before long work: throws as write_file would. An empty name is none.
+inline void require_writable(const std::string& option, const std::string& name) {
+  if (name.empty()) return;
+  try {
+    dit::check_writable(name);
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(option + " " + error.what());
+  }
+}
+
+}  // namespace tapa
