@@ -6,17 +6,18 @@
  * a *group* is an open session of ranks; an *exchange* is one attention shape of a group, with its layout,
  * its wire policy, its four transfers and, on a device, the memory that its results lie in.
  *
- *     dit::start(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None,
- *                Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0,
- *                bool round_norm=False, Tensor? after=None) -> Tensor
- *     dit::finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor
- *     dit::exchange(Tensor x, str exchange, int what, SymInt layer, <weight ... round_norm as of start>) ->
- * Tensor dit::scatter_qkv(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None,
- * Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, Tensor?
- * sine=None, float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False) -> (Tensor, Tensor, Tensor)
- *     dit::gather(Tensor o, str exchange, SymInt layer) -> Tensor
- *     dit::all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) ->
- * ()
+ *     start(Tensor x, str exchange, int what, SymInt layer, PREPARE, Tensor? after=None) -> Tensor
+ *     finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor
+ *     exchange(Tensor x, str exchange, int what, SymInt layer, PREPARE) -> Tensor
+ *     gather(Tensor o, str exchange, SymInt layer) -> Tensor
+ *     scatter_qkv(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None,
+ *                 Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, REST)
+ *         -> (Tensor, Tensor, Tensor)
+ *     all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> ()
+ *
+ *     PREPARE: Tensor? weight=None, Tensor? text_weight=None, REST
+ *     REST:    Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0,
+ *              bool round_norm=False
  *
  * `what` is a dit_transfer_kind: 0 query, 1 key, 2 value (sequence layout to head layout), 3 output (back).
  * Tensors are [batch, rows, heads, head_dim] of the exchange's element type and memory; `x` may have any

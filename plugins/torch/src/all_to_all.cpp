@@ -73,7 +73,8 @@ void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& i
   const CurrentDevice current(call.memory_kind, call.device);
   if (on_device) call.stream = current_stream(input.device());
   if (!on_device)  // a late rank reads and writes them even when the wait has failed
-    return group.context().exchange(call, std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
+    return group.context().exchange(call,
+                                    std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
   ExchangeRequest request = group.context().start(call);
   request.wait_stream(call.stream);
   request.cancel();  // the stream sees to the rest

@@ -50,9 +50,12 @@ Attention::Attention(const dit_torch_attention& given)
 
 c10::ScalarType Attention::dtype() const {
   switch (element_type) {
-    case DIT_ELEMENT_FP32: return c10::ScalarType::Float;
-    case DIT_ELEMENT_BF16: return c10::ScalarType::BFloat16;
-    default: return c10::ScalarType::Half;
+    case DIT_ELEMENT_FP32:
+      return c10::ScalarType::Float;
+    case DIT_ELEMENT_BF16:
+      return c10::ScalarType::BFloat16;
+    default:
+      return c10::ScalarType::Half;
   }
 }
 

@@ -59,7 +59,9 @@ Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_tor
       attention_(agreed(*group_, attention)),
       side_(side_stream_of(*group_, attention_)),
       transfers_(*group_, attention_),
-      exact_bytes_(bytes_of_exact(*group_, transfers_, attention_.element_bytes())) {}
+      exact_bytes_(bytes_of_exact(*group_, transfers_, attention_.element_bytes())) {
+  (void)group_->newly_sent();  // by the set-up
+}
 
 // The other ranks may never have come to it: nobody is waited for.
 Exchange::~Exchange() {
@@ -81,7 +83,8 @@ int Exchange::kind_of(std::int64_t what) {
 void Exchange::require_source(int what, const at::Tensor& x) const {
   const Sizes& sizes = transfers_.source(what);
   const bool right = x.sizes() == at::IntArrayRef(sizes) && x.scalar_type() == attention_.dtype() &&
-                     x.device() == attention_.torch_device() && (x.numel() == 0 || x.stride(3) == 1 || sizes[3] == 1);
+                     x.device() == attention_.torch_device() &&
+                     (x.numel() == 0 || x.stride(3) == 1 || sizes[3] == 1);
   if (right) return;
   std::ostringstream words;
   words << "x (" << kNames[static_cast<std::size_t>(what)] << ") is a tensor " << x.sizes() << " of "
@@ -98,7 +101,8 @@ void* Exchange::stream() const {
 // What a policy remembers is chosen by the host, step by step.
 void Exchange::require_replayable(void* stream) const {
   if (attention_.on_device() && !attention_.exact() && is_captured(stream))
-    throw std::invalid_argument("exchange \"" + name_ + "\" has a policy, and its stream is captured: expected "
+    throw std::invalid_argument("exchange \"" + name_ +
+                                "\" has a policy, and its stream is captured: expected "
                                 "policy \"exact\" for CUDA graphs");
 }
 
@@ -120,7 +124,8 @@ void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64
   Pending& next = pending(what);
   if (next.under_way)
     throw std::invalid_argument(std::string("a start of ") + kNames[static_cast<std::size_t>(what)] +
-                                " in exchange \"" + name_ + "\" was not finished: expected dit::finish first; "
+                                " in exchange \"" + name_ +
+                                "\" was not finished: expected dit::finish first; "
                                 "after an error, dit_torch_exchange_free on all ranks");
   if (!attention_.exact() && (layer < 0 || layer >= attention_.layers))
     throw std::invalid_argument("layer = " + std::to_string(layer) + ": expected 0 to " +
@@ -161,8 +166,9 @@ void Exchange::run_start(int what, const at::Tensor& x, std::int64_t layer, cons
 at::Tensor Exchange::run_finish(int what, void* stream) {
   Pending& done = pending(what);
   if (!done.under_way)
-    throw std::invalid_argument(std::string("nothing is under way of ") + kNames[static_cast<std::size_t>(what)] +
-                                " in exchange \"" + name_ + "\": expected dit::start first");
+    throw std::invalid_argument(std::string("nothing is under way of ") +
+                                kNames[static_cast<std::size_t>(what)] + " in exchange \"" + name_ +
+                                "\": expected dit::start first");
   require_ok(attention_.on_device() ? dit_transfer_wait_stream(transfers_.of(what), stream)
                                     : dit_transfer_wait(transfers_.of(what)));
   const LevelBytes sent = group_->newly_sent();
@@ -250,6 +256,7 @@ void Exchange::reset() {
   if (attention_.exact()) return;
   group_->agree(words);
   transfers_.reset();
+  (void)group_->newly_sent();
   step_ = 0;
   branch_ = 0;
 }

@@ -34,8 +34,8 @@ at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t 
                  const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
                  bool round_norm, const MaybeTensor& /*after*/) {
   return checked("start", [&] {
-    exchanges().get(exchange)->start(
-        what, x, layer, {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
+    exchanges().get(exchange)->start(what, x, layer,
+                                     {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
     return token_like(x);
   });
 }
@@ -76,13 +76,12 @@ Three scatter_qkv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 
 void all_to_all(const at::Tensor& output, const at::Tensor& input, at::IntArrayRef output_splits,
                 at::IntArrayRef input_splits, const std::string& group) {
-  checked("all_to_all", [&] {
-    all_to_all_rows(*groups().get(group), output, input, output_splits, input_splits);
-  });
+  checked("all_to_all",
+          [&] { all_to_all_rows(*groups().get(group), output, input, output_splits, input_splits); });
 }
 
-// Shapes alone, for compilers: what x is like is seen when the operator runs. Layers stay symbols, so that one
-// compiled block serves all of them.
+// Shapes alone, for compilers: what x is like is seen when the operator runs. Layers stay symbols, so that
+// one compiled block serves all of them.
 
 at::Tensor target_like(const at::Tensor& x, const std::string& exchange, std::int64_t what) {
   return at::empty(exchanges().get(exchange)->transfers().target(Exchange::kind_of(what)), x.options());
@@ -146,7 +145,8 @@ TORCH_LIBRARY(dit, library) {
   library.def(
       "finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
   library.def(
-      "exchange(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
+      "exchange(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? "
+      "text_weight=None, "
       "Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, "
       "bool round_norm=False) -> Tensor");
   library.def("gather(Tensor o, str exchange, SymInt layer) -> Tensor");
@@ -156,7 +156,8 @@ TORCH_LIBRARY(dit, library) {
       "Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False) "
       "-> (Tensor, Tensor, Tensor)");
   library.def(
-      "all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> ()");
+      "all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> "
+      "()");
 }
 
 TORCH_LIBRARY_IMPL(dit, CPU, library) {

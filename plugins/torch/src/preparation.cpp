@@ -26,8 +26,9 @@ const at::Tensor& checked(const char* name, const at::Tensor& tensor, std::int64
   if (tensor.numel() != numbers || !type || !tensor.is_contiguous() ||
       tensor.device() != attention.torch_device()) {
     std::ostringstream words;
-    words << name << " is a " << (tensor.is_contiguous() ? "" : "non-contiguous ") << "tensor " << tensor.sizes()
-          << " of " << tensor.scalar_type() << " on " << tensor.device() << ": " << expected.str();
+    words << name << " is a " << (tensor.is_contiguous() ? "" : "non-contiguous ") << "tensor "
+          << tensor.sizes() << " of " << tensor.scalar_type() << " on " << tensor.device() << ": "
+          << expected.str();
     refuse(words.str());
   }
   return tensor;

@@ -28,26 +28,25 @@ std::string Exchange::report() const {
                       {"share", share}});
     full += exact;
   }
-  const json facts = {
-      {"exchange", name_},
-      {"group", group_->name()},
-      {"rank", group_->rank()},
-      {"ranks", group_->size()},
-      {"plugin", context.plugin().name()},
-      {"memory_kind", attention_.on_device() ? "cuda" : "host"},
-      {"stores", transfers_.stores()},
-      {"slots", attention_.slots},
-      {"side_stream", attention_.side_stream},
-      {"started", started_},
-      {"levels", levels},
-      {"full_bytes", full},
-      {"slot_bytes", transfers_.slot_bytes()},
-      {"workspace_bytes", transfers_.workspace_bytes()},
-      {"wire_bytes", transfers_.wire_bytes()},
-      {"step", step_},
-      {"branch", branch_},
-      {"policy", attention_.policy},
-      {"wire", transfers_.wire() == nullptr ? json() : json::parse(transfers_.wire_text())}};
+  const json facts = {{"exchange", name_},
+                      {"group", group_->name()},
+                      {"rank", group_->rank()},
+                      {"ranks", group_->size()},
+                      {"plugin", context.plugin().name()},
+                      {"memory_kind", attention_.on_device() ? "cuda" : "host"},
+                      {"stores", transfers_.stores()},
+                      {"slots", attention_.slots},
+                      {"side_stream", attention_.side_stream},
+                      {"started", started_},
+                      {"levels", levels},
+                      {"full_bytes", full},
+                      {"slot_bytes", transfers_.slot_bytes()},
+                      {"workspace_bytes", transfers_.workspace_bytes()},
+                      {"wire_bytes", transfers_.wire_bytes()},
+                      {"step", step_},
+                      {"branch", branch_},
+                      {"policy", attention_.policy},
+                      {"wire", transfers_.wire() == nullptr ? json() : json::parse(transfers_.wire_text())}};
   return facts.dump();
 }
 

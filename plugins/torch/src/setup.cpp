@@ -135,8 +135,7 @@ int dit_torch_exchange_shape(const char* exchange, dit_torch_shape* shape) {
 }
 
 int dit_torch_begin_step(const char* exchange, int step, int branch) {
-  return guarded(__func__,
-                 [&] { exchanges().get(name_of(exchange, "exchange"))->begin_step(step, branch); });
+  return guarded(__func__, [&] { exchanges().get(name_of(exchange, "exchange"))->begin_step(step, branch); });
 }
 
 int dit_torch_reset(const char* exchange) {

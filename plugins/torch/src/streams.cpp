@@ -32,15 +32,15 @@ void* handle_of(const Guard& guard, const c10::Stream& stream) {
                  : reinterpret_cast<Function>(dlsym(library, "_ZNK3c104cuda10CUDAStream6streamEv"));
     }();
     if (function == nullptr)
-      throw std::runtime_error("libc10_cuda.so has no c10::cuda::CUDAStream::stream: expected torch with CUDA");
+      throw std::runtime_error(
+          "libc10_cuda.so has no c10::cuda::CUDAStream::stream: expected torch with CUDA");
     return function(&stream);
   }
 }
 
 #ifdef DIT_TORCH_CUDA
 void require(cudaError_t code, const char* function) {
-  if (code != cudaSuccess)
-    throw std::runtime_error(std::string(function) + ": " + cudaGetErrorString(code));
+  if (code != cudaSuccess) throw std::runtime_error(std::string(function) + ": " + cudaGetErrorString(code));
 }
 #endif
 

@@ -1,5 +1,5 @@
-/// PyTorch's streams and CUDA's memory, without PyTorch's CUDA libraries: what is linked is the same for a torch
-/// with CUDA and for one without.
+/// PyTorch's streams and CUDA's memory, without PyTorch's CUDA libraries: what is linked is the same for a
+/// torch with CUDA and for one without.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -29,7 +29,8 @@ class CurrentDevice {
   int device_;
 };
 
-/// Memory that other processes can map: of cudaMalloc, whatever torch's allocator does. The device is current.
+/// Memory that other processes can map: of cudaMalloc, whatever torch's allocator does. The device is
+/// current.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

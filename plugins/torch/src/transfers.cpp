@@ -41,14 +41,11 @@ Transfers::~Transfers() {
 
 void Transfers::make_wire() {
   if (attention_.exact()) return;
-  const dit_wire_options options{sizeof(dit_wire_options),
-                                 attention_.policy.c_str(),
-                                 attention_.layers,
-                                 attention_.steps,
-                                 attention_.branches,
-                                 1,
-                                 attention_.element_type,
-                                 attention_.off.empty() ? nullptr : attention_.off.c_str()};
+  const dit_wire_options options{
+      sizeof(dit_wire_options), attention_.policy.c_str(),
+      attention_.layers,        attention_.steps,
+      attention_.branches,      1,
+      attention_.element_type,  attention_.off.empty() ? nullptr : attention_.off.c_str()};
   dit_wire* wire = nullptr;
   require_ok(dit_wire_create(&group_.session(), layout_.get(), &options, &wire));
   wire_.reset(wire);
@@ -58,8 +55,8 @@ void Transfers::make_transfers() {
   for (int what = 0; what < kTransfers; ++what) {
     const auto at = static_cast<std::size_t>(what);
     const dit_transfer_options options{
-        sizeof(dit_transfer_options), what, 0, 1, attention_.element_bytes(), kLabels[at], wire_.get(),
-        attention_.memory_kind};
+        sizeof(dit_transfer_options), what,        0,           1,
+        attention_.element_bytes(),   kLabels[at], wire_.get(), attention_.memory_kind};
     dit_transfer* transfer = nullptr;
     require_ok(dit_transfer_create(&group_.session(), layout_.get(), &options, &transfer));
     transfers_[at].reset(transfer);
@@ -144,10 +141,10 @@ void Transfers::warm_up() {
     const Sizes& sizes = source(what);
     dit_transfer_call call{};
     call.struct_size = sizeof call;
-    call.source = {numbers.data(),
-                   static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) *
-                       attention_.element_bytes(),
-                   0, 0, 0};
+    call.source = {
+        numbers.data(),
+        static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes(), 0,
+        0, 0};
     call.target = slot(what, 0);
     call.device = attention_.device;
     call.stream = stream;
@@ -155,7 +152,6 @@ void Transfers::warm_up() {
     require_ok(dit_transfer_wait_stream(of(what), stream));
   }
   synchronize(stream);
-  (void)group_.newly_sent();
 }
 
 void Transfers::reset() {
