@@ -4,8 +4,10 @@
 
 #include "c_interface/error.hpp"
 #include "c_interface/handles.hpp"
+#include "dit/bootstrap.h"
 #include "dit_torch.h"
 #include "exchange.hpp"
+#include "exchange/linked_plugins.hpp"
 
 using dit::c_interface::guarded;
 using dit::c_interface::read_struct;
@@ -63,6 +65,7 @@ int dit_torch_open(const char* group, const struct dit_bootstrap* ranks, double 
       options.communicator = const_cast<dit_bootstrap*>(ranks);  // the plugin only reads it
       options.timeout_seconds = timeout;
       options.config = config;
+      dit::link_exchange_plugin("bootstrap", dit_exchange_bootstrap_plugin_v1);
       dit_session* session = nullptr;
       dit::operators::require_ok(dit_session_open("bootstrap", &options, &session));
       return std::make_shared<Group>(name, dit::operators::SessionHandle(session));
