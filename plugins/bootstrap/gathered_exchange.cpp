@@ -8,8 +8,6 @@
 namespace dit {
 namespace {
 
-constexpr std::size_t kGathered = std::size_t{64} << 20;  ///< bytes of all ranks in one piece
-
 /// Where what a rank sends to another begins and ends, if all that it sends stands in order of ranks.
 struct Place {
   std::size_t begin, end;
@@ -33,17 +31,18 @@ void in_piece(const Place& place, const Place& piece, const Copy& copy) {
 }  // namespace
 
 void exchange_by_gathering(CallerFunctions& functions, const std::byte* send, const PeerBytes& to,
-                           std::byte* recv, const PeerBytes& from, std::span<const std::uint64_t> blocks) {
+                           std::byte* recv, const PeerBytes& from, std::span<const std::uint64_t> blocks,
+                           std::size_t at_once) {
   const auto size = static_cast<std::size_t>(functions.size());
   const auto self = static_cast<std::size_t>(functions.rank());
   const auto sent_by = [&](std::size_t rank) { return blocks.subspan(rank * 2 * size, size); };
   std::size_t most = 0;
   for (std::size_t rank = 0; rank < size; ++rank)
     most = std::max(most, place_of(sent_by(rank), size - 1).end);
-  const std::size_t at_once = std::min(most, std::max(kGathered / size, std::size_t{1}));
-  std::vector<std::byte> mine(at_once), all(at_once * size);
-  for (std::size_t begin = 0; begin < most; begin += at_once) {
-    const Place piece{begin, std::min(begin + at_once, most)};
+  const std::size_t longest = std::min(most, std::max(at_once / size, std::size_t{1}));
+  std::vector<std::byte> mine(longest), all(longest * size);
+  for (std::size_t begin = 0; begin < most; begin += longest) {
+    const Place piece{begin, std::min(begin + longest, most)};
     const std::size_t bytes = piece.end - piece.begin;
     for (std::size_t peer = 0; peer < size; ++peer)
       in_piece(place_of(sent_by(self), peer), piece,
