@@ -1,0 +1,114 @@
+"""enable() and disable(): one call makes a diffusers transformer parallel, another takes it back."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from . import plan as plans
+from .exchanges import Exchanges
+from .group import Group
+from .parallel import SCHEDULES, Parallel
+from .processors import Family, family_of
+
+logger = logging.getLogger("dit_torch")
+
+
+@dataclass
+class Enabled:
+    """What disable() needs, and report()."""
+
+    parallel: Parallel
+    family: Family
+    plan: plans.Plan
+    handles: list[Any]
+    originals: dict[str, Any]  # diffusers' processors by name
+
+
+_enabled: weakref.WeakKeyDictionary[nn.Module, Enabled] = weakref.WeakKeyDictionary()
+
+
+def plain(transformer: nn.Module) -> nn.Module:
+    """Without the wrapper of torch.compile."""
+    return getattr(transformer, "_orig_mod", transformer)
+
+
+def enabled(transformer: nn.Module) -> Enabled:
+    found = _enabled.get(plain(transformer))
+    if found is None:
+        raise ValueError(
+            f"transformer: {type(plain(transformer)).__name__} is not enabled; expected one that was given to "
+            "dit_torch.enable()"
+        )
+    return found
+
+
+def enable(
+    transformer: nn.Module,
+    group: dist.ProcessGroup | None = None,
+    schedule: str = "auto",
+    policy: str = "exact",
+) -> nn.Module:
+    """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
+    transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
+
+    :param group: of torch.distributed; None: all ranks
+    :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
+    :param policy: how Q, K, V and the output travel: "exact"
+    :return: the transformer
+    """
+    model = plain(transformer)
+    if model in _enabled:
+        raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
+    family = family_of(model)
+    if family is None:
+        raise ValueError(f"transformer: {type(model).__name__} is not supported")
+    family.check(model)
+    originals = dict(model.attn_processors)  # type: ignore[operator, call-overload]
+    makers = _makers(model, family, originals)
+    ranks = Group(group)
+    ranks.agree("enable()", (family.model, schedule, policy))
+    parallel = Parallel(
+        ranks, "v-first" if schedule == "auto" else schedule, Exchanges(ranks, policy), len(originals)
+    )
+    plan = family.plan(model)
+    handles = plans.apply(model, plan, parallel) + family.hooks(model, parallel)
+    ours = {
+        name: originals[name] if make is None else make(parallel, layer, originals[name])
+        for layer, (name, make) in enumerate(makers.items())
+    }
+    model.set_attn_processor(ours)  # type: ignore[operator]
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals)
+    return transformer
+
+
+def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:
+    for name, processor in originals.items():
+        if type(processor).__name__ not in family.processors:
+            raise ValueError(
+                f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} "
+                f"at {name}; expected {' or '.join(family.processors)} (IP-Adapters and custom processors are "
+                "not supported)"
+            )
+    return {name: family.processors[type(p).__name__] for name, p in originals.items()}
+
+
+def disable(transformer: nn.Module) -> nn.Module:
+    """Gives back the transformer that enable() was given: its processors, none of our hooks. Collective."""
+    model = plain(transformer)
+    this = enabled(model)
+    for handle in this.handles:
+        handle.remove()
+    model.set_attn_processor(dict(this.originals))  # type: ignore[operator]
+    del _enabled[model]
+    this.parallel.exchanges.close()
+    this.parallel.close()
+    this.parallel.group.close()
+    return transformer

@@ -1,0 +1,57 @@
+"""Model families: which class of diffusers is made parallel how."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from ..parallel import Parallel
+from ..plan import Plan
+
+MakeProcessor = Callable[[Parallel, int, Any], Any]  # parallel, layer, diffusers' processor -> ours
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model class of diffusers.
+
+    :ivar model: name of the transformer's class
+    :ivar processors: class name of diffusers' processor -> ours; None: stays, as it exchanges nothing
+    :ivar plan: which inputs are split, for a transformer
+    :ivar check: raises ValueError naming what of a transformer's configuration is not supported
+    :ivar hooks: further hooks and patches of its own; what is returned has remove()
+    :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
+    """
+
+    model: str
+    processors: Mapping[str, MakeProcessor | None]
+    plan: Callable[[nn.Module], Plan]
+    check: Callable[[nn.Module], None] = lambda transformer: None
+    hooks: Callable[[nn.Module, Parallel], list[RemovableHandle]] = lambda transformer, parallel: []
+    branches: int = 1
+
+
+# class name of the transformer -> file of this folder, which has a FAMILY
+_FILES = {
+    "FluxTransformer2DModel": "flux",
+    "Flux2Transformer2DModel": "flux2",
+    "QwenImageTransformer2DModel": "qwenimage",
+    "SD3Transformer2DModel": "sd3",
+    "WanTransformer3DModel": "wan",
+}
+
+
+def family_of(transformer: nn.Module) -> Family | None:
+    """The family of a transformer's class or of one that it derives from; None: we have none."""
+    for cls in type(transformer).__mro__:
+        name = _FILES.get(cls.__name__)
+        if name is not None:
+            family = importlib.import_module(f"{__package__}.{name}").FAMILY
+            assert isinstance(family, Family)
+            return family
+    return None

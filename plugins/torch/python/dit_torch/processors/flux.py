@@ -1,0 +1,103 @@
+"""FLUX.1: FluxTransformer2DModel.
+
+Text and image tokens are split; positions are not, as rotary tables of all tokens are taken where Q and K are
+prepared on their way. In single-stream blocks the MLP beside attention is computed while Q and K travel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from ..parallel import Parallel
+from ..plan import Gather, Plan, Split
+from .base import Processor, Projections, half_table, heads, joined, prepare
+from .family import Family
+
+
+class FluxProjections(Projections):
+    """Of a double-stream block, with text, or of a single-stream block."""
+
+    def __init__(self, attn: Any, image: Tensor, text: Tensor | None) -> None:
+        self.attn, self.image, self.text = attn, image, text
+        self.fused = None
+        if attn.fused_projections:
+            of_text = None if text is None else attn.to_added_qkv(text)
+            self.fused = joined(of_text, attn.to_qkv(image)).chunk(3, dim=-1)
+
+    def _project(self, of_image: str, of_text: str, fused: int) -> Tensor:
+        if self.fused is not None:
+            return heads(self.fused[fused], self.attn.head_dim)
+        text = None if self.text is None else getattr(self.attn, of_text)(self.text)
+        return heads(joined(text, getattr(self.attn, of_image)(self.image)), self.attn.head_dim)
+
+    def query(self) -> Tensor:
+        return self._project("to_q", "add_q_proj", 0)
+
+    def key(self) -> Tensor:
+        return self._project("to_k", "add_k_proj", 1)
+
+    def value(self) -> Tensor:
+        return self._project("to_v", "add_v_proj", 2)
+
+
+class FluxProcessor(Processor):
+    """In place of FluxAttnProcessor. `image_rotary_emb` is what our hook of pos_embed made: half tables."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        image_rotary_emb: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        refuse_mask(attention_mask)
+        text = encoder_hidden_states if attn.added_kv_proj_dim is not None else None
+        text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
+        o = self.attention(
+            FluxProjections(attn, hidden_states, text),
+            prepare(attn.norm_q, text_norms[0], image_rotary_emb),
+            prepare(attn.norm_k, text_norms[1], image_rotary_emb),
+        )
+        if encoder_hidden_states is None:
+            return o
+        rows = encoder_hidden_states.shape[1]
+        image = attn.to_out[1](attn.to_out[0](o[:, rows:].contiguous()))
+        return image, attn.to_add_out(o[:, :rows].contiguous())
+
+
+def refuse_mask(mask: Tensor | None) -> None:
+    if mask is not None:
+        raise ValueError("attention_mask is given: expected None, as in diffusers' pipelines of this model")
+
+
+def half_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Forward hook of pos_embed: the tables that the exchange takes."""
+    return half_table(output[0]), half_table(output[1])
+
+
+def _hooks(transformer: nn.Module, parallel: Parallel) -> list[RemovableHandle]:
+    return [transformer.pos_embed.register_forward_hook(half_tables)]  # type: ignore[union-attr, list-item]
+
+
+def _plan(transformer: nn.Module) -> Plan:
+    return (
+        Split("", "hidden_states", 1, 3, "image"),
+        Split("", "encoder_hidden_states", 1, 3, "text"),
+        Split("", "controlnet_block_samples", 1, 3),
+        Split("", "controlnet_single_block_samples", 1, 3),
+        Gather("proj_out", 1),
+    )
+
+
+FAMILY = Family(
+    model="FluxTransformer2DModel",
+    processors={"FluxAttnProcessor": FluxProcessor},
+    plan=_plan,
+    hooks=_hooks,
+)
+
+__all__ = ["FAMILY", "FluxProcessor", "half_tables", "refuse_mask"]
