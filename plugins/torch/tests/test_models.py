@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ranks
-import tiny
 import torch
 
 import dit_torch
+import ranks
+import tiny
 
 
 def _once(name: str, heads: int, schedules: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:

@@ -65,4 +65,39 @@ def flux_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
     }
 
 
-MODELS = {"flux": (flux, flux_inputs)}
+def flux2(heads: int) -> nn.Module:
+    from diffusers import Flux2Transformer2DModel
+
+    return _randomise(
+        Flux2Transformer2DModel(
+            in_channels=8,
+            num_layers=2,
+            num_single_layers=2,
+            attention_head_dim=16,
+            num_attention_heads=heads,
+            joint_attention_dim=24,
+            timestep_guidance_channels=16,
+            axes_dims_rope=(4, 4, 4, 4),
+        )
+    )
+
+
+def flux2_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    text_ids = torch.zeros(1, text, 4)
+    text_ids[..., 3] = torch.arange(text)
+    return {
+        "hidden_states": noise(batch, 20, 8),
+        "encoder_hidden_states": noise(batch, text, 24),
+        "timestep": torch.full((batch,), 0.6),
+        "img_ids": _ids(4, 5, 4)[None].expand(batch, -1, -1),
+        "txt_ids": text_ids.expand(batch, -1, -1),
+        "guidance": torch.full((batch,), 3.5),
+    }
+
+
+MODELS = {"flux": (flux, flux_inputs), "flux2": (flux2, flux2_inputs)}

@@ -1,10 +1,10 @@
 """Diffusion transformers of diffusers on several GPUs: exact and faster, or over slow links and much faster.
 
-    import dit_torch
-    dit_torch.init()                       # torch.distributed, from torchrun, mpirun or Slurm
-    dit_torch.enable(pipe.transformer)
-    image = pipe(prompt).images[0]         # on all ranks alike
-    print(dit_torch.report(pipe.transformer))
+import dit_torch
+dit_torch.init()                       # torch.distributed, from torchrun, mpirun or Slurm
+dit_torch.enable(pipe.transformer)
+image = pipe(prompt).images[0]         # on all ranks alike
+print(dit_torch.report(pipe.transformer))
 """
 
 from .enable import disable, enable

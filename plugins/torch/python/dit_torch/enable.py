@@ -42,8 +42,8 @@ def enabled(transformer: nn.Module) -> Enabled:
     found = _enabled.get(plain(transformer))
     if found is None:
         raise ValueError(
-            f"transformer: {type(plain(transformer)).__name__} is not enabled; expected one that was given to "
-            "dit_torch.enable()"
+            f"transformer: {type(plain(transformer)).__name__} is not enabled; expected one that was given "
+            "to dit_torch.enable()"
         )
     return found
 
@@ -71,7 +71,7 @@ def enable(
     if family is None:
         raise ValueError(f"transformer: {type(model).__name__} is not supported")
     family.check(model)
-    originals = dict(model.attn_processors)  # type: ignore[operator, call-overload]
+    originals: dict[str, Any] = dict(model.attn_processors)  # type: ignore[arg-type]
     makers = _makers(model, family, originals)
     ranks = Group(group)
     ranks.agree("enable()", (family.model, schedule, policy))
@@ -94,7 +94,7 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
         if type(processor).__name__ not in family.processors:
             raise ValueError(
                 f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} "
-                f"at {name}; expected {' or '.join(family.processors)} (IP-Adapters and custom processors are "
+                f"at {name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
                 "not supported)"
             )
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}

@@ -106,7 +106,9 @@ class Group:
     :ivar bootstrap: gloo, for the exchange plugin's callbacks only: they come from its own thread
     """
 
-    def __init__(self, process_group: dist.ProcessGroup | None = None, timeout_seconds: float = 300.0) -> None:
+    def __init__(
+        self, process_group: dist.ProcessGroup | None = None, timeout_seconds: float = 300.0
+    ) -> None:
         if not dist.is_initialized():
             raise RuntimeError(
                 "torch.distributed is not initialised: call dit_torch.init() or "

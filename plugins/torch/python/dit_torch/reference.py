@@ -196,9 +196,7 @@ def start(
     after: Tensor | None = None,
 ) -> Tensor:
     own = _exchanges[exchange]
-    expected = (
-        own.layout.query_shape(own.rank) if what == OUTPUT else own.layout.sequence_shape(own.rank)
-    )
+    expected = own.layout.query_shape(own.rank) if what == OUTPUT else own.layout.sequence_shape(own.rank)
     if what in (KEY, VALUE):
         expected = (*expected[:2], own.layout.kv_heads, expected[3])
     if tuple(x.shape) != expected:
@@ -221,9 +219,7 @@ def finish(
 
 
 @finish.register_fake
-def _(
-    token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None
-) -> Tensor:
+def _(token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
     return x.new_empty(_target_shape(_exchanges[exchange], what))
 
 

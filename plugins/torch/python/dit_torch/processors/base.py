@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..attention import attend
 from ..exchange import (
@@ -34,7 +34,6 @@ from ..exchange import (
     Prepare,
 )
 from ..parallel import Parallel
-
 
 
 class Processor:
@@ -86,14 +85,22 @@ class Processor:
         return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
 
     def _start(
-        self, exchange: Exchange, projections: Projections, v: Tensor, of_q: Prepare, of_k: Prepare, layer: int
+        self,
+        exchange: Exchange,
+        projections: Projections,
+        v: Tensor,
+        of_q: Prepare,
+        of_k: Prepare,
+        layer: int,
     ) -> tuple[Pending, Pending, Pending]:
         value = exchange.start(VALUE, v, layer)
         query = exchange.start(QUERY, projections.query(), layer, of_q, value.token)
         key = exchange.start(KEY, projections.key(), layer, of_k, query.token)
         return query, key, value
 
-    def _finish(self, exchange: Exchange, under_way: tuple[Pending, ...], layer: int) -> tuple[Tensor, ...]:
+    def _finish(
+        self, exchange: Exchange, under_way: tuple[Pending, Pending, Pending], layer: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = under_way
         v = exchange.finish(value, layer, key.token)
         q = exchange.finish(query, layer, key.token)
@@ -123,9 +130,10 @@ class Processor:
         outputs = []
         for unit, exchange in enumerate(exchanges):
             own = None if mask is None else mask[unit : unit + 1]
-            o = self._attend(*self._finish(exchange, under_way[unit], layer), own)
+            q, k, v = self._finish(exchange, under_way[unit], layer)
+            o = self._attend(q, k, v, own)
             outputs.append(exchange.start(OUTPUT, o, layer))
-        return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs)])
+        return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
 
 
 class Projections:
@@ -158,8 +166,8 @@ def joined(first: Tensor | None, second: Tensor) -> Tensor:
 
 
 def prepare(
-    norm: nn.Module | None,
-    text_norm: nn.Module | None = None,
+    norm: Any,
+    text_norm: Any = None,
     rope: tuple[Tensor, Tensor] | None = None,
     rope_kind: int = ROPE_INTERLEAVED,
     all_heads: bool = False,
@@ -186,9 +194,9 @@ def prepare(
     )
 
 
-def epsilon_of(norm: nn.Module) -> float:
+def epsilon_of(norm: Any) -> float:
     epsilon = norm.eps
-    return torch.finfo(torch.float32).eps if epsilon is None else float(epsilon)  # type: ignore[arg-type]
+    return torch.finfo(torch.float32).eps if epsilon is None else float(epsilon)
 
 
 def half_table(table: Tensor) -> Tensor:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
 from ..parallel import Parallel
 from ..plan import Plan
+
+
+class Removable(Protocol):
+    """What a hook or a patch gives: disable() takes it back."""
+
+    def remove(self) -> None: ...
+
 
 MakeProcessor = Callable[[Parallel, int, Any], Any]  # parallel, layer, diffusers' processor -> ours
 
@@ -24,15 +30,15 @@ class Family:
     :ivar processors: class name of diffusers' processor -> ours; None: stays, as it exchanges nothing
     :ivar plan: which inputs are split, for a transformer
     :ivar check: raises ValueError naming what of a transformer's configuration is not supported
-    :ivar hooks: further hooks and patches of its own; what is returned has remove()
+    :ivar hooks: further hooks and patches of its own; disable() calls their remove()
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
     """
 
     model: str
     processors: Mapping[str, MakeProcessor | None]
-    plan: Callable[[nn.Module], Plan]
-    check: Callable[[nn.Module], None] = lambda transformer: None
-    hooks: Callable[[nn.Module, Parallel], list[RemovableHandle]] = lambda transformer, parallel: []
+    plan: Callable[[Any], Plan]
+    check: Callable[[Any], None] = lambda transformer: None
+    hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
     branches: int = 1
 
 

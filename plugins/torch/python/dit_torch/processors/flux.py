@@ -6,23 +6,26 @@ prepared on their way. In single-stream blocks the MLP beside attention is compu
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
 from .base import Processor, Projections, half_table, heads, joined, prepare
-from .family import Family
+from .family import Family, Removable
 
 
 class FluxProjections(Projections):
-    """Of a double-stream block, with text, or of a single-stream block."""
+    """Of a double-stream block, with text, or of a single-stream block; FLUX.2's double-stream blocks too."""
 
     def __init__(self, attn: Any, image: Tensor, text: Tensor | None) -> None:
         self.attn, self.image, self.text = attn, image, text
-        self.fused = None
+        self.fused: tuple[Tensor, ...] | None = None
         if attn.fused_projections:
             of_text = None if text is None else attn.to_added_qkv(text)
             self.fused = joined(of_text, attn.to_qkv(image)).chunk(3, dim=-1)
@@ -41,6 +44,18 @@ class FluxProjections(Projections):
 
     def value(self) -> Tensor:
         return self._project("to_v", "add_v_proj", 2)
+
+
+class SingleProjections(FluxProjections):
+    """Of a single-stream block, with its MLP."""
+
+    def __init__(self, block: Any, x: Tensor) -> None:
+        super().__init__(block.attn, x, None)
+        self.block = block
+        self.mlp = x  # until `beside`
+
+    def beside(self) -> None:
+        self.mlp = self.block.act_mlp(self.block.proj_mlp(self.image))
 
 
 class FluxProcessor(Processor):
@@ -68,6 +83,44 @@ class FluxProcessor(Processor):
         image = attn.to_out[1](attn.to_out[0](o[:, rows:].contiguous()))
         return image, attn.to_add_out(o[:, :rows].contiguous())
 
+    def beside_mlp(self, block: Any, x: Tensor, rope: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Attention and MLP of a single-stream block, side by side on the last dimension."""
+        projections = SingleProjections(block, x)
+        o = self.attention(
+            projections, prepare(block.attn.norm_q, None, rope), prepare(block.attn.norm_k, None, rope)
+        )
+        return torch.cat([o, projections.mlp], dim=2)
+
+
+def single_forward(
+    block: Any,
+    hidden_states: Tensor,
+    encoder_hidden_states: Tensor,
+    temb: Tensor,
+    image_rotary_emb: tuple[Tensor, Tensor] | None = None,
+    joint_attention_kwargs: dict[str, Any] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """FluxSingleTransformerBlock.forward, but that the MLP's first half comes where the schedule says."""
+    rows = encoder_hidden_states.shape[1]
+    residual = torch.cat([encoder_hidden_states, hidden_states], dim=1)
+    x, gate = block.norm(residual, emb=temb)
+    x = gate.unsqueeze(1) * block.proj_out(block.attn.processor.beside_mlp(block, x, image_rotary_emb))
+    x = residual + x
+    if x.dtype == torch.float16:
+        x = x.clip(-65504, 65504)
+    return x[:, :rows], x[:, rows:]
+
+
+class Patch:
+    """A forward of ours on one module, until remove()."""
+
+    def __init__(self, module: nn.Module, forward: Callable[..., Any]) -> None:
+        self.module = module
+        module.forward = functools.partial(forward, module)
+
+    def remove(self) -> None:
+        del self.module.forward  # the class's shows again
+
 
 def refuse_mask(mask: Tensor | None) -> None:
     if mask is not None:
@@ -79,8 +132,14 @@ def half_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) -> 
     return half_table(output[0]), half_table(output[1])
 
 
-def _hooks(transformer: nn.Module, parallel: Parallel) -> list[RemovableHandle]:
-    return [transformer.pos_embed.register_forward_hook(half_tables)]  # type: ignore[union-attr, list-item]
+def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
+    removable: list[Removable] = [transformer.pos_embed.register_forward_hook(half_tables)]
+    expected = list(inspect.signature(single_forward).parameters)[1:]
+    for block in transformer.single_transformer_blocks:
+        # Of another version of diffusers a block stays as it is, and its MLP comes first.
+        if "forward" not in vars(block) and list(inspect.signature(block.forward).parameters) == expected:
+            removable.append(Patch(block, single_forward))
+    return removable
 
 
 def _plan(transformer: nn.Module) -> Plan:
@@ -99,5 +158,3 @@ FAMILY = Family(
     plan=_plan,
     hooks=_hooks,
 )
-
-__all__ = ["FAMILY", "FluxProcessor", "half_tables", "refuse_mask"]
