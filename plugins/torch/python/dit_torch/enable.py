@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import weakref
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from torch import nn
 
 from . import plan as plans
 from .exchanges import Exchanges
-from .group import Group
+from .group import give, take
 from .parallel import SCHEDULES, Parallel
 from .processors import Family, family_of
 
@@ -30,6 +31,7 @@ class Enabled:
     originals: dict[str, Any]  # diffusers' processors by name
 
 
+_numbers = itertools.count()
 _enabled: weakref.WeakKeyDictionary[nn.Module, Enabled] = weakref.WeakKeyDictionary()
 
 
@@ -53,6 +55,7 @@ def enable(
     group: dist.ProcessGroup | None = None,
     schedule: str = "auto",
     policy: str = "exact",
+    timeout_seconds: float = 300.0,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -60,6 +63,7 @@ def enable(
     :param group: of torch.distributed; None: all ranks
     :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
     :param policy: how Q, K, V and the output travel: "exact"
+    :param timeout_seconds: a rank that does not come for so long is named in an error
     :return: the transformer
     """
     model = plain(transformer)
@@ -73,11 +77,12 @@ def enable(
     family.check(model)
     originals: dict[str, Any] = dict(model.attn_processors)  # type: ignore[arg-type]
     makers = _makers(model, family, originals)
-    ranks = Group(group)
+    ranks = take(group, timeout_seconds)
     ranks.agree("enable()", (family.model, schedule, policy))
-    parallel = Parallel(
-        ranks, "v-first" if schedule == "auto" else schedule, Exchanges(ranks, policy), len(originals)
-    )
+    schedule = "v-first" if schedule == "auto" else schedule
+    number = next(_numbers)
+    exchanges = Exchanges(ranks, number, policy, len(originals))
+    parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
     plan = family.plan(model)
     handles = plans.apply(model, plan, parallel) + family.hooks(model, parallel)
     ours = {
@@ -110,5 +115,5 @@ def disable(transformer: nn.Module) -> nn.Module:
     del _enabled[model]
     this.parallel.exchanges.close()
     this.parallel.close()
-    this.parallel.group.close()
+    give(this.parallel.group)
     return transformer
