@@ -124,6 +124,12 @@ class Exchanges:
             for name in self.made.values():
                 self.group.library.reset(name)
 
+    def change_steps(self, steps: int) -> None:
+        """With a policy: another number of steps; what there is is made anew. Collective."""
+        self.close()
+        self.generation += 1
+        self.steps = steps
+
     def close(self) -> None:
         """Collective."""
         for key in list(self.made):
