@@ -7,8 +7,8 @@ image = pipe(prompt).images[0]         # on all ranks alike
 print(dit_torch.report(pipe.transformer))
 """
 
-from .enable import disable, enable
+from .enable import disable, enable, new_image, set_steps
 from .group import init, launch
 from .report import Report, report
 
-__all__ = ["Report", "disable", "enable", "init", "launch", "report"]
+__all__ = ["Report", "disable", "enable", "init", "launch", "new_image", "report", "set_steps"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import weakref
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from torch import nn
 
 from . import plan as plans
 from .exchanges import Exchanges
-from .group import Group
+from .group import give, take
 from .parallel import SCHEDULES, Parallel
+from .policy import Follower, check_policy
 from .processors import Family, family_of
 
 logger = logging.getLogger("dit_torch")
@@ -28,8 +30,10 @@ class Enabled:
     plan: plans.Plan
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
+    follower: Follower | None  # of a lossy policy
 
 
+_numbers = itertools.count()
 _enabled: weakref.WeakKeyDictionary[nn.Module, Enabled] = weakref.WeakKeyDictionary()
 
 
@@ -53,13 +57,22 @@ def enable(
     group: dist.ProcessGroup | None = None,
     schedule: str = "auto",
     policy: str = "exact",
+    *,
+    steps: Any = None,
+    branches: int | None = None,
+    timeout_seconds: float = 300.0,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
 
     :param group: of torch.distributed; None: all ranks
     :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
-    :param policy: how Q, K, V and the output travel: "exact"
+    :param policy: how Q, K, V and the output travel: "exact"; a preset ("balanced", "fast", ...), V-Major
+        ("paper", "v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
+    :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
+    :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
+        many as diffusers' pipelines of the model make
+    :param timeout_seconds: a rank that does not come for so long is named in an error
     :return: the transformer
     """
     model = plain(transformer)
@@ -71,21 +84,26 @@ def enable(
     if family is None:
         raise ValueError(f"transformer: {type(model).__name__} is not supported")
     family.check(model)
+    branches = family.branches if branches is None else branches
+    check_policy(policy, steps, branches)
     originals: dict[str, Any] = dict(model.attn_processors)  # type: ignore[arg-type]
     makers = _makers(model, family, originals)
-    ranks = Group(group)
+    ranks = take(group, timeout_seconds)
     ranks.agree("enable()", (family.model, schedule, policy))
-    parallel = Parallel(
-        ranks, "v-first" if schedule == "auto" else schedule, Exchanges(ranks, policy), len(originals)
-    )
+    schedule = "v-first" if schedule == "auto" else schedule
+    number = next(_numbers)
+    exchanges = Exchanges(ranks, number, policy, len(originals), branches=branches)
+    parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
     plan = family.plan(model)
-    handles = plans.apply(model, plan, parallel) + family.hooks(model, parallel)
+    follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
+    handles: list[Any] = [] if follower is None else [follower.register(model)]
+    handles += [*plans.apply(model, plan, parallel), *family.hooks(model, parallel)]
     ours = {
         name: originals[name] if make is None else make(parallel, layer, originals[name])
         for layer, (name, make) in enumerate(makers.items())
     }
     model.set_attn_processor(ours)  # type: ignore[operator]
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals)
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower)
     return transformer
 
 
@@ -100,6 +118,21 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}
 
 
+def set_steps(transformer: nn.Module, steps: Any) -> None:
+    """With a lossy policy: the number of steps of the images that follow, or a scheduler. On all ranks."""
+    this = enabled(transformer)
+    if this.follower is not None:
+        check_policy(this.parallel.exchanges.policy, steps, this.follower.follow.branches)
+        this.follower.steps = steps
+
+
+def new_image(transformer: nn.Module) -> None:
+    """With a lossy policy: the next forward pass begins an image, whatever it looks like. On all ranks."""
+    this = enabled(transformer)
+    if this.follower is not None:
+        this.follower.follow.forget()
+
+
 def disable(transformer: nn.Module) -> nn.Module:
     """Gives back the transformer that enable() was given: its processors, none of our hooks. Collective."""
     model = plain(transformer)
@@ -110,5 +143,5 @@ def disable(transformer: nn.Module) -> nn.Module:
     del _enabled[model]
     this.parallel.exchanges.close()
     this.parallel.close()
-    this.parallel.group.close()
+    give(this.parallel.group)
     return transformer

@@ -6,14 +6,12 @@ that matters: the same name is the same exchange, in every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import reference
-from .layout import Layout
+from . import reference  # noqa: F401 (its operators)
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
 
@@ -44,14 +42,12 @@ class Pending(NamedTuple):
     what: int
 
 
-@dataclass(frozen=True)
 class Exchange:
-    """Tensors are [batch, rows, heads, head_dim]; any strides whose last is 1."""
+    """A name's operators. Tensors are [batch, rows, heads, head_dim]; any strides whose last is 1."""
 
-    name: str
-    layout: Layout
-    rank: int
-    native: bool  # the operators of libdit_torch.so; else the reference
+    def __init__(self, name: str, native: bool) -> None:
+        self.name = name
+        self.native = native  # the operators of libdit_torch.so; else the reference
 
     def start(
         self, what: int, x: Tensor, layer: int, prepare: Prepare = NOTHING, after: Tensor | None = None
@@ -81,9 +77,3 @@ class Exchange:
         """Attention's output back to the sequence layout."""
         ops = torch.ops.dit if self.native else torch.ops.dit_reference
         return ops.gather(o, self.name, layer)
-
-
-def make_reference(name: str, layout: Layout, rank: int, group: object) -> Exchange:
-    """An exchange over plain torch.distributed. Local."""
-    reference.make_exchange(name, layout, rank, group)  # type: ignore[arg-type]
-    return Exchange(name, layout, rank, native=False)

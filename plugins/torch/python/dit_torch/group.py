@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from ._library import library
+from .bootstrap import Callbacks
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -99,11 +102,12 @@ def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
 
 
 class Group:
-    """Ranks that share a transformer. Making one is collective over the group's ranks.
+    """Ranks that share transformers. Making one is collective over the group's ranks.
 
     :ivar process_group: whom the caller named; None: all ranks
     :ivar control: gloo, for small agreements from Python
-    :ivar bootstrap: gloo, for the exchange plugin's callbacks only: they come from its own thread
+    :ivar name: the same on all ranks and in every run, so that compiled graphs that name it can be kept
+    :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     """
 
     def __init__(
@@ -119,20 +123,22 @@ class Group:
         self.size: int = dist.get_world_size(process_group)
         if self.rank < 0:
             raise ValueError("group: this process is not a member; expected a group that it belongs to")
-        self.timeout_seconds = timeout_seconds
         self.ranks: list[int] = dist.get_process_group_ranks(process_group or dist.group.WORLD)
-        whole = self.size == dist.get_world_size()
-        self.control = self._gloo(whole)
-        self.bootstrap = self._gloo(whole)
-        # The same on all ranks and in every run, so that compiled graphs that name it can be kept.
-        self.name = "r" + "-".join(str(r) for r in self.ranks) if not whole else f"w{self.size}"
+        self._whole = self.size == dist.get_world_size()
+        self.name = f"w{self.size}" if self._whole else "r" + "-".join(str(r) for r in self.ranks)
+        self.control = self._gloo(datetime.timedelta(seconds=timeout_seconds))
+        self.library = library()
+        self.agree("libdit_torch.so", "found" if self.library else "not found")
+        self._bootstrap: dist.ProcessGroup | None = None
+        if self.library is not None:
+            # A group for the library's thread alone; the library keeps the time limit itself.
+            self._bootstrap = self._gloo(datetime.timedelta(days=30))
+            self._callbacks = Callbacks(self._bootstrap, self.rank, self.size)
+            self.library.open(self.name, self._callbacks.struct, timeout_seconds)
 
-    def _gloo(self, whole: bool) -> dist.ProcessGroup:
+    def _gloo(self, timeout: datetime.timedelta) -> dist.ProcessGroup:
         return dist.new_group(
-            self.ranks,
-            timeout=datetime.timedelta(seconds=self.timeout_seconds),
-            backend="gloo",
-            use_local_synchronization=not whole,
+            self.ranks, timeout=timeout, backend="gloo", use_local_synchronization=not self._whole
         )
 
     def agree(self, what: str, value: object) -> None:
@@ -144,6 +150,35 @@ class Group:
             raise ValueError(f"{what} differs between ranks: {told}; expected the same on all of them")
 
     def close(self) -> None:
-        """Gives the gloo groups back. Collective."""
-        for group in (self.control, self.bootstrap):
-            dist.destroy_process_group(group)
+        """Collective."""
+        if self.library is not None:
+            self.library.close(self.name)
+        for group in (self.control, self._bootstrap):
+            if group is not None:
+                dist.destroy_process_group(group)
+
+
+_open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
+
+
+def _key(process_group: dist.ProcessGroup | None) -> str:
+    return str(dist.get_process_group_ranks(process_group or dist.group.WORLD))
+
+
+def take(process_group: dist.ProcessGroup | None, timeout_seconds: float) -> Group:
+    """The group of these ranks, made when it is first taken. Collective; give it back with `give`."""
+    known = dist.is_initialized() and _open.get(_key(process_group))
+    group, users = known if known else (Group(process_group, timeout_seconds), 0)
+    _open[_key(process_group)] = (group, users + 1)
+    return group
+
+
+def give(group: Group) -> None:
+    """The last one closes it. Collective."""
+    key = str(group.ranks)
+    users = _open[key][1] - 1
+    if users == 0:
+        del _open[key]
+        group.close()
+    else:
+        _open[key] = (group, users)

@@ -29,6 +29,13 @@ class Layout:
     image_first: bool = False
     text_replicated: bool = False
 
+    def __str__(self) -> str:
+        order = "image-text" if self.image_first else "text-image"
+        return (
+            f"{self.batch}x{self.text}+{self.image}x{self.heads}/{self.kv_heads}x{self.head_dim}.{order}"
+            + ("-all" if self.text_replicated else "")
+        )
+
     @property
     def tokens(self) -> int:
         return self.text + self.image

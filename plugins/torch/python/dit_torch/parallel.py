@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .exchange import Exchange
-from .exchanges import Exchanges
+from .exchanges import Exchanges, Key
 from .group import Group
 from .layout import even_part
 
 SCHEDULES = ("auto", "flat", "v-first", "pipelined")
 
-_numbers = itertools.count()
-_enabled: dict[int, Parallel] = {}
+enabled: dict[int, Parallel] = {}  # by their numbers
 
 
 @dataclass(eq=False)
 class Parallel:
     """One enabled transformer. Processors and hooks hold it; compiled graphs only see its numbers."""
 
+    number: int  # of its own
     group: Group
     schedule: str  # one of SCHEDULES but "auto"
     exchanges: Exchanges
     layers: int  # attention layers with an exchange
-    number: int = field(default_factory=lambda: next(_numbers))
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
 
     def __post_init__(self) -> None:
-        _enabled[self.number] = self
+        enabled[self.number] = self
+
+    @property
+    def native(self) -> bool:
+        return self.group.library is not None
 
     def close(self) -> None:
-        _enabled.pop(self.number, None)
+        enabled.pop(self.number, None)
 
     def part(self, total: int) -> range:
         """This rank's part of so many tokens."""
@@ -60,7 +63,7 @@ class Parallel:
         :param text: name of the stream in `tokens`; likewise `image`
         :param unit: exchanges that are under way at the same time have different ones
         """
-        key = (
+        shape = (
             x.shape[0],
             0 if text is None else self.tokens.get(text, 0),
             self.tokens.get(image, 0),
@@ -68,21 +71,21 @@ class Parallel:
             x.shape[2] if kv_heads is None else kv_heads,
             x.shape[3],
         )
-        return _find(self.number, key, image_first, text_replicated, x.dtype, x.device, unit)
+        name = _find(
+            self.number,
+            self.exchanges.generation,
+            shape,
+            image_first,
+            text_replicated,
+            x.dtype,
+            x.device,
+            unit,
+        )
+        return Exchange(name, self.native)
 
 
 @torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
-def _find(
-    number: int,
-    key: tuple[int, ...],
-    image_first: bool,
-    text_replicated: bool,
-    dtype: torch.dtype,
-    device: torch.device,
-    unit: int,
-) -> Exchange:
-    batch, text, image, heads, kv_heads, head_dim = (int(k) for k in key)
-    parallel = _enabled[number]
-    return parallel.exchanges.get(
-        batch, text, image, heads, kv_heads, head_dim, image_first, text_replicated, dtype, device, unit
-    )
+def _find(number: int, generation: int, shape: tuple[int, ...], *rest: Any) -> str:
+    batch, text, image, heads, kv_heads, head_dim = (int(size) for size in shape)
+    key = Key((batch, text, image, heads, kv_heads, head_dim), *rest)
+    return enabled[number].exchanges.get(key)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from .layout import even_part
-from .parallel import Parallel
+from .parallel import Parallel, enabled
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
 STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
@@ -168,9 +168,7 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
 
 @torch.library.custom_op("dit_reference::all_gather", mutates_args=())
 def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
-    from .parallel import _enabled
-
-    group = _enabled[parallel].group
+    group = enabled[parallel].group
     counts = [len(even_part(total, group.size, rank)) for rank in range(group.size)]
     most = max(counts)
     padded = x.new_zeros((most, *x.movedim(dim, 0).shape[1:]))

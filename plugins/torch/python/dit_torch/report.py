@@ -41,5 +41,5 @@ def report(transformer: nn.Module) -> Report:
         parallel.schedule,
         parallel.exchanges.policy,
         tuple(str(entry) for entry in this.plan),
-        tuple(parallel.exchanges.made),
+        tuple(parallel.exchanges.made.values()),
     )
