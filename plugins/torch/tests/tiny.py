@@ -255,6 +255,7 @@ def ltx_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
 
 
 MODELS: dict[str, tuple[Callable[[int], nn.Module], Callable[..., dict[str, Any]]]] = {
+    "ltx": (ltx, ltx_inputs),
     "flux": (flux, flux_inputs),
     "flux2": (flux2, flux2_inputs),
     "qwenimage": (qwenimage, qwenimage_inputs),
