@@ -16,12 +16,13 @@ import sys
 import traceback
 from collections.abc import Callable
 
-import dit_torch.group
 import torch
 import torch.distributed as dist
+from torch import Tensor
+
+import dit_torch.group
 from dit_torch.group import Group
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
-from torch import Tensor
 
 FLUX = Case(1, 512, 4096, 24, 24, 128)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

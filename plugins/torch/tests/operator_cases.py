@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
+
 from dit_torch import _library
 from dit_torch.group import Group
-from torch import Tensor
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
 
