@@ -22,8 +22,10 @@
  * `what` is a dit_transfer_kind: 0 query, 1 key, 2 value (sequence layout to head layout), 3 output (back).
  * Tensors are [batch, rows, heads, head_dim] of the exchange's element type and memory; `x` may have any
  * strides whose last is 1, so that a part of a packed QKV product goes as it is. What an operator returns is
- * dense. On a device it lies in a slot of the exchange's memory, and its numbers stay until the same `what`
- * of the exchange was started `slots` times more; on the host it is a tensor of its own.
+ * dense. On a device it lies in a slot of the exchange's memory: when the same `what` has been started
+ * `slots` times more, a result that is still held is copied to memory of torch's, and its tensors go there.
+ * Only what a captured graph returns stays where it was, to be filled by the next replay. On the host a
+ * result is a tensor of its own.
  *
  * `start` returns an empty tensor, the token, which `finish` takes. It carries nothing but the order: `after`
  * is any tensor that must be there before, mostly another token, and is not read. Between the two `x` is only
@@ -94,7 +96,8 @@ typedef struct dit_torch_attention {
   int element_type;     /**< DIT_ELEMENT_FP32, _BF16 or _FP16 */
   int memory_kind;      /**< DIT_MEMORY_HOST or DIT_MEMORY_CUDA */
   int device;           /**< device number; 0 for host memory */
-  int slots;            /**< results of one `what` that are there at a time, at least 1; 0: 2 */
+  int slots;            /**< on a device: results of one `what` that may be held without a copy, at least 1;
+                             0: 2 */
   int side_stream;      /**< 1: between start and finish a transfer runs on a stream of the exchange, beside
                              what is put on the caller's; exchange, scatter_qkv and gather do not use it */
   const char* policy;   /**< of dit_wire_options; null, "" or "exact": tensors travel as they are */
@@ -120,8 +123,8 @@ typedef struct dit_torch_shape {
  *                  gets another name
  * @param group     a group's name */
 DIT_API int dit_torch_exchange(const char* exchange, const char* group, const dit_torch_attention* attention);
-/** Frees it; its results are gone, and graphs that were captured with it must not be replayed. Collective. A
- * name that is not known is a no-op. */
+/** Frees it; graphs that were captured with it must not be replayed. Collective. A name that is not known is
+ * a no-op. */
 DIT_API int dit_torch_exchange_free(const char* exchange);
 /** Whether a name is in use: 1 or 0. */
 DIT_API int dit_torch_has_exchange(const char* exchange);

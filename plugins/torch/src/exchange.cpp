@@ -1,7 +1,6 @@
 #include "exchange.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <sstream>
 #include <stdexcept>
@@ -59,6 +58,7 @@ Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_tor
       attention_(agreed(*group_, attention)),
       side_(side_stream_of(*group_, attention_)),
       transfers_(*group_, attention_),
+      slots_(attention_, transfers_),
       exact_bytes_(bytes_of_exact(*group_, transfers_, attention_.element_bytes())) {
   (void)group_->newly_sent();  // by the set-up
 }
@@ -100,26 +100,21 @@ void* Exchange::stream() const {
 
 // What a policy remembers is chosen by the host, step by step.
 void Exchange::require_replayable(void* stream) const {
-  if (attention_.on_device() && !attention_.exact() && is_captured(stream))
+  if (attention_.on_device() && !attention_.exact() && capture_of(stream) != 0)
     throw std::invalid_argument("exchange \"" + name_ +
                                 "\" has a policy, and its stream is captured: expected "
                                 "policy \"exact\" for CUDA graphs");
 }
 
 at::Tensor Exchange::new_target(int what) {
-  const Sizes& sizes = transfers_.target(what);
-  const at::TensorOptions options =
-      at::TensorOptions().dtype(attention_.dtype()).device(attention_.torch_device());
-  if (!attention_.on_device()) return at::empty(sizes, options);
-  std::size_t& next = slot_[static_cast<std::size_t>(what)];
-  void* const slot = transfers_.slot(what, next).data;
-  next = (next + 1) % static_cast<std::size_t>(attention_.slots);
-  return at::for_blob(slot, sizes).options(options).target_device(attention_.torch_device()).make_tensor();
+  if (attention_.on_device()) return slots_.take(what);
+  return at::empty(transfers_.target(what), at::TensorOptions().dtype(attention_.dtype()));
 }
 
 void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64_t layer,
                          const Preparation& preparation, void* stream) {
   require_source(what, x);
+  require_replayable(stream);
   filled.prepare = to_prepare(preparation, attention_, what, transfers_.source(what));
   Pending& next = pending(what);
   if (next.under_way)
@@ -155,11 +150,8 @@ void Exchange::count_start(int what) {
   for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += exact_bytes_[at][level];
 }
 
-void Exchange::run_start(int what, const at::Tensor& x, std::int64_t layer, const Preparation& preparation,
-                         void* stream) {
-  Call call;
-  fill_call(call, what, x, layer, preparation, stream);
-  require_ok(dit_transfer_start(transfers_.of(what), &call.call));
+void Exchange::run_start(int what, const dit_transfer_call& call) {
+  require_ok(dit_transfer_start(transfers_.of(what), &call));
   count_start(what);
 }
 
@@ -179,13 +171,14 @@ at::Tensor Exchange::run_finish(int what, void* stream) {
 void Exchange::start(std::int64_t what, const at::Tensor& x, std::int64_t layer,
                      const Preparation& preparation) {
   const CurrentDevice current(attention_.memory_kind, attention_.device);
-  void* on = stream();
-  require_replayable(on);
+  void* const on = stream();
+  Call filled;
+  fill_call(filled, kind_of(what), x, layer, preparation, on);
   if (side_ != nullptr) {
     side_->follow(on);
-    on = side_->handle();
+    filled.call.stream = side_->handle();
   }
-  run_start(kind_of(what), x, layer, preparation, on);
+  run_start(kind_of(what), filled.call);
 }
 
 at::Tensor Exchange::finish(std::int64_t what) {
@@ -197,8 +190,9 @@ at::Tensor Exchange::exchange(std::int64_t what, const at::Tensor& x, std::int64
                               const Preparation& preparation) {
   const CurrentDevice current(attention_.memory_kind, attention_.device);
   void* const on = stream();
-  require_replayable(on);
-  run_start(kind_of(what), x, layer, preparation, on);
+  Call filled;
+  fill_call(filled, kind_of(what), x, layer, preparation, on);
+  run_start(kind_of(what), filled.call);
   return run_finish(kind_of(what), on);
 }
 
@@ -220,17 +214,13 @@ void Exchange::run_together(const std::array<at::Tensor, 3>& x, std::int64_t lay
     for (const std::size_t at : kOrder) count_start(static_cast<int>(at));
     return;
   }
-  for (std::size_t i = 0; i < kOrder.size(); ++i) {
-    require_ok(dit_transfer_start(transfers[i], &calls[i]));
-    count_start(static_cast<int>(kOrder[i]));
-  }
+  for (std::size_t i = 0; i < kOrder.size(); ++i) run_start(static_cast<int>(kOrder[i]), calls[i]);
 }
 
 std::array<at::Tensor, 3> Exchange::scatter(const std::array<at::Tensor, 3>& x, std::int64_t layer,
                                             const std::array<Preparation, 3>& preparations) {
   const CurrentDevice current(attention_.memory_kind, attention_.device);
   void* const on = stream();
-  require_replayable(on);
   run_together(x, layer, preparations, on);
   std::array<at::Tensor, 3> targets;
   for (std::size_t at = 0; at < targets.size(); ++at) targets[at] = run_finish(static_cast<int>(at), on);

@@ -12,6 +12,7 @@
 #include "attention.hpp"
 #include "group.hpp"
 #include "preparation.hpp"
+#include "slots.hpp"
 #include "traffic.hpp"
 #include "transfers.hpp"
 
@@ -67,8 +68,7 @@ class Exchange {
   [[nodiscard]] at::Tensor new_target(int what);
   void fill_call(Call& filled, int what, const at::Tensor& x, std::int64_t layer,
                  const Preparation& preparation, void* stream);
-  void run_start(int what, const at::Tensor& x, std::int64_t layer, const Preparation& preparation,
-                 void* stream);
+  void run_start(int what, const dit_transfer_call& call);
   void run_together(const std::array<at::Tensor, 3>& x, std::int64_t layer,
                     const std::array<Preparation, 3>& preparations, void* stream);
   [[nodiscard]] at::Tensor run_finish(int what, void* stream);
@@ -81,10 +81,10 @@ class Exchange {
   Attention attention_;
   std::unique_ptr<SideStream> side_;
   Transfers transfers_;
+  Slots slots_;
   std::array<LevelBytes, kTransfers> exact_bytes_;
   std::array<Pending, kTransfers> pending_;
   std::array<std::uint64_t, kTransfers> started_{};
-  std::array<std::size_t, kTransfers> slot_{};  ///< that the next start fills
   LevelBytes sent_{};
   int step_ = 0;
   int branch_ = 0;

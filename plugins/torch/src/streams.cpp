@@ -62,10 +62,12 @@ void require_cuda() {
 
 #ifdef DIT_TORCH_CUDA
 
-bool is_captured(void* stream) {
+unsigned long long capture_of(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  require(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
+  unsigned long long capture = 0;
+  require(cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream), &status, &capture),
+          "cudaStreamGetCaptureInfo");
+  return status == cudaStreamCaptureStatusNone ? 0 : capture;
 }
 
 CurrentDevice::CurrentDevice(int memory_kind, int device) : device_(device) {
@@ -124,8 +126,8 @@ void synchronize(void* stream) {
 
 #else  // require_cuda comes before all of these
 
-bool is_captured(void*) {
-  return false;
+unsigned long long capture_of(void*) {
+  return 0;
 }
 CurrentDevice::CurrentDevice(int, int device) : before_(device), device_(device) {}
 CurrentDevice::~CurrentDevice() = default;

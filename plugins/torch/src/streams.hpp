@@ -13,8 +13,8 @@ namespace dit::operators {
 [[nodiscard]] void* current_stream(c10::Device device);
 /// Throws std::invalid_argument when this build, or this torch, has no CUDA.
 void require_cuda();
-/// Whether a stream is captured.
-[[nodiscard]] bool is_captured(void* stream);
+/// In which capture a stream is; 0: it runs.
+[[nodiscard]] unsigned long long capture_of(void* stream);
 
 /// Makes a device current while it lives, for the runtime that is linked in; nothing for host memory.
 class CurrentDevice {
