@@ -1,0 +1,40 @@
+"""A transformer on several ranks gives what it gives on one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dit_torch
+import ranks
+import tiny
+
+
+def _once(name: str, heads: int, schedules: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of this rank: before, with each schedule, and after disable()."""
+    make, make_inputs = tiny.MODELS[name]
+    model, given = make(heads), make_inputs(**inputs)
+    outputs = {}
+    with torch.no_grad():
+        outputs["one"] = model(**given, return_dict=False)[0].numpy()
+        for schedule in schedules:
+            dit_torch.enable(model, schedule=schedule)
+            outputs[schedule] = model(**given, return_dict=False)[0].numpy()
+            dit_torch.disable(model)
+        outputs["after"] = model(**given, return_dict=False)[0].numpy()
+    return outputs
+
+
+@pytest.mark.parametrize("heads", [3, 5])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", sorted(tiny.MODELS))
+def test_result_is_that_of_one_rank(name: str, size: int, heads: int) -> None:
+    schedules = ("flat", "v-first", "pipelined")
+    for outputs in ranks.run(size, _once, name, heads, schedules, {"batch": 2}):
+        for schedule in schedules:
+            np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
+            np.testing.assert_array_equal(outputs[schedule], outputs["flat"])
+        np.testing.assert_array_equal(outputs["after"], outputs["one"])
