@@ -223,7 +223,39 @@ def wan_i2v_inputs(text: int = 512, batch: int = 1, seed: int = 0) -> dict[str, 
     return wan_inputs(512, batch, seed) | {"encoder_hidden_states_image": _noise(seed + 1)(batch, 5, 20)}
 
 
+def ltx(heads: int) -> nn.Module:
+    from diffusers import LTXVideoTransformer3DModel
+
+    return _randomise(
+        LTXVideoTransformer3DModel(
+            in_channels=8,
+            out_channels=8,
+            num_attention_heads=heads,
+            attention_head_dim=16,
+            cross_attention_dim=16 * heads,
+            num_layers=2,
+            caption_channels=24,
+        )
+    )
+
+
+def ltx_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.ones(batch, text)
+    mask[0, -2:] = 0
+    return {
+        "hidden_states": torch.randn(batch, 30, 8, generator=generator),
+        "encoder_hidden_states": torch.randn(batch, text, 24, generator=generator),
+        "encoder_attention_mask": mask,
+        "timestep": torch.full((batch,), 600.0),
+        "num_frames": 2,
+        "height": 3,
+        "width": 5,
+    }
+
+
 MODELS: dict[str, tuple[Callable[[int], nn.Module], Callable[..., dict[str, Any]]]] = {
+    "ltx": (ltx, ltx_inputs),
     "flux": (flux, flux_inputs),
     "flux2": (flux2, flux2_inputs),
     "qwenimage": (qwenimage, qwenimage_inputs),

@@ -9,6 +9,18 @@ print(dit_torch.report(pipe.transformer))
 
 from .enable import disable, enable, new_image, set_steps
 from .group import init, launch
+from .install import install, uninstall
 from .report import Report, report
 
-__all__ = ["Report", "disable", "enable", "init", "launch", "new_image", "report", "set_steps"]
+__all__ = [
+    "Report",
+    "disable",
+    "enable",
+    "init",
+    "install",
+    "launch",
+    "new_image",
+    "report",
+    "set_steps",
+    "uninstall",
+]

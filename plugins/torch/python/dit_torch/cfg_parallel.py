@@ -33,6 +33,7 @@ _OF_SAMPLES = (
     "hidden_states",
     "encoder_hidden_states",
     "encoder_hidden_states_mask",
+    "encoder_attention_mask",
     "encoder_hidden_states_image",
     "pooled_projections",
     "timestep",
@@ -181,7 +182,13 @@ class GuidanceBranches:
 
     def _compute(self, arguments: dict[str, Any]) -> Tensor:
         given = inspect.BoundArguments(self._signature, arguments)  # type: ignore[arg-type]
-        return self._original(*given.args, **given.kwargs)[0]
+        outputs = self._original(*given.args, **given.kwargs)
+        if len(outputs) != 1:
+            raise ValueError(
+                f"cfg_parallel = True with {type(self.model).__name__}, which returns {len(outputs)} tensors; "
+                "expected a model that returns one"
+            )
+        return outputs[0]
 
     def _first(self, pair: Pair, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None

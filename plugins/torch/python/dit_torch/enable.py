@@ -17,7 +17,7 @@ from .exchanges import Exchanges
 from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
 from .policy import Follower, check_policy
-from .processors import Family, family_of
+from .processors import Family, family_of, processors_of, supported
 
 logger = logging.getLogger("dit_torch")
 
@@ -88,11 +88,14 @@ def enable(
         raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
     family = family_of(model)
     if family is None:
-        raise ValueError(f"transformer: {type(model).__name__} is not supported")
+        raise ValueError(
+            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, "
+            "or a model that diffusers (0.36 or newer) has a _cp_plan for"
+        )
     family.check(model)
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
-    originals: dict[str, Any] = dict(model.attn_processors)  # type: ignore[arg-type]
+    originals = processors_of(model)
     makers = _makers(model, family, originals)
     whole = take(group, timeout_seconds)
     try:
@@ -115,9 +118,16 @@ def enable(
         name: originals[name] if make is None else make(parallel, layer, originals[name])
         for layer, (name, make) in enumerate(makers.items())
     }
-    model.set_attn_processor(ours)  # type: ignore[operator]
+    _set(model, ours)
     _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole, halves)
     return transformer
+
+
+def _set(model: Any, processors: dict[str, Any]) -> None:
+    """By diffusers' own function, where there is something to set."""
+    before = processors_of(model)
+    if any(before[name] is not processor for name, processor in processors.items()):
+        model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
 
 
 def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +162,7 @@ def disable(transformer: nn.Module) -> nn.Module:
     this = enabled(model)
     for handle in this.handles:
         handle.remove()
-    model.set_attn_processor(dict(this.originals))  # type: ignore[operator]
+    _set(model, this.originals)
     del _enabled[model]
     this.parallel.exchanges.close()
     this.parallel.close()

@@ -15,6 +15,12 @@ def even_part(total: int, parts: int, index: int) -> range:
     return range(total * index // parts, total * (index + 1) // parts)
 
 
+def heads_part(heads: int, ranks: int, rank: int) -> range:
+    """The heads that a rank attends for; with more ranks than heads neighbours share one."""
+    own = even_part(heads, ranks, rank)
+    return range(own.start, own.start + 1) if ranks > heads else own
+
+
 @dataclass(frozen=True)
 class Layout:
     """One attention call of all ranks together."""
@@ -58,8 +64,7 @@ class Layout:
         return [text, range(image.start + self.text, image.stop + self.text)]
 
     def heads_of(self, rank: int) -> range:
-        own = even_part(self.heads, self.ranks, rank)
-        return range(own.start, own.start + 1) if self.ranks > self.heads else own
+        return heads_part(self.heads, self.ranks, rank)
 
     def kv_heads_of(self, rank: int) -> range:
         own, sharing = self.heads_of(rank), self.heads // self.kv_heads

@@ -53,11 +53,27 @@ _FILES = {
 
 
 def family_of(transformer: nn.Module) -> Family | None:
-    """The family of a transformer's class or of one that it derives from; None: we have none."""
+    """The family of a transformer's class or of one that it derives from; for other models that diffusers has
+    a plan for, one with diffusers' processors; None: neither."""
     for cls in type(transformer).__mro__:
         name = _FILES.get(cls.__name__)
         if name is not None:
             family = importlib.import_module(f"{__package__}.{name}").FAMILY
             assert isinstance(family, Family)
             return family
-    return None
+    others = importlib.import_module(f"{__package__}.others")
+    return others.family(transformer)
+
+
+def supported() -> list[str]:
+    """Classes with processors of their own."""
+    return sorted(_FILES)
+
+
+def processors_of(transformer: nn.Module) -> dict[str, Any]:
+    """diffusers' attention processors by the names of their modules, in the order of execution."""
+    return {
+        name: module.processor
+        for name, module in transformer.named_modules()
+        if getattr(module, "processor", None) is not None and hasattr(module, "set_processor")
+    }

@@ -16,41 +16,16 @@ from torch import Tensor, nn
 
 from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
-from .base import Processor, Projections, half_table, heads, joined, prepare
+from .base import Processor, half_table, prepare
 from .family import Family, Removable
+from .joint import JointProjections
 
 
-class FluxProjections(Projections):
-    """Of a double-stream block, with text, or of a single-stream block; FLUX.2's double-stream blocks too."""
-
-    def __init__(self, attn: Any, image: Tensor, text: Tensor | None) -> None:
-        self.attn, self.image, self.text = attn, image, text
-        self.fused: tuple[Tensor, ...] | None = None
-        if attn.fused_projections:
-            of_text = None if text is None else attn.to_added_qkv(text)
-            self.fused = joined(of_text, attn.to_qkv(image)).chunk(3, dim=-1)
-
-    def _project(self, of_image: str, of_text: str, fused: int) -> Tensor:
-        if self.fused is not None:
-            return heads(self.fused[fused], self.attn.head_dim)
-        text = None if self.text is None else getattr(self.attn, of_text)(self.text)
-        return heads(joined(text, getattr(self.attn, of_image)(self.image)), self.attn.head_dim)
-
-    def query(self) -> Tensor:
-        return self._project("to_q", "add_q_proj", 0)
-
-    def key(self) -> Tensor:
-        return self._project("to_k", "add_k_proj", 1)
-
-    def value(self) -> Tensor:
-        return self._project("to_v", "add_v_proj", 2)
-
-
-class SingleProjections(FluxProjections):
+class SingleProjections(JointProjections):
     """Of a single-stream block, with its MLP."""
 
     def __init__(self, block: Any, x: Tensor) -> None:
-        super().__init__(block.attn, x, None)
+        super().__init__(block.attn, x, None, fused=block.attn.fused_projections)
         self.block = block
         self.mlp = x  # until `beside`
 
@@ -73,7 +48,7 @@ class FluxProcessor(Processor):
         text = encoder_hidden_states if attn.added_kv_proj_dim is not None else None
         text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
         o = self.attention(
-            FluxProjections(attn, hidden_states, text),
+            JointProjections(attn, hidden_states, text, fused=attn.fused_projections),
             prepare(attn.norm_q, text_norms[0], image_rotary_emb),
             prepare(attn.norm_k, text_norms[1], image_rotary_emb),
         )

@@ -17,7 +17,8 @@ from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
 from .base import Processor, Projections, heads, prepare
 from .family import Family, Removable
-from .flux import FluxProjections, half_tables, refuse_mask
+from .flux import half_tables, refuse_mask
+from .joint import JointProjections
 
 
 class Flux2Processor(Processor):
@@ -35,7 +36,7 @@ class Flux2Processor(Processor):
         text = encoder_hidden_states if attn.added_kv_proj_dim is not None else None
         text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
         o = self.attention(
-            FluxProjections(attn, hidden_states, text),
+            JointProjections(attn, hidden_states, text, fused=attn.fused_projections),
             prepare(attn.norm_q, text_norms[0], image_rotary_emb),
             prepare(attn.norm_k, text_norms[1], image_rotary_emb),
         )
