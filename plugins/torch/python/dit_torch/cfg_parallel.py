@@ -185,8 +185,8 @@ class GuidanceBranches:
         outputs = self._original(*given.args, **given.kwargs)
         if len(outputs) != 1:
             raise ValueError(
-                f"cfg_parallel = True with {type(self.model).__name__}, which returns {len(outputs)} tensors; "
-                "expected a model that returns one"
+                f"cfg_parallel = True: {type(self.model).__name__} returns {len(outputs)} tensors; expected "
+                "a model that returns one"
             )
         return outputs[0]
 
