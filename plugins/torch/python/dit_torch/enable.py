@@ -12,8 +12,9 @@ import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
+from .cfg_parallel import GuidanceBranches, Halves, give_halves, take_halves
 from .exchanges import Exchanges
-from .group import give, take
+from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
@@ -31,6 +32,8 @@ class Enabled:
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
+    whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    halves: Halves | None
 
 
 _numbers = itertools.count()
@@ -60,6 +63,7 @@ def enable(
     *,
     steps: Any = None,
     branches: int | None = None,
+    cfg_parallel: bool = False,
     timeout_seconds: float = 300.0,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
@@ -72,6 +76,8 @@ def enable(
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
     :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
         many as diffusers' pipelines of the model make
+    :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
+        For an even number of ranks; pipelines without guidance get no faster by the second half
     :param timeout_seconds: a rank that does not come for so long is named in an error
     :return: the transformer
     """
@@ -91,8 +97,14 @@ def enable(
     check_policy(policy, steps, branches)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
-    ranks = take(group, timeout_seconds)
-    ranks.agree("enable()", (family.model, schedule, policy))
+    whole = take(group, timeout_seconds)
+    try:
+        whole.agree("enable()", (family.model, schedule, policy, cfg_parallel))
+        halves = take_halves(whole) if cfg_parallel else None
+    except ValueError:
+        give(whole)
+        raise
+    ranks = whole if halves is None else take(halves.half, timeout_seconds)
     schedule = "v-first" if schedule == "auto" else schedule
     number = next(_numbers)
     exchanges = Exchanges(ranks, number, policy, len(originals), branches=branches)
@@ -100,13 +112,14 @@ def enable(
     plan = family.plan(model)
     follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
     handles: list[Any] = [] if follower is None else [follower.register(model)]
+    handles += [] if halves is None else [GuidanceBranches(model, halves)]
     handles += [*plans.apply(model, plan, parallel), *family.hooks(model, parallel)]
     ours = {
         name: originals[name] if make is None else make(parallel, layer, originals[name])
         for layer, (name, make) in enumerate(makers.items())
     }
     _set(model, ours)
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower)
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole, halves)
     return transformer
 
 
@@ -154,4 +167,7 @@ def disable(transformer: nn.Module) -> nn.Module:
     this.parallel.exchanges.close()
     this.parallel.close()
     give(this.parallel.group)
+    if this.halves is not None:
+        give_halves(this.whole)
+        give(this.whole)
     return transformer
