@@ -1,4 +1,4 @@
-"""The models that are raced, at full size: diffusers' classes, random weights made on the GPU, random inputs."""
+"""The models that are raced, at full size: diffusers' classes, random weights made on the GPU."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ _FLUX_BLOCKS = ("FluxTransformerBlock", "FluxSingleTransformerBlock")
 _FLUX2 = {"num_layers": 8, "num_single_layers": 48, "num_attention_heads": 48, "joint_attention_dim": 15360}
 _SD3 = {
     "num_layers": 38, "num_attention_heads": 38, "attention_head_dim": 64, "joint_attention_dim": 4096,
-    "caption_projection_dim": 2432, "pooled_projection_dim": 2048, "pos_embed_max_size": 192, "qk_norm": "rms_norm",
+    "caption_projection_dim": 2432, "pooled_projection_dim": 2048, "pos_embed_max_size": 192,
+    "qk_norm": "rms_norm",
 }  # fmt: skip
 _WAN = {"num_attention_heads": 12, "ffn_dim": 8960, "num_layers": 30}
 
@@ -120,7 +121,8 @@ CASES: dict[str, Case] = {
         Case("flux-2048", "FluxTransformer2DModel", _FLUX, _flux(128), _FLUX_BLOCKS,
              "FLUX.1-dev, 2048x2048: 512 + 16384 tokens"),
         Case("flux2-1024", "Flux2Transformer2DModel", _FLUX2, _flux2(64),
-             ("Flux2TransformerBlock", "Flux2SingleTransformerBlock"), "FLUX.2-dev, 1024x1024: 512 + 4096 tokens"),
+             ("Flux2TransformerBlock", "Flux2SingleTransformerBlock"),
+             "FLUX.2-dev, 1024x1024: 512 + 4096 tokens"),
         Case("qwen-1024", "QwenImageTransformer2DModel", {}, _qwen(64), ("QwenImageTransformerBlock",),
              "Qwen-Image, 1024x1024: 128 + 4096 tokens"),
         Case("sd35-1024", "SD3Transformer2DModel", _SD3, _sd3(128), ("JointTransformerBlock",),
@@ -131,7 +133,10 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 _TINY: dict[str, tuple[dict[str, Any], Callable[[torch.device], Inputs]]] = {
-    "FluxTransformer2DModel": ({"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4}, _flux(4, 8)),
+    "FluxTransformer2DModel": (
+        {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4},
+        _flux(4, 8),
+    ),
     "Flux2Transformer2DModel": (
         {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4, "joint_attention_dim": 64},
         _flux2(4, 8, 64),

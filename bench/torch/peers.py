@@ -1,4 +1,4 @@
-"""Attention over several ranks in diffusers' place: Q, K and V in one exchange of NCCL, and no exchange at all."""
+"""Attention over several ranks in diffusers' place: Q, K and V in one exchange of NCCL, or no exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import torch.distributed._functional_collectives as funcol
 from torch import Tensor
 
 
-def all_to_all(x: Tensor, group: Any, received: list[int] | None = None, sent: list[int] | None = None) -> Tensor:
+def all_to_all(
+    x: Tensor, group: Any, received: list[int] | None = None, sent: list[int] | None = None
+) -> Tensor:
     """NCCL's all-to-all of the first dimension, in a form that torch.compile traces."""
     y = funcol.all_to_all_single(x, received, sent, group)
     return y.wait() if isinstance(y, funcol.AsyncCollectiveTensor) else y
@@ -21,7 +23,9 @@ def _kernel(
     forward_op: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, config: Any
 ) -> Tensor:
     """diffusers' kernel, which keeps nothing for a backward pass."""
-    out = forward_op(None, q, k, v, mask, 0.0, False, None, False, False, _save_ctx=False, _parallel_config=config)
+    out = forward_op(
+        None, q, k, v, mask, 0.0, False, None, False, False, _save_ctx=False, _parallel_config=config
+    )
     return out[0] if isinstance(out, tuple) else out
 
 
@@ -62,8 +66,8 @@ def attention_without_exchange(
     _parallel_config: Any = None,
     **__: Any,
 ) -> Tensor:
-    """The attention kernel on as many tokens and heads as behind an exchange, whose result is wrong. As many elements
-    in another shape: nothing is copied."""
+    """The attention kernel on as many tokens and heads as behind an exchange, whose result is wrong. As many
+    elements in another shape: nothing is copied."""
     ranks = dist.get_world_size()
     batch, tokens, heads, width = query.shape
     shape = (batch, ranks * tokens, heads // ranks, width)

@@ -1,5 +1,5 @@
-"""SD3 and SD3.5 over several ranks, with Q, K and V packed in one exchange: the best that can be had from NCCL for a
-model that diffusers and cache-dit have no plan for. Ranks may have different numbers of tokens."""
+"""SD3 and SD3.5 over several ranks, with Q, K and V packed in one exchange: the best that can be had from NCCL
+for a model that diffusers and cache-dit have no plan for. Ranks may have different numbers of tokens."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from peers import all_to_all
 from torch import Tensor, nn
+
+from peers import all_to_all
 
 
 def _parts(tokens: int, ranks: int) -> list[int]:
@@ -47,8 +48,12 @@ class PackedProcessor:
             return x.unflatten(-1, (attn.heads, -1))
 
         image, text = hidden_states, encoder_hidden_states
-        q = torch.cat([attn.norm_q(heads(attn.to_q(image))), attn.norm_added_q(heads(attn.add_q_proj(text)))], dim=1)
-        k = torch.cat([attn.norm_k(heads(attn.to_k(image))), attn.norm_added_k(heads(attn.add_k_proj(text)))], dim=1)
+        q = torch.cat(
+            [attn.norm_q(heads(attn.to_q(image))), attn.norm_added_q(heads(attn.add_q_proj(text)))], dim=1
+        )
+        k = torch.cat(
+            [attn.norm_k(heads(attn.to_k(image))), attn.norm_added_k(heads(attn.add_k_proj(text)))], dim=1
+        )
         v = torch.cat([heads(attn.to_v(image)), heads(attn.add_v_proj(text))], dim=1)
         shape = q.shape
         if self.exchange:

@@ -1,4 +1,4 @@
-"""The ways to run a transformer on several GPUs that are raced, each on a copy of the model that shares its weights."""
+"""The ways to run a transformer on several GPUs that are raced: copies of the model that share its weights."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import peers
-import sd3
 import torch
 import torch.distributed as dist
-from cases import Case, Inputs
 from torch import Tensor, nn
+
+import peers
+import sd3
+from cases import Case, Inputs
 
 
 @dataclasses.dataclass
@@ -27,6 +28,18 @@ class Way:
         with torch.no_grad(), self.around():
             return self.model(**inputs)[0]
 
+    def captured(self, inputs: Inputs) -> Callable[[], Tensor]:
+        """A forward pass as a CUDA graph: no work of the host is left but one launch."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            output = self.forward(inputs)
+
+        def replay() -> Tensor:
+            graph.replay()
+            return output
+
+        return replay
+
 
 def share(model: nn.Module) -> nn.Module:
     """A copy with its own modules, hooks and processors over the same weights."""
@@ -34,15 +47,16 @@ def share(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
-def set_kernel(model: nn.Module, device: torch.device) -> None:
-    """The same attention kernel for all: cuDNN's, in diffusers' dispatcher and in torch's own function."""
+def set_kernel(model: nn.Module, device: torch.device, dispatcher: bool) -> None:
+    """The same attention kernel for all: cuDNN's, in torch's own function and in diffusers' dispatcher."""
     if device.type != "cuda":
         return
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_math_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(True)
-    model.set_attention_backend("_native_cudnn")  # type: ignore[operator]
+    if dispatcher:
+        model.set_attention_backend("_native_cudnn")  # type: ignore[operator]
 
 
 @contextlib.contextmanager
@@ -94,10 +108,10 @@ PEERS = ("diffusers", "packed", *PATCHING)
 
 
 def prepare(name: str, model: nn.Module, case: Case, device: torch.device) -> Way:
-    """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one exchange),
-    cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY."""
+    """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one
+    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY."""
     model = share(model)
-    set_kernel(model, device)
+    set_kernel(model, device, dispatcher=name not in PATCHING)  # cache-dit has a dispatcher of its own
     words = name.split(":")
     if words[0] == "ours":
         options = dict(zip(("schedule", "policy"), words[1:], strict=False))
@@ -110,7 +124,11 @@ def prepare(name: str, model: nn.Module, case: Case, device: torch.device) -> Wa
         if name not in ("bound", "packed"):
             raise NotImplementedError("diffusers has no plan for SD3")
         return Way(sd3.parallelize(model, exchange=name == "packed"))
-    functions = {"diffusers": None, "packed": peers.packed_attention, "bound": peers.attention_without_exchange}
+    functions = {
+        "diffusers": None,
+        "packed": peers.packed_attention,
+        "bound": peers.attention_without_exchange,
+    }
     return _diffusers(model, functions[name])
 
 
