@@ -145,6 +145,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for config.json and model.safetensors"
     )
+    parser.add_argument("--from", dest="start", type=Path, help="go on from the weights of this folder")
     parser.add_argument(
         "--minutes", type=float, default=9.0, help="of training; simulation takes about one more"
     )
