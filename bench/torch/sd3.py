@@ -59,10 +59,10 @@ class PackedProcessor:
         if self.exchange:
             q, k, v = self._scatter([q, k, v])
         else:
-            whole = (shape[0], shape[1] * self.ranks, shape[2] // self.ranks, shape[3])
-            q, k, v = (x.reshape(whole) for x in (q, k, v))
-        out = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2)
-        out = (self._gather(out) if self.exchange else out.reshape(shape)).flatten(2)
+            whole = (shape[0], shape[2] // self.ranks, shape[1] * self.ranks, shape[3])
+            q, k, v = (x.reshape(whole).transpose(1, 2) for x in (q, k, v))
+        out = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
+        out = (self._gather(out.transpose(1, 2)) if self.exchange else out.reshape(shape)).flatten(2)
         image_out, text_out = out.split([image.shape[1], text.shape[1]], dim=1)
         if not attn.context_pre_only:
             text_out = attn.to_add_out(text_out)

@@ -94,6 +94,7 @@ def _cache_dit(model: nn.Module, case: Case, asynchronous: bool) -> Way:
 
 
 def _ours(model: nn.Module, options: dict[str, Any]) -> Way:
+    """dit_torch with the schedule and the policy that the way's name gives."""
     import dit_torch
 
     dit_torch.enable(model, **options)
@@ -107,15 +108,18 @@ EXACT = ("one", "bound", "diffusers", "packed", "ours", "ours-flat", *PATCHING)
 PEERS = ("diffusers", "packed", *PATCHING)
 
 
-def prepare(name: str, model: nn.Module, case: Case, device: torch.device) -> Way:
+def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **more: Any) -> Way:
     """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one
-    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY."""
+    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY.
+
+    :param more: further arguments of dit_torch.enable
+    """
     model = share(model)
     set_kernel(model, device, dispatcher=name not in PATCHING)  # cache-dit has a dispatcher of its own
     words = name.split(":")
     if words[0] == "ours":
         options = dict(zip(("schedule", "policy"), words[1:], strict=False))
-        return _ours(model, options)
+        return _ours(model, {**options, **more})
     if name == "one":
         return Way(model)
     if name in PATCHING:

@@ -53,7 +53,7 @@ class Training:
         start_at_identity(self.model)
         if options.start:
             self.model.load_state_dict({name: x.float() for name, x in model.read(options.start).items()})
-        if device.type == "cuda":
+        if device.type == "cuda" and not options.eager:
             self.model.compile_repeated_blocks(fullgraph=True, dynamic=False)
         self.parameters = list(self.model.parameters())
         self.average = [parameter.detach().clone() for parameter in self.parameters]
@@ -158,6 +158,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args()
 
@@ -165,6 +166,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     torch.set_float32_matmul_precision("high")
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass and compiled blocks disagree in torch 2.11
     begin = time.perf_counter()
     data = fields.simulate(
         options.per_class, options.size, options.simulation_steps, options.seed, torch.device(options.device)
