@@ -1,0 +1,203 @@
+"""The models that are raced, at full size: diffusers' classes, random weights made on the GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Inputs = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model and the shape of one forward pass."""
+
+    name: str
+    transformer: str  # class in diffusers
+    config: dict[str, Any]
+    inputs: Callable[[torch.device], Inputs]
+    repeated: tuple[str, ...]  # classes of blocks that are compiled
+    note: str
+
+
+def _random(device: torch.device, *shape: int) -> Tensor:
+    return torch.randn(shape, device=device, dtype=torch.bfloat16)
+
+
+def _grid(rows: int, columns: int, coordinates: int, device: torch.device) -> Tensor:
+    """Positions [rows * columns, coordinates] of image tokens: row and column in coordinates 1 and 2."""
+    ids = torch.zeros(rows, columns, coordinates, device=device)
+    ids[..., 1] = torch.arange(rows, device=device)[:, None]
+    ids[..., 2] = torch.arange(columns, device=device)[None, :]
+    return ids.flatten(0, 1)
+
+
+def _flux(side: int, text: int = 512) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        return {
+            "hidden_states": _random(device, 1, side * side, 64),
+            "encoder_hidden_states": _random(device, 1, text, 4096),
+            "pooled_projections": _random(device, 1, 768),
+            "timestep": torch.tensor([0.6], device=device, dtype=torch.bfloat16),
+            "guidance": torch.tensor([3.5], device=device),
+            "img_ids": _grid(side, side, 3, device),
+            "txt_ids": torch.zeros(text, 3, device=device),
+        }
+
+    return make
+
+
+def _flux2(side: int, text: int = 512, width: int = 15360) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        text_ids = torch.zeros(text, 4, device=device)
+        text_ids[:, 3] = torch.arange(text, device=device)
+        return {
+            "hidden_states": _random(device, 1, side * side, 128),
+            "encoder_hidden_states": _random(device, 1, text, width),
+            "timestep": torch.tensor([0.6], device=device, dtype=torch.bfloat16),
+            "guidance": torch.tensor([4.0], device=device),
+            "img_ids": _grid(side, side, 4, device).unsqueeze(0),
+            "txt_ids": text_ids.unsqueeze(0),
+        }
+
+    return make
+
+
+def _qwen(side: int, text: int = 128) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        return {
+            "hidden_states": _random(device, 1, side * side, 64),
+            "encoder_hidden_states": _random(device, 1, text, 3584),
+            "timestep": torch.tensor([0.6], device=device, dtype=torch.bfloat16),
+            "img_shapes": [[(1, side, side)]],
+        }
+
+    return make
+
+
+def _sd3(latent: int, text: int = 333) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        return {
+            "hidden_states": _random(device, 1, 16, latent, latent),
+            "encoder_hidden_states": _random(device, 1, text, 4096),
+            "pooled_projections": _random(device, 1, 2048),
+            "timestep": torch.tensor([600.0], device=device, dtype=torch.bfloat16),
+        }
+
+    return make
+
+
+def _wan(frames: int, rows: int, columns: int) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        return {
+            "hidden_states": _random(device, 1, 16, frames, rows, columns),
+            "encoder_hidden_states": _random(device, 1, 512, 4096),
+            "timestep": torch.tensor([600], device=device),
+        }
+
+    return make
+
+
+_FLUX = {"in_channels": 64, "guidance_embeds": True, "num_layers": 19, "num_single_layers": 38}
+_FLUX_BLOCKS = ("FluxTransformerBlock", "FluxSingleTransformerBlock")
+_FLUX2 = {"num_layers": 8, "num_single_layers": 48, "num_attention_heads": 48, "joint_attention_dim": 15360}
+_SD3 = {
+    "num_layers": 38, "num_attention_heads": 38, "attention_head_dim": 64, "joint_attention_dim": 4096,
+    "caption_projection_dim": 2432, "pooled_projection_dim": 2048, "pos_embed_max_size": 192,
+    "qk_norm": "rms_norm",
+}  # fmt: skip
+_WAN = {"num_attention_heads": 12, "ffn_dim": 8960, "num_layers": 30}
+
+CASES: dict[str, Case] = {
+    case.name: case
+    for case in (
+        Case("flux-1024", "FluxTransformer2DModel", _FLUX, _flux(64), _FLUX_BLOCKS,
+             "FLUX.1-dev, 1024x1024: 512 + 4096 tokens"),
+        Case("flux-2048", "FluxTransformer2DModel", _FLUX, _flux(128), _FLUX_BLOCKS,
+             "FLUX.1-dev, 2048x2048: 512 + 16384 tokens"),
+        Case("flux2-1024", "Flux2Transformer2DModel", _FLUX2, _flux2(64),
+             ("Flux2TransformerBlock", "Flux2SingleTransformerBlock"),
+             "FLUX.2-dev, 1024x1024: 512 + 4096 tokens"),
+        Case("qwen-1024", "QwenImageTransformer2DModel", {}, _qwen(64), ("QwenImageTransformerBlock",),
+             "Qwen-Image, 1024x1024: 128 + 4096 tokens"),
+        Case("sd35-1024", "SD3Transformer2DModel", _SD3, _sd3(128), ("JointTransformerBlock",),
+             "SD3.5-large, 1024x1024: 4096 + 333 tokens, 38 heads"),
+        Case("wan-480p", "WanTransformer3DModel", _WAN, _wan(21, 60, 104), ("WanTransformerBlock",),
+             "Wan 2.1 1.3B, 832x480, 81 frames: 32760 tokens, 12 heads"),
+    )
+}  # fmt: skip
+
+_TINY: dict[str, tuple[dict[str, Any], Callable[[torch.device], Inputs]]] = {
+    "FluxTransformer2DModel": (
+        {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4},
+        _flux(4, 8),
+    ),
+    "Flux2Transformer2DModel": (
+        {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4, "joint_attention_dim": 64},
+        _flux2(4, 8, 64),
+    ),
+    "QwenImageTransformer2DModel": ({"num_layers": 2, "num_attention_heads": 4}, _qwen(4, 8)),
+    "SD3Transformer2DModel": (
+        {"num_layers": 2, "num_attention_heads": 4, "caption_projection_dim": 256},
+        _sd3(8, 9),
+    ),
+    "WanTransformer3DModel": ({"num_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}, _wan(2, 8, 8)),
+}
+
+
+def tiny(case: Case) -> Case:
+    """The same case with few layers and tokens, so that the program can be tried without a GPU."""
+    config, inputs = _TINY[case.transformer]
+    return dataclasses.replace(case, config={**case.config, **config}, inputs=inputs)
+
+
+@contextlib.contextmanager
+def _without_parameters() -> Iterator[None]:
+    """Modules made inside have parameters without memory; their buffers are real."""
+    register = nn.Module.register_parameter
+
+    def on_meta(self: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None:
+            parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
+        register(self, name, parameter)
+
+    nn.Module.register_parameter = on_meta  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+def _fill(name: str, shape: torch.Size, device: torch.device) -> Tensor:
+    """Values that keep activations near one: matrices by fan-in, weights of norms around one."""
+    value = torch.randn(shape, device=device, dtype=torch.bfloat16)
+    if len(shape) >= 2:
+        return value.mul_(shape[1:].numel() ** -0.5)
+    return value.mul_(0.02).add_(1.0 if name.endswith("weight") else 0.0)
+
+
+def build(case: Case, device: torch.device, seed: int = 0) -> nn.Module:
+    """The model with the same random bf16 weights on every rank."""
+    import diffusers
+
+    with _without_parameters():
+        model: nn.Module = getattr(diffusers, case.transformer)(**case.config)
+    torch.manual_seed(seed)
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            value = _fill(name, parameter.shape, device)
+            module.register_parameter(name, nn.Parameter(value, requires_grad=False))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            persistent = name not in module._non_persistent_buffers_set
+            module.register_buffer(name, buffer.to(device), persistent=persistent)
+    return model.eval()
+
+
+def make_inputs(case: Case, device: torch.device, seed: int = 1) -> Inputs:
+    torch.manual_seed(seed)
+    return {**case.inputs(device), "return_dict": False}

@@ -1,0 +1,133 @@
+"""Images over a slow link: exact exchanges against NCCL's, and policies that send less, in turns. Started on the nodes
+of tools/cluster by bench/torch/slow-link, one rank a node; rank 0 writes lines of JSON.
+
+A policy's bytes differ from step to step, so it is timed over whole images; of exact ways every step is alike."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import socket
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import measure
+import torch
+import torch.distributed as dist
+import ways as ways_of
+from cases import CASES, Inputs, build, make_inputs, tiny
+from torch import Tensor
+
+
+@dataclasses.dataclass
+class Image:
+    """One way's denoising: Euler steps from the same noise."""
+
+    way: ways_of.Way
+    inputs: Inputs
+    steps: int
+
+    def run(self, count: int) -> tuple[float, Tensor]:
+        """Seconds of the first `count` steps, on the slower rank, and the latents behind them."""
+        x: Tensor = self.inputs["hidden_states"]
+        measure.synchronize(x.device)
+        dist.barrier()
+        begin = time.perf_counter()
+        for step in range(count):
+            now = {**self.inputs, "hidden_states": x, "timestep": torch.full_like(self.inputs["timestep"], 1 - step / self.steps)}
+            x = x - self.way.forward(now) / self.steps
+        measure.synchronize(x.device)
+        spent = torch.tensor([time.perf_counter() - begin], dtype=torch.float64, device=x.device)
+        dist.all_reduce(spent, op=dist.ReduceOp.MAX)
+        return float(spent.item()), x
+
+
+def lossy(name: str) -> bool:
+    return name.count(":") == 2 and not name.endswith(":exact")
+
+
+def prepare(name: str, model: torch.nn.Module, options: argparse.Namespace, device: torch.device) -> ways_of.Way:
+    case = CASES[options.case]
+    more = {"steps": options.steps} if lossy(name) else {}
+    way = ways_of.prepare(name, model, case, device, **more)
+    if options.compile:
+        ways_of.compile_blocks(way, case)
+    return way
+
+
+def race(options: argparse.Namespace, device: torch.device) -> None:
+    case = tiny(CASES[options.case]) if options.tiny else CASES[options.case]
+    model = build(case, device)
+    inputs = make_inputs(case, device)
+    images: dict[str, Image] = {}
+    for name in options.ways.split(","):
+        failure = ""
+        try:
+            images[name] = Image(prepare(name, model, options, device), inputs, options.steps)
+            images[name].run(2)
+        except Exception as error:
+            traceback.print_exc()
+            failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        failures: list[str | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(failures, failure)
+        if any(failures):
+            images.pop(name, None)
+            say(options, {"way": name, "fails": next(f for f in failures if f)})
+    exact: Tensor | None = None
+    for turn in range(options.rounds):
+        for name, image in images.items():
+            count = options.steps if lossy(name) else min(options.exact_steps, options.steps)
+            seconds, x = image.run(count)
+            if not lossy(name) and exact is None:
+                exact = x
+            record = {"way": name, "turn": turn, "steps": count, "ms": round(seconds * 1e3 / count, 2)}
+            if not lossy(name) and exact is not None:
+                record["cosine"] = round(measure.cosine(x, exact), 7)
+            say(options, record)
+
+
+def say(options: argparse.Namespace, record: dict[str, Any]) -> None:
+    if dist.get_rank() != 0:
+        return
+    line = json.dumps({"case": options.case, "mode": "slow-link", "rate": options.rate, **record})
+    print(line, flush=True)
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=CASES, default="flux-1024")
+    parser.add_argument("--ways", default="diffusers,packed,ours,ours:auto:balanced,ours:auto:fast")
+    parser.add_argument("--steps", type=int, default=50, help="of an image; policies are timed over all of them")
+    parser.add_argument("--exact-steps", type=int, default=5, help="so many of exact ways")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rate", default="", help="of the link, for the record")
+    parser.add_argument("--json", type=Path, help="a line is added for each result")
+    parser.add_argument("--no-compile", dest="compile", action="store_false")
+    parser.add_argument("--tiny", action="store_true")
+    options = parser.parse_args()
+    torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.accumulated_recompile_limit = 1024
+    # Nodes are told apart by their names: to NCCL and to the device engine the machine is one.
+    os.environ["NCCL_HOSTID"] = os.environ["TAPA_DEVICE_NODE"] = socket.gethostname()
+    rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{word}"]) for word in ("RANK", "SIZE"))
+    if torch.cuda.is_available():
+        device = torch.device("cuda", rank % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", rank=rank, world_size=size, device_id=device)
+    else:
+        device = torch.device("cpu")
+        torch.accelerator.device_count = lambda: 1  # diffusers divides by it
+        dist.init_process_group("gloo", rank=rank, world_size=size)
+    race(options, device)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

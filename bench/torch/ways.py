@@ -1,0 +1,142 @@
+"""The ways to run a transformer on several GPUs that are raced: copies of the model that share its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+import peers
+import sd3
+from cases import Case, Inputs
+
+
+@dataclasses.dataclass
+class Way:
+    """A model prepared for one way, and what has to be in place while it runs."""
+
+    model: nn.Module
+    around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        with torch.no_grad(), self.around():
+            return self.model(**inputs)[0]
+
+    def captured(self, inputs: Inputs) -> Callable[[], Tensor]:
+        """A forward pass as a CUDA graph: no work of the host is left but one launch."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            output = self.forward(inputs)
+
+        def replay() -> Tensor:
+            graph.replay()
+            return output
+
+        return replay
+
+
+def share(model: nn.Module) -> nn.Module:
+    """A copy with its own modules, hooks and processors over the same weights."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def set_kernel(model: nn.Module, device: torch.device, dispatcher: bool) -> None:
+    """The same attention kernel for all: cuDNN's, in torch's own function and in diffusers' dispatcher."""
+    if device.type != "cuda":
+        return
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_math_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    if dispatcher:
+        model.set_attention_backend("_native_cudnn")  # type: ignore[operator]
+
+
+@contextlib.contextmanager
+def _exchange(function: Callable[..., Tensor] | None) -> Iterator[None]:
+    """diffusers' attention over several ranks is `function` inside."""
+    from diffusers.models import attention_dispatch
+
+    original = attention_dispatch._templated_context_parallel_attention
+    if function is not None:
+        attention_dispatch._templated_context_parallel_attention = function
+    try:
+        yield
+    finally:
+        attention_dispatch._templated_context_parallel_attention = original
+
+
+def _diffusers(model: nn.Module, function: Callable[..., Tensor] | None) -> Way:
+    from diffusers import ContextParallelConfig
+
+    model.enable_parallelism(config=ContextParallelConfig(ulysses_degree=dist.get_world_size()))  # type: ignore[operator]
+    return Way(model, lambda: _exchange(function))
+
+
+def _cache_dit(model: nn.Module, case: Case, asynchronous: bool) -> Way:
+    import cache_dit
+    from cache_dit import ParallelismConfig
+
+    config = ParallelismConfig(
+        ulysses_size=dist.get_world_size(),
+        ulysses_async=asynchronous,
+        attention_backend="_sdpa_cudnn" if torch.cuda.is_available() else "native",
+    )
+    cache_dit.enable_cache(model, parallelism_config=config)
+    return Way(model)
+
+
+def _ours(model: nn.Module, options: dict[str, Any]) -> Way:
+    """dit_torch with the schedule and the policy that the way's name gives."""
+    import dit_torch
+
+    dit_torch.enable(model, **options)
+    return Way(model)
+
+
+# Ways that patch diffusers' classes for the whole process: they run after the others.
+PATCHING = ("cache-dit", "cache-dit-async")
+# Exact ways, in the order of the tables' columns.
+EXACT = ("one", "bound", "diffusers", "packed", "ours", "ours-flat", *PATCHING)
+PEERS = ("diffusers", "packed", *PATCHING)
+
+
+def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **more: Any) -> Way:
+    """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one
+    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY.
+
+    :param more: further arguments of dit_torch.enable
+    """
+    model = share(model)
+    set_kernel(model, device, dispatcher=name not in PATCHING)  # cache-dit has a dispatcher of its own
+    words = name.split(":")
+    if words[0] == "ours":
+        options = dict(zip(("schedule", "policy"), words[1:], strict=False))
+        return _ours(model, {**options, **more})
+    if name == "one":
+        return Way(model)
+    if name in PATCHING:
+        return _cache_dit(model, case, name.endswith("async"))
+    if case.transformer == "SD3Transformer2DModel":
+        if name not in ("bound", "packed"):
+            raise NotImplementedError("diffusers has no plan for SD3")
+        return Way(sd3.parallelize(model, exchange=name == "packed"))
+    functions = {
+        "diffusers": None,
+        "packed": peers.packed_attention,
+        "bound": peers.attention_without_exchange,
+    }
+    return _diffusers(model, functions[name])
+
+
+def compile_blocks(way: Way, case: Case) -> None:
+    """Regional compilation, as diffusers' users do it."""
+    way.model._repeated_blocks = list(case.repeated)  # type: ignore[assignment]
+    way.model.compile_repeated_blocks(fullgraph=True, dynamic=False)  # type: ignore[operator]

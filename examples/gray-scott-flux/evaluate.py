@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What policies do to pictures: a trained model of train.py on several ranks, each a node of its own, against the exact
+picture with the same seed.
+
+    torchrun --nproc-per-node 4 evaluate.py --model gray-scott-flux --policies fine,good,balanced,fast --json out.json
+
+Ranks may share GPUs. PSNR is in model units with a range of four standard deviations, as that of `dit bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import dit_torch
+import fields
+import model as models
+import prompts
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+RANGE = 4.0  # of fields, in model units
+
+
+def psnr(a: Tensor, b: Tensor) -> list[float]:
+    """dB of each field [count, 2, size, size]; infinity where they are equal."""
+    errors = (a - b).double().square().flatten(1).mean(1).tolist()
+    return [10 * math.log10(RANGE**2 / error) if error > 0 else math.inf for error in errors]
+
+
+class Pictures:
+    """The same pictures for all policies: classes in turn, a seed of its own for each."""
+
+    def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
+        self.options, self.device = options, device
+        self.transformer, _ = models.load(options.model, device, torch.bfloat16)
+        count, classes = options.images, len(fields.REGIMES)
+        self.labels = torch.arange(count, device=device) % classes
+        centre = torch.tensor([[feed, kill] for _, feed, kill in fields.REGIMES], device=device)[self.labels]
+        self.prompt = prompts.embed(self.labels, centre[:, 0], centre[:, 1])
+        self.noise = torch.stack(
+            [
+                torch.randn(2, options.size, options.size, generator=torch.Generator().manual_seed(seed))
+                for seed in range(options.seed, options.seed + count)
+            ]
+        ).to(device)
+
+    def make(self, transformer: nn.Module, steps: int, policy: str) -> Tensor:
+        """All of them, so many at a time. Each batch is a new image to the policy."""
+        made = []
+        for begin in range(0, len(self.noise), self.options.batch):
+            part = slice(begin, begin + self.options.batch)
+            prompt = (self.prompt[0][part], self.prompt[1][part])
+            if policy != "exact":
+                dit_torch.new_image(transformer)
+            made.append(models.sample(transformer, self.noise[part], prompt, steps))
+        return torch.cat(made)
+
+    def with_policy(self, policy: str, steps: int) -> tuple[Tensor, dict[str, Any]]:
+        lossy = {} if policy == "exact" else {"steps": steps}
+        dit_torch.enable(self.transformer, policy=policy, **lossy)
+        begin = time.perf_counter()
+        made = self.make(self.transformer, steps, policy)
+        facts = {"seconds": round(time.perf_counter() - begin, 2), "report": str(dit_torch.report(self.transformer))}
+        dit_torch.disable(self.transformer)
+        return made, facts
+
+
+def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str, Any]]:
+    """A record for each policy; prints as it goes."""
+    exact, facts = pictures.with_policy("exact", steps)
+    records = []
+    for policy in policies:
+        record: dict[str, Any] = {"policy": policy, "steps": steps}
+        try:
+            made, facts = pictures.with_policy(policy, steps)
+            values = psnr(made, exact)
+            record |= {"psnr_db": [round(v, 2) for v in values], **facts}
+            told = f"median {statistics.median(values):.1f} dB, worst {min(values):.1f} dB"
+        except (RuntimeError, ValueError) as error:
+            record["fails"] = told = str(error).splitlines()[0]
+        records.append(record)
+        if dist.get_rank() == 0:
+            print(f"{steps} steps, {policy}: {told}", flush=True)
+    return records
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Markdown: median and worst PSNR of each policy, by steps."""
+    steps = sorted({record["steps"] for record in records})
+    lines = ["| policy | " + " | ".join(f"{n} steps, median / worst dB" for n in steps) + " |", "|---" * (len(steps) + 1) + "|"]
+    for policy in dict.fromkeys(record["policy"] for record in records):
+        cells = []
+        for count in steps:
+            found = next(r for r in records if (r["policy"], r["steps"]) == (policy, count))
+            values = found.get("psnr_db")
+            cells.append(f"{statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails")
+        lines.append(f"| `{policy}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, help="folder that train.py wrote")
+    parser.add_argument("--policies", default="bf16,fine,good,balanced,fast,draft,paper,fp8")
+    parser.add_argument("--steps", default="25,50")
+    parser.add_argument("--images", type=int, default=36)
+    parser.add_argument("--batch", type=int, default=12, help="images at a time")
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    # Before the ranks meet: each stands for a node.
+    os.environ["TAPA_DEVICE_NODE"] = f"node-{dit_torch.launch().rank}"
+    dit_torch.init("gloo")  # NCCL wants a GPU for each rank
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    pictures = Pictures(options, device)
+    records = []
+    for steps in options.steps.split(","):
+        records += judge(pictures, options.policies.split(","), int(steps))
+    if dist.get_rank() == 0:
+        print(table(records))
+        if options.json:
+            facts = {"images": options.images, "size": options.size, "ranks": dist.get_world_size()}
+            options.json.write_text(json.dumps({**facts, "records": records}, indent=1) + "\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
