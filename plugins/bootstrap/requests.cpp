@@ -1,6 +1,7 @@
 // What is under way in a context: starting, waiting, giving up.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "bootstrap/context.hpp"
@@ -69,7 +70,8 @@ dit_request* BootstrapContext::start_on_device(const dit_exchange_call& call) {
   open_devices(call.device);
   dit_request* request = nullptr;
   {
-    const Stopwatch watch(mutex_, totals_.wait_seconds);
+    std::optional<Stopwatch> watch;
+    if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0) watch.emplace(mutex_, totals_.wait_seconds);
     request = devices_.start(call);
   }
   const Lock lock(mutex_);
