@@ -15,7 +15,7 @@ constexpr LaneFormat kAnyFormat = LaneFormat::fp32;
 
 /// Blocks on a multiprocessor: as many as registers allow without spilling them.
 template <CodeWork work, LaneFormat format, bool remembers>
-constexpr std::uint32_t kBlocks = remembers ? 1 : work == CodeWork::encode && format == LaneFormat::int2 ? 7 : 10;
+constexpr std::uint32_t kBlocks = remembers ? 5 : work == CodeWork::encode && format == LaneFormat::int2 ? 7 : 10;
 
 template <CodeWork work, LaneFormat format, bool remembers>
 __global__ void __launch_bounds__(kWarps* kTeamLanes, (kBlocks<work, format, remembers>))
