@@ -85,6 +85,13 @@ Word hear_verdict(MPI_Comm user, Word word) {
   return word;
 }
 
+void tell_setup(double spent) {
+  char text[128];
+  std::snprintf(text, sizeof text, "a communicator was set up in %.2f ms, after %.1f ms of all-to-alls",
+                setup_seconds() * 1e3, spent * 1e3);
+  log_info(text);
+}
+
 /// Whether all ranks of a communicator are of this MPI_COMM_WORLD. Others may not have the drop-in: ranks
 /// that were spawned do not inherit it. Alike on all ranks of this world, and on those of the other one.
 bool is_of_this_world(MPI_Comm comm) {
@@ -134,6 +141,7 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
         return false;
       case Verdict::set_up:
         set_up(user);
+        if (rank_ == 0) tell_setup(newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;
       case Verdict::never:

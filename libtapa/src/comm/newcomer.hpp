@@ -25,7 +25,7 @@ class Newcomer {
   /// But that call may have been a long one. Seconds.
   static constexpr double kMostTalking = 8e-3;
 
-  /// Nanoseconds of calls, estimated, before the ranks talk; then twice as many, and so on.
+  /// Nanoseconds of calls, estimated, before the ranks talk; then half as many more, and so on.
   static constexpr std::uint64_t kFirstTalk = 5'000'000;
 
   /// `at_once`: an option asks for the library from the first call on, so the ranks talk then.
@@ -49,7 +49,7 @@ class Newcomer {
   /// The ranks have agreed to wait.
   void wait_on() {
     if (next_ == 0) next_ = kFirstTalk;
-    while (next_ <= estimated_) next_ *= 2;
+    while (next_ <= estimated_) next_ += next_ / 2;
   }
 
   /// MPI carries a call out; counted before, as a program's error handler may jump out of it.
