@@ -289,7 +289,7 @@ std::vector<Row> measure(std::int64_t rows, double seconds, double copy) {
 }
 
 void write_json(const std::string& file, double copy, const std::vector<Row>& table) {
-  write_json_file(file, [&](std::FILE* out) {
+  tapa::bench::write_json_file(file, [&](std::FILE* out) {
     std::fprintf(out, "{\"copy_gb_per_s\": %.1f, \"codecs\": [", copy);
     for (std::size_t i = 0; i < table.size(); ++i) {
       std::fprintf(out, "%s\n  {\"what\": \"%s\", \"us\": %.2f, \"gb_per_s\": %.1f, \"of_copy\": %.3f}",

@@ -2,6 +2,8 @@
 /// `fuzz`, and replay.cpp with the committed inputs in all others.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -9,12 +11,16 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace fuzz {
 
-/// What must hold whatever the input is.
+/// What must hold whatever the input is. Of several threads the first one ends the program: libFuzzer keeps
+/// the input of one end only.
 inline void require(bool holds, std::string_view what) {
   if (holds) return;
+  static std::atomic_flag ends = ATOMIC_FLAG_INIT;
+  while (ends.test_and_set()) std::this_thread::sleep_for(std::chrono::seconds(1));
   std::fprintf(stderr, "does not hold: %.*s\n", static_cast<int>(what.size()), what.data());
   std::abort();
 }

@@ -144,7 +144,8 @@ dit_status dit_transfer_start_together(dit_transfer* const* transfers, const dit
 dit_status dit_transfer_test(dit_transfer* transfer, int* done) {
   return guarded(__func__, [&] {
     dit_transfer& tested = required(transfer, "transfer");
-    required(done, "done") = tested.test() ? 1 : 0;
+    int& is_done = required(done, "done");  // before anything is finished
+    is_done = tested.test() ? 1 : 0;
   });
 }
 

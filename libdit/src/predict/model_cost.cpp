@@ -136,7 +136,7 @@ Product product_of(StepRole role, const ForwardShape& shape, const UlyssesLayout
 class Sums {
  public:
   Sums(const std::vector<double>& side, int ranks_per_node)
-      : per_node_(ranks_per_node),
+      : per_node_(static_cast<std::size_t>(ranks_per_node)),
         nodes_((side.size() + per_node_ - 1) / per_node_, 0),
         lanes_(std::min(side.size(), per_node_), 0) {
     for (std::size_t rank = 0; rank < side.size(); ++rank) {

@@ -35,7 +35,8 @@ class Object {
   [[nodiscard]] bool has(const char* key) const { return json_.contains(key); }
   [[nodiscard]] const Json& at(const char* key) const { return json_.at(key); }
   void only(std::initializer_list<const char*> keys) const {
-    for (const auto& [key, value] : json_.items()) {
+    for (const auto& item : json_.items()) {
+      const std::string& key = item.key();
       if (std::none_of(keys.begin(), keys.end(), [&](const char* known) { return key == known; })) {
         std::string names;
         for (const char* known : keys) {
