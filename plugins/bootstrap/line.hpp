@@ -2,7 +2,6 @@
 /// them have come to. A rank with nothing to do stays out of rounds, where the others then wait for it.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

@@ -22,11 +22,11 @@ extern "C" {
  * opened.
  *
  * The functions are called by a thread of the plugin, one for each context, so never two at once, and by all
- * ranks in the same order. They block until all ranks have come, however long that takes: the
- * plugin keeps the time limit of dit_open_options itself, and the call is then still under way. They return
- * 0, or anything else when they failed; the context is then only good for close. They must not call the
- * context, nor throw. `user` stays until `release` is called, or where that is null until close has returned
- * DIT_OK. */
+ * ranks in the same order. They block until all ranks have come, however long that takes: the plugin keeps
+ * the time limit of dit_open_options itself, and the call is then still under way. They return 0, or anything
+ * else when they failed; the context is then only good for close. Either way nothing of their arguments is in
+ * use any more. They must not call the context, nor throw. `user` stays until `release` is called, or where
+ * that is null until close has returned DIT_OK. */
 typedef struct dit_bootstrap {
   size_t struct_size; /**< sizeof(dit_bootstrap) */
   int rank;           /**< of this process, 0 to size - 1 */
@@ -46,8 +46,8 @@ typedef struct dit_bootstrap {
   /** Makes the bootstrap of a part of the ranks, for `split`: `ranks` (`count` of them) are its members in
    * their new order. Called on all ranks, for one part after the other; where this rank is no member `part`
    * is null. It fills in `part` (struct_size is set), whose rank is this one's place in `ranks` and whose
-   * size is `count`; with a `node` of null it is on this one's node. Null on all ranks: contexts cannot be
-   * split. */
+   * size is `count`; with a `node` of null it is on this one's node. When it fails the split fails on all
+   * ranks, and the context stays good. Null on all ranks: contexts cannot be split. */
   int (*make_part)(void* user, const int* ranks, int count, struct dit_bootstrap* part);
   /** No function will be called again with this `user`. Once; for a part, too. May be null. Called by close,
    * or, where close fails because a function does not return, when it has returned, by the plugin's thread.
