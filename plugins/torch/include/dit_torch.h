@@ -119,9 +119,10 @@ typedef struct dit_torch_shape {
 } dit_torch_shape;
 
 /** Makes an exchange. Collective over the group: all ranks make the same ones in the same order.
- * @param exchange  a name that this process does not use yet. Compiled graphs keep it for good: another shape
- *                  gets another name
- * @param group     a group's name */
+ * @param exchange   a name that this process does not use yet. Compiled graphs keep it for good: another
+ *                   shape gets another name
+ * @param group      a group's name
+ * @param attention  its shape */
 DIT_API int dit_torch_exchange(const char* exchange, const char* group, const dit_torch_attention* attention);
 /** Frees it; graphs that were captured with it must not be replayed. Collective. A name that is not known is
  * a no-op. */

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+import dit_torch._inductor
 import dit_torch.group
 from dit_torch.group import Group
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
@@ -192,6 +193,7 @@ def check_compile(check: Check) -> None:
     def two_layers(x: Tensor) -> Tensor:
         return layer(layer(x, name, how), name, how) @ identity  # a model ends with a product of its own
 
+    assert dit_torch._inductor.keep_results_apart()
     with torch.inference_mode():
         right = two_layers(x).clone()
         for mode in ("default", "reduce-overhead"):
