@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ class Callbacks:
             Bootstrap.LAST_ERROR(lambda user: ctypes.addressof(self._error)),
         )
         allgather, alltoallv, last_error = self._functions
+        node = os.environ.get("DIT_TORCH_NODE")  # ranks of other texts count as on other nodes, for trials
         self.struct = Bootstrap(
             struct_size=ctypes.sizeof(Bootstrap),
             rank=rank,
@@ -42,6 +44,7 @@ class Callbacks:
             allgather=allgather,
             alltoallv=alltoallv,
             last_error=last_error,
+            node=None if node is None else node.encode(),
         )
 
     def _guarded(self, function: Any) -> Any:

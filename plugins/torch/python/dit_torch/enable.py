@@ -8,6 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -91,11 +92,16 @@ def enable(
     check_policy(policy, steps, branches)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
-    ranks = take(group, timeout_seconds)
-    ranks.agree("enable()", (family.model, schedule, policy))
-    schedule = "v-first" if schedule == "auto" else schedule
     number = next(_numbers)
+    ranks = take(group, timeout_seconds)
     exchanges = Exchanges(ranks, number, policy, len(originals), branches=branches)
+    try:
+        ranks.agree("enable()", (family.model, schedule, policy, branches))
+        exchanges.check()
+    except Exception:
+        give(ranks)
+        raise
+    schedule = "v-first" if schedule == "auto" else schedule
     parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
     plan = family.plan(model)
     follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
@@ -106,8 +112,27 @@ def enable(
         for layer, (name, make) in enumerate(makers.items())
     }
     _set(model, ours)
+    handles.append(model.register_forward_pre_hook(_Watch(ours)))
     _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower)
     return transformer
+
+
+class _Watch:
+    """Forward pre-hook: notices processors that were set after enable(): they know nothing of other ranks."""
+
+    def __init__(self, processors: dict[str, Any]) -> None:
+        self.processors = processors
+
+    def __call__(self, model: Any, args: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        for name, processor in self.processors.items():
+            found = model.get_submodule(name).processor
+            if found is not processor:
+                raise RuntimeError(
+                    f"the attention processor of {name} was replaced by {type(found).__name__} after "
+                    "dit_torch.enable(): call disable() before, and enable() again"
+                )
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
@@ -121,8 +146,8 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
     for name, processor in originals.items():
         if type(processor).__name__ not in family.processors:
             raise ValueError(
-                f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} "
-                f"at {name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
+                f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} at "
+                f"{name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
                 "not supported)"
             )
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}
