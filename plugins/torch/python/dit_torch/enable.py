@@ -146,8 +146,8 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
     for name, processor in originals.items():
         if type(processor).__name__ not in family.processors:
             raise ValueError(
-                f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} at "
-                f"{name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
+                f"transformer: {type(model).__name__} has the attention processor "
+                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
                 "not supported)"
             )
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}
