@@ -167,7 +167,11 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     return _all_gather(x, dim, total, parallel.number)
 
 
-@torch.library.custom_op("dit_reference::all_gather", mutates_args=())
+@torch.library.custom_op(
+    "dit_reference::all_gather",
+    mutates_args=(),
+    schema="(Tensor x, int dim, SymInt total, int parallel) -> Tensor",
+)
 def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     group = enabled[parallel].group
     counts = [len(even_part(total, group.size, rank)) for rank in range(group.size)]

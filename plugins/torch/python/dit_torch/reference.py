@@ -179,7 +179,21 @@ def _prepared(
     return y.to(x.dtype)
 
 
-@torch.library.custom_op("dit_reference::start", mutates_args=())
+# Schemas are spelled out, as in the C++ operators: older versions of torch cannot tell them from annotations.
+_PREPARE = "float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False"
+_START = (
+    "(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
+    f"Tensor? cosine=None, Tensor? sine=None, {_PREPARE}, Tensor? after=None) -> Tensor"
+)
+_FINISH = "(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor"
+_SCATTER = (
+    "(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None, "
+    "Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, "
+    f"Tensor? sine=None, {_PREPARE}) -> (Tensor, Tensor, Tensor)"
+)
+
+
+@torch.library.custom_op("dit_reference::start", mutates_args=(), schema=_START)
 def start(
     x: Tensor,
     exchange: str,
@@ -211,7 +225,7 @@ def _(x: Tensor, *args: object, **kwargs: object) -> Tensor:
     return x.new_empty(0)
 
 
-@torch.library.custom_op("dit_reference::finish", mutates_args=())
+@torch.library.custom_op("dit_reference::finish", mutates_args=(), schema=_FINISH)
 def finish(
     token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None
 ) -> Tensor:
@@ -223,7 +237,7 @@ def _(token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Ten
     return x.new_empty(_target_shape(_exchanges[exchange], what))
 
 
-@torch.library.custom_op("dit_reference::scatter_qkv", mutates_args=())
+@torch.library.custom_op("dit_reference::scatter_qkv", mutates_args=(), schema=_SCATTER)
 def scatter_qkv(
     q: Tensor,
     k: Tensor,
@@ -256,7 +270,9 @@ def _(
     return q.new_empty(shapes[0]), k.new_empty(shapes[1]), v.new_empty(shapes[2])
 
 
-@torch.library.custom_op("dit_reference::gather", mutates_args=())
+@torch.library.custom_op(
+    "dit_reference::gather", mutates_args=(), schema="(Tensor o, str exchange, SymInt layer) -> Tensor"
+)
 def gather(o: Tensor, exchange: str, layer: int) -> Tensor:
     return _all_to_all(o, _exchanges[exchange], OUTPUT)
 
