@@ -22,7 +22,7 @@ STEPS = (1.0, 0.75, 0.5, 0.25)
 def _images(policy: str, seeds: list[int], steps: int = len(STEPS), nodes: bool = True) -> list[np.ndarray]:
     """Pictures of a few steps, one after the other, each rank on a node of its own."""
     if nodes:
-        os.environ["DIT_TORCH_NODE"] = f"node {dist.get_rank()}"
+        os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
     dit_torch.enable(model, policy=policy, steps=steps)
     pictures = []

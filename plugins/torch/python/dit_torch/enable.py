@@ -13,8 +13,9 @@ import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
+from .cfg_parallel import GuidanceBranches, Halves, give_halves, take_halves
 from .exchanges import Exchanges
-from .group import give, take
+from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
@@ -32,6 +33,8 @@ class Enabled:
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
+    whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    halves: Halves | None
 
 
 _numbers = itertools.count()
@@ -61,6 +64,7 @@ def enable(
     *,
     steps: Any = None,
     branches: int | None = None,
+    cfg_parallel: bool = False,
     timeout_seconds: float = 300.0,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
@@ -73,6 +77,8 @@ def enable(
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
     :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
         many as diffusers' pipelines of the model make
+    :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
+        For an even number of ranks; pipelines without guidance get no faster by the second half
     :param timeout_seconds: a rank that does not come for so long is named in an error
     :return: the transformer
     """
@@ -90,22 +96,34 @@ def enable(
     family.check(model)
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
+    if cfg_parallel and policy != "exact":
+        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
     originals = processors_of(model)
     makers = _makers(model, family, originals)
+    whole = take(group, timeout_seconds)
+    ranks = whole
+    halves = None
     number = next(_numbers)
-    ranks = take(group, timeout_seconds)
-    exchanges = Exchanges(ranks, number, policy, len(originals), branches=branches)
     try:
-        ranks.agree("enable()", (family.model, schedule, policy, branches))
+        whole.agree("enable()", (family.model, schedule, policy, branches, cfg_parallel))
+        if cfg_parallel:
+            halves = take_halves(whole)
+            ranks = take(halves.half, timeout_seconds)
+        schedule = _schedule(schedule, ranks)
+        exchanges = Exchanges(
+            ranks, number, policy, len(originals), branches=branches, side_stream=schedule != "flat"
+        )
         exchanges.check()
     except Exception:
-        give(ranks)
+        if ranks is not whole:
+            give(ranks)
+        give(whole)
         raise
-    schedule = "v-first" if schedule == "auto" else schedule
     parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
     plan = family.plan(model)
     follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
     handles: list[Any] = [] if follower is None else [follower.register(model)]
+    handles += [] if halves is None else [GuidanceBranches(model, halves)]
     handles += [*plans.apply(model, plan, parallel), *family.hooks(model, parallel)]
     ours = {
         name: originals[name] if make is None else make(parallel, layer, originals[name])
@@ -113,8 +131,15 @@ def enable(
     }
     _set(model, ours)
     handles.append(model.register_forward_pre_hook(_Watch(ours)))
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower)
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole, halves)
     return transformer
+
+
+def _schedule(schedule: str, ranks: Group) -> str:
+    """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden."""
+    if schedule != "auto":
+        return schedule
+    return "flat" if ranks.one_node else "v-first"
 
 
 class _Watch:
@@ -147,8 +172,8 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
         if type(processor).__name__ not in family.processors:
             raise ValueError(
                 f"transformer: {type(model).__name__} has the attention processor "
-                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
-                "not supported)"
+                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} "
+                "(IP-Adapters and own processors are not supported)"
             )
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}
 
@@ -179,4 +204,7 @@ def disable(transformer: nn.Module) -> nn.Module:
     this.parallel.exchanges.close()
     this.parallel.close()
     give(this.parallel.group)
+    if this.halves is not None:
+        give_halves(this.whole)
+        give(this.whole)
     return transformer

@@ -121,7 +121,8 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
     if entry.stream is not None:
         parallel.tokens[entry.stream] = total
     part = parallel.part(total)
-    return x.narrow(entry.dim, part.start, len(part))
+    # Dense, as what comes out of the layers after it is: compiled code is then shared.
+    return x.narrow(entry.dim, part.start, len(part)).contiguous()
 
 
 def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Parallel) -> Callable[..., Any]:

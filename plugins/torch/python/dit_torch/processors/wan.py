@@ -56,14 +56,23 @@ def token_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) ->
     return half_table(cosine), half_table(sine)
 
 
+def tokens_in_a_row(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    """Forward hook of patch_embedding: [batch, channels, frames, height, width] -> [batch, channels, tokens],
+    which the model would do next. So tokens are split before the first block, and all blocks are alike."""
+    return output.flatten(2)
+
+
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.rope.register_forward_hook(token_tables)]
+    return [
+        transformer.rope.register_forward_hook(token_tables),
+        transformer.patch_embedding.register_forward_hook(tokens_in_a_row, prepend=True),
+    ]
 
 
 def _plan(transformer: Any) -> Plan:
     return (
         Split("", "timestep", 1, 2),
-        Split("blocks.0", "hidden_states", 1, 3, "image"),
+        Split("patch_embedding", 0, 2, 3, "image"),
         Gather("proj_out", 1),
     )
 
