@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
-from .cfg_parallel import GuidanceBranches, Halves, give_halves, take_halves
+from .cfg_parallel import GuidanceBranches, Halves
 from .exchanges import Exchanges
 from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
@@ -33,7 +33,6 @@ class Enabled:
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
-    halves: Halves | None
 
 
 _numbers = itertools.count()
@@ -100,7 +99,7 @@ def enable(
     whole = take(group, timeout_seconds)
     try:
         whole.agree("enable()", (family.model, schedule, policy, cfg_parallel))
-        halves = take_halves(whole) if cfg_parallel else None
+        halves = Halves(whole) if cfg_parallel else None
     except ValueError:
         give(whole)
         raise
@@ -119,7 +118,7 @@ def enable(
         for layer, (name, make) in enumerate(makers.items())
     }
     _set(model, ours)
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole, halves)
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole)
     return transformer
 
 
@@ -167,7 +166,6 @@ def disable(transformer: nn.Module) -> nn.Module:
     this.parallel.exchanges.close()
     this.parallel.close()
     give(this.parallel.group)
-    if this.halves is not None:
-        give_halves(this.whole)
+    if this.whole is not this.parallel.group:
         give(this.whole)
     return transformer
