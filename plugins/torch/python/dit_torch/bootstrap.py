@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +16,14 @@ from torch import Tensor
 from ._library import Bootstrap
 
 logger = logging.getLogger("dit_torch")
+
+
+def node() -> str:
+    """Equal on ranks that share a node. TAPA_DEVICE_NODE makes several nodes of one, for trials."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    this = boot.read_text().strip() if boot.is_file() else platform.node()
+    label = os.environ.get("TAPA_DEVICE_NODE")
+    return this if label is None else f"{this}/{label}"
 
 
 def _bytes(address: int | None, count: int) -> Tensor:
@@ -42,6 +53,7 @@ class Callbacks:
             allgather=allgather,
             alltoallv=alltoallv,
             last_error=last_error,
+            node=node().encode(),
         )
 
     def _guarded(self, function: Any) -> Any:

@@ -8,6 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -94,19 +95,29 @@ def enable(
     family.check(model)
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
+    if cfg_parallel and policy != "exact":
+        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
     originals = processors_of(model)
     makers = _makers(model, family, originals)
     whole = take(group, timeout_seconds)
+    ranks = whole
+    halves = None
+    number = next(_numbers)
     try:
-        whole.agree("enable()", (family.model, schedule, policy, cfg_parallel))
-        halves = Halves(whole) if cfg_parallel else None
-    except ValueError:
+        whole.agree("enable()", (family.model, schedule, policy, branches, cfg_parallel))
+        if cfg_parallel:
+            halves = Halves(whole)
+            ranks = take(halves.half, timeout_seconds)
+        schedule = _schedule(schedule, ranks)
+        exchanges = Exchanges(
+            ranks, number, policy, len(originals), branches=branches, side_stream=schedule != "flat"
+        )
+        exchanges.check()
+    except Exception:
+        if ranks is not whole:
+            give(ranks)
         give(whole)
         raise
-    ranks = whole if halves is None else take(halves.half, timeout_seconds)
-    schedule = "v-first" if schedule == "auto" else schedule
-    number = next(_numbers)
-    exchanges = Exchanges(ranks, number, policy, len(originals), branches=branches)
     parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
     plan = family.plan(model)
     follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
@@ -118,8 +129,34 @@ def enable(
         for layer, (name, make) in enumerate(makers.items())
     }
     _set(model, ours)
+    handles.append(model.register_forward_pre_hook(_Watch(ours)))
     _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole)
     return transformer
+
+
+def _schedule(schedule: str, ranks: Group) -> str:
+    """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden."""
+    if schedule != "auto":
+        return schedule
+    return "flat" if ranks.one_node else "v-first"
+
+
+class _Watch:
+    """Forward pre-hook: notices processors that were set after enable(): they know nothing of other ranks."""
+
+    def __init__(self, processors: dict[str, Any]) -> None:
+        self.processors = processors
+
+    def __call__(self, model: Any, args: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        for name, processor in self.processors.items():
+            found = model.get_submodule(name).processor
+            if found is not processor:
+                raise RuntimeError(
+                    f"the attention processor of {name} was replaced by {type(found).__name__} after "
+                    "dit_torch.enable(): call disable() before, and enable() again"
+                )
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
@@ -133,9 +170,9 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
     for name, processor in originals.items():
         if type(processor).__name__ not in family.processors:
             raise ValueError(
-                f"transformer: {type(model).__name__} has the attention processor {type(processor).__name__} "
-                f"at {name}; expected {' or '.join(family.processors)} (IP-Adapters and own processors are "
-                "not supported)"
+                f"transformer: {type(model).__name__} has the attention processor "
+                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} "
+                "(IP-Adapters and own processors are not supported)"
             )
     return {name: family.processors[type(p).__name__] for name, p in originals.items()}
 

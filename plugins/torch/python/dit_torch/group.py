@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ._library import library
-from .bootstrap import Callbacks
+from .bootstrap import Callbacks, node
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ class Group:
     :ivar process_group: whom the caller named; None: all ranks
     :ivar control: gloo, for small agreements from Python
     :ivar name: the same on all ranks and in every run, so that compiled graphs that name it can be kept
+    :ivar one_node: whether all ranks are on one node
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     """
 
@@ -143,6 +144,9 @@ class Group:
         self._whole = self.size == dist.get_world_size()
         self.name = f"w{self.size}" if self._whole else "r" + "-".join(str(r) for r in self.ranks)
         self.control = self._gloo("control", timeout_seconds)
+        nodes: list[object] = [None] * self.size
+        dist.all_gather_object(nodes, node(), group=self.control)
+        self.one_node = len(set(nodes)) == 1
         self.library = library()
         self.agree("libdit_torch.so", "found" if self.library else "not found")
         self._bootstrap: dist.ProcessGroup | None = None

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._inductor import keep_results_apart
 from .exchange import Exchange
 from .exchanges import Exchanges, Key
 from .group import Group
@@ -71,7 +72,8 @@ class Parallel:
             x.shape[2] if kv_heads is None else kv_heads,
             x.shape[3],
         )
-        name = _find(
+        find = _find_for_graph if torch.compiler.is_compiling() else _find
+        name = find(
             self.number,
             self.exchanges.generation,
             shape,
@@ -84,8 +86,14 @@ class Parallel:
         return Exchange(name, self.native)
 
 
-@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
 def _find(number: int, generation: int, shape: tuple[int, ...], *rest: Any) -> str:
     batch, text, image, heads, kv_heads, head_dim = (int(size) for size in shape)
     key = Key((batch, text, image, heads, kv_heads, head_dim), *rest)
     return enabled[number].exchanges.get(key)
+
+
+@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
+def _find_for_graph(number: int, *rest: Any) -> str:
+    if enabled[number].native:
+        keep_results_apart()
+    return _find(number, *rest)
