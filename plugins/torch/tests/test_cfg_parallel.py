@@ -116,6 +116,27 @@ def test_each_half_computes_half_of_a_batch(batch: int) -> None:
             assert batches == [max(1, batch // 2)] * 2, name
 
 
+def _again() -> list[np.ndarray]:
+    """On the first two of three ranks; the third is none of its business."""
+    if torch.distributed.get_rank() == 2:
+        return []
+    group = torch.distributed.new_group([0, 1], use_local_synchronization=True)
+    model, given = tiny.sd3(3), tiny.sd3_inputs(batch=2)
+    outputs = []
+    with torch.no_grad():
+        for cfg_parallel in (False, True, True, False):
+            dit_torch.enable(model, group, cfg_parallel=cfg_parallel)
+            outputs.append(_call(model, **given).numpy())
+            dit_torch.disable(model)
+    return outputs
+
+
+def test_groups_of_some_ranks_are_taken_again() -> None:
+    for outputs in ranks.run(3, _again)[:2]:
+        for output in outputs:
+            np.testing.assert_allclose(output, outputs[0], rtol=0, atol=1e-5)
+
+
 def _two_models() -> tuple[np.ndarray, np.ndarray]:
     """As the two experts of Wan 2.2-A14B."""
     models, given = [tiny.wan(3), tiny.wan(3)], tiny.wan_inputs(batch=2)

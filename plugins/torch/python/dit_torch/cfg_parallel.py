@@ -24,7 +24,7 @@ import torch.distributed as dist
 from diffusers.models.modeling_outputs import Transformer2DModelOutput
 from torch import Tensor, nn
 
-from .group import Group
+from .group import Group, kept_group
 
 logger = logging.getLogger("dit_torch")
 
@@ -51,45 +51,18 @@ class Halves:
     """The first and the second half of a group's ranks, and the pairs with one rank of each. Collective."""
 
     def __init__(self, whole: Group) -> None:
+        if whole.size % 2 != 0:
+            raise ValueError(f"cfg_parallel = True with {whole.size} ranks: expected an even number of ranks")
         size = whole.size // 2
         self.number, place = divmod(whole.rank, size)
-        self.half = _new_group(whole.ranks[self.number * size :][:size])
-        self.pair = _new_group([whole.ranks[place], whole.ranks[place + size]])
+        self.half = kept_group(whole.ranks[self.number * size :][:size], "half")
+        self.pair = kept_group([whole.ranks[place], whole.ranks[place + size]], "pair")
 
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
         both = x.new_empty((2, *x.shape))
         dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair)
         return both
-
-    def close(self) -> None:
-        for group in (self.pair, self.half):
-            dist.destroy_process_group(group)
-
-
-def _new_group(ranks: list[int]) -> dist.ProcessGroup:
-    return dist.new_group(ranks, use_local_synchronization=True)
-
-
-_open: dict[tuple[int, ...], tuple[Halves, int]] = {}  # with how many users, by the ranks
-
-
-def take_halves(whole: Group) -> Halves:
-    """The halves of a group, made when they are first taken. Collective; give them back with give_halves."""
-    if whole.size % 2 != 0:
-        raise ValueError(f"cfg_parallel = True with {whole.size} ranks: expected an even number of ranks")
-    halves, users = _open.get(tuple(whole.ranks)) or (Halves(whole), 0)
-    _open[tuple(whole.ranks)] = (halves, users + 1)
-    return halves
-
-
-def give_halves(whole: Group) -> None:
-    """The last one closes them. Collective."""
-    halves, users = _open.pop(tuple(whole.ranks))
-    if users == 1:
-        halves.close()
-    else:
-        _open[tuple(whole.ranks)] = (halves, users - 1)
 
 
 class Size(NamedTuple):

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
-from .cfg_parallel import GuidanceBranches, Halves, give_halves, take_halves
+from .cfg_parallel import GuidanceBranches, Halves
 from .exchanges import Exchanges
 from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
@@ -34,7 +34,6 @@ class Enabled:
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
-    halves: Halves | None
 
 
 _numbers = itertools.count()
@@ -107,7 +106,7 @@ def enable(
     try:
         whole.agree("enable()", (family.model, schedule, policy, branches, cfg_parallel))
         if cfg_parallel:
-            halves = take_halves(whole)
+            halves = Halves(whole)
             ranks = take(halves.half, timeout_seconds)
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
@@ -131,7 +130,7 @@ def enable(
     }
     _set(model, ours)
     handles.append(model.register_forward_pre_hook(_Watch(ours)))
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole, halves)
+    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole)
     return transformer
 
 
@@ -204,7 +203,6 @@ def disable(transformer: nn.Module) -> nn.Module:
     this.parallel.exchanges.close()
     this.parallel.close()
     give(this.parallel.group)
-    if this.halves is not None:
-        give_halves(this.whole)
+    if this.whole is not this.parallel.group:
         give(this.whole)
     return transformer

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
+import weakref
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -101,6 +103,20 @@ def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
     return this
 
 
+_kept: weakref.WeakValueDictionary[tuple[str, ...], dist.ProcessGroup] = weakref.WeakValueDictionary()
+
+
+def kept_group(ranks: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
+    """A process group that only its members know of, collective over them. It stays until torch.distributed
+    ends and is given again for the same ranks and purpose: torch would give another one of the same ranks the
+    name of one that was destroyed, and so the addresses that it left."""
+    key = (purpose, *map(str, ranks))
+    group = _kept.get(key)
+    if group is None:
+        group = _kept[key] = dist.new_group(ranks, use_local_synchronization=True, **options)
+    return group
+
+
 class Group:
     """Ranks that share transformers. Making one is collective over the group's ranks.
 
@@ -127,7 +143,7 @@ class Group:
         self.ranks: list[int] = dist.get_process_group_ranks(process_group or dist.group.WORLD)
         self._whole = self.size == dist.get_world_size()
         self.name = f"w{self.size}" if self._whole else "r" + "-".join(str(r) for r in self.ranks)
-        self.control = self._gloo(datetime.timedelta(seconds=timeout_seconds))
+        self.control = self._gloo("control", timeout_seconds)
         nodes: list[object] = [None] * self.size
         dist.all_gather_object(nodes, node(), group=self.control)
         self.one_node = len(set(nodes)) == 1
@@ -136,14 +152,15 @@ class Group:
         self._bootstrap: dist.ProcessGroup | None = None
         if self.library is not None:
             # A group for the library's thread alone; the library keeps the time limit itself.
-            self._bootstrap = self._gloo(datetime.timedelta(days=30))
+            self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
             self._callbacks = Callbacks(self._bootstrap, self.rank, self.size)
             self.library.open(self.name, self._callbacks.struct, timeout_seconds)
 
-    def _gloo(self, timeout: datetime.timedelta) -> dist.ProcessGroup:
-        return dist.new_group(
-            self.ranks, timeout=timeout, backend="gloo", use_local_synchronization=not self._whole
-        )
+    def _gloo(self, purpose: str, seconds: float) -> dist.ProcessGroup:
+        timeout = datetime.timedelta(seconds=seconds)
+        if self._whole:
+            return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
+        return kept_group(self.ranks, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
 
     def agree(self, what: str, value: object) -> None:
         """Fails on all ranks unless they all give the same value. Collective."""
@@ -158,7 +175,7 @@ class Group:
         if self.library is not None:
             self.library.close(self.name)
         for group in (self.control, self._bootstrap):
-            if group is not None:
+            if group is not None and self._whole:
                 dist.destroy_process_group(group)
 
 
