@@ -215,15 +215,21 @@ void Line::run_step(Step& step, std::span<const std::uint64_t> blocks) {
   try {
     step.run(*functions_, blocks);
   } catch (const std::exception& error) {
-    const std::string words = step.name() + ": " + error.what();
-    end(step, PluginFailure(DIT_ERROR_COMMUNICATION, words));
-    throw PluginFailure(DIT_ERROR_COMMUNICATION, words);
+    const PluginFailure failure(DIT_ERROR_COMMUNICATION, step.name() + ": " + error.what());
+    const Lock lock(mutex_);  // whoever sees the step's end sees the line's
+    end_locked(step, failure);
+    fail_locked(failure.what());
+    throw PluginFailure(failure);
   }
   end(step, std::nullopt);
 }
 
 void Line::end(Step& step, std::optional<PluginFailure> failure) {
   const Lock lock(mutex_);
+  end_locked(step, std::move(failure));
+}
+
+void Line::end_locked(Step& step, std::optional<PluginFailure> failure) {
   running_ = nullptr;
   if (!failure && step.kind() == StepKind::exchange) ++exchanges_;
   step.failure_ = std::move(failure);

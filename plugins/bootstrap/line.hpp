@@ -59,6 +59,7 @@ class Line : public std::enable_shared_from_this<Line> {
   [[nodiscard]] bool do_round(const Steps& next);
   [[nodiscard]] Steps next_steps() const;
   void end(Step& step, std::optional<PluginFailure> failure);
+  void end_locked(Step& step, std::optional<PluginFailure> failure);
   void run_step(Step& step, std::span<const std::uint64_t> blocks);
   void fail_locked(const std::string& words);
   void require_good_locked() const;
