@@ -200,45 +200,6 @@ void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, i
   ranks.barrier();  // nobody frees what others may still write to
 }
 
-/// A call that CUDA refuses on rank 0, as its stream is another device's: rank 1, which has made its call,
-/// learns of it at once.
-void expect_refused_call(Ranks& ranks, Expectations& expect) {
-  int devices = 0;
-  int own = 0;
-  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  cuda(cudaGetDevice(&own), "cudaGetDevice");
-  if (devices < 2) return;
-  TAPA_Device_options options{};
-  options.timeout = 20;
-  const Comm comm(ranks, options);
-  const Stream stream;
-  cuda(cudaSetDevice((own + 1) % devices), "cudaSetDevice");
-  const Stream elsewhere;
-  cuda(cudaSetDevice(own), "cudaSetDevice");
-  const std::size_t bytes = 1 << 20;
-  const auto size = static_cast<std::size_t>(ranks.size());
-  const Memory send(size * bytes);
-  const Memory receive(size * bytes);
-  ranks.barrier();
-  const auto began = std::chrono::steady_clock::now();
-  const bool first = ranks.rank() == 0;
-  const int code = TAPA_Device_alltoall(send.get(), receive.get(), bytes, comm.get(),
-                                        first ? elsewhere.get() : stream.get());
-  if (first) {
-    expect.error(code, TAPA_DEVICE_ERR_CUDA, "launch of the all-to-all");
-    expect.error(TAPA_Device_query(comm.get(), nullptr), TAPA_DEVICE_ERR_CUDA,
-                 "an earlier call failed on this rank");
-  } else {
-    tapa_call(code);
-    stream.wait();
-    int named = -2;
-    expect.error(TAPA_Device_query(comm.get(), &named), TAPA_DEVICE_ERR_TIMEOUT, "rank 0 does not arrive");
-    expect.that(named == 0, "the rank whose call was refused is not named");
-  }
-  expect.that(since(began) < 5, "a refused call takes as long as a time-out");
-  ranks.barrier();  // nobody frees what others may still write to
-}
-
 }  // namespace
 
 int test_misuse(Ranks& ranks, const Settings& settings) {
@@ -258,7 +219,6 @@ int test_misuse(Ranks& ranks, const Settings& settings) {
   expect_count_errors(ranks, 100, 2 << 20, 0, "", expect);
   expect_window_errors(ranks, false, expect);
   expect_window_errors(ranks, true, expect);
-  expect_refused_call(ranks, expect);
   return verdict(ranks, "misuse", 1, expect.wrong(), since(began));
 }
 

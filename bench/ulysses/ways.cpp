@@ -59,11 +59,11 @@ Sizes::Sizes(const Shape& shape, const Layout& layout, int rank) {
   output = bytes_of(part.sequence_rows * shape.heads * shape.dim);
 }
 
-Sources::Sources(const Sizes& sizes, int rank, const Allocate& allocate)
+Sources::Sources(const Sizes& sizes, int rank)
     : product_bytes(sizes.product),
       attended_bytes(sizes.query),
-      product(allocate(sizes.product)),
-      attended(allocate(sizes.query)) {
+      product(sizes.product),
+      attended(sizes.query) {
   fill_numbers(product_bytes, DIT_ELEMENT_BF16, 2 * static_cast<std::uint64_t>(rank) + 1);
   randomise(attended_bytes, 2 * static_cast<std::uint64_t>(rank) + 2);
   cuda(cudaMemcpy(product.get(), product_bytes.data(), sizes.product, cudaMemcpyHostToDevice), "cudaMemcpy");

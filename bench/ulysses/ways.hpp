@@ -34,10 +34,10 @@ struct Sizes {
 
 /// What all ways read, in device memory and on the host.
 struct Sources {
-  Sources(const Sizes& sizes, int rank, const Allocate& allocate);
+  Sources(const Sizes& sizes, int rank);
   std::vector<std::uint8_t> product_bytes, attended_bytes;
-  std::shared_ptr<char> product;   ///< of the projection
-  std::shared_ptr<char> attended;  ///< O in the head layout
+  Memory product;   ///< of the projection
+  Memory attended;  ///< O in the head layout
 };
 
 /// How Q, K and V go: V, Q, K one after the other; as three samples of one exchange; or by one kernel that

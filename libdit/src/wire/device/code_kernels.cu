@@ -13,12 +13,8 @@ using Kernel = void (*)(CodeJobs);
 /// Recalling and extrapolating is the same of all formats.
 constexpr LaneFormat kAnyFormat = LaneFormat::fp32;
 
-/// Blocks on a multiprocessor: as many as registers allow without spilling them.
 template <CodeWork work, LaneFormat format, bool remembers>
-constexpr std::uint32_t kBlocks = remembers ? 5 : work == CodeWork::encode && format == LaneFormat::int2 ? 7 : 10;
-
-template <CodeWork work, LaneFormat format, bool remembers>
-__global__ void __launch_bounds__(kWarps* kTeamLanes, (kBlocks<work, format, remembers>))
+__global__ void __launch_bounds__(kWarps* kTeamLanes)
     code_segments(const __grid_constant__ CodeJobs jobs) {
   extern __shared__ Unit rooms[];
   const std::uint32_t warp = threadIdx.x / kTeamLanes;

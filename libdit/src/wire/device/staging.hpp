@@ -53,30 +53,18 @@ DIT_SHARED void units_out(std::uint32_t lane, std::byte* room, std::uint32_t cou
 class SegmentPlace {
  public:
   DIT_SHARED SegmentPlace(const CodeJob& job, const Segment& segment)
-      : job_(job), first_(segment.first), line_(line_of(job.place, segment.first, segment.count)) {
-    in_rows_ = line_.rows > 0 && job.place.piece.value == job.place.row.value;
-    const std::uint32_t bytes = element_bytes(job.element);
-    begin_ = job.place.tensor + (line_.offset + line_.column) * bytes;
-    gap_ = (line_.stride - job.place.row.value) * bytes;
-  }
+      : job_(job), first_(segment.first), line_(line_of(job.place, segment.first, segment.count)) {}
 
   DIT_SHARED std::byte* at(std::uint32_t number) const {
-    const std::uint32_t bytes = element_bytes(job_.element);
-    if (in_rows_) {
-      return begin_ + number * bytes + short_quotient(line_.column + number, job_.place.row) * gap_;
-    }
     const std::int64_t offset = line_.rows > 0 ? offset_in(job_.place, line_, number)
                                                : offset_of(job_.place, index_of(job_.place, first_ + number));
-    return job_.place.tensor + offset * bytes;
+    return job_.place.tensor + offset * element_bytes(job_.element);
   }
 
  private:
   const CodeJob& job_;
   std::uint32_t first_;
   Line line_;
-  bool in_rows_;      ///< rows at equal distance, each in one piece: what follows is of them
-  std::byte* begin_;  ///< the first number
-  std::int64_t gap_;  ///< bytes between the end of a row and the begin of the next
 };
 
 template <class Number>
