@@ -176,9 +176,8 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_comm(arguments.comm);
     require_request(request);
     if (is_mpis_own(arguments.comm)) return false;
-    CommState* const state = state_for_blocking(arguments.comm, is_guest() ? &arguments : nullptr);
-    if (state == nullptr || !state->has_progress() || state->is_mpis() || state->leaves_persistent() ||
-        state->leaves_init(uniform_bytes(arguments))) {
+    CommState* const state = state_for_blocking(arguments.comm, nullptr);
+    if (state == nullptr || !state->has_progress() || state->is_mpis() || state->leaves_persistent()) {
       as_made = state != nullptr && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;

@@ -31,11 +31,6 @@ bool CommParts::leaves_unproven(std::optional<std::size_t> bytes, Offer offer) c
   return !bytes || !countable(*bytes) || !tuner.beats_mpi(*bytes, offer);
 }
 
-bool CommState::leaves_init(std::optional<std::size_t> uniform_bytes) {
-  const auto locked = parts();
-  return locked->leaves_unproven(uniform_bytes, {true, locked->channels.available(), true});
-}
-
 // Decided at the call, not when its turn comes: what MPI carries out must begin in the program's own order.
 bool CommState::leaves_nonblocking(std::optional<std::size_t> uniform_bytes) {
   if (!has_progress() || mpi_is_forced()) return true;

@@ -161,10 +161,6 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// Whether a nonblocking call is MPI's own; `uniform_bytes`: of all its blocks, nothing where they differ.
   [[nodiscard]] bool leaves_nonblocking(std::optional<std::size_t> uniform_bytes);
 
-  /// The same for the making of a persistent one. Else, where the budget of probes is limited, calls that are
-  /// no probes are MPI's until a plan is known to be faster.
-  [[nodiscard]] bool leaves_init(std::optional<std::size_t> uniform_bytes);
-
   /// Whether a persistent one is: buffers may be in GPU memory, which MPI takes.
   [[nodiscard]] bool leaves_persistent() const {
     return device_way_.way == DeviceWay::engine && device_way_.mpi_takes;
