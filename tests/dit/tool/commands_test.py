@@ -32,7 +32,7 @@ class Program(unittest.TestCase):
         with open("/dev/full", "wb") as full:
             result = subprocess.run([ground.DIT, "inspect", MODEL], stdout=full, stderr=subprocess.PIPE, text=True,
                                     timeout=60, env=ground.ENVIRONMENT, check=False)
-        self.assertEqual((result.returncode, result.stderr), (1, "dit: the standard output cannot be written: No space left on device\n"))
+        self.assertEqual((result.returncode, result.stderr), (1, "dit: the standard output cannot be written\n"))
 
 
 class Compare(unittest.TestCase):
