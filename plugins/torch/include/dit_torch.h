@@ -143,11 +143,11 @@ DIT_API int dit_torch_reset(const char* exchange);
  *     {"exchange": "...", "group": "...", "rank": 0, "ranks": 2, "plugin": "...", "memory_kind": "cuda",
  *      "stores": true,              rows go right into the peers' targets
  *      "slots": 2, "side_stream": false,
- *      "started": [q, k, v, o],     transfers started since the exchange was made
- *      "levels": [{"name": "node", "peers": 1, "sent_bytes": n, "share": 1.0}, ...],
- *                                   sent by this exchange to peers of the level; of full tensors' bytes the
- *                                   share that the policy sends over a run
- *      "full_bytes": n,             what exact transfers would have sent
+ *      "started": [q, k, v, o],     transfers started since the exchange was made, without replays of graphs
+ *      "levels": [{"name": "node", "peers": 1, "sent_bytes": n, "full_bytes": n, "share": 1.0}, ...],
+ *                                   sent by these to peers of the level; what exact ones would have sent; and
+ *                                   the share of it that the policy sends over a run
+ *      "full_bytes": n,             of all levels
  *      "slot_bytes": n, "workspace_bytes": n, "wire_bytes": n,    memory of this rank
  *      "step": 0, "branch": 0, "policy": "exact", "wire": null or the policy in full, an object} */
 DIT_API int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* length);

@@ -22,6 +22,11 @@ void Group::agree(const std::string& words) const {
   if (const std::string all = context().agree_on_error(words); !all.empty()) throw std::invalid_argument(all);
 }
 
+void Group::close() {
+  dit_session* session = own_.release();
+  require_ok(dit_session_close(&session));
+}
+
 LevelBytes Group::newly_sent() {
   const dit_exchange_totals totals = context().totals();
   LevelBytes sent{};

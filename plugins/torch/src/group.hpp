@@ -29,6 +29,8 @@ class Group {
   [[nodiscard]] int size() const { return context().size(); }
   /// Throws std::invalid_argument on all ranks when one of them has words. Collective.
   void agree(const std::string& words) const;
+  /// Closes a session of its own. Collective; afterwards only good for destruction. Throws ExchangeError.
+  void close();
   /// What the session counted since the last call, for whoever sent it.
   [[nodiscard]] LevelBytes newly_sent();
 

@@ -88,6 +88,7 @@ int dit_torch_close(const char* group) {
     const std::shared_ptr<Group> closed = groups().get(name);
     while (!closed->exchanges.empty()) free_exchange(closed->exchanges.back());
     (void)groups().take(name);
+    closed->close();
   });
 }
 

@@ -187,23 +187,29 @@ def check_compile(check: Check) -> None:
     name = check.exchange(case, torch.bfloat16)
     how = moved(preparation(case, 1, 1, torch.bfloat16, case.heads), check.device)
     x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
-
     identity = torch.eye(case.head_dim, dtype=torch.bfloat16, device=check.device)
 
     def two_layers(x: Tensor) -> Tensor:
         return layer(layer(x, name, how), name, how) @ identity  # a model ends with a product of its own
 
-    assert dit_torch._inductor.keep_results_apart()
+    def with_all_kept(x: Tensor) -> Tensor:
+        kept = []
+        for _ in range(5):
+            x = layer(x, name, how) * 0.5  # may be put where the result was, and is needed until the end
+            kept.append(x)
+        return torch.stack(kept).sum(0) @ identity
+
     with torch.inference_mode():
-        right = two_layers(x).clone()
-        for mode in ("default", "reduce-overhead"):
-            torch._dynamo.reset()
-            compiled = torch.compile(
-                lambda x: layer(layer(x, name, how), name, how), fullgraph=True, mode=mode
-            )
-            for _ in range(5):
-                result = compiled(x).clone()
-            require_close(f"compiled, {mode}", result, right)
+        for apart in (False, True):  # once it is said it stays said
+            assert not apart or dit_torch._inductor.keep_results_apart()
+            for mode in ("default", "reduce-overhead")[: 1 + apart]:
+                for body in (two_layers, with_all_kept):
+                    torch._dynamo.reset()
+                    right = body(x).clone()
+                    compiled = torch.compile(body, fullgraph=True, mode=mode)
+                    for _ in range(5):
+                        result = compiled(x).clone()
+                    require_close(f"compiled {body.__name__}, {mode}, apart {apart}", result, right)
     check.free(name)
 
 
