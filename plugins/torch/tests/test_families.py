@@ -64,7 +64,7 @@ def test_heads_of_sd3_need_not_divide(size: int) -> None:
     _expect_equal(size, lambda: tiny.sd3(19, head_dim=8, qk_norm="rms_norm"), [tiny.sd3_inputs()])
 
 
-@pytest.mark.parametrize("name", sorted(tiny.MODELS))
+@pytest.mark.parametrize("name", sorted(tiny.MODELS.keys() - {"ltx"}))  # that has no processors of ours
 def test_ranks_may_outnumber_heads_and_text_tokens(name: str) -> None:
     make, make_inputs = tiny.MODELS[name]
     _expect_equal(7, lambda: make(3), [make_inputs(text=2)])
