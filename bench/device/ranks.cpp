@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <span>
 #include <stdexcept>
 
 namespace tapa::bench {
@@ -20,6 +21,7 @@ namespace tapa::bench {
 namespace {
 constexpr int kMaxRanks = 16;
 constexpr std::size_t kPiece = 4096;
+constexpr std::size_t kPages = 16;  ///< for ranks that gather several times at once
 }  // namespace
 
 struct SharedPage {
@@ -32,13 +34,21 @@ namespace {
 
 class ForkedRanks final : public Ranks {
  public:
-  ForkedRanks(int rank, int size, SharedPage& page) : Ranks(rank, size), page_(page) {}
+  ForkedRanks(int rank, int size, std::span<SharedPage> pages)
+      : Ranks(rank, size), page_(pages[0]), others_(pages.subspan(1)) {}
   void barrier() override;
   void allgather(const void* mine, void* all, std::size_t bytes) override;
+  std::unique_ptr<Ranks> another() override {
+    if (others_.empty()) throw std::runtime_error("the ranks cannot gather at more places at once");
+    const std::span<SharedPage> page = others_.subspan(0, 1);
+    others_ = others_.subspan(1);
+    return std::make_unique<ForkedRanks>(rank(), size(), page);
+  }
   void leave(double) override { _exit(0); }
 
  private:
   SharedPage& page_;
+  std::span<SharedPage> others_;  ///< that nobody gathers at
 };
 
 void ForkedRanks::barrier() {
@@ -94,17 +104,18 @@ int run_body(Ranks& ranks, const std::function<int(Ranks&)>& body) {
 
 int run_ranks(int size, const std::function<int(Ranks&)>& body) {
   if (size < 1 || size > kMaxRanks) throw std::runtime_error("ranks: expected 1 to 16");
-  void* const memory =
-      mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::runtime_error("mmap of the page that ranks share failed");
-  auto* const page = new (memory) SharedPage;
+  constexpr std::size_t kBytes = kPages * sizeof(SharedPage);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap of the pages that ranks share failed");
+  const std::span<SharedPage> pages(static_cast<SharedPage*>(memory), kPages);
+  for (SharedPage& page : pages) new (&page) SharedPage;
   std::fflush(nullptr);
   std::vector<pid_t> children;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t child = fork();
     if (child < 0) throw std::runtime_error("fork failed");
     if (child == 0) {
-      ForkedRanks ranks(rank, size, *page);
+      ForkedRanks ranks(rank, size, pages);
       const int code = run_body(ranks, body);
       std::fflush(nullptr);
       _exit(code);
@@ -117,7 +128,7 @@ int run_ranks(int size, const std::function<int(Ranks&)>& body) {
     waitpid(child, &status, 0);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
   }
-  munmap(memory, sizeof(SharedPage));
+  munmap(memory, kBytes);
   return failed;
 }
 

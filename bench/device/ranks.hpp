@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "tapa/device.h"
@@ -29,6 +31,11 @@ class Ranks {
   /// A device communicator of all ranks; a code of tapa/device.h.
   virtual int create(const TAPA_Device_options& options, TAPA_Device_comm* comm) {
     return TAPA_Device_comm_create(rank_, size_, allgather_for_tapa, this, &options, comm);
+  }
+  /// The same ranks again, beside these: they may gather at the same time, for a thread of a library's. To be
+  /// asked for by all ranks in the same order. Throws where there are no more.
+  [[nodiscard]] virtual std::unique_ptr<Ranks> another() {
+    throw std::runtime_error("these ranks cannot gather twice at a time");
   }
   /// This rank is gone for the others: ends its process, or returns after `seconds`.
   virtual void leave(double seconds) = 0;

@@ -1,5 +1,6 @@
 // Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
-// touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N]
+// touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N], or, without MPI,
+// ulysses_check_forked [--ranks N] [--seed N]
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -15,7 +16,7 @@ class Check {
       : job_(job),
         device_(device),
         seed_(seed),
-        host_("mpi"),
+        host_(Job::host_plugin()),
         session_(plugin),
         source_(session_, device, false),
         plain_(session_, device, false),
@@ -234,20 +235,20 @@ int run(Job& job, int argc, char** argv) {
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   const int device = job.rank() % devices;
   cuda(cudaSetDevice(device), "cudaSetDevice");
-  const std::string plugin = arguments.text("plugin", "tapa");
+  const std::string plugin = arguments.text("plugin", Job::device_plugin());
   if (job.rank() == 0) std::printf("%d ranks on %d GPUs, plugin %s\n", job.size(), devices, plugin.c_str());
   std::uint64_t wrong = 0;
   {
     Check check(job, plugin, device, static_cast<std::uint64_t>(arguments.number("seed", 1)));
     check.run_all();
-    check.run_prepared(plugin == "tapa");
+    check.run_prepared(plugin == Job::device_plugin());
     wrong += check.wrong();
-    const Session host("mpi");
+    const Session host(Job::host_plugin());
     const std::uint64_t replayed = RecordedLayer(job, host, check.session(), device).run();
     check.say("graphs and two streams", replayed);
     wrong += replayed;
   }
-  if (plugin == "tapa") {
+  if (plugin == Job::device_plugin()) {
     const std::uint64_t lost = Job::sum(check_lost(job, plugin, device));
     if (job.rank() == 0 && job.size() > 1)
       std::printf("%-40s %s\n", "a rank that is late", lost == 0 ? "ok" : "WRONG");
@@ -262,6 +263,6 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  return tapa::bench::run_program("ulysses_check",
+  return tapa::bench::run_program("ulysses_check", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

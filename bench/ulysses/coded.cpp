@@ -216,7 +216,7 @@ int run(Job& job, int argc, char** argv) {
   const auto seed = static_cast<std::uint32_t>(arguments.number("seed", 1));
   std::uint64_t wrong = 0;
   {
-    const Session host("mpi"), tested(arguments.text("plugin", "tapa"));
+    const Session host(Job::host_plugin()), tested(arguments.text("plugin", Job::device_plugin()));
     for (const Case& of : kCases) {
       for (const Policy& policy : kPolicies) {
         const std::uint64_t here = Job::sum(Run(job, host, tested, of, policy.text).go(device, seed));
@@ -235,6 +235,6 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  return tapa::bench::run_program("ulysses_coded",
+  return tapa::bench::run_program("ulysses_coded", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -1,53 +1,21 @@
 /// @file
-/// What the programs of libdit's transfers on GPUs share: MPI, checked calls, owners of dit.h's handles.
+/// What the programs of libdit's transfers on GPUs share: checked calls, owners of dit.h's handles.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
-#include <cstdio>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dit/dit.h"
+#include "job.hpp"
 
 namespace tapa::bench {
 
 inline void dit_call(dit_status status) {
   if (status != DIT_OK) throw std::runtime_error(dit_last_error());
 }
-
-/// MPI for the program's life; rank and size of the job.
-class Job {
- public:
-  Job() {
-    int level = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  }
-  ~Job() { MPI_Finalize(); }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
-  static void barrier() { MPI_Barrier(MPI_COMM_WORLD); }
-  static double greatest(double value) {
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return value;
-  }
-  static std::uint64_t sum(std::uint64_t value) {
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
-    return value;
-  }
-
- private:
-  int rank_ = 0;
-  int size_ = 1;
-};
 
 /// A handle of dit.h with the function that frees it.
 template <class Handle, dit_status (*release)(Handle**)>
@@ -75,6 +43,7 @@ class Session : public Owner<dit_session, dit_session_close> {
     options.struct_size = sizeof(options);
     options.config = config.c_str();
     options.timeout_seconds = timeout;
+    options.communicator = Job::communicator();
     dit_call(dit_session_open(plugin.c_str(), &options, place()));
   }
   [[nodiscard]] Registration enlist(void* memory, std::size_t bytes, int device) const {
@@ -178,19 +147,6 @@ inline void randomise(std::vector<std::uint8_t>& bytes, std::uint64_t seed) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     byte = static_cast<std::uint8_t>(state >> 56);
   }
-}
-
-/// A program's main: `body` with MPI. An error ends the job on all ranks.
-template <class Body>
-int run_program(const char* name, Body body) {
-  Job job;
-  try {
-    return body(job);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", name, error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  return 1;
 }
 
 }  // namespace tapa::bench

@@ -236,6 +236,6 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace tapa::bench
 
 int main(int argc, char** argv) {
-  return tapa::bench::run_program("ulysses",
+  return tapa::bench::run_program("ulysses", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -157,7 +157,7 @@ std::vector<std::uint8_t> Way::results() const {
 
 std::vector<std::uint8_t> expected_results(const Shape& shape, const Layout& layout, const Sizes& sizes,
                                            const Sources& sources, Preparations* preparations) {
-  const Session host("mpi");
+  const Session host(Job::host_plugin());
   std::vector<std::uint8_t> product = sources.product_bytes, attended = sources.attended_bytes;
   std::vector<std::uint8_t> all(sizes.inputs() + sizes.output);
   auto* const inputs = reinterpret_cast<char*>(all.data());

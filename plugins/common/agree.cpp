@@ -1,16 +1,19 @@
 #include "common/agree.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
 
+#include "exchange/plugin_guard.hpp"
+
 namespace dit {
 namespace {
 
 struct Outcome {
-  int status;
+  int status;  ///< DIT_OK where nothing is wrong
   std::array<char, 508> words;
 };
 
@@ -27,24 +30,20 @@ std::optional<PluginFailure> failure_of(const std::function<void()>& step) {
 
 }  // namespace
 
-void together(MPI_Comm comm, const std::function<void()>& step) {
+void together(Ranks& ranks, const std::function<void()>& step) {
   const std::optional<PluginFailure> mine = failure_of(step);
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  int first = mine ? rank : size;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-  if (first == size) return;
   Outcome outcome{};
-  if (first == rank) {
+  if (mine) {
     outcome.status = mine->status();
     std::snprintf(outcome.words.data(), outcome.words.size(), "%s", mine->what());
   }
-  check_mpi(MPI_Bcast(&outcome, sizeof outcome, MPI_BYTE, first, comm), "MPI_Bcast");
+  const std::vector<Outcome> all = gather(ranks, outcome);
   if (mine) throw PluginFailure(*mine);
-  throw PluginFailure(static_cast<dit_status>(outcome.status),
-                      "rank " + std::to_string(first) + ": " + outcome.words.data());
+  const auto first =
+      std::find_if(all.begin(), all.end(), [](const Outcome& each) { return each.status != DIT_OK; });
+  if (first == all.end()) return;
+  throw PluginFailure(static_cast<dit_status>(first->status),
+                      "rank " + std::to_string(first - all.begin()) + ": " + first->words.data());
 }
 
 }  // namespace dit

@@ -6,21 +6,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/device_exchange.hpp"
+#include "common/levels.hpp"
+#include "common/mpi_ranks.hpp"
 #include "dit/exchange.h"
 #include "exchange/check_call.hpp"
 #include "exchange/plugin_config.hpp"
 
 namespace dit {
-
-/// The levels of a communicator, from fast to slow.
-struct Levels {
-  std::vector<std::string> names;
-  std::vector<int> of;  ///< of each peer
-  int slow = 0;         ///< first one that leaves a node; names.size() when none does
-};
 
 /// One exchange. Its memory stays until MPI has completed it.
 class Transfer {
@@ -55,6 +49,11 @@ class AllToAll {
   /// For describe: how it moves bytes, in some words.
   [[nodiscard]] virtual std::string text() const = 0;
 };
+
+/// Makes what exchanges device memory, collective over ranks that outlive it; all throw when one does. Null
+/// where a plugin, or this build of it, moves host memory only.
+using MakeDeviceExchange = std::unique_ptr<DeviceExchange> (*)(MpiRanks& ranks, const PluginConfig& config,
+                                                               const DeviceSettings& settings);
 
 /// Looks at the values of the keys that are for the context, "progress" and "poll_us"; throws ConfigError.
 void check_progress_config(const PluginConfig& config);

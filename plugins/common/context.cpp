@@ -29,12 +29,6 @@ int ranks_of_node(const Levels& levels) {
       std::count_if(levels.of.begin(), levels.of.end(), [&](int level) { return level < levels.slow; }));
 }
 
-std::string names_of(const Levels& levels) {
-  std::string text;
-  for (const std::string& name : levels.names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // A channel of a communicator of its own. Collective.
 std::unique_ptr<Channel> make_channel(const AllToAllKind& kind, int index, MPI_Comm comm,
                                       const PluginConfig& config, Levels& levels) {
@@ -61,7 +55,7 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
       session_(session),
       comm_(comm),
       settings_(std::move(settings)),
-      devices_(kind, settings_.config, settings_.timeout_seconds) {
+      devices_(settings_.timeout_seconds) {
   totals_.struct_size = sizeof totals_;
   try {
     rank_ = rank_in(comm_);
@@ -219,10 +213,7 @@ void MpiContext::totals(dit_exchange_totals& totals) const {
 
 std::string MpiContext::describe() const {
   std::string text = std::string(kind_.name) + ": rank " + std::to_string(rank_) + " of " +
-                     std::to_string(size()) + "; levels " + names_of(levels_);
-  text += levels_.slow < static_cast<int>(levels_.names.size())
-              ? ", slow from " + levels_.names[static_cast<std::size_t>(levels_.slow)]
-              : ", all in one node";
+                     std::to_string(size()) + "; " + words_of(levels_);
   text += "; " + channels_.front()->exchange->text() + "; " + session_.text() + "; ";
   if (devices_.is_open()) text += devices_.text() + "; ";
   if (crowded_) text += "waits asleep, as there are more ranks than cores; ";

@@ -28,7 +28,7 @@
 #include "dit/exchange.h"
 #include "exchange/plugin_config.hpp"
 
-/// An exchange under way.
+/// An exchange of host memory under way.
 struct dit_request {
   std::unique_ptr<dit::Transfer> transfer;
   dit::Channel* channel = nullptr;
@@ -41,7 +41,6 @@ struct dit_request {
   bool cancelled = false;  ///< nobody waits for it; when it is done:
   dit_release release = nullptr;
   void* user = nullptr;
-  std::unique_ptr<dit::StreamEnd> end;  ///< of device memory: of what is above only the last four count
 };
 
 namespace dit {
@@ -86,7 +85,6 @@ class MpiContext final : public SessionMember {
 
   /// Device memory, for kinds that exchange it; see the plugin's table.
   [[nodiscard]] dit_memory* register_memory(void* memory, std::size_t bytes, int memory_kind, int device);
-  void unregister_memory(const dit_memory& memory);
   [[nodiscard]] DeviceQueue& devices() { return devices_; }
 
   [[nodiscard]] std::unique_ptr<MpiContext> split(int colour, int key);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/context.hpp"
+#include "common/overdue.hpp"
 #include "common/prompt_thread.hpp"
 #include "exchange/select_rows.hpp"
 #include "exchange/struct_sizes.hpp"
@@ -216,26 +217,27 @@ void MpiContext::look_once() noexcept {
 
 // Without the mutex: what is called may do anything but call the context.
 void MpiContext::release_buffers() noexcept {
-  std::vector<std::unique_ptr<dit_request>> free = devices_.take_released();
+  std::vector<Release> free = devices_.take_released();
   {
     const Lock lock(mutex_);
     const auto cancelled = [](const auto& request) { return request->cancelled; };
     if (std::any_of(under_way_.begin(), under_way_.end(), cancelled)) look_once();
-    for (auto& request : under_way_)
-      if (request->cancelled && request->done) free.push_back(std::move(request));
-    std::erase(under_way_, nullptr);
+    std::erase_if(under_way_, [&](const auto& request) {
+      if (!request->cancelled || !request->done) return false;
+      free.push_back({request->release, request->user});
+      return true;
+    });
   }
-  for (const auto& request : free)
-    if (request->release != nullptr) request->release(request->user);
+  for (const Release& owner : free)
+    if (owner.release != nullptr) owner.release(owner.user);
 }
 
 std::string MpiContext::overdue(const dit_request& request, const std::string& missing) const {
   const int channel = request.channel->index;
-  std::string text = request.label + " (number " + std::to_string(request.number) +
-                     (channel == 0 ? "" : " of channel " + std::to_string(channel)) +
-                     ") has not ended after " + std::to_string(seconds_since(request.begun)) + " s on rank " +
-                     std::to_string(rank_) + " of " + std::to_string(size()) + ", the limit is " +
-                     std::to_string(settings_.timeout_seconds) + " s: ";
+  const std::string what = request.label + " (number " + std::to_string(request.number) +
+                           (channel == 0 ? ")" : " of channel " + std::to_string(channel) + ")");
+  const std::string text =
+      overdue_words(what, seconds_since(request.begun), rank_, size(), settings_.timeout_seconds);
   if (missing.empty())
     return text + (request.started ? "all ranks have started it, one of them or the network is slower"
                                    : "all ranks have started it and still agree on what is exchanged");

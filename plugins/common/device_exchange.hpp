@@ -1,14 +1,11 @@
-/// How a plugin over MPI exchanges device memory: on streams, without waiting for them. No CUDA here.
+/// How a plugin exchanges device memory: on streams, without waiting for them. No CUDA here, and no MPI.
 #pragma once
-
-#include <mpi.h>
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
 #include "dit/exchange.h"
-#include "exchange/plugin_config.hpp"
 
 namespace dit {
 
@@ -66,10 +63,5 @@ struct DeviceSettings {
   double timeout_seconds = 0;  ///< 0: none
   int device = 0;
 };
-
-/// Makes one, collective over `comm`, which outlives it; all ranks throw when one does. Null where a plugin,
-/// or this build of it, moves host memory only.
-using MakeDeviceExchange = std::unique_ptr<DeviceExchange> (*)(MPI_Comm comm, const PluginConfig& config,
-                                                               const DeviceSettings& settings);
 
 }  // namespace dit

@@ -1,43 +1,19 @@
 #include "common/device_queue.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <thread>
 
 #include "common/agree.hpp"
-#include "common/context.hpp"
-#include "common/mpi_error.hpp"
 
 namespace dit {
-namespace {
 
-/// Whether it does; `limit` in seconds, 0: none.
-bool ends_within(MPI_Request& request, double limit) {
-  const auto begun = std::chrono::steady_clock::now();
-  for (int done = 0;;) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return true;
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (limit > 0 && passed > limit) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
-}  // namespace
-
-DeviceQueue::~DeviceQueue() {
-  exchange_.reset();
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
-}
-
-void DeviceQueue::open(MPI_Comm comm, int device) {
+void DeviceQueue::open(int device, const std::function<OpenedDevice(const DeviceSettings&)>& make) {
   const Lock lock(mutex_);
   if (failure_) throw PluginFailure(*failure_);
   if (exchange_ != nullptr) return require_device(device);
   try {
-    check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    exchange_ = kind_.make_device(comm_, kind_.read(config_.c_str()), {timeout_seconds_, device});
+    OpenedDevice opened = make({timeout_seconds_, device});
+    ranks_ = std::move(opened.ranks);
+    exchange_ = std::move(opened.exchange);
   } catch (const PluginFailure& failure) {
     failure_.emplace(failure.status(), std::string("device memory cannot be exchanged: ") + failure.what());
     throw PluginFailure(*failure_);
@@ -75,15 +51,18 @@ void DeviceQueue::fail(const PluginFailure& failure) {
   exchange_->stop();
 }
 
+// With the mutex held.
+dit_request* DeviceQueue::add(std::unique_ptr<StreamEnd> end) {
+  requests_.push_back(std::make_unique<Request>(Request{std::move(end)}));
+  return reinterpret_cast<dit_request*>(requests_.back().get());
+}
+
 dit_request* DeviceQueue::start(const dit_exchange_call& call) {
-  auto made = std::make_unique<dit_request>();
-  made->label = call_name(call.label);
-  dit_request* request = made.get();
+  dit_request* request = nullptr;
   {
     const Lock lock(mutex_);
     check_failure();
-    made->end = opened().start(call);
-    requests_.push_back(std::move(made));
+    request = add(opened().start(call));
   }
   if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0) wait(request);
   return request;
@@ -92,17 +71,17 @@ dit_request* DeviceQueue::start(const dit_exchange_call& call) {
 bool DeviceQueue::holds(const dit_request* request) const {
   const Lock lock(mutex_);
   return std::any_of(requests_.begin(), requests_.end(),
-                     [request](const auto& known) { return known.get() == request; });
+                     [request](const auto& known) { return known.get() == known_as(request); });
 }
 
 void DeviceQueue::take(dit_request*& request) {
-  std::erase_if(requests_, [request](const auto& known) { return known.get() == request; });
+  std::erase_if(requests_, [request](const auto& known) { return known.get() == known_as(request); });
   request = nullptr;
 }
 
 void DeviceQueue::test(dit_request*& request) {
   const Lock lock(mutex_);
-  if (!request->end->passed()) return;
+  if (!known_as(request)->end->passed()) return;
   take(request);
   check_failure();
 }
@@ -110,7 +89,7 @@ void DeviceQueue::test(dit_request*& request) {
 // The wait ends by the device's own time limit, or its end's.
 void DeviceQueue::wait(dit_request*& request) {
   try {
-    request->end->wait();
+    known_as(request)->end->wait();
   } catch (const PluginFailure& failure) {
     const Lock lock(mutex_);
     fail(failure);
@@ -121,42 +100,42 @@ void DeviceQueue::wait(dit_request*& request) {
   check_failure();
 }
 
-void DeviceQueue::wait_stream(const dit_request& request, void* stream) const {
-  request.end->hold(stream);
+void DeviceQueue::wait_stream(const dit_request* request, void* stream) const {
+  known_as(request)->end->hold(stream);
 }
 
 // Without anybody to tell it is forgotten at once: the stream does the rest.
 void DeviceQueue::cancel(dit_request*& request, dit_release release, void* user) {
   const Lock lock(mutex_);
   if (release == nullptr) return take(request);
-  request->cancelled = true;
-  request->release = release;
-  request->user = user;
+  known_as(request)->cancelled = {release, user};
   request = nullptr;
 }
 
-std::vector<std::unique_ptr<dit_request>> DeviceQueue::take_released() noexcept {
-  std::vector<std::unique_ptr<dit_request>> done;
+std::vector<Release> DeviceQueue::take_released() noexcept {
+  std::vector<Release> done;
   const Lock lock(mutex_);
-  for (auto& request : requests_) {
+  std::erase_if(requests_, [&](const auto& request) {
     try {
-      if (request->cancelled && request->end->passed()) done.push_back(std::move(request));
+      if (request->cancelled.release == nullptr || !request->end->passed()) return false;
     } catch (const PluginFailure&) {  // the device has failed: its next call says so
+      return false;
     }
-  }
-  std::erase(requests_, nullptr);
+    done.push_back(request->cancelled);
+    return true;
+  });
   return done;
 }
 
 dit_memory* DeviceQueue::add_memory(void* memory, std::size_t bytes, int device) {
   const Lock lock(mutex_);
   DeviceExchange& exchange = opened();
-  together(comm_, [&] {
+  together(*ranks_, [&] {
     require_device(device);
     check_failure();
   });
   auto made = std::make_unique<dit_memory>();
-  check_mpi(MPI_Comm_size(comm_, &made->size), "MPI_Comm_size");
+  made->size = ranks_->size();
   made->number = exchange.add_memory(memory, bytes);
   return made.release();
 }
@@ -165,7 +144,7 @@ void DeviceQueue::remove_memory(const dit_memory& memory) {
   const Lock lock(mutex_);
   if (memory.number < 0) return;
   DeviceExchange& exchange = opened();
-  together(comm_, [&] { exchange.settle(); });
+  together(*ranks_, [&] { exchange.settle(); });
   exchange.remove_memory(memory.number);
 }
 
@@ -190,13 +169,9 @@ void DeviceQueue::begin_stores(const dit_memory& memory, void* stream) {
 }
 
 dit_request* DeviceQueue::end_stores(const dit_memory& memory, void* stream) {
-  auto made = std::make_unique<dit_request>();
-  made->label = call_name("stores");
   const Lock lock(mutex_);
   check_failure();
-  made->end = opened().end_stores(number_of(memory), stream);
-  requests_.push_back(std::move(made));
-  return requests_.back().get();
+  return add(opened().end_stores(number_of(memory), stream));
 }
 
 // A rank whose device has failed does not know whether others will ever come, and one that is well does not
@@ -205,20 +180,10 @@ dit_request* DeviceQueue::end_stores(const dit_memory& memory, void* stream) {
 DeviceQueue::Ending DeviceQueue::agree_on_end(bool failed) {
   constexpr double kMoment = 1;  // second
   const double limit = failed ? kMoment : std::max(timeout_seconds_, timeout_seconds_ > 0 ? kMoment : 0);
-  auto flags = std::make_unique<std::array<int, 2>>(std::array{failed ? 1 : 0, 0});
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&(*flags)[0], &(*flags)[1], 1, MPI_INT, MPI_MAX, comm_, &request),
-            "MPI_Iallreduce");
-  bool came = ends_within(request, limit);
-  if (came && (*flags)[1] != 0) return Ending::some_failed;
-  if (came) {
-    check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
-    came = ends_within(request, limit);
-  }
-  if (came) return Ending::all_well;
-  static_cast<void>(flags.release());  // MPI may still write there
-  comm_ = MPI_COMM_NULL;
-  return Ending::not_all_came;
+  const std::optional<int> some_failed = ranks_->greatest_within(failed ? 1 : 0, limit);
+  if (!some_failed) return Ending::not_all_came;
+  if (*some_failed != 0) return Ending::some_failed;
+  return ranks_->greatest_within(0, limit) ? Ending::all_well : Ending::not_all_came;
 }
 
 void DeviceQueue::close() {
@@ -232,7 +197,12 @@ void DeviceQueue::close() {
     exchange_->stop();
   }
   const bool failed = failure_ || untold;
-  const Ending ending = agree_on_end(failed);
+  Ending ending = Ending::not_all_came;
+  try {
+    ending = agree_on_end(failed);
+  } catch (const PluginFailure& failure) {  // the ranks cannot reach each other
+    if (!failed) untold = failure;
+  }
   if (ending != Ending::all_well) exchange_->abandon();
   exchange_.reset();
   if (untold) throw PluginFailure(*untold);

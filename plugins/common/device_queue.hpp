@@ -2,8 +2,8 @@
 /// no progress of the host, so no thread looks at them.
 #pragma once
 
-#include <mpi.h>
-
+#include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -11,12 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "common/all_to_all.hpp"
 #include "common/device_exchange.hpp"
+#include "common/ranks.hpp"
 #include "dit/exchange.h"
 #include "exchange/plugin_guard.hpp"
-
-struct dit_request;
 
 /// Registered memory; what is not device memory of this plugin's kind is not prepared, and has no number.
 struct dit_memory {
@@ -26,18 +24,30 @@ struct dit_memory {
 
 namespace dit {
 
-/// Functions throw PluginFailure.
+/// What exchanges device memory, and the ranks that it was made with.
+struct OpenedDevice {
+  std::unique_ptr<Ranks> ranks;
+  std::unique_ptr<DeviceExchange> exchange;
+};
+
+/// The owner of buffers that are no longer used.
+struct Release {
+  dit_release release;
+  void* user;
+};
+
+/// Functions throw PluginFailure. A dit_request is of this queue where holds() says so.
 class DeviceQueue {
  public:
-  DeviceQueue(const AllToAllKind& kind, std::string config, double timeout_seconds)
-      : kind_(kind), config_(std::move(config)), timeout_seconds_(timeout_seconds) {}
-  ~DeviceQueue();
+  explicit DeviceQueue(double timeout_seconds) : timeout_seconds_(timeout_seconds) {}
+  ~DeviceQueue() = default;
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;
 
   [[nodiscard]] bool is_open() const { return exchange_ != nullptr; }
-  /// Collective over `comm` at the first call; later ones only look at the device. A failure is for good.
-  void open(MPI_Comm comm, int device);
+  /// Collective at the first call, when `make` is asked; later ones only look at the device. A failure is for
+  /// good.
+  void open(int device, const std::function<OpenedDevice(const DeviceSettings&)>& make);
 
   /// Of a checked call. A blocking one is waited for, and gives null.
   [[nodiscard]] dit_request* start(const dit_exchange_call& call);
@@ -45,10 +55,10 @@ class DeviceQueue {
   /// These set the request to null when its buffers are no longer used.
   void test(dit_request*& request);
   void wait(dit_request*& request);
-  void wait_stream(const dit_request& request, void* stream) const;
+  void wait_stream(const dit_request* request, void* stream) const;
   void cancel(dit_request*& request, dit_release release, void* user);
-  /// Takes those out that were cancelled and are done.
-  [[nodiscard]] std::vector<std::unique_ptr<dit_request>> take_released() noexcept;
+  /// Forgets those that were cancelled and are done: whom to tell.
+  [[nodiscard]] std::vector<Release> take_released() noexcept;
 
   /// Collective, after open(): all ranks throw when one does.
   [[nodiscard]] dit_memory* add_memory(void* memory, std::size_t bytes, int device);
@@ -66,6 +76,15 @@ class DeviceQueue {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  struct Request {
+    std::unique_ptr<StreamEnd> end;
+    Release cancelled{};  ///< whom to tell, once it is given up
+  };
+  static Request* known_as(dit_request* request) { return reinterpret_cast<Request*>(request); }
+  static const Request* known_as(const dit_request* request) {
+    return reinterpret_cast<const Request*>(request);
+  }
+  [[nodiscard]] dit_request* add(std::unique_ptr<StreamEnd> end);
   void check_failure();
   void fail(const PluginFailure& failure);
   void require_device(int device) const;
@@ -76,15 +95,13 @@ class DeviceQueue {
   enum class Ending { all_well, some_failed, not_all_came };
   [[nodiscard]] Ending agree_on_end(bool failed);
 
-  const AllToAllKind& kind_;
-  std::string config_;
   double timeout_seconds_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
   int device_ = -1;
   std::optional<PluginFailure> failure_;
-  std::unique_ptr<DeviceExchange> exchange_;
-  mutable std::mutex mutex_;  ///< guards requests_, and calls of exchange_
-  std::list<std::unique_ptr<dit_request>> requests_;
+  std::unique_ptr<Ranks> ranks_;
+  std::unique_ptr<DeviceExchange> exchange_;  ///< ends before its ranks
+  mutable std::mutex mutex_;                  ///< guards requests_, and calls of exchange_
+  std::list<std::unique_ptr<Request>> requests_;
 };
 
 }  // namespace dit

@@ -1,7 +1,5 @@
 #include "mpi/node_levels.hpp"
 
-#include <algorithm>
-
 #include "common/mpi_error.hpp"
 
 namespace dit {
@@ -20,10 +18,7 @@ Levels node_levels(MPI_Comm comm) {
   check_mpi(code, "MPI_Bcast");
   std::vector<int> node_of(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, node_of.data(), 1, MPI_INT, comm), "MPI_Allgather");
-  Levels levels{{"node", "world"}, {}, 1};
-  for (const int of : node_of) levels.of.push_back(of == first ? 0 : 1);
-  if (std::all_of(node_of.begin(), node_of.end(), [&](int of) { return of == node_of[0]; })) levels.slow = 2;
-  return levels;
+  return levels_of_nodes(node_of, rank);
 }
 
 }  // namespace dit

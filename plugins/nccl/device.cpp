@@ -5,6 +5,7 @@
 
 #include "common/agree.hpp"
 #include "cuda/stream_events.hpp"
+#include "exchange/plugin_guard.hpp"
 #include "nccl/library.hpp"
 
 namespace dit {
@@ -41,28 +42,24 @@ class Group {
 
 class NcclDevice final : public DeviceExchange {
  public:
-  NcclDevice(MPI_Comm comm, const PluginConfig& config, const DeviceSettings& settings)
+  NcclDevice(Ranks& ranks, const PluginConfig& config, const DeviceSettings& settings)
       : device_(settings.device),
         timeout_seconds_(settings.timeout_seconds),
+        size_(static_cast<std::size_t>(ranks.size())),
         order_(settings.device),
         zero_cta_(config.text("zero-cta", "0") == "1") {
-    int size = 0;
-    int rank = 0;
-    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-    check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-    size_ = static_cast<std::size_t>(size);
     std::unique_ptr<CurrentCudaDevice> current;
     ncclUniqueId id{};
-    together(comm, [&] {
+    together(ranks, [&] {
       nccl_ = std::make_unique<NcclLibrary>(config.text("library", "libnccl.so.2"));
       current = std::make_unique<CurrentCudaDevice>(device_);
-      if (rank == 0) nccl_->check(nccl_->get_unique_id(&id), "ncclGetUniqueId");
+      if (ranks.rank() == 0) nccl_->check(nccl_->get_unique_id(&id), "ncclGetUniqueId");
     });
-    check_mpi(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "MPI_Bcast");
-    together(comm, [&] {
+    id = gather(ranks, id).front();
+    together(ranks, [&] {
       ncclConfig_t how = NCCL_CONFIG_INITIALIZER;
       if (zero_cta_) how.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-      nccl_->check(nccl_->init(&comm_, size, id, rank, &how), "ncclCommInitRankConfig");
+      nccl_->check(nccl_->init(&comm_, ranks.size(), id, ranks.rank(), &how), "ncclCommInitRankConfig");
     });
   }
   ~NcclDevice() override {
@@ -162,7 +159,7 @@ class NcclDevice final : public DeviceExchange {
   std::unique_ptr<NcclLibrary> nccl_;
   int device_;
   double timeout_seconds_;
-  std::size_t size_ = 0;
+  std::size_t size_;
   StreamOrder order_;
   bool zero_cta_;
   ncclComm_t comm_ = nullptr;
@@ -172,9 +169,9 @@ class NcclDevice final : public DeviceExchange {
 
 }  // namespace
 
-std::unique_ptr<DeviceExchange> make_nccl_device(MPI_Comm comm, const PluginConfig& config,
+std::unique_ptr<DeviceExchange> make_nccl_device(Ranks& ranks, const PluginConfig& config,
                                                  const DeviceSettings& settings) {
-  return std::make_unique<NcclDevice>(comm, config, settings);
+  return std::make_unique<NcclDevice>(ranks, config, settings);
 }
 
 }  // namespace dit

@@ -19,11 +19,15 @@ std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig&) {
   return make_flat(comm);
 }
 
+std::unique_ptr<DeviceExchange> make_device(MpiRanks& ranks, const PluginConfig& config,
+                                            const DeviceSettings& settings) {
+  return make_nccl_device(ranks, config, settings);
+}
+
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
 const AllToAllKind plugin_kind{
-    "nccl", "NCCL, one grouped all-to-all for each exchange of device memory", read, make, make_nccl_device,
-    0};
+    "nccl", "NCCL, one grouped all-to-all for each exchange of device memory", read, make, make_device, 0};
 
 }  // namespace dit

@@ -1,12 +1,13 @@
 #include "tapa/device.hpp"
 
-#include <tapa/device_mpi.h>
-
 #include <algorithm>
+#include <exception>
+#include <optional>
 #include <vector>
 
 #include "common/agree.hpp"
 #include "cuda/stream_events.hpp"
+#include "exchange/plugin_guard.hpp"
 
 namespace dit {
 namespace {
@@ -24,10 +25,6 @@ dit_status status_of(int code) {
     default:
       return DIT_ERROR_COMMUNICATION;
   }
-}
-
-void check_tapa(int code) {
-  if (code != TAPA_DEVICE_SUCCESS) throw PluginFailure(status_of(code), TAPA_Device_last_error());
 }
 
 cudaStream_t stream_of(void* stream) {
@@ -63,17 +60,19 @@ struct Plain {
 
 class TapaDevice final : public DeviceExchange {
  public:
-  TapaDevice(MPI_Comm comm, const DeviceSettings& settings)
-      : device_(settings.device), order_(settings.device) {
-    int size = 0;
-    check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-    size_ = static_cast<std::size_t>(size);
+  TapaDevice(Ranks& ranks, const MakeEngine& make_engine, const DeviceSettings& settings)
+      : ranks_(ranks),
+        device_(settings.device),
+        size_(static_cast<std::size_t>(ranks.size())),
+        order_(settings.device) {
     std::unique_ptr<CurrentCudaDevice> current;
-    together(comm, [&] { current = std::make_unique<CurrentCudaDevice>(device_); });
+    together(ranks, [&] { current = std::make_unique<CurrentCudaDevice>(device_); });
     TAPA_Device_options options{};
     options.struct_size = sizeof(options);
     options.timeout = settings.timeout_seconds > 0 ? std::min(settings.timeout_seconds, kNoLimit) : kNoLimit;
-    check_tapa(TAPA_Device_comm_create_mpi(comm, &options, &comm_));
+    require(make_engine
+                ? make_engine(gather_of, this, options, &comm_)
+                : TAPA_Device_comm_create(ranks.rank(), ranks.size(), gather_of, this, &options, &comm_));
   }
   ~TapaDevice() override {
     if (comm_ != TAPA_DEVICE_COMM_NULL) (void)TAPA_Device_comm_free(&comm_);
@@ -86,24 +85,24 @@ class TapaDevice final : public DeviceExchange {
     if (call.send_strided == nullptr && call.recv_strided == nullptr) {
       const Plain send(call.send_blocks, size_);
       const Plain recv(call.recv_blocks, size_);
-      check_tapa(TAPA_Device_alltoallv(call.send, send.bytes.data(), send.offsets.data(), call.recv,
-                                       recv.bytes.data(), recv.offsets.data(), comm_, call.stream));
+      require(TAPA_Device_alltoallv(call.send, send.bytes.data(), send.offsets.data(), call.recv,
+                                    recv.bytes.data(), recv.offsets.data(), comm_, call.stream));
     } else {
       const auto send = to_blocks(call.send_blocks, call.send_strided, size_);
       const auto recv = to_blocks(call.recv_blocks, call.recv_strided, size_);
-      check_tapa(
+      require(
           TAPA_Device_alltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_, call.stream));
     }
     return order_.leave(stream_of(call.stream));
   }
 
-  void check() override { check_tapa(TAPA_Device_query(comm_, nullptr)); }
+  void check() override { require(TAPA_Device_query(comm_, nullptr)); }
 
   // Not symmetric: that would bind all ranks to one place in the memory, which the interface does not ask
   // for.
   int add_memory(void* memory, std::size_t bytes) override {
     int window = -1;
-    check_tapa(TAPA_Device_register(comm_, memory, bytes, 0, &window));
+    require(TAPA_Device_register(comm_, memory, bytes, 0, &window));
     return window;
   }
   // Stores that were begun and not ended: libtapa would refuse on this rank, while others wait for it.
@@ -113,22 +112,22 @@ class TapaDevice final : public DeviceExchange {
     const CurrentCudaDevice current(device_);
     require_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
-  void remove_memory(int window) override { check_tapa(TAPA_Device_deregister(comm_, window)); }
+  void remove_memory(int window) override { require(TAPA_Device_deregister(comm_, window)); }
 
   void* peer_memory(int window, int rank) override {
     void* memory = nullptr;
-    check_tapa(TAPA_Device_peer_memory(comm_, window, rank, &memory));
+    require(TAPA_Device_peer_memory(comm_, window, rank, &memory));
     return memory;
   }
   void begin_stores(int window, void* stream) override {
     const CurrentCudaDevice current(device_);
     order_.enter(stream_of(stream));
-    check_tapa(TAPA_Device_begin_stores(comm_, window, stream));
+    require(TAPA_Device_begin_stores(comm_, window, stream));
     storing_ = true;
   }
   std::unique_ptr<StreamEnd> end_stores(int window, void* stream) override {
     const CurrentCudaDevice current(device_);
-    check_tapa(TAPA_Device_end_stores(comm_, window, stream));
+    require(TAPA_Device_end_stores(comm_, window, stream));
     storing_ = false;
     return order_.leave(stream_of(stream));
   }
@@ -140,8 +139,28 @@ class TapaDevice final : public DeviceExchange {
   }
 
  private:
+  /// As TAPA_Device_allgather. What goes wrong is kept: the engine has no words for it.
+  static int gather_of(void* context, const void* mine, void* all, std::size_t bytes) {
+    auto& self = *static_cast<TapaDevice*>(context);
+    try {
+      self.ranks_.allgather(mine, all, bytes);
+      return 0;
+    } catch (const PluginFailure& failure) {
+      self.unreached_.emplace(failure);
+    } catch (const std::exception& error) {
+      self.unreached_.emplace(DIT_ERROR_COMMUNICATION, error.what());
+    }
+    return 1;
+  }
+  void require(int code) const {
+    if (code == TAPA_DEVICE_ERR_ALLGATHER && unreached_) throw PluginFailure(*unreached_);
+    if (code != TAPA_DEVICE_SUCCESS) throw PluginFailure(status_of(code), TAPA_Device_last_error());
+  }
+
+  Ranks& ranks_;
+  std::optional<PluginFailure> unreached_;
   int device_;
-  std::size_t size_ = 0;
+  std::size_t size_;
   StreamOrder order_;
   TAPA_Device_comm comm_ = TAPA_DEVICE_COMM_NULL;
   bool storing_ = false;
@@ -149,9 +168,9 @@ class TapaDevice final : public DeviceExchange {
 
 }  // namespace
 
-std::unique_ptr<DeviceExchange> make_tapa_device(MPI_Comm comm, const PluginConfig& /*config*/,
+std::unique_ptr<DeviceExchange> make_tapa_device(Ranks& ranks, const MakeEngine& make_engine,
                                                  const DeviceSettings& settings) {
-  return std::make_unique<TapaDevice>(comm, settings);
+  return std::make_unique<TapaDevice>(ranks, make_engine, settings);
 }
 
 }  // namespace dit

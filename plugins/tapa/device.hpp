@@ -1,12 +1,23 @@
-/// Device memory by libtapa's device engine.
+/// Device memory by libtapa's device engine. No MPI here.
 #pragma once
 
+#include <tapa/device.h>
+
+#include <functional>
+
 #include "common/device_exchange.hpp"
+#include "common/ranks.hpp"
 
 namespace dit {
 
-/// As MakeDeviceExchange.
-[[nodiscard]] std::unique_ptr<DeviceExchange> make_tapa_device(MPI_Comm comm, const PluginConfig& config,
+/// Makes the engine on the current device, collective; a code of tapa/device.h. `gather` may be used while
+/// the engine lives.
+using MakeEngine = std::function<int(TAPA_Device_allgather gather, void* context,
+                                     const TAPA_Device_options& options, TAPA_Device_comm* comm)>;
+
+/// Collective over ranks that outlive it; all throw PluginFailure when one does. Without `make_engine` it is
+/// TAPA_Device_comm_create.
+[[nodiscard]] std::unique_ptr<DeviceExchange> make_tapa_device(Ranks& ranks, const MakeEngine& make_engine,
                                                                const DeviceSettings& settings);
 
 }  // namespace dit

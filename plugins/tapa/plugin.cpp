@@ -10,6 +10,8 @@
 #include "exchange/select_rows.hpp"
 #include "tapa/agreed_layout.hpp"
 #ifdef DIT_HAVE_CUDA
+#include <tapa/device_mpi.h>
+
 #include "tapa/device.hpp"
 #endif
 
@@ -146,7 +148,14 @@ std::unique_ptr<AllToAll> make(MPI_Comm comm, const PluginConfig& config) {
 }
 
 #ifdef DIT_HAVE_CUDA
-constexpr MakeDeviceExchange make_device = make_tapa_device;
+std::unique_ptr<DeviceExchange> make_device(MpiRanks& ranks, const PluginConfig&,
+                                            const DeviceSettings& settings) {
+  const auto make_engine = [&](TAPA_Device_allgather, void*, const TAPA_Device_options& options,
+                               TAPA_Device_comm* comm) {
+    return TAPA_Device_comm_create_mpi(ranks.comm(), &options, comm);
+  };
+  return make_tapa_device(ranks, make_engine, settings);
+}
 constexpr std::uint64_t capabilities = DIT_CAPABILITY_DEVICE_STRIDED | DIT_CAPABILITY_STORES;
 #else
 constexpr MakeDeviceExchange make_device = nullptr;

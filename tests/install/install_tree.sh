@@ -10,9 +10,9 @@ mv "$tree.first" "$tree"
 expected=(include/tapa/tapa.h "$libdir/libtapa.so" "$libdir/pkgconfig/tapa.pc" "$libdir/cmake/tapa/tapa-config.cmake"
   "$libdir/cmake/tapa/tapa-config-version.cmake" share/doc/tapa/LICENSE bin/tapa-cluster bin/tapa-preload-path
   "$libdir/libtapa_preload.so" share/tapa/machines/aurora.json
-  include/dit/dit.h include/dit/exchange.h "$libdir/libdit.so" "$libdir/pkgconfig/dit.pc"
+  include/dit/bootstrap.h include/dit/dit.h include/dit/exchange.h "$libdir/libdit.so" "$libdir/pkgconfig/dit.pc"
   "$libdir/cmake/dit/dit-config.cmake" "$libdir/cmake/dit/dit-config-version.cmake" "$libdir/libdit-exchange-mpi.so"
-  "$libdir/libdit-exchange-tapa.so" bin/dit-conformance)
+  "$libdir/libdit-exchange-tapa.so" "$libdir/libdit-exchange-bootstrap.so" bin/dit-conformance)
 missing=0
 for file in "${expected[@]}"; do
   [ -e "$tree/$file" ] || { echo "not installed: $file"; missing=1; }

@@ -28,11 +28,11 @@ class ExchangeError : public std::runtime_error {
 /// A loaded plugin. Stays loaded to the program's end (MPI libraries cannot be unloaded).
 class ExchangePlugin {
  public:
-  /// "local" (linked in), a name (libdit-exchange-NAME.so on the search path) or a path with a slash. The
-  /// search path: DIT_PLUGIN_PATH (colon-separated), the folder of the program and ../lib of it, the folder
-  /// of libdit, the install folder. The first file of that name counts, whether it can be loaded or not.
-  /// Throws ExchangeError that lists the places looked at, or says what dlopen said; also for a missing entry
-  /// function, another interface version, a null function in the table.
+  /// One that is linked in ("local", see linked_plugins.hpp), a name (libdit-exchange-NAME.so on the search
+  /// path) or a path with a slash. The search path: DIT_PLUGIN_PATH (colon-separated), the folder of the
+  /// program and ../lib of it, the folder of libdit, the install folder. The first file of that name counts,
+  /// whether it can be loaded or not. Throws ExchangeError that lists the places looked at, or says what
+  /// dlopen said; also for a missing entry function, another interface version, a null function in the table.
   [[nodiscard]] static ExchangePlugin load(std::string_view name);
   /// One that is linked in; checked in the same way.
   [[nodiscard]] static ExchangePlugin linked(dit_exchange_entry entry);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "exchange/exchange.hpp"
-#include "exchange/local/local_ranks.hpp"
+#include "exchange/linked_plugins.hpp"
 #include "exchange/plugin_path.hpp"
 #include "exchange/plugin_table.hpp"
 
@@ -58,7 +58,7 @@ dit_exchange_entry open_library(const std::string& path) {
 }  // namespace
 
 ExchangePlugin ExchangePlugin::load(std::string_view name) {
-  if (name == "local") return linked(dit_exchange_local_plugin_v1);
+  if (const dit_exchange_entry entry = linked_plugin(name); entry != nullptr) return linked(entry);
   const bool is_path = name.find('/') != std::string_view::npos;
   if (!is_path && !valid_name(name))
     throw ExchangeError(DIT_ERROR_ARGUMENT,
@@ -75,7 +75,8 @@ ExchangePlugin ExchangePlugin::linked(dit_exchange_entry entry) {
 
 std::vector<std::string> ExchangePlugin::available() {
   std::vector<std::string> names = plugin_names(plugin_folders());
-  if (std::ranges::find(names, "local") == names.end()) names.emplace_back("local");
+  for (const std::string& linked : linked_plugin_names())
+    if (std::ranges::find(names, linked) == names.end()) names.push_back(linked);
   std::ranges::sort(names);
   return names;
 }

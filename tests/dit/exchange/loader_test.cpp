@@ -8,6 +8,7 @@
 #include <string>
 
 #include "exchange/exchange.hpp"
+#include "exchange/linked_plugins.hpp"
 #include "exchange/local/local_ranks.hpp"
 #include "exchange/plugin_path.hpp"
 
@@ -53,6 +54,14 @@ TEST_F(Loader, LocalIsLinkedIn) {
   EXPECT_EQ(plugin.name(), "local");
   EXPECT_EQ(plugin.path(), "");
   EXPECT_EQ(ExchangePlugin::linked(dit_exchange_local_plugin_v1).name(), "local");
+}
+
+TEST_F(Loader, WhatALibraryLinksInIsFoundByItsName) {
+  EXPECT_EQ(load("brought-along").status, DIT_ERROR_ARGUMENT);
+  link_exchange_plugin("brought-along", dit_exchange_local_plugin_v1);
+  EXPECT_EQ(ExchangePlugin::load("brought-along").path(), "");
+  EXPECT_THAT(ExchangePlugin::available(), Contains("brought-along"));
+  EXPECT_THAT(ExchangePlugin::available(), Contains("local"));
 }
 
 TEST_F(Loader, UnknownNameListsThePlacesAndThePlugins) {

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "common/agree.hpp"
-#include "common/context.hpp"
+#include "common/all_to_all.hpp"
+#include "common/device_queue.hpp"
 
 namespace dit {
 namespace {
@@ -44,25 +46,25 @@ bool FakeEnd::late = false;
 
 class FakeDevice final : public DeviceExchange {
  public:
-  explicit FakeDevice(MPI_Comm comm) : comm_(comm) { MPI_Comm_rank(comm, &rank_); }
+  explicit FakeDevice(Ranks& ranks) : ranks_(ranks) {}
   ~FakeDevice() override {
     ++ended;
-    if (!abandoned_) MPI_Barrier(comm_);
+    if (!abandoned_) (void)gather(ranks_, 0);
   }
   std::unique_ptr<StreamEnd> start(const dit_exchange_call&) override { return std::make_unique<FakeEnd>(); }
   void check() override {
-    if (rank_ == failing_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "rank 1 did not arrive");
+    if (ranks_.rank() == failing_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "rank 1 did not arrive");
   }
   int add_memory(void*, std::size_t) override {
-    MPI_Barrier(comm_);
+    (void)gather(ranks_, 0);
     return 5;
   }
   void settle() override {
-    if (rank_ == unsettled_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "an illegal address");
+    if (ranks_.rank() == unsettled_rank) throw PluginFailure(DIT_ERROR_COMMUNICATION, "an illegal address");
   }
   void remove_memory(int number) override {
     expect(number == 5, "the memory's number");
-    MPI_Barrier(comm_);
+    (void)gather(ranks_, 0);
   }
   void* peer_memory(int, int rank) override { return &wrong + rank; }
   void begin_stores(int, void*) override {}
@@ -75,23 +77,18 @@ class FakeDevice final : public DeviceExchange {
   std::string text() const override { return "none"; }
 
  private:
-  MPI_Comm comm_;
-  int rank_ = 0;
+  Ranks& ranks_;
   bool abandoned_ = false;
 };
 
-PluginConfig read_none(const char* text) {
-  return PluginConfig(text, {});
-}
-
-std::unique_ptr<DeviceExchange> make_fake(MPI_Comm comm, const PluginConfig&, const DeviceSettings&) {
-  together(comm, [] {
+OpenedDevice make_fake(const DeviceSettings&) {
+  auto ranks = MpiRanks::duplicate(MPI_COMM_WORLD);
+  together(*ranks, [] {
     if (broken_rank) throw PluginFailure(DIT_ERROR_UNSUPPORTED, "no GPU here");
   });
-  return std::make_unique<FakeDevice>(comm);
+  auto exchange = std::make_unique<FakeDevice>(*ranks);
+  return {std::move(ranks), std::move(exchange)};
 }
-
-const AllToAllKind kFake{"fake", "", read_none, nullptr, make_fake, 0};
 
 double seconds_of(const std::function<void()>& step) {
   const auto begun = std::chrono::steady_clock::now();
@@ -114,14 +111,14 @@ dit_request* start(DeviceQueue& queue) {
 }
 
 void all_well(DeviceQueue& queue, int) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   queue.close();
   expect(ended == 1 && abandoned == 0, "a collective end");
 }
 
 // A rank that found all data there does not wait for those who have given up.
 void one_failed(DeviceQueue& queue, int rank) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   dit_request* request = start(queue);  // before it fails
   failing_rank = 1;
   const std::string told = words_of([&] { queue.wait(request); });
@@ -133,7 +130,7 @@ void one_failed(DeviceQueue& queue, int rank) {
 
 // The failed rank leaves after a moment; the others, who have no limit, still hear of it.
 void comes_late(DeviceQueue& queue, int rank) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   failing_rank = 0;
   if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   std::string told;
@@ -145,7 +142,7 @@ void comes_late(DeviceQueue& queue, int rank) {
 
 // Nobody has failed, but a rank comes when the others have given up: it does not wait for them, either.
 void comes_too_late(DeviceQueue& queue, int rank) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   const std::string told = words_of([&] { queue.close(); });
   expect(told.find("not all ranks have come to close within 1.0") == 0, "the limit");
@@ -155,7 +152,7 @@ void comes_too_late(DeviceQueue& queue, int rank) {
 void cannot_open(DeviceQueue& queue, int rank) {
   broken_rank = rank == 1;
   for (int again = 0; again < 2; ++again) {
-    const std::string told = words_of([&] { queue.open(MPI_COMM_WORLD, 0); });
+    const std::string told = words_of([&] { queue.open(0, make_fake); });
     expect(told == std::string("device memory cannot be exchanged: ") + (rank == 1 ? "" : "rank 1: ") +
                        "no GPU here",
            "the words of the rank that cannot");
@@ -164,14 +161,14 @@ void cannot_open(DeviceQueue& queue, int rank) {
 }
 
 void requests(DeviceQueue& queue, int) {
-  queue.open(MPI_COMM_WORLD, 0);
-  expect(words_of([&] { queue.open(MPI_COMM_WORLD, 1); }).find("device is 1, expected 0") == 0, "one device");
+  queue.open(0, make_fake);
+  expect(words_of([&] { queue.open(1, make_fake); }).find("device is 1, expected 0") == 0, "one device");
   dit_request* request = start(queue);
   expect(queue.holds(request), "a request of the queue");
   queue.test(request);
   expect(request != nullptr, "a stream that has not passed it");
   int held = 0;
-  queue.wait_stream(*request, &held);
+  queue.wait_stream(request, &held);
   expect(held == 1, "a stream that waits");
   int released = 0;
   dit_request* forgotten = start(queue);
@@ -182,7 +179,7 @@ void requests(DeviceQueue& queue, int) {
   expect(queue.take_released().empty(), "buffers in use");
   FakeEnd::released = true;
   const auto done = queue.take_released();
-  expect(done.size() == 1 && done[0]->user == &released, "buffers that are free");
+  expect(done.size() == 1 && done[0].user == &released, "buffers that are free");
   dit_memory* const memory = queue.add_memory(&held, sizeof(held), 0);
   expect(queue.peer_memory(*memory, 1) == &wrong + 1, "a peer's memory");
   expect(words_of([&] { (void)queue.peer_memory(*memory, 3); }) == "rank is 3, expected 0 to 2",
@@ -196,7 +193,7 @@ void requests(DeviceQueue& queue, int) {
 
 // What one rank cannot do, no rank begins: registrations are collective, and one would wait for the other.
 void one_cannot_register(DeviceQueue& queue, int rank) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   int held = 0;
   const auto add = [&](int device) { return queue.add_memory(&held, sizeof(held), device); };
   const std::string whose = rank == 1 ? "" : "rank 1: ";
@@ -218,7 +215,7 @@ void one_cannot_register(DeviceQueue& queue, int rank) {
 
 // A wait that was too long is a failure for good; the request stays, as its buffers may still be used.
 void late_device(DeviceQueue& queue, int) {
-  queue.open(MPI_COMM_WORLD, 0);
+  queue.open(0, make_fake);
   dit_request* request = start(queue);
   FakeEnd::late = true;
   expect(words_of([&] { queue.wait(request); }) == "not within 1 s", "a limit");
@@ -242,7 +239,7 @@ int run(const char* name) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto& [known, body] : cases) {
     if (std::strcmp(known, name) != 0) continue;
-    DeviceQueue queue(kFake, "", std::strcmp(name, "comes_too_late") == 0 ? 1 : 0);
+    DeviceQueue queue(std::strcmp(name, "comes_too_late") == 0 ? 1 : 0);
     body(queue, rank);
     return wrong;
   }
@@ -253,7 +250,7 @@ int run(const char* name) {
 }  // namespace
 
 extern const AllToAllKind plugin_kind;
-const AllToAllKind plugin_kind = kFake;  // of the code that plugins share
+const AllToAllKind plugin_kind{"none", "", nullptr, nullptr, nullptr, 0};  // for the code that plugins share
 
 }  // namespace dit
 

@@ -1,0 +1,7 @@
+#include "bootstrap/device.hpp"
+
+namespace dit {
+
+const BootstrapDevices bootstrap_devices{nullptr, 0};
+
+}  // namespace dit

@@ -1,0 +1,64 @@
+#include "common/mpi_ranks.hpp"
+
+#include <array>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include "common/mpi_error.hpp"
+
+namespace dit {
+namespace {
+
+/// Whether it does; `limit` in seconds, 0: none.
+bool ends_within(MPI_Request& request, double limit) {
+  const auto begun = std::chrono::steady_clock::now();
+  for (int done = 0;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return true;
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (limit > 0 && passed > limit) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace
+
+MpiRanks::MpiRanks(MPI_Comm comm) : comm_(comm) {
+  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+}
+
+std::unique_ptr<MpiRanks> MpiRanks::duplicate(MPI_Comm comm) {
+  MPI_Comm own = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &own), "MPI_Comm_dup");
+  auto ranks = std::make_unique<MpiRanks>(own);
+  ranks->owned_ = true;
+  return ranks;
+}
+
+MpiRanks::~MpiRanks() {
+  if (owned_) MPI_Comm_free(&comm_);
+}
+
+void MpiRanks::allgather(const void* mine, void* all, std::size_t bytes) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED,
+                        "ranks gather " + std::to_string(bytes) + " bytes of each, expected less than 2 GiB");
+  const int count = static_cast<int>(bytes);
+  check_mpi(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm_), "MPI_Allgather");
+}
+
+std::optional<int> MpiRanks::greatest_within(int mine, double limit) {
+  auto numbers = std::make_unique<std::array<int, 2>>(std::array{mine, 0});
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&(*numbers)[0], &(*numbers)[1], 1, MPI_INT, MPI_MAX, comm_, &request),
+            "MPI_Iallreduce");
+  if (ends_within(request, limit)) return (*numbers)[1];
+  static_cast<void>(numbers.release());  // MPI may still write there
+  owned_ = false;
+  return std::nullopt;
+}
+
+}  // namespace dit

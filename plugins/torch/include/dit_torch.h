@@ -1,0 +1,161 @@
+/** @file
+ * Set-up of the PyTorch operators dit::* (libdit_torch.so): groups of ranks, and attention shapes by name.
+ *
+ * The operators take the name of an exchange, a string, so that compilers of graphs see plain functions of
+ * tensors. What stands behind a name is made here, before the first call and before a CUDA graph is captured:
+ * a *group* is an open session of ranks; an *exchange* is one attention shape of a group, with its layout,
+ * its wire policy, its four transfers and, on a device, the memory that its results lie in.
+ *
+ *     start(Tensor x, str exchange, int what, SymInt layer, PREPARE, Tensor? after=None) -> Tensor
+ *     finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor
+ *     exchange(Tensor x, str exchange, int what, SymInt layer, PREPARE) -> Tensor
+ *     gather(Tensor o, str exchange, SymInt layer) -> Tensor
+ *     scatter_qkv(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None,
+ *                 Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, REST)
+ *         -> (Tensor, Tensor, Tensor)
+ *     all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> ()
+ *
+ *     PREPARE: Tensor? weight=None, Tensor? text_weight=None, REST
+ *     REST:    Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0,
+ *              bool round_norm=False
+ *
+ * `what` is a dit_transfer_kind: 0 query, 1 key, 2 value (sequence layout to head layout), 3 output (back).
+ * Tensors are [batch, rows, heads, head_dim] of the exchange's element type and memory; `x` may have any
+ * strides whose last is 1, so that a part of a packed QKV product goes as it is. What an operator returns is
+ * dense. On a device it lies in a slot of the exchange's memory: when the same `what` has been started
+ * `slots` times more, a result that is still held is copied to memory of torch's, and its tensors go there.
+ * Only what a captured graph returns stays where it was, to be filled by the next replay. On the host a
+ * result is a tensor of its own.
+ *
+ * `start` returns an empty tensor, the token, which `finish` takes. It carries nothing but the order: `after`
+ * is any tensor that must be there before, mostly another token, and is not read. Between the two `x` is only
+ * read, and stays in place. One start of a `what` is under way at a time.
+ *
+ * `norm` (dit_norm), `rope` (dit_rope), `epsilon`, `round_norm` and the tensors `weight`, `text_weight` (fp32
+ * or the element type), `cosine` and `sine` (fp32, [tokens, head_dim / 2], all tokens of the joint sequence)
+ * are those of dit_prepare: RMSNorm and rotary position embedding on the way. Not for value's and output's
+ * `what` = 3; `scatter_qkv` does so with q and k.
+ *
+ * `all_to_all` is torch.distributed's all_to_all_single: rows of the first dimension, `output_splits` and
+ * `input_splits` of them from and to each rank; empty lists: even parts. Not under graph capture unless the
+ * same shapes went before.
+ *
+ * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
+ * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
+ * host does not wait. Under graph capture nothing is allocated; exact policies only.
+ *
+ * Threads: ranks may be threads of one process, with names of their own for each. A group and its exchanges
+ * are used by one thread at a time. Functions return a dit_status, DIT_OK is 0; dit_torch_last_error tells
+ * the rest. No exception leaves the library, and it uses no Python.
+ */
+#ifndef DIT_TORCH_H
+#define DIT_TORCH_H
+
+#include <dit/dit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DIT_TORCH_VERSION 1 /**< of this interface and of the operators' schemas */
+
+/** What a group without MPI stands on; see dit/bootstrap.h. */
+struct dit_bootstrap;
+
+/** DIT_TORCH_VERSION of the library that is loaded. */
+DIT_API int dit_torch_version(void);
+/** What was wrong in this thread's last call of these functions that failed; "" when none has. Valid until
+ * this thread's next call. */
+DIT_API const char* dit_torch_last_error(void);
+
+/** Opens a group of ranks. Collective.
+ * @param group    a name that this process does not use yet
+ * @param ranks    callbacks; what they point to and `user` stay until the group is closed
+ * @param timeout  seconds after which a wait for other ranks fails; 0: never
+ * @param config   settings of the exchange plugin "bootstrap", "key=value,key=value"; may be null */
+DIT_API int dit_torch_open(const char* group, const struct dit_bootstrap* ranks, double timeout,
+                           const char* config);
+/** Makes a group of a session that is open. The session stays the caller's and outlives the group. Local. */
+DIT_API int dit_torch_attach(const char* group, dit_session* session);
+/** Frees the group's exchanges and closes what dit_torch_open opened. Collective. A name that is not known is
+ * a no-op. */
+DIT_API int dit_torch_close(const char* group);
+/** The group's session, for functions of dit.h. It lives as long as the group. */
+DIT_API int dit_torch_session(const char* group, dit_session** session);
+
+/** An attention shape, and how its tensors travel. Alike on all ranks, but for `device`. */
+typedef struct dit_torch_attention {
+  size_t struct_size;   /**< sizeof(dit_torch_attention) */
+  int64_t batch;        /**< samples, at least 1 */
+  int64_t text_tokens;  /**< of a sample, on all ranks together; may be 0 */
+  int64_t image_tokens; /**< of a sample, on all ranks together; may be 0 */
+  int64_t heads;        /**< query heads */
+  int64_t kv_heads;     /**< key and value heads; 0: as many as query heads */
+  int64_t head_dim;     /**< elements of a head's row */
+  unsigned flags;       /**< of dit_layout_flags */
+  int element_type;     /**< DIT_ELEMENT_FP32, _BF16 or _FP16 */
+  int memory_kind;      /**< DIT_MEMORY_HOST or DIT_MEMORY_CUDA */
+  int device;           /**< device number; 0 for host memory */
+  int slots;            /**< on a device: results of one `what` that may be held without a copy, at least 1;
+                             0: 2 */
+  int side_stream;      /**< 1: between start and finish a transfer runs on a stream of the exchange, beside
+                             what is put on the caller's; exchange, scatter_qkv and gather do not use it */
+  const char* policy;   /**< of dit_wire_options; null, "" or "exact": tensors travel as they are */
+  const char* off;      /**< levels that carry everything in full, "node,world"; may be null */
+  int layers;           /**< with a policy: attention layers; 0: 1 */
+  int steps;            /**< with a policy: denoising steps of an image; 0: 1 */
+  int branches;         /**< with a policy: guidance branches that pass through one after the other; 0: 1 */
+} dit_torch_attention;
+
+/** Who holds what. */
+typedef struct dit_torch_shape {
+  size_t struct_size;  /**< sizeof(dit_torch_shape) */
+  int64_t sequence[4]; /**< of q and of the output in the sequence layout: [batch, rows, heads, head_dim] */
+  int64_t sequence_kv[4]; /**< of k and v there */
+  int64_t query[4];       /**< of q and of the output in the head layout */
+  int64_t key[4];         /**< of k and v there */
+  int64_t text[2];        /**< text tokens of this rank in the sequence layout: begin, end */
+  int64_t image[2];       /**< image tokens of this rank, numbered within the image: begin, end */
+} dit_torch_shape;
+
+/** Makes an exchange. Collective over the group: all ranks make the same ones in the same order.
+ * @param exchange   a name that this process does not use yet. Compiled graphs keep it for good: another
+ *                   shape gets another name
+ * @param group      a group's name
+ * @param attention  its shape */
+DIT_API int dit_torch_exchange(const char* exchange, const char* group, const dit_torch_attention* attention);
+/** Frees it; graphs that were captured with it must not be replayed. Collective. A name that is not known is
+ * a no-op. */
+DIT_API int dit_torch_exchange_free(const char* exchange);
+/** Whether a name is in use: 1 or 0. */
+DIT_API int dit_torch_has_exchange(const char* exchange);
+/** This rank's part. shape->struct_size is set by the caller. */
+DIT_API int dit_torch_exchange_shape(const char* exchange, dit_torch_shape* shape);
+/** With a policy: where the starts that follow take place. Alike on all ranks; at first step 0, branch 0. */
+DIT_API int dit_torch_begin_step(const char* exchange, int step, int branch);
+/** With a policy: forgets what was sent and received, for a new image. Collective; the name, the memory of
+ * results and compiled graphs stay good. A no-op for exact exchanges. */
+DIT_API int dit_torch_reset(const char* exchange);
+
+/** Facts about an exchange as JSON; at most `bytes` with the final zero. *length, which may be null, is its
+ * full length. Local.
+ *
+ *     {"exchange": "...", "group": "...", "rank": 0, "ranks": 2, "plugin": "...", "memory_kind": "cuda",
+ *      "stores": true,              rows go right into the peers' targets
+ *      "slots": 2, "side_stream": false,
+ *      "started": [q, k, v, o],     transfers started since the exchange was made
+ *      "levels": [{"name": "node", "peers": 1, "sent_bytes": n, "share": 1.0}, ...],
+ *                                   sent by this exchange to peers of the level; of full tensors' bytes the
+ *                                   share that the policy sends over a run
+ *      "full_bytes": n,             what exact transfers would have sent
+ *      "slot_bytes": n, "workspace_bytes": n, "wire_bytes": n,    memory of this rank
+ *      "step": 0, "branch": 0, "policy": "exact", "wire": null or the policy in full, an object} */
+DIT_API int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* length);
+/** The plugin's own words about a group (levels, wires, stores), as dit_torch_report gives text. */
+DIT_API int dit_torch_describe(const char* group, char* text, size_t bytes, size_t* length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DIT_TORCH_H */

@@ -1,0 +1,26 @@
+"""Diffusion transformers of diffusers on several GPUs: exact and faster, or over slow links and much faster.
+
+import dit_torch
+dit_torch.init()                       # torch.distributed, from torchrun, mpirun or Slurm
+dit_torch.enable(pipe.transformer)
+image = pipe(prompt).images[0]         # on all ranks alike
+print(dit_torch.report(pipe.transformer))
+"""
+
+from .enable import disable, enable, new_image, set_steps
+from .group import init, launch
+from .install import install, uninstall
+from .report import Report, report
+
+__all__ = [
+    "Report",
+    "disable",
+    "enable",
+    "init",
+    "install",
+    "launch",
+    "new_image",
+    "report",
+    "set_steps",
+    "uninstall",
+]

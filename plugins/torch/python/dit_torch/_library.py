@@ -1,0 +1,149 @@
+"""libdit_torch.so by ctypes: what include/dit_torch.h declares. Its operators are torch.ops.dit."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+VERSION = 1  # DIT_TORCH_VERSION
+IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
+ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+MEMORY_KINDS = {"cpu": 0, "cuda": 1}
+
+
+class Bootstrap(ctypes.Structure):
+    """dit_bootstrap of dit/bootstrap.h."""
+
+    ALLGATHER = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+    )
+    _SIZES = ctypes.POINTER(ctypes.c_size_t)
+    ALLTOALLV = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, _SIZES, _SIZES, ctypes.c_void_p, _SIZES, _SIZES
+    )
+    LAST_ERROR = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("rank", ctypes.c_int),
+        ("size", ctypes.c_int),
+        ("allgather", ALLGATHER),
+        ("alltoallv", ALLTOALLV),
+        ("user", ctypes.c_void_p),
+        ("node", ctypes.c_char_p),
+        ("make_part", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("last_error", LAST_ERROR),
+    )
+
+
+class Attention(ctypes.Structure):
+    """dit_torch_attention."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("batch", ctypes.c_int64),
+        ("text_tokens", ctypes.c_int64),
+        ("image_tokens", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("kv_heads", ctypes.c_int64),
+        ("head_dim", ctypes.c_int64),
+        ("flags", ctypes.c_uint),
+        ("element_type", ctypes.c_int),
+        ("memory_kind", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("slots", ctypes.c_int),
+        ("side_stream", ctypes.c_int),
+        ("policy", ctypes.c_char_p),
+        ("off", ctypes.c_char_p),
+        ("layers", ctypes.c_int),
+        ("steps", ctypes.c_int),
+        ("branches", ctypes.c_int),
+    )
+
+
+def path() -> Path | None:
+    """Where libdit_torch.so lies: as DIT_TORCH_LIBRARY says ("none": do without), or beside this file."""
+    named = os.environ.get("DIT_TORCH_LIBRARY")
+    if named is not None:
+        if named in ("", "none"):
+            return None
+        if not Path(named).is_file():
+            raise ValueError(f"DIT_TORCH_LIBRARY = {named}: no such file; expected libdit_torch.so")
+        return Path(named)
+    beside = Path(__file__).parent
+    for place in (beside, beside / "lib"):
+        if (place / "libdit_torch.so").is_file():
+            return place / "libdit_torch.so"
+    return None
+
+
+class Library:
+    """The set-up functions; failures raise RuntimeError with the library's words."""
+
+    def __init__(self, file: Path) -> None:
+        torch.ops.load_library(str(file))
+        self._functions = ctypes.CDLL(str(file))
+        self._functions.dit_torch_last_error.restype = ctypes.c_char_p
+        version = self._functions.dit_torch_version()
+        if version != VERSION:
+            raise RuntimeError(
+                f"{file}: version {version}, expected {VERSION}; build and install dit_torch again"
+            )
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if getattr(self._functions, name)(*arguments) != 0:
+            told = self._functions.dit_torch_last_error()
+            raise RuntimeError((told or b"").decode(errors="replace") or f"{name} failed")
+
+    def open(self, group: str, bootstrap: Bootstrap, timeout: float, config: str = "") -> None:
+        self._call(
+            "dit_torch_open",
+            group.encode(),
+            ctypes.byref(bootstrap),
+            ctypes.c_double(timeout),
+            config.encode() or None,
+        )
+
+    def close(self, group: str) -> None:
+        self._call("dit_torch_close", group.encode())
+
+    def make_exchange(self, name: str, group: str, attention: Attention) -> None:
+        attention.struct_size = ctypes.sizeof(Attention)
+        self._call("dit_torch_exchange", name.encode(), group.encode(), ctypes.byref(attention))
+
+    def free_exchange(self, name: str) -> None:
+        self._call("dit_torch_exchange_free", name.encode())
+
+    def begin_step(self, name: str, step: int, branch: int) -> None:
+        self._call("dit_torch_begin_step", name.encode(), ctypes.c_int(step), ctypes.c_int(branch))
+
+    def reset(self, name: str) -> None:
+        self._call("dit_torch_reset", name.encode())
+
+    def _text(self, function: str, name: str) -> str:
+        length = ctypes.c_size_t(0)
+        write: Callable[..., None] = functools.partial(self._call, function, name.encode())
+        write(None, ctypes.c_size_t(0), ctypes.byref(length))
+        text = ctypes.create_string_buffer(length.value + 1)
+        write(text, ctypes.c_size_t(length.value + 1), None)
+        return text.value.decode(errors="replace")
+
+    def report(self, exchange: str) -> dict[str, Any]:
+        return json.loads(self._text("dit_torch_report", exchange))
+
+    def describe(self, group: str) -> str:
+        return self._text("dit_torch_describe", group)
+
+
+@functools.cache
+def library() -> Library | None:
+    """The library, loaded once; None where it was not built, and the reference is used."""
+    file = path()
+    return None if file is None else Library(file)

@@ -1,0 +1,243 @@
+"""Guidance branches on halves of the ranks: one half computes the conditional branch, the other the other.
+
+Diffusers' pipelines compute the two branches of classifier-free guidance in one of two ways:
+
+* in one call, with a batch of twice the size: each half of the ranks takes half of the samples;
+* in two calls, in a `cache_context` called "cond" or "uncond" each. The first half of the ranks computes the
+  first call while the others go on to the second, with NaNs in place of what they did not compute; when the
+  second is done, all get both. That works as nothing of the first call's result is read in between.
+
+That there will be two calls is only known once two came: the first two of a size are computed by all ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from diffusers.models.modeling_outputs import Transformer2DModelOutput
+from torch import Tensor, nn
+
+from .group import Group
+
+logger = logging.getLogger("dit_torch")
+
+# Arguments that have a row, or an entry, for each sample.
+_OF_SAMPLES = (
+    "hidden_states",
+    "encoder_hidden_states",
+    "encoder_hidden_states_mask",
+    "encoder_attention_mask",
+    "encoder_hidden_states_image",
+    "pooled_projections",
+    "timestep",
+    "guidance",
+    "additional_t_cond",
+    "img_shapes",
+    "controlnet_block_samples",
+    "controlnet_single_block_samples",
+    "block_controlnet_hidden_states",
+)
+_BRANCHES = ("cond", "uncond")
+
+
+class Halves:
+    """The first and the second half of a group's ranks, and the pairs with one rank of each. Collective."""
+
+    def __init__(self, whole: Group) -> None:
+        size = whole.size // 2
+        self.number, place = divmod(whole.rank, size)
+        self.half = _new_group(whole.ranks[self.number * size :][:size])
+        self.pair = _new_group([whole.ranks[place], whole.ranks[place + size]])
+
+    def gather(self, x: Tensor) -> Tensor:
+        """x of the first half and x of the second, [2, ...]."""
+        both = x.new_empty((2, *x.shape))
+        dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair)
+        return both
+
+    def close(self) -> None:
+        for group in (self.pair, self.half):
+            dist.destroy_process_group(group)
+
+
+def _new_group(ranks: list[int]) -> dist.ProcessGroup:
+    return dist.new_group(ranks, use_local_synchronization=True)
+
+
+_open: dict[tuple[int, ...], tuple[Halves, int]] = {}  # with how many users, by the ranks
+
+
+def take_halves(whole: Group) -> Halves:
+    """The halves of a group, made when they are first taken. Collective; give them back with give_halves."""
+    if whole.size % 2 != 0:
+        raise ValueError(f"cfg_parallel = True with {whole.size} ranks: expected an even number of ranks")
+    halves, users = _open.get(tuple(whole.ranks)) or (Halves(whole), 0)
+    _open[tuple(whole.ranks)] = (halves, users + 1)
+    return halves
+
+
+def give_halves(whole: Group) -> None:
+    """The last one closes them. Collective."""
+    halves, users = _open.pop(tuple(whole.ranks))
+    if users == 1:
+        halves.close()
+    else:
+        _open[tuple(whole.ranks)] = (halves, users - 1)
+
+
+class Size(NamedTuple):
+    """Of the latents, before tokens are split: alike on all ranks."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+
+
+class Pair(NamedTuple):
+    """Two calls that came one after the other, as all that come after them are expected to."""
+
+    first: str  # name of the first branch
+    shape: torch.Size  # of what comes out
+    dtype: torch.dtype
+
+
+class First(NamedTuple):
+    """A first call whose second is awaited."""
+
+    branch: str
+    size: Size
+    output: Tensor  # a placeholder on the half that did not compute it
+
+
+class GuidanceBranches:
+    """Takes the place of a transformer's forward and cache_context until remove()."""
+
+    def __init__(self, model: nn.Module, halves: Halves) -> None:
+        self.model, self.halves = model, halves
+        self.context: str | None = None
+        self.size: Size | None = None  # of the call that is under way
+        self.pairs: dict[Size, Pair] = {}
+        self.last: tuple[str | None, Size | None] = (None, None)  # branch and size of the call before
+        self.waiting: First | None = None
+        self._original = model.forward
+        self._signature = inspect.signature(model.forward)
+        self._note = model.register_forward_pre_hook(self._note_size, with_kwargs=True)
+        model.forward = self._patched(model.forward)
+        if hasattr(model, "cache_context"):
+            model.cache_context = self._context(model.cache_context)  # type: ignore[assignment]
+
+    def remove(self) -> None:
+        self._note.remove()
+        for name in ("forward", "cache_context"):
+            vars(self.model).pop(name, None)  # the class's show again
+
+    def _note_size(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        self.size = Size(x.shape, x.dtype)
+
+    def _context(self, original: Any) -> Any:
+        @contextmanager
+        @functools.wraps(original)
+        def cache_context(name: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+            before, self.context = self.context, name
+            try:
+                with original(name, *args, **kwargs):
+                    yield
+            finally:
+                self.context = before
+
+        return cache_context
+
+    def _patched(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            given = self._signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            as_tuple = not given.arguments["return_dict"]
+            given.arguments["return_dict"] = False
+            output = self._call(given.arguments)
+            return (output,) if as_tuple else Transformer2DModelOutput(sample=output)
+
+        return torch.compiler.disable(forward, recursive=False)
+
+    def _call(self, arguments: dict[str, Any]) -> Tensor:
+        assert self.size is not None
+        branch = self.context if self.context in _BRANCHES else None
+        if self.waiting is not None:
+            return self._second(self.waiting, branch, arguments)
+        pair = self.pairs.get(self.size)
+        if pair is not None and pair.first == branch:
+            return self._first(pair, arguments)
+        output = self._unpaired(arguments)
+        before, self.last = self.last, (branch, self.size)
+        if branch is not None and before[0] is not None and before == (_other(branch), self.size):
+            self.pairs[self.size] = Pair(before[0], output.shape, output.dtype)
+        return output
+
+    def _compute(self, arguments: dict[str, Any]) -> Tensor:
+        given = inspect.BoundArguments(self._signature, arguments)  # type: ignore[arg-type]
+        outputs = self._original(*given.args, **given.kwargs)
+        if len(outputs) != 1:
+            raise ValueError(
+                f"cfg_parallel = True: {type(self.model).__name__} returns {len(outputs)} tensors; expected "
+                "a model that returns one"
+            )
+        return outputs[0]
+
+    def _first(self, pair: Pair, arguments: dict[str, Any]) -> Tensor:
+        assert self.size is not None
+        if self.halves.number == 0:
+            output = self._compute(arguments)
+        else:
+            device = arguments["hidden_states"].device
+            output = torch.full(pair.shape, torch.nan, dtype=pair.dtype, device=device)
+        self.waiting = First(pair.first, self.size, output)
+        return output
+
+    def _second(self, first: First, branch: str | None, arguments: dict[str, Any]) -> Tensor:
+        self.waiting = None
+        if branch != _other(first.branch) or self.size != first.size:
+            self.pairs.clear()
+            raise RuntimeError(
+                f'cfg_parallel: the branch "{first.branch}" of a step was not followed by '
+                f'"{_other(first.branch)}", as it was before; expected guidance in all steps. What was '
+                "computed since is lost; images without guidance can be made from now on"
+            )
+        if self.halves.number == 0:
+            return self.halves.gather(first.output)[1]
+        output = self._compute(arguments)
+        first.output.copy_(self.halves.gather(output)[0])
+        return output
+
+    def _unpaired(self, arguments: dict[str, Any]) -> Tensor:
+        """One call by itself: half of its samples on each half of the ranks, or all on both."""
+        assert self.size is not None
+        samples = self.size.shape[0]
+        if samples % 2 != 0:
+            return self._compute(arguments)
+        own = slice(0, samples // 2) if self.halves.number == 0 else slice(samples // 2, samples)
+        for name in _OF_SAMPLES:
+            if name in arguments:
+                arguments[name] = _part(arguments[name], samples, own)
+        return self.halves.gather(self._compute(arguments)).flatten(0, 1)
+
+
+def _other(branch: str) -> str:
+    return _BRANCHES[1 - _BRANCHES.index(branch)]
+
+
+def _part(x: Any, samples: int, own: slice) -> Any:
+    """Of a tensor, of each tensor of a list, or of a list with an entry for each sample."""
+    if isinstance(x, Tensor):
+        return x[own] if x.dim() > 0 and x.shape[0] == samples else x
+    if isinstance(x, (list, tuple)):
+        if any(isinstance(one, Tensor) for one in x):
+            return type(x)(_part(one, samples, own) for one in x)
+        return x[own] if len(x) == samples else x
+    return x

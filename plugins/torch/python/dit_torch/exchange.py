@@ -1,0 +1,79 @@
+"""An exchange: how one attention shape's Q, K, V and output travel between the ranks of a group.
+
+Exchanges have names, so that compiled graphs see operators of tensors and a string. A name says everything
+that matters: the same name is the same exchange, in every run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import reference  # noqa: F401 (its operators)
+
+QUERY, KEY, VALUE, OUTPUT = range(4)
+
+
+class Prepare(NamedTuple):
+    """RMSNorm and rotary position embedding of Q or K on its way; see dit_prepare in dit.h."""
+
+    weight: Tensor | None = None  # of RMSNorm, [head_dim], or [heads, head_dim] with NORM_TOKEN
+    text_weight: Tensor | None = None  # of text tokens; None: as `weight`
+    cosine: Tensor | None = None  # fp32 [tokens, head_dim / 2], all tokens in the order of the joint sequence
+    sine: Tensor | None = None
+    epsilon: float = 0.0
+    norm: int = 0  # NORM_NONE, NORM_HEAD, NORM_TOKEN
+    rope: int = 0  # ROPE_NONE, ROPE_INTERLEAVED, ROPE_HALVES
+    round_norm: bool = True  # the norm's result is rounded to x's type before RoPE
+
+
+NORM_NONE, NORM_HEAD, NORM_TOKEN = range(3)
+ROPE_NONE, ROPE_INTERLEAVED, ROPE_HALVES = range(3)
+NOTHING = Prepare()
+
+
+class Pending(NamedTuple):
+    """A started transfer, for Exchange.finish."""
+
+    token: Tensor
+    x: Tensor
+    what: int
+
+
+class Exchange:
+    """A name's operators. Tensors are [batch, rows, heads, head_dim]; any strides whose last is 1."""
+
+    def __init__(self, name: str, native: bool) -> None:
+        self.name = name
+        self.native = native  # the operators of libdit_torch.so; else the reference
+
+    def start(
+        self, what: int, x: Tensor, layer: int, prepare: Prepare = NOTHING, after: Tensor | None = None
+    ) -> Pending:
+        """Starts to send x. It stays untouched until finish; one start of a `what` is under way at a time.
+
+        :param after: a token of a start that comes before, so that no compiler changes their order
+        """
+        ops = torch.ops.dit if self.native else torch.ops.dit_reference
+        token = ops.start(x, self.name, what, layer, *prepare, after)
+        return Pending(token, x, what)
+
+    def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
+        """What arrived, in the other layout: dense. Valid until the same `what` was started twice more."""
+        ops = torch.ops.dit if self.native else torch.ops.dit_reference
+        return ops.finish(pending.token, pending.x, self.name, pending.what, layer, after)
+
+    def scatter_qkv(
+        self, q: Tensor, k: Tensor, v: Tensor, layer: int, of_q: Prepare = NOTHING, of_k: Prepare = NOTHING
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Q, K and V to the head layout at once. of_q and of_k differ in their weights only."""
+        ops = torch.ops.dit if self.native else torch.ops.dit_reference
+        weights = (of_q.weight, of_q.text_weight, of_k.weight, of_k.text_weight)
+        return ops.scatter_qkv(q, k, v, self.name, layer, *weights, *of_q[2:])
+
+    def gather(self, o: Tensor, layer: int) -> Tensor:
+        """Attention's output back to the sequence layout."""
+        ops = torch.ops.dit if self.native else torch.ops.dit_reference
+        return ops.gather(o, self.name, layer)

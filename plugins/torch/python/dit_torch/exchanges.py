@@ -1,0 +1,143 @@
+"""Exchanges of an enabled transformer by shape: made when a shape is first seen, kept while they are used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from . import _library, reference
+from .group import Group
+from .layout import Layout
+
+MOST = 8  # shapes that are kept; a prompt's two guidance branches may be two
+
+
+class Key(NamedTuple):
+    """What an exchange is found by."""
+
+    shape: tuple[int, int, int, int, int, int]  # batch, text, image, heads, kv_heads, head_dim
+    image_first: bool
+    text_replicated: bool
+    dtype: torch.dtype
+    device: torch.device
+    unit: int  # exchanges of one shape that are under way at the same time have different ones
+
+
+class Exchanges:
+    """Making and freeing one is collective: all ranks see the same shapes in the same order."""
+
+    def __init__(
+        self,
+        group: Group,
+        owner: int,
+        policy: str = "exact",
+        layers: int = 1,
+        steps: int = 1,
+        branches: int = 1,
+        side_stream: bool = False,
+    ) -> None:
+        self.group = group
+        self.owner = owner  # whose they are: a number
+        self.policy, self.layers, self.steps, self.branches = policy, layers, steps, branches
+        self.side_stream = side_stream
+        self.made: dict[Key, str] = {}  # their names
+        self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
+        self.at = (0, 0)  # step and branch
+
+    @property
+    def exact(self) -> bool:
+        return self.policy == "exact"
+
+    def get(self, key: Key) -> str:
+        """The name of the exchange of this shape."""
+        found = self.made.pop(key, None)
+        if found is None:
+            self._make_room(key)
+            found = self._make(key)
+        self.made[key] = found  # the last one: it was used last
+        return found
+
+    def check(self) -> None:
+        """Fails where the library does not understand the policy. Collective."""
+        if not self.exact:
+            any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
+            self.get(any_shape)
+            self._free(any_shape)
+
+    def _make_room(self, new: Key) -> None:
+        """Frees the shape that was not used for longest, when there are many."""
+        shapes = {key.shape for key in self.made}
+        if new.shape in shapes or len(shapes) < MOST:
+            return
+        oldest = next(iter(self.made)).shape
+        for key in [key for key in self.made if key.shape == oldest]:
+            self._free(key)
+        self.generation += 1
+
+    def _make(self, key: Key) -> str:
+        layout = Layout(*key.shape, self.group.size, key.image_first, key.text_replicated)
+        dtype, device = key.dtype, key.device
+        if dtype not in _library.ELEMENT_TYPES:
+            raise TypeError(f"dtype = {dtype}: expected float32, bfloat16 or float16 in attention")
+        name = f"{self.group.name}.{self.owner}/{layout}.{str(dtype)[6:]}.{device.type}.{key.unit}"
+        library = self.group.library
+        if library is None:
+            reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
+        else:
+            if device.type not in _library.MEMORY_KINDS:
+                raise ValueError(f"device = {device}: expected a CUDA device or the CPU")
+            flags = _library.IMAGE_FIRST if layout.image_first else 0
+            flags |= _library.TEXT_REPLICATED if layout.text_replicated else 0
+            attention = _library.Attention(
+                batch=layout.batch,
+                text_tokens=layout.text,
+                image_tokens=layout.image,
+                heads=layout.heads,
+                kv_heads=layout.kv_heads,
+                head_dim=layout.head_dim,
+                flags=flags,
+                element_type=_library.ELEMENT_TYPES[dtype],
+                memory_kind=_library.MEMORY_KINDS[device.type],
+                device=device.index or 0,
+                side_stream=int(self.side_stream),
+                policy=None if self.exact else self.policy.encode(),
+                layers=self.layers,
+                steps=self.steps,
+                branches=self.branches,
+            )
+            library.make_exchange(name, self.group.name, attention)
+            if not self.exact:
+                library.begin_step(name, *self.at)
+        return name
+
+    def _free(self, key: Key) -> None:
+        name = self.made.pop(key)
+        if self.group.library is None:
+            reference.free_exchange(name)
+        else:
+            self.group.library.free_exchange(name)
+
+    def begin_step(self, step: int, branch: int) -> None:
+        """With a policy: where the starts that follow take place."""
+        self.at = (step, branch)
+        if self.group.library is not None:
+            for name in self.made.values():
+                self.group.library.begin_step(name, step, branch)
+
+    def reset(self) -> None:
+        """With a policy: forgets what was sent, for a new image. Collective."""
+        if self.group.library is not None:
+            for name in self.made.values():
+                self.group.library.reset(name)
+
+    def change_steps(self, steps: int) -> None:
+        """With a policy: another number of steps; what there is is made anew. Collective."""
+        self.close()
+        self.generation += 1
+        self.steps = steps
+
+    def close(self) -> None:
+        """Collective."""
+        for key in list(self.made):
+            self._free(key)

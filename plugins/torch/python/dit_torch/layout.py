@@ -1,0 +1,89 @@
+"""Who holds which tokens and heads: the same rules as libdit's UlyssesLayout, in plain Python.
+
+The *sequence layout* is what a rank computes in: a part of the text tokens and a part of the image tokens,
+all heads. The *head layout* is what it attends in: all tokens of the joint sequence, a part of the heads.
+With more ranks than heads several ranks share a head, each with a part of the queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def even_part(total: int, parts: int, index: int) -> range:
+    """Part `index` of `parts` of `total` things, as even as possible."""
+    return range(total * index // parts, total * (index + 1) // parts)
+
+
+def heads_part(heads: int, ranks: int, rank: int) -> range:
+    """The heads that a rank attends for; with more ranks than heads neighbours share one."""
+    own = even_part(heads, ranks, rank)
+    return range(own.start, own.start + 1) if ranks > heads else own
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One attention call of all ranks together."""
+
+    batch: int
+    text: int  # tokens of a sample, on all ranks together
+    image: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ranks: int
+    image_first: bool = False
+    text_replicated: bool = False
+
+    def __str__(self) -> str:
+        order = "image-text" if self.image_first else "text-image"
+        return (
+            f"{self.batch}x{self.text}+{self.image}x{self.heads}/{self.kv_heads}x{self.head_dim}.{order}"
+            + ("-all" if self.text_replicated else "")
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.text + self.image
+
+    def text_part(self, rank: int) -> range:
+        return range(self.text) if self.text_replicated else even_part(self.text, self.ranks, rank)
+
+    def image_part(self, rank: int) -> range:
+        return even_part(self.image, self.ranks, rank)
+
+    def rows(self, rank: int) -> int:
+        """Tokens of a sample that a rank has in the sequence layout."""
+        return len(self.text_part(rank)) + len(self.image_part(rank))
+
+    def sequence_tokens(self, rank: int) -> list[range]:
+        """Those, as numbers of the joint sequence, in the order of its rows: two ranges."""
+        text, image = self.text_part(rank), self.image_part(rank)
+        if self.image_first:
+            return [image, range(text.start + self.image, text.stop + self.image)]
+        return [text, range(image.start + self.text, image.stop + self.text)]
+
+    def heads_of(self, rank: int) -> range:
+        return heads_part(self.heads, self.ranks, rank)
+
+    def kv_heads_of(self, rank: int) -> range:
+        own, sharing = self.heads_of(rank), self.heads // self.kv_heads
+        return range(own.start // sharing, (own.stop - 1) // sharing + 1)
+
+    def query_tokens(self, rank: int) -> range:
+        """Tokens of the joint sequence that a rank attends for."""
+        if self.ranks <= self.heads:
+            return range(self.tokens)
+        head = self.heads_of(rank).start
+        first, end = (-(-h * self.ranks // self.heads) for h in (head, head + 1))
+        part = even_part(self.tokens, end - first, rank - first)
+        return part
+
+    def sequence_shape(self, rank: int) -> tuple[int, int, int, int]:
+        return (self.batch, self.rows(rank), self.heads, self.head_dim)
+
+    def query_shape(self, rank: int) -> tuple[int, int, int, int]:
+        return (self.batch, len(self.query_tokens(rank)), len(self.heads_of(rank)), self.head_dim)
+
+    def key_shape(self, rank: int) -> tuple[int, int, int, int]:
+        return (self.batch, self.tokens, len(self.kv_heads_of(rank)), self.head_dim)

@@ -1,0 +1,99 @@
+"""What an enabled transformer knows: its group, its schedule, how many tokens there are, its exchanges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._inductor import keep_results_apart
+from .exchange import Exchange
+from .exchanges import Exchanges, Key
+from .group import Group
+from .layout import even_part
+
+SCHEDULES = ("auto", "flat", "v-first", "pipelined")
+
+enabled: dict[int, Parallel] = {}  # by their numbers
+
+
+@dataclass(eq=False)
+class Parallel:
+    """One enabled transformer. Processors and hooks hold it; compiled graphs only see its numbers."""
+
+    number: int  # of its own
+    group: Group
+    schedule: str  # one of SCHEDULES but "auto"
+    exchanges: Exchanges
+    layers: int  # attention layers with an exchange
+    tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
+
+    def __post_init__(self) -> None:
+        enabled[self.number] = self
+
+    @property
+    def native(self) -> bool:
+        return self.group.library is not None
+
+    def close(self) -> None:
+        enabled.pop(self.number, None)
+
+    def part(self, total: int) -> range:
+        """This rank's part of so many tokens."""
+        return even_part(total, self.group.size, self.group.rank)
+
+    def layer(self, number: int) -> int:
+        """What operators are told: exact transfers are alike in all layers, and then share compiled code."""
+        return 0 if self.exchanges.exact else number
+
+    def joint(
+        self,
+        x: Tensor,
+        text: str | None = "text",
+        image: str = "image",
+        image_first: bool = False,
+        text_replicated: bool = False,
+        kv_heads: int | None = None,
+        unit: int = 0,
+    ) -> Exchange:
+        """The exchange of attention over two streams of tokens together (or one, with text=None).
+
+        :param x: Q, K or V in the sequence layout, [batch, rows, heads, head_dim]
+        :param text: name of the stream in `tokens`; likewise `image`
+        :param unit: exchanges that are under way at the same time have different ones
+        """
+        shape = (
+            x.shape[0],
+            0 if text is None else self.tokens.get(text, 0),
+            self.tokens.get(image, 0),
+            x.shape[2],
+            x.shape[2] if kv_heads is None else kv_heads,
+            x.shape[3],
+        )
+        find = _find_for_graph if torch.compiler.is_compiling() else _find
+        name = find(
+            self.number,
+            self.exchanges.generation,
+            shape,
+            image_first,
+            text_replicated,
+            x.dtype,
+            x.device,
+            unit,
+        )
+        return Exchange(name, self.native)
+
+
+def _find(number: int, generation: int, shape: tuple[int, ...], *rest: Any) -> str:
+    batch, text, image, heads, kv_heads, head_dim = (int(size) for size in shape)
+    key = Key((batch, text, image, heads, kv_heads, head_dim), *rest)
+    return enabled[number].exchanges.get(key)
+
+
+@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
+def _find_for_graph(number: int, *rest: Any) -> str:
+    if enabled[number].native:
+        keep_results_apart()
+    return _find(number, *rest)

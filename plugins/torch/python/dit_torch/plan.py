@@ -1,0 +1,192 @@
+"""Which inputs of a transformer are split between ranks, and where its output is put together again.
+
+A plan is data: that of diffusers (a model's `_cp_plan`) or our own. Forward hooks carry it out: each split
+takes this rank's part of a dimension, and notes under a name how many tokens there are in all; each gather
+puts the parts together again. Token counts need not divide by the ranks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from .layout import even_part
+from .parallel import Parallel, enabled
+
+# How arguments that carry tokens are named in diffusers -> our name of the stream.
+STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """An argument of a module (or, if `name` is a number, that output) is split on dimension `dim`."""
+
+    module: str  # path from the transformer, "" itself; may have one "*" for all of a ModuleList
+    name: str | int
+    dim: int
+    dims: int | None = None  # dimensions that the tensor must have; else it stays whole
+    stream: str | None = None  # under which its size is noted
+
+    def __str__(self) -> str:
+        what = f"output {self.name}" if isinstance(self.name, int) else self.name
+        return f"split {what} of {self.module or 'the transformer'} on dimension {self.dim}"
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Output `index` of a module is put together on dimension `dim`."""
+
+    module: str
+    dim: int
+    index: int = 0
+    stream: str = "image"
+
+    def __str__(self) -> str:
+        return f"gather output {self.index} of {self.module} on dimension {self.dim}"
+
+
+Plan = tuple[Split | Gather, ...]
+
+
+def from_diffusers(transformer: nn.Module) -> Plan:
+    """The model's own `_cp_plan`; empty when it has none."""
+    entries: list[Split | Gather] = []
+    for module, what in (getattr(transformer, "_cp_plan", None) or {}).items():
+        if isinstance(what, dict):
+            for name, given in what.items():
+                for one in given if isinstance(given, (list, tuple)) else (given,):
+                    stream = STREAMS.get(name) if isinstance(name, str) else None
+                    entries.append(Split(module, name, one.split_dim, one.expected_dims, stream))
+            continue
+        for index, one in enumerate(what if isinstance(what, (list, tuple)) else (what,)):
+            if one is not None:
+                stream = "audio" if module.startswith("audio") else "image"
+                entries.append(Gather(module, one.gather_dim, index, stream))
+    return tuple(entries)
+
+
+def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
+    """Modules that a path names."""
+    found = [transformer]
+    for atom in filter(None, path.split(".")):
+        if atom == "*":
+            found = [child for module in found for child in module.children()]
+        elif all(hasattr(module, atom) for module in found):
+            found = [getattr(module, atom) for module in found]
+        else:
+            raise ValueError(
+                f"plan: {type(transformer).__name__} has no module {path}; expected the modules of the "
+                "diffusers versions that were tested, 0.36 to 0.42"
+            )
+    return found
+
+
+def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[RemovableHandle]:
+    """Registers the hooks. What is returned removes them."""
+    handles = []
+    for path in dict.fromkeys(entry.module for entry in plan):
+        inputs, outputs, gathers = [], [], []
+        for entry in plan:
+            if entry.module != path:
+                continue
+            if isinstance(entry, Gather):
+                gathers.append(entry)
+            elif isinstance(entry.name, int):
+                outputs.append(entry)
+            else:
+                inputs.append(entry)
+        for module in modules_of(transformer, path):
+            if inputs:
+                hook = _split_inputs(module, tuple(inputs), parallel)
+                handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+            if outputs or gathers:
+                handles.append(module.register_forward_hook(_outputs(outputs, gathers, parallel)))
+    return handles
+
+
+def split(x: Any, entry: Split, parallel: Parallel) -> Any:
+    """This rank's part of a tensor, or of each tensor of a list."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(split(one, entry, parallel) for one in x)
+    if not isinstance(x, Tensor) or (entry.dims is not None and x.dim() != entry.dims):
+        return x
+    total = x.shape[entry.dim]
+    if entry.stream is not None:
+        parallel.tokens[entry.stream] = total
+    part = parallel.part(total)
+    # Dense, as what comes out of the layers after it is: compiled code is then shared.
+    return x.narrow(entry.dim, part.start, len(part)).contiguous()
+
+
+def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Parallel) -> Callable[..., Any]:
+    positions = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
+    for entry in entries:
+        if entry.name not in positions:
+            raise ValueError(
+                f"plan: {type(module).__name__}.forward has no argument {entry.name}; expected the modules "
+                "of the diffusers versions that were tested, 0.36 to 0.42"
+            )
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+        given = list(args)
+        for entry in entries:
+            at = positions[entry.name]  # type: ignore[index]
+            if entry.name in kwargs:
+                kwargs[entry.name] = split(kwargs[entry.name], entry, parallel)
+            elif at < len(given):
+                given[at] = split(given[at], entry, parallel)
+        return tuple(given), kwargs
+
+    return hook
+
+
+def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
+    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        single = isinstance(output, Tensor)
+        given = [output] if single else list(output)
+        for entry in splits:
+            given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
+        for one in gathers:
+            given[one.index] = gather(given[one.index], one.dim, parallel.tokens[one.stream], parallel)
+        return given[0] if single else type(output)(given)
+
+    return hook
+
+
+def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
+    """All ranks' parts of `total` tokens, put together on a dimension."""
+    if parallel.group.size == 1:
+        return x
+    return _all_gather(x, dim, total, parallel.number)
+
+
+@torch.library.custom_op(
+    "dit_reference::all_gather",
+    mutates_args=(),
+    schema="(Tensor x, int dim, SymInt total, int parallel) -> Tensor",
+)
+def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
+    group = enabled[parallel].group
+    counts = [len(even_part(total, group.size, rank)) for rank in range(group.size)]
+    most = max(counts)
+    padded = x.new_zeros((most, *x.movedim(dim, 0).shape[1:]))
+    padded[: x.shape[dim]].copy_(x.movedim(dim, 0))
+    # One tensor for all ranks: parts differ by one token at most.
+    every = x.new_empty((group.size, *padded.shape))
+    dist.all_gather_into_tensor(every.view(-1), padded.view(-1), group=group.process_group)
+    parts = [every[rank, :count] for rank, count in enumerate(counts)]
+    return torch.cat(parts).movedim(0, dim).contiguous()
+
+
+@_all_gather.register_fake
+def _(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
+    shape = list(x.shape)
+    shape[dim] = total
+    return x.new_empty(shape)

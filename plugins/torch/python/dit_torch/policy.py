@@ -1,0 +1,63 @@
+"""Lossy policies: which step and branch a forward pass is, told to the exchanges before it begins."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from ._library import library
+from .parallel import Parallel
+from .steps import Steps, steps_of
+
+
+def check_policy(policy: str, steps: Any, branches: int) -> None:
+    """What can be said before ranks meet; the policy itself is read when an exchange is made."""
+    if not isinstance(policy, str) or policy == "":
+        raise ValueError(f"policy = {policy!r}: expected a text such as 'exact' or 'balanced'")
+    if branches < 1:
+        raise ValueError(f"branches = {branches}: expected at least 1")
+    if policy == "exact":
+        return
+    if library() is None:
+        raise RuntimeError(
+            f"policy = {policy!r} needs libdit_torch.so, which is not there: build it with pip install "
+            "./plugins/torch, or name it in DIT_TORCH_LIBRARY; expected 'exact' without it"
+        )
+    if steps is None or steps_of(steps) < 1:
+        raise ValueError(
+            f"steps = {steps!r}: expected the number of denoising steps, at least 1, or the pipeline's "
+            f"scheduler, as policy {policy!r} depends on it"
+        )
+
+
+class Follower:
+    """Forward pre-hook of a transformer, before its inputs are split. Under an exact policy there is none."""
+
+    def __init__(self, transformer: nn.Module, parallel: Parallel, steps: Any, branches: int) -> None:
+        self.parallel = parallel
+        self.steps = steps  # a number or a scheduler
+        self.follow = Steps(branches)
+        self._positions = list(inspect.signature(transformer.forward).parameters)
+
+    def register(self, transformer: nn.Module) -> RemovableHandle:
+        return transformer.register_forward_pre_hook(self._hook, with_kwargs=True)
+
+    @torch.compiler.disable
+    def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = dict(zip(self._positions, args, strict=False)) | kwargs
+        steps = steps_of(self.steps)
+        if steps != self.parallel.exchanges.steps:
+            self.follow.forget()
+            self.parallel.exchanges.change_steps(steps)
+        # The timestep is read on the host: the device is waited for, once a forward pass.
+        timestep = float(torch.as_tensor(given["timestep"]).max())
+        place = self.follow.next(
+            timestep, steps, given["hidden_states"].shape, given.get("encoder_hidden_states")
+        )
+        if place.new_image:
+            self.parallel.exchanges.reset()
+        self.parallel.exchanges.begin_step(place.step, place.branch)

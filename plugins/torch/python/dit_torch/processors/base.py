@@ -1,0 +1,216 @@
+"""What the attention processors of all families share: the order of projections, exchanges and attention.
+
+A family's processor says how Q, K and V are projected, which norm and rotary embedding go with them, and what
+else could be computed while they travel. Which of it happens when is the schedule's:
+
+    flat       Q, K, V are projected, then travel together; attention; output travels
+    v-first    V leaves before Q and K are projected, Q before K is; what needs none of them comes last
+    pipelined  v-first for each sample of the batch by itself: while one travels another is attended
+
+All give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..attention import attend
+from ..exchange import (
+    KEY,
+    NORM_HEAD,
+    NORM_NONE,
+    NORM_TOKEN,
+    NOTHING,
+    OUTPUT,
+    QUERY,
+    ROPE_INTERLEAVED,
+    ROPE_NONE,
+    VALUE,
+    Exchange,
+    Pending,
+    Prepare,
+)
+from ..parallel import Parallel
+
+
+class Processor:
+    """Base of the families' processors. One object for each attention module."""
+
+    # diffusers' set_attention_backend and enable_parallelism write these.
+    _attention_backend: Any = None
+    _parallel_config: Any = None
+
+    def __init__(self, parallel: Parallel, layer: int, original: Any) -> None:
+        self.parallel = parallel
+        self.layer = layer
+        self.original = original  # diffusers' processor
+        self._attention_backend = getattr(original, "_attention_backend", None)
+
+    def attention(
+        self,
+        projections: Projections,
+        of_q: Prepare = NOTHING,
+        of_k: Prepare = NOTHING,
+        mask: Tensor | None = None,
+        **streams: Any,
+    ) -> Tensor:
+        """Projects, exchanges, attends, exchanges back. Returns the output in the sequence layout,
+        [batch, rows, heads * head_dim].
+
+        :param mask: for all tokens of the joint sequence, as attention takes it
+        :param streams: of Parallel.joint: which tokens there are
+        """
+        layer = self.parallel.layer(self.layer)
+        if self.parallel.schedule == "flat":
+            q, k, v = projections.query(), projections.key(), projections.value()
+            exchange = self.parallel.joint(v, **streams)
+            q, k, v = exchange.scatter_qkv(q, k, v, layer, of_q, of_k)
+            projections.beside()
+            o = exchange.gather(self._attend(q, k, v, mask), layer)
+        elif self.parallel.schedule == "v-first":
+            v = projections.value()
+            exchange = self.parallel.joint(v, **streams)
+            under_way = self._start(exchange, projections, v, of_q, of_k, layer)
+            projections.beside()
+            q, k, v = self._finish(exchange, under_way, layer)
+            o = exchange.gather(self._attend(q, k, v, mask), layer)
+        else:
+            o = self._pipelined(projections, of_q, of_k, mask, layer, streams)
+        return o.flatten(2, 3)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
+
+    def _start(
+        self,
+        exchange: Exchange,
+        projections: Projections,
+        v: Tensor,
+        of_q: Prepare,
+        of_k: Prepare,
+        layer: int,
+    ) -> tuple[Pending, Pending, Pending]:
+        value = exchange.start(VALUE, v, layer)
+        query = exchange.start(QUERY, projections.query(), layer, of_q, value.token)
+        key = exchange.start(KEY, projections.key(), layer, of_k, query.token)
+        return query, key, value
+
+    def _finish(
+        self, exchange: Exchange, under_way: tuple[Pending, Pending, Pending], layer: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = under_way
+        v = exchange.finish(value, layer, key.token)
+        q = exchange.finish(query, layer, key.token)
+        k = exchange.finish(key, layer, key.token)
+        return q, k, v
+
+    def _pipelined(
+        self,
+        projections: Projections,
+        of_q: Prepare,
+        of_k: Prepare,
+        mask: Tensor | None,
+        layer: int,
+        streams: dict[str, Any],
+    ) -> Tensor:
+        v = projections.value()
+        samples = v.shape[0]
+        exchanges = [self.parallel.joint(v[:1], unit=unit, **streams) for unit in range(samples)]
+        values = [exchanges[u].start(VALUE, v[u : u + 1], layer) for u in range(samples)]
+        q, k = projections.query(), projections.key()
+        under_way = []
+        for unit, exchange in enumerate(exchanges):
+            query = exchange.start(QUERY, q[unit : unit + 1], layer, of_q, values[unit].token)
+            key = exchange.start(KEY, k[unit : unit + 1], layer, of_k, query.token)
+            under_way.append((query, key, values[unit]))
+        projections.beside()
+        outputs = []
+        for unit, exchange in enumerate(exchanges):
+            own = None if mask is None else mask[unit : unit + 1]
+            q, k, v = self._finish(exchange, under_way[unit], layer)
+            o = self._attend(q, k, v, own)
+            outputs.append(exchange.start(OUTPUT, o, layer))
+        return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
+
+
+class Projections:
+    """How a module's Q, K and V come about: [batch, rows, heads, head_dim] in the sequence layout each.
+
+    Each is called once, in the schedule's order.
+    """
+
+    def query(self) -> Tensor:
+        raise NotImplementedError
+
+    def key(self) -> Tensor:
+        raise NotImplementedError
+
+    def value(self) -> Tensor:
+        raise NotImplementedError
+
+    def beside(self) -> None:
+        """Computes what needs none of them, while they travel."""
+
+
+def heads(x: Tensor, head_dim: int) -> Tensor:
+    """[batch, rows, heads * head_dim] -> [batch, rows, heads, head_dim]"""
+    return x.unflatten(-1, (-1, head_dim))
+
+
+def joined(first: Tensor | None, second: Tensor) -> Tensor:
+    """Two streams' rows one after the other; the first may be absent."""
+    return second if first is None else torch.cat([first, second], dim=1)
+
+
+def prepare(
+    norm: Any,
+    text_norm: Any = None,
+    rope: tuple[Tensor, Tensor] | None = None,
+    rope_kind: int = ROPE_INTERLEAVED,
+    all_heads: bool = False,
+) -> Prepare:
+    """How Q or K is prepared on its way, from the norms of the module and half tables of rotary embedding.
+
+    :param norm: RMSNorm of torch or of diffusers, or None
+    :param text_norm: of text tokens, if it is another
+    :param rope: cosine and sine, [tokens, head_dim / 2] each, fp32, of the whole joint sequence
+    :param all_heads: the norm takes all heads of a token together
+    """
+    cosine, sine = (None, None) if rope is None else rope
+    kind = ROPE_NONE if rope is None else rope_kind
+    if norm is None:
+        return Prepare(cosine=cosine, sine=sine, rope=kind)
+    return Prepare(
+        weight=norm.weight,
+        text_weight=None if text_norm is None else text_norm.weight,
+        cosine=cosine,
+        sine=sine,
+        epsilon=epsilon_of(norm),
+        norm=NORM_TOKEN if all_heads else NORM_HEAD,
+        rope=kind,
+    )
+
+
+def epsilon_of(norm: Any) -> float:
+    epsilon = norm.eps
+    return torch.finfo(torch.float32).eps if epsilon is None else float(epsilon)
+
+
+def half_table(table: Tensor) -> Tensor:
+    """[tokens, head_dim] with each number twice, as diffusers makes them -> [tokens, head_dim / 2], fp32."""
+    return table[..., ::2].float().contiguous()
+
+
+__all__ = [
+    "NORM_NONE",
+    "Processor",
+    "Projections",
+    "epsilon_of",
+    "half_table",
+    "heads",
+    "joined",
+    "prepare",
+]

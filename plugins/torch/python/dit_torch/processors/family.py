@@ -1,0 +1,79 @@
+"""Model families: which class of diffusers is made parallel how."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import nn
+
+from ..parallel import Parallel
+from ..plan import Plan
+
+
+class Removable(Protocol):
+    """What a hook or a patch gives: disable() takes it back."""
+
+    def remove(self) -> None: ...
+
+
+MakeProcessor = Callable[[Parallel, int, Any], Any]  # parallel, layer, diffusers' processor -> ours
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model class of diffusers.
+
+    :ivar model: name of the transformer's class
+    :ivar processors: class name of diffusers' processor -> ours; None: stays, as it exchanges nothing
+    :ivar plan: which inputs are split, for a transformer
+    :ivar check: raises ValueError naming what of a transformer's configuration is not supported
+    :ivar hooks: further hooks and patches of its own; disable() calls their remove()
+    :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
+    """
+
+    model: str
+    processors: Mapping[str, MakeProcessor | None]
+    plan: Callable[[Any], Plan]
+    check: Callable[[Any], None] = lambda transformer: None
+    hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
+    branches: int = 1
+
+
+# class name of the transformer -> file of this folder, which has a FAMILY
+_FILES = {
+    "FluxTransformer2DModel": "flux",
+    "Flux2Transformer2DModel": "flux2",
+    "QwenImageTransformer2DModel": "qwenimage",
+    "SD3Transformer2DModel": "sd3",
+    "WanTransformer3DModel": "wan",
+}
+
+
+def family_of(transformer: nn.Module) -> Family | None:
+    """The family of a transformer's class or of one that it derives from; for other models that diffusers has
+    a plan for, one with diffusers' processors; None: neither."""
+    for cls in type(transformer).__mro__:
+        name = _FILES.get(cls.__name__)
+        if name is not None:
+            family = importlib.import_module(f"{__package__}.{name}").FAMILY
+            assert isinstance(family, Family)
+            return family
+    others = importlib.import_module(f"{__package__}.others")
+    return others.family(transformer)
+
+
+def supported() -> list[str]:
+    """Classes with processors of their own."""
+    return sorted(_FILES)
+
+
+def processors_of(transformer: nn.Module) -> dict[str, Any]:
+    """diffusers' attention processors by the names of their modules, in the order of execution."""
+    return {
+        name: module.processor
+        for name, module in transformer.named_modules()
+        if getattr(module, "processor", None) is not None and hasattr(module, "set_processor")
+    }

@@ -1,0 +1,189 @@
+"""Models that diffusers has a plan for and we have no processors for: diffusers' own processors, and its own
+plan, with our exchange in the place of its own.
+
+Their attention backends call `_templated_context_parallel_attention` of diffusers.models.attention_dispatch
+when a processor has a `_parallel_config`. Ours is a Seam, and the function is replaced by one that knows it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import plan as plans
+from ..attention import attention_dispatch
+from ..exchange import KEY, QUERY, VALUE
+from ..layout import even_part, heads_part
+from ..parallel import Parallel
+from .family import Family, Removable, processors_of
+
+logger = logging.getLogger("dit_torch")
+
+
+class Seam:
+    """The `_parallel_config` of a processor. Backends only hand it on."""
+
+    def __init__(self, parallel: Parallel) -> None:
+        self.parallel = parallel
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, forward: Callable[..., Tensor]
+    ) -> Tensor:
+        """Attention over all ranks' tokens. `forward` is the backend's kernel."""
+        of_query = streams_of(self.parallel, query.shape[1])
+        of_key = streams_of(self.parallel, key.shape[1])
+        exchange = self.parallel.joint(query, kv_heads=key.shape[2], **of_query)
+        if of_query == of_key:
+            q, k, v = exchange.scatter_qkv(query, key, value, 0)
+        else:
+            others = self.parallel.joint(key, **of_key)
+            under_way = others.start(VALUE, value, 0)
+            of_k = others.start(KEY, key, 0, after=under_way.token)
+            of_q = exchange.start(QUERY, query, 0, after=of_k.token)
+            v, k, q = others.finish(under_way, 0), others.finish(of_k, 0), exchange.finish(of_q, 0)
+        if mask is not None:
+            mask = self._whole_mask(mask, key.shape[1], of_key)
+        return exchange.gather(forward(q, k, v, mask), 0)
+
+    def _whole_mask(self, mask: Tensor, rows: int, streams: dict[str, Any]) -> Tensor:
+        """Of all keys, in the order in which they arrive; of the heads of this rank."""
+        if mask.shape[-1] == rows:
+            names = [name for name in (streams["text"], streams["image"]) if name is not None]
+            parts = mask.split([len(self.parallel.part(self.parallel.tokens[n])) for n in names], dim=-1)
+            whole = [
+                plans.gather(part, -1, self.parallel.tokens[name], self.parallel)
+                for part, name in zip(parts, names, strict=True)
+            ]
+            mask = torch.cat(whole, dim=-1)
+        if mask.dim() == 4 and mask.shape[1] > 1:
+            own = heads_part(mask.shape[1], self.parallel.group.size, self.parallel.group.rank)
+            mask = mask[:, own.start : own.stop]
+        if mask.dim() == 4 and mask.shape[2] != 1:
+            raise ValueError(
+                f"attn_mask: shape {tuple(mask.shape)}, expected one mask for all queries, [..., 1, keys]"
+            )
+        return mask
+
+
+def streams_of(parallel: Parallel, rows: int) -> dict[str, Any]:
+    """Which of the split streams has so many tokens on this rank: arguments of Parallel.joint."""
+    tokens, size, rank = parallel.tokens, parallel.group.size, parallel.group.rank
+    options: list[tuple[str | None, str]] = [(None, name) for name in tokens]
+    if "text" in tokens and "image" in tokens:
+        options.append(("text", "image"))
+
+    def rows_on(option: tuple[str | None, str], rank: int) -> int:
+        return sum(len(even_part(tokens[name], size, rank)) for name in option if name is not None)
+
+    fitting = [option for option in options if rows_on(option, rank) == rows]
+    if not fitting:
+        raise ValueError(
+            f"attention over {rows} tokens of this rank: expected a part of the split inputs, {tokens} tokens"
+        )
+    # Decided alike on all ranks: what could be mistaken on any of them is refused on all.
+    for one in options:
+        for other in options:
+            counts = [(rows_on(one, r), rows_on(other, r)) for r in range(size)]
+            if any(a == b for a, b in counts) and any(a != b for a, b in counts):
+                raise ValueError(
+                    f"tokens = {tokens} on {size} ranks: expected counts that divide by the ranks, as some "
+                    "rank cannot tell its parts apart"
+                )
+    return {"text": fitting[0][0], "image": fitting[0][1]}
+
+
+class _Replaced:
+    """The seam's function in diffusers, while any transformer needs it."""
+
+    users = 0
+    original: Callable[..., Any] | None = None
+
+    def __init__(self) -> None:
+        if _Replaced.users == 0:
+            _Replaced.original = attention_dispatch._templated_context_parallel_attention
+            attention_dispatch._templated_context_parallel_attention = _templated  # type: ignore[assignment]
+        _Replaced.users += 1
+
+    def remove(self) -> None:
+        _Replaced.users -= 1
+        if _Replaced.users == 0:
+            attention_dispatch._templated_context_parallel_attention = _Replaced.original  # type: ignore[assignment]
+
+
+def _templated(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    *,
+    forward_op: Callable[..., Any],
+    backward_op: Callable[..., Any],
+    _parallel_config: Any = None,
+) -> Any:
+    """In place of diffusers' function of the same arguments."""
+    if not isinstance(_parallel_config, Seam):
+        assert _Replaced.original is not None
+        given = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, return_lse)
+        return _Replaced.original(
+            *given, forward_op=forward_op, backward_op=backward_op, _parallel_config=_parallel_config
+        )
+    if is_causal or return_lse:
+        raise ValueError(f"is_causal = {is_causal}, return_lse = {return_lse}: expected neither")
+
+    def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        kernel = (mask, dropout_p, False, scale, enable_gqa, False)
+        return forward_op(None, q, k, v, *kernel, _save_ctx=False, _parallel_config=None)
+
+    return _parallel_config.attend(query, key, value, attn_mask, forward)
+
+
+class _Config:
+    """Our `_parallel_config` on one of diffusers' processors."""
+
+    def __init__(self, processor: Any, seam: Seam) -> None:
+        self.processor, self.before = processor, processor._parallel_config
+        processor._parallel_config = seam
+
+    def remove(self) -> None:
+        self.processor._parallel_config = self.before
+
+
+def _hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
+    seam = Seam(parallel)
+    removable: list[Removable] = [_Replaced()]
+    removable += [_Config(processor, seam) for processor in processors_of(transformer).values()]
+    return removable
+
+
+def family(transformer: nn.Module) -> Family | None:
+    """For a model with a `_cp_plan`; else None."""
+    if not getattr(transformer, "_cp_plan", None) or not hasattr(
+        attention_dispatch, "_templated_context_parallel_attention"
+    ):
+        return None
+    name = type(transformer).__name__
+    processors = processors_of(transformer)
+    for where, processor in processors.items():
+        if not hasattr(processor, "_parallel_config"):
+            raise ValueError(
+                f"transformer: {name} has the attention processor {type(processor).__name__} at {where}, "
+                "which diffusers cannot run in parallel; expected one with a _parallel_config"
+            )
+    logger.warning(
+        "%s: no processors of its own; diffusers' processors and plan with dit_torch's exchange, flat", name
+    )
+    return Family(
+        model=name,
+        processors={type(processor).__name__: None for processor in processors.values()},
+        plan=plans.from_diffusers,
+        hooks=_hooks,
+    )

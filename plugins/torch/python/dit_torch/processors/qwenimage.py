@@ -1,0 +1,90 @@
+"""Qwen-Image: QwenImageTransformer2DModel, of the pictures, the edit and the layered pipelines.
+
+Text and image tokens are split. The text's mask is not: every head sees all keys. Guidance branches whose
+texts differ in length are two shapes, and each has its own exchange.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from diffusers.models.transformers import transformer_qwenimage
+from torch import Tensor, nn
+
+from ..parallel import Parallel
+from ..plan import Gather, Plan, Split
+from .base import Processor, prepare
+from .family import Family, Removable
+from .joint import JointProjections
+
+# diffusers 0.36 takes a text mask and attends to masked tokens all the same.
+_HEEDS_TEXT_MASK = hasattr(transformer_qwenimage, "compute_text_seq_len_from_mask")
+
+
+class QwenImageProcessor(Processor):
+    """In place of QwenDoubleStreamAttnProcessor2_0. `image_rotary_emb` is what our hook of pos_embed made."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_hidden_states_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        image_rotary_emb: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        if encoder_hidden_states is None:
+            raise ValueError("encoder_hidden_states = None: expected the text's hidden states")
+        if attention_mask is not None and _HEEDS_TEXT_MASK:
+            raise ValueError("attention_mask is given: expected encoder_hidden_states_mask instead")
+        if encoder_hidden_states_mask is not None and _HEEDS_TEXT_MASK:
+            attention_mask = self.joint_mask(encoder_hidden_states_mask)
+        o = self.attention(
+            JointProjections(attn, hidden_states, encoder_hidden_states),
+            prepare(attn.norm_q, attn.norm_added_q, image_rotary_emb),
+            prepare(attn.norm_k, attn.norm_added_k, image_rotary_emb),
+            attention_mask,
+        )
+        rows = encoder_hidden_states.shape[1]
+        image = attn.to_out[0](o[:, rows:].contiguous())
+        if len(attn.to_out) > 1:
+            image = attn.to_out[1](image)
+        return image, attn.to_add_out(o[:, :rows].contiguous())
+
+    def joint_mask(self, text: Tensor) -> Tensor:
+        """Of all tokens, [batch, 1, 1, tokens], from the text's, [batch, text]: image tokens are all seen."""
+        image = text.new_ones((text.shape[0], self.parallel.tokens["image"]), dtype=torch.bool)
+        return torch.cat([text.bool(), image], dim=1)[:, None, None, :]
+
+
+def joint_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Forward hook of pos_embed: complex numbers of image and text -> cosine and sine of text and image."""
+    image, text = output
+    turns = torch.view_as_real(torch.cat([text, image])).float()
+    return turns[..., 0].contiguous(), turns[..., 1].contiguous()
+
+
+def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
+    return [transformer.pos_embed.register_forward_hook(joint_tables)]
+
+
+def _plan(transformer: Any) -> Plan:
+    # The model derives positions from the text's length: it is split after that.
+    entries: list[Split | Gather] = [
+        Split("", "hidden_states", 1, 3, "image"),
+        Split("", "controlnet_block_samples", 1, 3),
+        Split("transformer_blocks.0", "encoder_hidden_states", 1, 3, "text"),
+    ]
+    if getattr(transformer.config, "zero_cond_t", False):  # which of two modulations a token takes
+        entries.append(Split("transformer_blocks.*", "modulate_index", 1, 2))
+    return (*entries, Gather("proj_out", 1))
+
+
+FAMILY = Family(
+    model="QwenImageTransformer2DModel",
+    processors={"QwenDoubleStreamAttnProcessor2_0": QwenImageProcessor},
+    plan=_plan,
+    hooks=_hooks,
+    branches=2,
+)

@@ -1,0 +1,282 @@
+"""The operators' semantics over plain torch.distributed, under the name dit_reference.
+
+It is what the operators of libdit_torch.so are compared with, and what is used where that library is not
+there. Same arguments, same layouts; each start is a blocking all-to-all, and policies are exact only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .layout import Layout
+
+QUERY, KEY, VALUE, OUTPUT = range(4)
+
+
+@dataclass
+class _Exchange:
+    """What stands behind a name."""
+
+    layout: Layout
+    rank: int
+    group: dist.ProcessGroup | None
+    under_way: dict[int, Tensor] = field(default_factory=dict)  # by `what`
+
+
+_exchanges: dict[str, _Exchange] = {}
+
+
+def make_exchange(name: str, layout: Layout, rank: int, group: dist.ProcessGroup | None) -> None:
+    _exchanges[name] = _Exchange(layout, rank, group)
+
+
+def free_exchange(name: str) -> None:
+    _exchanges.pop(name, None)
+
+
+def _common(a: range, b: range) -> range:
+    return range(max(a.start, b.start), max(min(a.stop, b.stop), max(a.start, b.start)))
+
+
+def _rows_in_sequence(layout: Layout, rank: int, wanted: range) -> list[range]:
+    """Row numbers, in `rank`'s sequence layout, of the joint tokens `wanted`, for text and image apart."""
+    rows, first = [], 0
+    for tokens in layout.sequence_tokens(rank):
+        common = _common(tokens, wanted)
+        rows.append(range(common.start - tokens.start + first, common.stop - tokens.start + first))
+        first += len(tokens)
+    return rows
+
+
+def _rows_in_heads(layout: Layout, owner: int, held: range) -> list[range]:
+    """Row numbers, where the joint tokens `held` lie together, of `owner`'s tokens."""
+    rows = []
+    for tokens in layout.sequence_tokens(owner):
+        common = _common(tokens, held)
+        rows.append(range(common.start - held.start, common.stop - held.start))
+    return rows
+
+
+def _scattered(layout: Layout, rows: list[range], sender: int, receiver: int) -> list[range]:
+    """Replicated text needs no way but a rank's own."""
+    if layout.text_replicated and sender != receiver:
+        text = 1 if layout.image_first else 0
+        rows = [range(0) if number == text else part for number, part in enumerate(rows)]
+    return rows
+
+
+def _blocks(exchange: _Exchange, what: int) -> tuple[list, list]:
+    """For each peer the (rows, heads) that are sent, and those that are received."""
+    layout, rank = exchange.layout, exchange.rank
+    send, receive = [], []
+    for peer in range(layout.ranks):
+        if what == OUTPUT:
+            held, theirs = layout.query_tokens(rank), layout.query_tokens(peer)
+            all_mine = range(len(layout.heads_of(rank)))
+            send.append((_rows_in_heads(layout, peer, held), all_mine))
+            receive.append((_rows_in_sequence(layout, rank, theirs), layout.heads_of(peer)))
+            continue
+        query = what == QUERY
+        heads_of = layout.heads_of if query else layout.kv_heads_of
+        everything = range(layout.tokens)
+        theirs, held = (
+            (layout.query_tokens(peer), layout.query_tokens(rank)) if query else (everything, everything)
+        )
+        sent = _scattered(layout, _rows_in_sequence(layout, rank, theirs), rank, peer)
+        send.append((sent, heads_of(peer)))
+        received = _scattered(layout, _rows_in_heads(layout, peer, held), peer, rank)
+        receive.append((received, range(len(heads_of(rank)))))
+    return send, receive
+
+
+def _target_shape(exchange: _Exchange, what: int) -> tuple[int, int, int, int]:
+    layout, rank = exchange.layout, exchange.rank
+    if what == OUTPUT:
+        return layout.sequence_shape(rank)
+    return layout.query_shape(rank) if what == QUERY else layout.key_shape(rank)
+
+
+def _pieces(x: Tensor, block: tuple[list[range], range]) -> list[Tensor]:
+    rows, heads = block
+    return [x[:, part.start : part.stop, heads.start : heads.stop] for part in rows]
+
+
+def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
+    send, receive = _blocks(exchange, what)
+    target = x.new_empty(_target_shape(exchange, what))
+    outgoing = [torch.cat([piece.reshape(-1) for piece in _pieces(x, block)]) for block in send]
+    counts = [sum(piece.numel() for piece in _pieces(target, block)) for block in receive]
+    arrived = x.new_empty(sum(counts))
+    size = x.element_size()
+    dist.all_to_all_single(
+        arrived.view(torch.uint8),
+        torch.cat(outgoing).view(torch.uint8),
+        [count * size for count in counts],
+        [part.numel() * size for part in outgoing],
+        group=exchange.group,
+    )
+    at = 0
+    for block in receive:
+        for piece in _pieces(target, block):
+            piece.copy_(arrived[at : at + piece.numel()].view(piece.shape))
+            at += piece.numel()
+    return target
+
+
+def _normed(x: Tensor, weight: Tensor | None, epsilon: float, norm: int) -> Tensor:
+    dims = (-1,) if norm == 1 else (-2, -1)
+    y = x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + epsilon)
+    return y if weight is None else y * weight.float().view(x.shape[2:] if norm == 2 else (-1,))
+
+
+def _turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
+    """Rows of `cosine` and `sine` are those of x."""
+    cosine, sine = cosine[None, :, None, :], sine[None, :, None, :]
+    if rope == 1:
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(3)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
+
+def _prepared(
+    x: Tensor,
+    exchange: _Exchange,
+    weight: Tensor | None,
+    text_weight: Tensor | None,
+    cosine: Tensor | None,
+    sine: Tensor | None,
+    epsilon: float,
+    norm: int,
+    rope: int,
+    round_norm: bool,
+) -> Tensor:
+    """dit_prepare: RMSNorm and rotary position embedding in fp32, of a tensor in the sequence layout."""
+    if norm == 0 and rope == 0:
+        return x
+    layout, rank = exchange.layout, exchange.rank
+    y = x.float()
+    if norm != 0:
+        text_rows = len(layout.text_part(rank))
+        at = x.shape[1] - text_rows if layout.image_first else text_rows
+        first, second = y[:, :at], y[:, at:]
+        of_text = weight if text_weight is None else text_weight
+        weights = (weight, of_text) if layout.image_first else (of_text, weight)
+        y = torch.cat(
+            [_normed(first, weights[0], epsilon, norm), _normed(second, weights[1], epsilon, norm)], dim=1
+        )
+        if round_norm:
+            y = y.to(x.dtype).float()
+    if rope != 0:
+        assert cosine is not None and sine is not None
+        own = layout.sequence_tokens(rank)
+        tables = [torch.cat([table[part.start : part.stop] for part in own]) for table in (cosine, sine)]
+        y = _turned(y, tables[0], tables[1], rope)
+    return y.to(x.dtype)
+
+
+# Schemas are spelled out, as in the C++ operators: older versions of torch cannot tell them from annotations.
+_PREPARE = "float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False"
+_START = (
+    "(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
+    f"Tensor? cosine=None, Tensor? sine=None, {_PREPARE}, Tensor? after=None) -> Tensor"
+)
+_FINISH = "(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor"
+_SCATTER = (
+    "(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None, "
+    "Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, "
+    f"Tensor? sine=None, {_PREPARE}) -> (Tensor, Tensor, Tensor)"
+)
+
+
+@torch.library.custom_op("dit_reference::start", mutates_args=(), schema=_START)
+def start(
+    x: Tensor,
+    exchange: str,
+    what: int,
+    layer: int,
+    weight: Tensor | None = None,
+    text_weight: Tensor | None = None,
+    cosine: Tensor | None = None,
+    sine: Tensor | None = None,
+    epsilon: float = 0.0,
+    norm: int = 0,
+    rope: int = 0,
+    round_norm: bool = False,
+    after: Tensor | None = None,
+) -> Tensor:
+    own = _exchanges[exchange]
+    expected = own.layout.query_shape(own.rank) if what == OUTPUT else own.layout.sequence_shape(own.rank)
+    if what in (KEY, VALUE):
+        expected = (*expected[:2], own.layout.kv_heads, expected[3])
+    if tuple(x.shape) != expected:
+        raise ValueError(f"x: shape {tuple(x.shape)}, expected {expected} for exchange {exchange}")
+    x = _prepared(x, own, weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm)
+    own.under_way[what] = _all_to_all(x, own, what)
+    return x.new_empty(0)
+
+
+@start.register_fake
+def _(x: Tensor, *args: object, **kwargs: object) -> Tensor:
+    return x.new_empty(0)
+
+
+@torch.library.custom_op("dit_reference::finish", mutates_args=(), schema=_FINISH)
+def finish(
+    token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None
+) -> Tensor:
+    return _exchanges[exchange].under_way.pop(what)
+
+
+@finish.register_fake
+def _(token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
+    return x.new_empty(_target_shape(_exchanges[exchange], what))
+
+
+@torch.library.custom_op("dit_reference::scatter_qkv", mutates_args=(), schema=_SCATTER)
+def scatter_qkv(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    exchange: str,
+    layer: int,
+    q_weight: Tensor | None = None,
+    q_text_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    k_text_weight: Tensor | None = None,
+    cosine: Tensor | None = None,
+    sine: Tensor | None = None,
+    epsilon: float = 0.0,
+    norm: int = 0,
+    rope: int = 0,
+    round_norm: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    own = _exchanges[exchange]
+    q = _prepared(q, own, q_weight, q_text_weight, cosine, sine, epsilon, norm, rope, round_norm)
+    k = _prepared(k, own, k_weight, k_text_weight, cosine, sine, epsilon, norm, rope, round_norm)
+    return _all_to_all(q, own, QUERY), _all_to_all(k, own, KEY), _all_to_all(v, own, VALUE)
+
+
+@scatter_qkv.register_fake
+def _(
+    q: Tensor, k: Tensor, v: Tensor, exchange: str, *args: object, **kwargs: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    own = _exchanges[exchange]
+    shapes = [_target_shape(own, what) for what in (QUERY, KEY, VALUE)]
+    return q.new_empty(shapes[0]), k.new_empty(shapes[1]), v.new_empty(shapes[2])
+
+
+@torch.library.custom_op(
+    "dit_reference::gather", mutates_args=(), schema="(Tensor o, str exchange, SymInt layer) -> Tensor"
+)
+def gather(o: Tensor, exchange: str, layer: int) -> Tensor:
+    return _all_to_all(o, _exchanges[exchange], OUTPUT)
+
+
+@gather.register_fake
+def _(o: Tensor, exchange: str, layer: int) -> Tensor:
+    return o.new_empty(_target_shape(_exchanges[exchange], OUTPUT))

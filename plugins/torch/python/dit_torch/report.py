@@ -1,0 +1,80 @@
+"""report(): what an enabled transformer does, and what it sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from .enable import enabled, plain
+
+
+@dataclass(frozen=True)
+class Report:
+    """Facts of this rank; str() of it is for people."""
+
+    model: str
+    rank: int
+    ranks: int
+    schedule: str
+    policy: str
+    processors: str  # "dit_torch" or "diffusers"
+    plan: tuple[str, ...]
+    parameter_bytes: int
+    exchanges: tuple[dict[str, Any], ...]  # a dict for each shape; over libdit what dit_torch.h says
+    levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
+    full_bytes: int = 0  # what exact transfers would have sent
+    exchange_bytes: int = 0  # memory of results, of work and of what a policy remembers
+
+    def __str__(self) -> str:
+        over = "libdit" if self.levels else "torch.distributed alone"
+        lines = [
+            f"{self.model} on {self.ranks} ranks: schedule {self.schedule}, policy {self.policy}, "
+            f"processors of {self.processors}, exchange over {over}",
+            *(f"  {entry}" for entry in self.plan),
+            *(f"  exchange {one['exchange']}" for one in self.exchanges),
+        ]
+        for name, level in self.levels.items():
+            lines.append(
+                f"  level {name}: {level['sent_bytes'] / 2**20:.1f} MiB sent, policy's share "
+                f"{level['share']:.3f} of the full tensors"
+            )
+        lines.append(
+            f"  memory: {self.parameter_bytes / 2**20:.1f} MiB parameters, "
+            f"{self.exchange_bytes / 2**20:.1f} MiB exchange"
+        )
+        return "\n".join(lines)
+
+
+def report(transformer: nn.Module) -> Report:
+    """Facts about an enabled transformer on this rank, since enable(). Local."""
+    this = enabled(transformer)
+    parallel = this.parallel
+    library = parallel.group.library
+    names = list(parallel.exchanges.made.values())
+    if library is None:
+        told: list[dict[str, Any]] = [{"exchange": name} for name in names]
+    else:
+        told = [library.report(name) for name in names]
+    levels: dict[str, dict[str, float]] = {}
+    for one in told:
+        for level in one.get("levels", []):
+            known = levels.setdefault(level["name"], {"sent_bytes": 0, "share": level["share"]})
+            known["sent_bytes"] += level["sent_bytes"]
+    kept = ("slot_bytes", "workspace_bytes", "wire_bytes")
+    own = any(maker is not None for maker in this.family.processors.values())
+    return Report(
+        model=this.family.model,
+        rank=parallel.group.rank,
+        ranks=parallel.group.size,
+        schedule=parallel.schedule if own else "flat",
+        policy=parallel.exchanges.policy,
+        processors="dit_torch" if own else "diffusers",
+        plan=tuple(str(entry) for entry in this.plan),
+        parameter_bytes=sum(p.numel() * p.element_size() for p in plain(transformer).parameters()),
+        exchanges=tuple(told),
+        levels=levels,
+        full_bytes=sum(one.get("full_bytes", 0) for one in told),
+        exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
+    )

@@ -1,0 +1,259 @@
+#include "exchange.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+namespace dit::operators {
+namespace {
+
+constexpr std::array<const char*, kTransfers> kNames = {"query", "key", "value", "output"};
+
+Attention agreed(const Group& group, const dit_torch_attention& given) {
+  std::string words;
+  std::optional<Attention> attention;
+  try {
+    attention.emplace(given);
+  } catch (const std::invalid_argument& error) {
+    words = error.what();
+  }
+  group.agree(words);
+  return *attention;
+}
+
+std::unique_ptr<SideStream> side_stream_of(const Group& group, const Attention& attention) {
+  std::string words;
+  std::unique_ptr<SideStream> stream;
+  try {
+    const CurrentDevice current(attention.memory_kind, attention.device);
+    if (attention.side_stream) stream = std::make_unique<SideStream>();
+  } catch (const std::runtime_error& error) {
+    words = error.what();
+  }
+  group.agree(words);
+  return stream;
+}
+
+std::string text_of(const Sizes& sizes) {
+  std::ostringstream text;
+  text << at::IntArrayRef(sizes);
+  return text.str();
+}
+
+dit_tensor source_of(const at::Tensor& x, std::size_t element_bytes) {
+  const bool empty = x.numel() == 0;
+  std::int64_t reach = 1;
+  for (std::int64_t dim = 0; dim < 4; ++dim) reach += (x.size(dim) - 1) * x.stride(dim);
+  return {empty ? nullptr : x.data_ptr(), empty ? 0 : static_cast<std::size_t>(reach) * element_bytes,
+          x.stride(0), x.stride(1), x.stride(2)};
+}
+
+}  // namespace
+
+Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_torch_attention& attention)
+    : name_(std::move(name)),
+      group_(std::move(group)),
+      attention_(agreed(*group_, attention)),
+      side_(side_stream_of(*group_, attention_)),
+      transfers_(*group_, attention_),
+      slots_(attention_, transfers_),
+      exact_bytes_(bytes_of_exact(*group_, transfers_, attention_.element_bytes())) {
+  (void)group_->newly_sent();  // by the set-up
+}
+
+// The other ranks may never have come to it: nobody is waited for.
+Exchange::~Exchange() {
+  for (int what = 0; what < kTransfers; ++what) {
+    if (!pending(what).under_way) continue;
+    auto kept = std::make_unique<Pending>(std::move(pending(what)));
+    const auto release = [](void* user) { delete static_cast<Pending*>(user); };
+    if (dit_transfer_cancel(transfers_.of(what), release, kept.get()) == DIT_OK) (void)kept.release();
+  }
+}
+
+int Exchange::kind_of(std::int64_t what) {
+  if (what < 0 || what >= kTransfers)
+    throw std::invalid_argument("what = " + std::to_string(what) +
+                                ": expected 0 (query), 1 (key), 2 (value) or 3 (output)");
+  return static_cast<int>(what);
+}
+
+void Exchange::require_source(int what, const at::Tensor& x) const {
+  const Sizes& sizes = transfers_.source(what);
+  const bool right = x.sizes() == at::IntArrayRef(sizes) && x.scalar_type() == attention_.dtype() &&
+                     x.device() == attention_.torch_device() &&
+                     (x.numel() == 0 || x.stride(3) == 1 || sizes[3] == 1);
+  if (right) return;
+  std::ostringstream words;
+  words << "x (" << kNames[static_cast<std::size_t>(what)] << ") is a tensor " << x.sizes() << " of "
+        << x.scalar_type() << " on " << x.device() << " with strides " << x.strides() << ": expected "
+        << text_of(sizes) << " of " << attention_.dtype() << " on " << attention_.torch_device()
+        << " with a last stride of 1, which is this rank's part in exchange \"" << name_ << "\"";
+  throw std::invalid_argument(words.str());
+}
+
+void* Exchange::stream() const {
+  return attention_.on_device() ? current_stream(attention_.torch_device()) : nullptr;
+}
+
+// What a policy remembers is chosen by the host, step by step.
+void Exchange::require_replayable(void* stream) const {
+  if (attention_.on_device() && !attention_.exact() && capture_of(stream) != 0)
+    throw std::invalid_argument("exchange \"" + name_ +
+                                "\" has a policy, and its stream is captured: expected "
+                                "policy \"exact\" for CUDA graphs");
+}
+
+at::Tensor Exchange::new_target(int what) {
+  if (attention_.on_device()) return slots_.take(what);
+  return at::empty(transfers_.target(what), at::TensorOptions().dtype(attention_.dtype()));
+}
+
+void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64_t layer,
+                         const Preparation& preparation, void* stream) {
+  require_source(what, x);
+  require_replayable(stream);
+  filled.prepare = to_prepare(preparation, attention_, what, transfers_.source(what));
+  Pending& next = pending(what);
+  if (next.under_way)
+    throw std::invalid_argument(std::string("a start of ") + kNames[static_cast<std::size_t>(what)] +
+                                " in exchange \"" + name_ +
+                                "\" was not finished: expected dit::finish first; "
+                                "after an error, dit_torch_exchange_free on all ranks");
+  if (!attention_.exact() && (layer < 0 || layer >= attention_.layers))
+    throw std::invalid_argument("layer = " + std::to_string(layer) + ": expected 0 to " +
+                                std::to_string(attention_.layers - 1));
+  dit_transfer_call& call = filled.call;
+  call = {};
+  call.struct_size = sizeof call;
+  call.source = source_of(x, attention_.element_bytes());
+  next.source = x;
+  next.target = new_target(what);
+  next.preparation = preparation;
+  call.target = {next.target.data_ptr(),
+                 static_cast<std::size_t>(next.target.numel()) * attention_.element_bytes(), 0, 0, 0};
+  call.layer = static_cast<int>(layer);
+  call.step = step_;
+  call.branch = branch_;
+  call.device = attention_.device;
+  call.stream = stream;
+  call.prepare = filled.prepare.has_value() ? &*filled.prepare : nullptr;
+}
+
+void Exchange::count_start(int what) {
+  const auto at = static_cast<std::size_t>(what);
+  ++started_[at];
+  pending(what).under_way = true;
+  if (!transfers_.stores() || what == DIT_GATHER_OUTPUT) return;
+  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += exact_bytes_[at][level];
+}
+
+void Exchange::run_start(int what, const dit_transfer_call& call) {
+  require_ok(dit_transfer_start(transfers_.of(what), &call));
+  count_start(what);
+}
+
+at::Tensor Exchange::run_finish(int what, void* stream) {
+  Pending& done = pending(what);
+  if (!done.under_way)
+    throw std::invalid_argument(std::string("nothing is under way of ") +
+                                kNames[static_cast<std::size_t>(what)] + " in exchange \"" + name_ +
+                                "\": expected dit::start first");
+  require_ok(attention_.on_device() ? dit_transfer_wait_stream(transfers_.of(what), stream)
+                                    : dit_transfer_wait(transfers_.of(what)));
+  const LevelBytes sent = group_->newly_sent();
+  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += sent[level];
+  return std::exchange(done, {}).target;
+}
+
+void Exchange::start(std::int64_t what, const at::Tensor& x, std::int64_t layer,
+                     const Preparation& preparation) {
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  void* const on = stream();
+  Call filled;
+  fill_call(filled, kind_of(what), x, layer, preparation, on);
+  if (side_ != nullptr) {
+    side_->follow(on);
+    filled.call.stream = side_->handle();
+  }
+  run_start(kind_of(what), filled.call);
+}
+
+at::Tensor Exchange::finish(std::int64_t what) {
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  return run_finish(kind_of(what), stream());
+}
+
+at::Tensor Exchange::exchange(std::int64_t what, const at::Tensor& x, std::int64_t layer,
+                              const Preparation& preparation) {
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  void* const on = stream();
+  Call filled;
+  fill_call(filled, kind_of(what), x, layer, preparation, on);
+  run_start(kind_of(what), filled.call);
+  return run_finish(kind_of(what), on);
+}
+
+// Value first: under V-Major it chooses the rows of all three.
+void Exchange::run_together(const std::array<at::Tensor, 3>& x, std::int64_t layer,
+                            const std::array<Preparation, 3>& preparations, void* stream) {
+  constexpr std::array<std::size_t, 3> kOrder = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
+  std::array<Call, 3> filled;
+  std::array<dit_transfer*, 3> transfers{};
+  std::array<dit_transfer_call, 3> calls{};
+  for (std::size_t i = 0; i < kOrder.size(); ++i) {
+    const std::size_t at = kOrder[i];
+    fill_call(filled[i], static_cast<int>(at), x[at], layer, preparations[at], stream);
+    transfers[i] = transfers_.of(static_cast<int>(at));
+    calls[i] = filled[i].call;
+  }
+  if (attention_.on_device()) {
+    require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+    for (const std::size_t at : kOrder) count_start(static_cast<int>(at));
+    return;
+  }
+  for (std::size_t i = 0; i < kOrder.size(); ++i) run_start(static_cast<int>(kOrder[i]), calls[i]);
+}
+
+std::array<at::Tensor, 3> Exchange::scatter(const std::array<at::Tensor, 3>& x, std::int64_t layer,
+                                            const std::array<Preparation, 3>& preparations) {
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  void* const on = stream();
+  run_together(x, layer, preparations, on);
+  std::array<at::Tensor, 3> targets;
+  for (std::size_t at = 0; at < targets.size(); ++at) targets[at] = run_finish(static_cast<int>(at), on);
+  return targets;
+}
+
+void Exchange::begin_step(int step, int branch) {
+  if (step < 0 || step >= attention_.steps)
+    throw std::invalid_argument("step = " + std::to_string(step) + ": expected 0 to " +
+                                std::to_string(attention_.steps - 1));
+  if (branch < 0 || branch >= attention_.branches)
+    throw std::invalid_argument("branch = " + std::to_string(branch) + ": expected 0 to " +
+                                std::to_string(attention_.branches - 1));
+  step_ = step;
+  branch_ = branch;
+}
+
+void Exchange::reset() {
+  std::string words;
+  for (std::size_t at = 0; at < kTransfers; ++at)
+    if (pending_[at].under_way)
+      words = std::string("a start of ") + kNames[at] + " was not finished: expected dit::finish first";
+  if (attention_.exact()) return;
+  group_->agree(words);
+  transfers_.reset();
+  (void)group_->newly_sent();
+  step_ = 0;
+  branch_ = 0;
+}
+
+Names<Exchange>& exchanges() {
+  static auto* const names = new Names<Exchange>("exchange");
+  return *names;
+}
+
+}  // namespace dit::operators

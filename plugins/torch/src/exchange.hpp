@@ -1,0 +1,96 @@
+/// An attention shape of a group by name: what the operators do.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention.hpp"
+#include "group.hpp"
+#include "preparation.hpp"
+#include "slots.hpp"
+#include "traffic.hpp"
+#include "transfers.hpp"
+
+namespace dit::operators {
+
+class Exchange {
+ public:
+  /// Collective; throws on all ranks alike.
+  Exchange(std::string name, std::shared_ptr<Group> group, const dit_torch_attention& attention);
+  /// Gives up what is under way. Collective.
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  [[nodiscard]] const Attention& attention() const { return attention_; }
+  [[nodiscard]] const Transfers& transfers() const { return transfers_; }
+  [[nodiscard]] Group& group() const { return *group_; }
+
+  /// Of tensors of the sequence layout (what = 0, 1, 2), or of the head layout (3). They throw
+  /// std::invalid_argument and ExchangeError.
+  void start(std::int64_t what, const at::Tensor& x, std::int64_t layer, const Preparation& preparation);
+  [[nodiscard]] at::Tensor finish(std::int64_t what);
+  /// Both, on the caller's stream.
+  [[nodiscard]] at::Tensor exchange(std::int64_t what, const at::Tensor& x, std::int64_t layer,
+                                    const Preparation& preparation);
+  /// Query, key and value; by one kernel where rows are stored right into the peers' targets.
+  [[nodiscard]] std::array<at::Tensor, 3> scatter(const std::array<at::Tensor, 3>& x, std::int64_t layer,
+                                                  const std::array<Preparation, 3>& preparations);
+
+  /// dit_transfer_kind of an operator's argument; throws std::invalid_argument.
+  [[nodiscard]] static int kind_of(std::int64_t what);
+  /// Throws std::invalid_argument unless a tensor is one that the transfer takes.
+  void require_source(int what, const at::Tensor& x) const;
+
+  void begin_step(int step, int branch);
+  void reset();  ///< collective
+  [[nodiscard]] std::string report() const;
+
+ private:
+  /// Between start and finish.
+  struct Pending {
+    at::Tensor source, target;
+    Preparation preparation;  ///< keeps its tensors
+    bool under_way = false;
+  };
+  /// A call, and what it points to.
+  struct Call {
+    dit_transfer_call call;
+    std::optional<dit_prepare> prepare;
+  };
+
+  [[nodiscard]] Pending& pending(int what) { return pending_[static_cast<std::size_t>(what)]; }
+  [[nodiscard]] at::Tensor new_target(int what);
+  void fill_call(Call& filled, int what, const at::Tensor& x, std::int64_t layer,
+                 const Preparation& preparation, void* stream);
+  void run_start(int what, const dit_transfer_call& call);
+  void run_together(const std::array<at::Tensor, 3>& x, std::int64_t layer,
+                    const std::array<Preparation, 3>& preparations, void* stream);
+  [[nodiscard]] at::Tensor run_finish(int what, void* stream);
+  [[nodiscard]] void* stream() const;
+  void require_replayable(void* stream) const;
+  void count_start(int what);
+
+  std::string name_;
+  std::shared_ptr<Group> group_;
+  Attention attention_;
+  std::unique_ptr<SideStream> side_;
+  Transfers transfers_;
+  Slots slots_;
+  std::array<LevelBytes, kTransfers> exact_bytes_;
+  std::array<Pending, kTransfers> pending_;
+  std::array<std::uint64_t, kTransfers> started_{};
+  LevelBytes sent_{};
+  int step_ = 0;
+  int branch_ = 0;
+};
+
+/// Of this process; never destroyed, as freeing is collective.
+[[nodiscard]] Names<Exchange>& exchanges();
+
+}  // namespace dit::operators

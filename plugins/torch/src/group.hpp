@@ -1,0 +1,48 @@
+/// Ranks that exchange with each other, by name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calls.hpp"
+#include "names.hpp"
+
+namespace dit::operators {
+
+inline constexpr std::size_t kMostLevels = 16;
+/// By level, from fast to slow.
+using LevelBytes = std::array<std::uint64_t, kMostLevels>;
+
+class Group {
+ public:
+  /// A session of the caller's, which outlives it.
+  Group(std::string name, dit_session& session);
+  /// One of its own.
+  Group(std::string name, SessionHandle session);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] dit_session& session() const { return session_; }
+  [[nodiscard]] ExchangeContext& context() const;
+  [[nodiscard]] int rank() const { return context().rank(); }
+  [[nodiscard]] int size() const { return context().size(); }
+  /// Throws std::invalid_argument on all ranks when one of them has words. Collective.
+  void agree(const std::string& words) const;
+  /// What the session counted since the last call, for whoever sent it.
+  [[nodiscard]] LevelBytes newly_sent();
+
+  /// Exchanges of the group, in the order in which they were made.
+  std::vector<std::string> exchanges;
+
+ private:
+  std::string name_;
+  SessionHandle own_;
+  dit_session& session_;
+  LevelBytes counted_{};
+};
+
+/// Of this process; never destroyed, as closing is collective.
+[[nodiscard]] Names<Group>& groups();
+
+}  // namespace dit::operators

@@ -1,0 +1,177 @@
+// The operators dit::*: their schemas, what they do to tensors, and which shapes they return.
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <string>
+#include <tuple>
+
+#include "all_to_all.hpp"
+#include "exchange.hpp"
+
+namespace dit::operators {
+namespace {
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+/// Runs an operator; what is wrong becomes torch's error, with the operator's name before it.
+template <typename Body>
+auto checked(const char* name, const Body& body) {
+  try {
+    return body();
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, "dit::", name, ": ", error.what());
+  }
+}
+
+at::Tensor token_like(const at::Tensor& x) {
+  return at::empty({0}, x.options().dtype(at::kByte));
+}
+
+at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
+                 const MaybeTensor& weight, const MaybeTensor& text_weight, const MaybeTensor& cosine,
+                 const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
+                 bool round_norm, const MaybeTensor& /*after*/) {
+  return checked("start", [&] {
+    exchanges().get(exchange)->start(what, x, layer,
+                                     {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
+    return token_like(x);
+  });
+}
+
+at::Tensor finish(const at::Tensor& /*token*/, const at::Tensor& /*x*/, const std::string& exchange,
+                  std::int64_t what, std::int64_t /*layer*/, const MaybeTensor& /*after*/) {
+  return checked("finish", [&] { return exchanges().get(exchange)->finish(what); });
+}
+
+at::Tensor exchange(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
+                    const MaybeTensor& weight, const MaybeTensor& text_weight, const MaybeTensor& cosine,
+                    const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
+                    bool round_norm) {
+  return checked("exchange", [&] {
+    return exchanges().get(exchange)->exchange(
+        what, x, layer, {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
+  });
+}
+
+at::Tensor gather(const at::Tensor& o, const std::string& exchange, std::int64_t layer) {
+  return checked("gather",
+                 [&] { return exchanges().get(exchange)->exchange(DIT_GATHER_OUTPUT, o, layer, {}); });
+}
+
+Three scatter_qkv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::string& exchange,
+                  std::int64_t layer, const MaybeTensor& q_weight, const MaybeTensor& q_text_weight,
+                  const MaybeTensor& k_weight, const MaybeTensor& k_text_weight, const MaybeTensor& cosine,
+                  const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
+                  bool round_norm) {
+  return checked("scatter_qkv", [&]() -> Three {
+    const auto targets = exchanges().get(exchange)->scatter(
+        {q, k, v}, layer,
+        {Preparation{q_weight, q_text_weight, cosine, sine, epsilon, norm, rope, round_norm},
+         Preparation{k_weight, k_text_weight, cosine, sine, epsilon, norm, rope, round_norm}, Preparation{}});
+    return {targets[0], targets[1], targets[2]};
+  });
+}
+
+void all_to_all(const at::Tensor& output, const at::Tensor& input, at::IntArrayRef output_splits,
+                at::IntArrayRef input_splits, const std::string& group) {
+  checked("all_to_all",
+          [&] { all_to_all_rows(*groups().get(group), output, input, output_splits, input_splits); });
+}
+
+// Shapes alone, for compilers: what x is like is seen when the operator runs. Layers stay symbols, so that
+// one compiled block serves all of them.
+
+at::Tensor target_like(const at::Tensor& x, const std::string& exchange, std::int64_t what) {
+  return at::empty(exchanges().get(exchange)->transfers().target(Exchange::kind_of(what)), x.options());
+}
+
+at::Tensor start_meta(const at::Tensor& x, const std::string& exchange, std::int64_t what, c10::SymInt,
+                      const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, double,
+                      std::int64_t, std::int64_t, bool, const MaybeTensor&) {
+  return checked("start", [&] {
+    (void)exchanges().get(exchange);
+    (void)Exchange::kind_of(what);
+    return token_like(x);
+  });
+}
+
+at::Tensor finish_meta(const at::Tensor&, const at::Tensor& x, const std::string& exchange, std::int64_t what,
+                       c10::SymInt, const MaybeTensor&) {
+  return checked("finish", [&] { return target_like(x, exchange, what); });
+}
+
+at::Tensor exchange_meta(const at::Tensor& x, const std::string& exchange, std::int64_t what, c10::SymInt,
+                         const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&,
+                         double, std::int64_t, std::int64_t, bool) {
+  return checked("exchange", [&] { return target_like(x, exchange, what); });
+}
+
+at::Tensor gather_meta(const at::Tensor& o, const std::string& exchange, c10::SymInt) {
+  return checked("gather", [&] { return target_like(o, exchange, DIT_GATHER_OUTPUT); });
+}
+
+Three scatter_qkv_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       const std::string& exchange, c10::SymInt, const MaybeTensor&, const MaybeTensor&,
+                       const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, double,
+                       std::int64_t, std::int64_t, bool) {
+  return checked("scatter_qkv", [&]() -> Three {
+    return {target_like(q, exchange, DIT_SCATTER_QUERY), target_like(k, exchange, DIT_SCATTER_KEY),
+            target_like(v, exchange, DIT_SCATTER_VALUE)};
+  });
+}
+
+void all_to_all_meta(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                     const std::string&) {}
+
+void implement(torch::Library& library) {
+  library.impl("start", TORCH_FN(start));
+  library.impl("finish", TORCH_FN(finish));
+  library.impl("exchange", TORCH_FN(exchange));
+  library.impl("gather", TORCH_FN(gather));
+  library.impl("scatter_qkv", TORCH_FN(scatter_qkv));
+  library.impl("all_to_all", TORCH_FN(all_to_all));
+}
+
+}  // namespace
+}  // namespace dit::operators
+
+TORCH_LIBRARY(dit, library) {
+  library.def(
+      "start(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
+      "Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, "
+      "bool round_norm=False, Tensor? after=None) -> Tensor");
+  library.def(
+      "finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
+  library.def(
+      "exchange(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? "
+      "text_weight=None, "
+      "Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, "
+      "bool round_norm=False) -> Tensor");
+  library.def("gather(Tensor o, str exchange, SymInt layer) -> Tensor");
+  library.def(
+      "scatter_qkv(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None, "
+      "Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, "
+      "Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False) "
+      "-> (Tensor, Tensor, Tensor)");
+  library.def(
+      "all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> "
+      "()");
+}
+
+TORCH_LIBRARY_IMPL(dit, CPU, library) {
+  dit::operators::implement(library);
+}
+TORCH_LIBRARY_IMPL(dit, CUDA, library) {
+  dit::operators::implement(library);
+}
+TORCH_LIBRARY_IMPL(dit, Meta, library) {
+  using namespace dit::operators;  // NOLINT(google-build-using-namespace)
+  library.impl("start", TORCH_FN(start_meta));
+  library.impl("finish", TORCH_FN(finish_meta));
+  library.impl("exchange", TORCH_FN(exchange_meta));
+  library.impl("gather", TORCH_FN(gather_meta));
+  library.impl("scatter_qkv", TORCH_FN(scatter_qkv_meta));
+  library.impl("all_to_all", TORCH_FN(all_to_all_meta));
+}

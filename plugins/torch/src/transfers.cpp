@@ -1,0 +1,191 @@
+#include "transfers.hpp"
+
+#include <stdexcept>
+
+namespace dit::operators {
+namespace {
+
+constexpr std::array<const char*, kTransfers> kLabels = {"query", "key", "value", "output"};
+constexpr std::size_t kAlignment = 256;  // what kernels may expect of a tensor
+constexpr int kMostRanksOfStores = 16;   // a launch has room for so many, text and image apart
+
+}  // namespace
+
+Transfers::Transfers(Group& group, const Attention& attention) : group_(group), attention_(attention) {
+  std::string words;
+  dit_layout* layout = nullptr;
+  if (dit_layout_create(&attention.shape, group.size(), &layout) != DIT_OK) words = dit_last_error();
+  layout_.reset(layout);
+  group.agree(words);
+  const CurrentDevice current(attention.memory_kind, attention.device);
+  make_wire();
+  make_transfers();
+  learn_shapes();
+  if (attention.on_device()) {
+    make_slots();
+    if (wire_ == nullptr) {
+      bind();
+      warm_up();
+    }
+  }
+}
+
+// Bound transfers before the registration, and all of them before the wire.
+Transfers::~Transfers() {
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  for (TransferHandle& transfer : transfers_) transfer.reset();
+  registration_.reset();
+  wire_.reset();
+  memory_ = DeviceMemory();
+}
+
+void Transfers::make_wire() {
+  if (attention_.exact()) return;
+  const dit_wire_options options{
+      sizeof(dit_wire_options), attention_.policy.c_str(),
+      attention_.layers,        attention_.steps,
+      attention_.branches,      1,
+      attention_.element_type,  attention_.off.empty() ? nullptr : attention_.off.c_str()};
+  dit_wire* wire = nullptr;
+  require_ok(dit_wire_create(&group_.session(), layout_.get(), &options, &wire));
+  wire_.reset(wire);
+}
+
+void Transfers::make_transfers() {
+  for (int what = 0; what < kTransfers; ++what) {
+    const auto at = static_cast<std::size_t>(what);
+    const dit_transfer_options options{
+        sizeof(dit_transfer_options), what,        0,           1,
+        attention_.element_bytes(),   kLabels[at], wire_.get(), attention_.memory_kind};
+    dit_transfer* transfer = nullptr;
+    require_ok(dit_transfer_create(&group_.session(), layout_.get(), &options, &transfer));
+    transfers_[at].reset(transfer);
+  }
+}
+
+void Transfers::learn_shapes() {
+  for (std::size_t at = 0; at < kTransfers; ++at)
+    require_ok(dit_transfer_shapes(transfers_[at].get(), source_[at].data(), target_[at].data()));
+}
+
+std::size_t Transfers::bytes_of(int what) const {
+  const Sizes& sizes = target(what);
+  return static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes();
+}
+
+void Transfers::make_slots() {
+  std::size_t end = 0;
+  for (int what = 0; what < kTransfers; ++what)
+    for (int slot = 0; slot < attention_.slots; ++slot) {
+      offsets_[static_cast<std::size_t>(what)].push_back(end);
+      end += (bytes_of(what) + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  std::string words;
+  try {
+    if (end > 0) memory_ = DeviceMemory(end);
+  } catch (const std::runtime_error& error) {
+    words = error.what();
+  }
+  group_.agree(words);
+  slot_bytes_ = end;
+  dit_registration* registration = nullptr;
+  require_ok(dit_session_register(&group_.session(), memory_.data(), end, attention_.memory_kind,
+                                  attention_.device, &registration));
+  registration_.reset(registration);
+}
+
+dit_tensor Transfers::slot(int what, std::size_t number) const {
+  const std::size_t bytes = bytes_of(what);
+  std::byte* const begin = memory_.data() == nullptr
+                               ? nullptr
+                               : memory_.data() + offsets_[static_cast<std::size_t>(what)].at(number);
+  return {begin, bytes, 0, 0, 0};
+}
+
+// A transfer that is bound cannot go by an exchange any more: all of them, or none.
+void Transfers::bind() {
+  if (group_.size() > kMostRanksOfStores) return;
+  stores_ = try_to_bind();
+  if (stores_) return;
+  for (TransferHandle& transfer : transfers_) transfer.reset();
+  make_transfers();
+}
+
+bool Transfers::try_to_bind() {
+  for (int what = DIT_SCATTER_QUERY; what <= DIT_SCATTER_VALUE; ++what)
+    for (std::size_t number = 0; number < static_cast<std::size_t>(attention_.slots); ++number) {
+      const dit_tensor target = slot(what, number);
+      const dit_status status = dit_transfer_bind(of(what), registration_.get(), &target);
+      if (status == DIT_ERROR_UNSUPPORTED) return false;
+      require_ok(status);
+    }
+  return true;
+}
+
+// Every transfer once, from memory that nobody reads later: what first starts allocate and look up is there
+// before a stream is captured.
+void Transfers::warm_up() {
+  std::size_t most = 0;
+  for (const Sizes& sizes : source_)
+    most = std::max(most, static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]));
+  std::string words;
+  DeviceMemory numbers;
+  try {
+    numbers = DeviceMemory(most * attention_.element_bytes() + 1);
+  } catch (const std::runtime_error& error) {
+    words = error.what();
+  }
+  group_.agree(words);
+  void* const stream = current_stream(attention_.torch_device());
+  for (int what = 0; what < kTransfers; ++what) {
+    const Sizes& sizes = source(what);
+    dit_transfer_call call{};
+    call.struct_size = sizeof call;
+    call.source = {
+        numbers.data(),
+        static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes(), 0,
+        0, 0};
+    call.target = slot(what, 0);
+    call.device = attention_.device;
+    call.stream = stream;
+    require_ok(dit_transfer_start(of(what), &call));
+    require_ok(dit_transfer_wait_stream(of(what), stream));
+  }
+  synchronize(stream);
+}
+
+void Transfers::reset() {
+  if (wire_ == nullptr) return;
+  const CurrentDevice current(attention_.memory_kind, attention_.device);
+  for (TransferHandle& transfer : transfers_) transfer.reset();
+  wire_.reset();
+  make_wire();
+  make_transfers();
+}
+
+std::uint64_t Transfers::workspace_bytes() const {
+  std::uint64_t sum = 0;
+  for (const TransferHandle& transfer : transfers_) {
+    std::size_t bytes = 0;
+    require_ok(dit_transfer_workspace_bytes(transfer.get(), &bytes));
+    sum += bytes;
+  }
+  return sum;
+}
+
+std::uint64_t Transfers::wire_bytes() const {
+  std::uint64_t bytes = 0;
+  if (wire_ != nullptr) require_ok(dit_wire_memory_bytes(wire_.get(), &bytes));
+  return bytes;
+}
+
+std::string Transfers::wire_text() const {
+  if (wire_ == nullptr) return "";
+  std::size_t length = 0;
+  require_ok(dit_wire_text(wire_.get(), nullptr, 0, &length));
+  std::string text(length, '\0');
+  require_ok(dit_wire_text(wire_.get(), text.data(), length + 1, nullptr));
+  return text;
+}
+
+}  // namespace dit::operators

@@ -1,0 +1,70 @@
+/// The four transfers of an exchange, the policy that they follow, and the memory that they fill on a device.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attention.hpp"
+#include "calls.hpp"
+#include "group.hpp"
+#include "streams.hpp"
+
+namespace dit::operators {
+
+inline constexpr int kTransfers = 4;  ///< of dit_transfer_kind
+/// [batch, rows, heads, head_dim].
+using Sizes = std::array<std::int64_t, 4>;
+
+class Transfers {
+ public:
+  /// Collective; throws on all ranks alike.
+  Transfers(Group& group, const Attention& attention);
+  ~Transfers();
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  /// Forgets what a policy remembers. Collective; nothing is under way.
+  void reset();
+
+  [[nodiscard]] dit_transfer* of(int what) const { return transfers_[static_cast<std::size_t>(what)].get(); }
+  [[nodiscard]] const dit_layout* layout() const { return layout_.get(); }
+  [[nodiscard]] const dit_wire* wire() const { return wire_.get(); }
+  [[nodiscard]] const Sizes& source(int what) const { return source_[static_cast<std::size_t>(what)]; }
+  [[nodiscard]] const Sizes& target(int what) const { return target_[static_cast<std::size_t>(what)]; }
+  /// Where a result lies: on a device only.
+  [[nodiscard]] dit_tensor slot(int what, std::size_t number) const;
+  /// Whether rows are stored right into the peers' targets, of query, key and value.
+  [[nodiscard]] bool stores() const { return stores_; }
+  [[nodiscard]] std::uint64_t slot_bytes() const { return slot_bytes_; }
+  [[nodiscard]] std::uint64_t workspace_bytes() const;
+  [[nodiscard]] std::uint64_t wire_bytes() const;
+  /// The policy in full; "" for exact transfers.
+  [[nodiscard]] std::string wire_text() const;
+
+ private:
+  void make_wire();
+  void make_transfers();
+  void learn_shapes();
+  void make_slots();
+  void bind();
+  [[nodiscard]] bool try_to_bind();
+  void warm_up();
+  [[nodiscard]] std::size_t bytes_of(int what) const;
+
+  Group& group_;
+  const Attention& attention_;
+  LayoutHandle layout_;
+  WireHandle wire_;
+  DeviceMemory memory_;
+  RegistrationHandle registration_;
+  std::array<TransferHandle, kTransfers> transfers_;
+  std::array<Sizes, kTransfers> source_{}, target_{};
+  std::array<std::vector<std::size_t>, kTransfers> offsets_;  // of slots, in memory_
+  std::uint64_t slot_bytes_ = 0;
+  bool stores_ = false;
+};
+
+}  // namespace dit::operators

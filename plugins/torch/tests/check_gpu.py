@@ -1,0 +1,382 @@
+"""The operators on GPUs: the bits of the host's, replays of CUDA graphs, torch.compile, and their time.
+
+    torchrun --nproc-per-node 2 plugins/torch/tests/check_gpu.py [--only NAME,...] [--json FILE]
+
+Every check prints a line by rank 0; the exit status is 1 when one failed. Not run by pytest: it wants as many
+GPUs as ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import traceback
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import dit_torch._inductor
+import dit_torch.group
+from dit_torch.group import Group
+from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
+
+FLUX = Case(1, 512, 4096, 24, 24, 128)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+dit = torch.ops.dit
+
+
+class Check:
+    """What all checks need."""
+
+    def __init__(self) -> None:
+        this = dit_torch.group.init()
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self.group = Group()
+        self.rank, self.size = this.rank, this.size
+        self.made = 0
+        self.facts: dict[str, object] = {"ranks": self.size, "device": torch.cuda.get_device_name()}
+
+    def say(self, *words: object) -> None:
+        if self.rank == 0:
+            print(*words, flush=True)
+
+    def exchange(self, case: Case, dtype: torch.dtype, on_host: bool = False, **more: object) -> str:
+        self.made += 1
+        device = torch.device("cpu") if on_host else self.device
+        return make(self.group, f"check {self.made}", case, dtype, device, **more)
+
+    def free(self, *names: str) -> None:
+        torch.cuda.synchronize()
+        assert self.group.library is not None
+        for name in names:
+            self.group.library.free_exchange(name)
+
+    def report(self, name: str) -> dict:
+        assert self.group.library is not None
+        return self.group.library.report(name)
+
+
+def require_same(what: str, on_device: Tensor, on_host: Tensor) -> None:
+    if not torch.equal(on_device.cpu(), on_host):
+        away = (on_device.cpu().double() - on_host.double()).abs().max()
+        raise AssertionError(f"{what}: differs from the host's bits, by up to {away:.3g}")
+
+
+def check_bits(check: Check) -> None:
+    """All operators, shapes and types: the host's bits."""
+    for number, case in enumerate(CASES):
+        for dtype in DTYPES:
+            ours, host = check.exchange(case, dtype), check.exchange(case, dtype, on_host=True)
+            words = f"case {number} of {dtype}"
+            norm, rope = (number % 3, 1 + number % 2)
+            how_q = preparation(case, norm, rope, dtype, case.heads)
+            # Of all heads there is one weight for queries and keys only where they have as many.
+            together = how_q if case.heads == case.kv_heads or norm != 2 else {}
+            x = [source(host, case, what, number, dtype, check.rank) for what in range(4)]
+            y = [one.to(check.device) for one in x]
+            weights = {f"{of}_{key}": together.get(key) for of in "qk" for key in ("weight", "text_weight")}
+            rest = {key: value for key, value in together.items() if "weight" not in key}
+            right = dit.scatter_qkv(x[0], x[1], x[2], host, 0, **weights, **rest)
+            given = dit.scatter_qkv(
+                y[0], y[1], y[2], ours, 0, **moved(weights, check.device), **moved(rest, check.device)
+            )
+            for what, (a, b) in enumerate(zip(given, right, strict=True)):
+                require_same(f"{words}: scatter_qkv, {what}", a, b)
+            for what in (QUERY, KEY, VALUE, OUTPUT):
+                how = how_q if what == QUERY else {}
+                a = dit.exchange(y[what], ours, what, 0, **moved(how, check.device))
+                require_same(f"{words}: exchange {what}", a, dit.exchange(x[what], host, what, 0, **how))
+            require_same(f"{words}: gather", dit.gather(y[OUTPUT], ours, 0), dit.gather(x[OUTPUT], host, 0))
+            check.free(ours, host)
+    check.say("   stores:", check.report(check.exchange(FLUX, torch.bfloat16))["stores"])
+
+
+def v_first(q: Tensor, k: Tensor, v: Tensor, name: str, how: dict) -> tuple[Tensor, Tensor, Tensor]:
+    of_v = dit.start(v, name, VALUE, 0)
+    of_q = dit.start(q, name, QUERY, 0, **how, after=of_v)
+    of_k = dit.start(k, name, KEY, 0, **how, after=of_q)
+    return (
+        dit.finish(of_q, q, name, QUERY, 0, of_k),
+        dit.finish(of_k, k, name, KEY, 0),
+        dit.finish(of_v, v, name, VALUE, 0),
+    )
+
+
+def check_start_finish(check: Check) -> None:
+    """V first from a packed product, with and without a stream beside."""
+    case = CASES[1]
+    dtype = torch.bfloat16
+    host = check.exchange(case, dtype, on_host=True)
+    how = preparation(case, 1, 1, dtype, case.heads)
+    for side in (0, 1):
+        ours = check.exchange(case, dtype, side_stream=side)
+        for round_ in range(20):
+            x = [source(host, case, what, round_, dtype, check.rank) for what in (QUERY, KEY, VALUE)]
+            right = v_first(*x, host, how)
+            packed = torch.stack([one.to(check.device) for one in x], dim=2)
+            a = v_first(packed[:, :, 0], packed[:, :, 1], packed[:, :, 2], ours, moved(how, check.device))
+            packed.zero_()  # behind the finish: the source may be overwritten
+            for what in range(3):
+                require_same(f"side_stream {side}, round {round_}, {what}", a[what], right[what])
+        check.free(ours)
+    check.free(host)
+
+
+def check_held(check: Check) -> None:
+    """Results that are held outlive their slots, and the exchange."""
+    case = CASES[1]
+    for side in (0, 1):
+        name = check.exchange(case, torch.bfloat16, side_stream=side)
+        x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
+        held = []
+        for number in range(7):
+            q, k, v = v_first(x + number, x - number, x * number, name, {})
+            held.append((q, q.clone(), number % 3 == 0))
+            o = dit.gather(q, name, 0)
+            o.add_(1)  # as compilers do, which put other values into memory that is free
+            held.append((o, o.clone(), True))
+            held = [(result, right, kept) for result, right, kept in held if kept]
+            del q, k, v, o
+        check.free(name)
+        for number, (result, right, _) in enumerate(held):
+            assert torch.equal(result, right), f"side_stream {side}: result {number} has changed"
+
+
+def layer(x: Tensor, name: str, how: dict) -> Tensor:
+    q, k, v = v_first(x, x * 0.5, x * 0.25 + 1, name, how)
+    return dit.gather(q * 0.5 + k + v, name, 0)
+
+
+def check_graph(check: Check) -> None:
+    """A captured graph of two layers, replayed 1,000 times."""
+    case = CASES[1]
+    for side in (0, 1):
+        name = check.exchange(case, torch.bfloat16, side_stream=side)
+        how = moved(preparation(case, 1, 1, torch.bfloat16, case.heads), check.device)
+        x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
+        right = layer(layer(x, name, how), name, how).clone()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            layer(layer(x, name, how), name, how)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = layer(layer(x, name, how), name, how)
+        wrong = torch.zeros((), dtype=torch.int64, device=check.device)
+        for _ in range(1000):
+            graph.replay()
+            wrong += (result != right).any()
+        torch.cuda.synchronize()
+        assert int(wrong) == 0, f"side_stream {side}: {int(wrong)} of 1000 replays have other bits"
+        require_same(
+            f"side_stream {side}: after the graph", layer(layer(x, name, how), name, how), right.cpu()
+        )
+        del graph
+        check.free(name)
+
+
+def check_compile(check: Check) -> None:
+    """torch.compile(fullgraph=True), plain and with CUDA graphs."""
+    case = CASES[1]
+    name = check.exchange(case, torch.bfloat16)
+    how = moved(preparation(case, 1, 1, torch.bfloat16, case.heads), check.device)
+    x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
+
+    identity = torch.eye(case.head_dim, dtype=torch.bfloat16, device=check.device)
+
+    def two_layers(x: Tensor) -> Tensor:
+        return layer(layer(x, name, how), name, how) @ identity  # a model ends with a product of its own
+
+    assert dit_torch._inductor.keep_results_apart()
+    with torch.inference_mode():
+        right = two_layers(x).clone()
+        for mode in ("default", "reduce-overhead"):
+            torch._dynamo.reset()
+            compiled = torch.compile(
+                lambda x: layer(layer(x, name, how), name, how), fullgraph=True, mode=mode
+            )
+            for _ in range(5):
+                result = compiled(x).clone()
+            require_close(f"compiled, {mode}", result, right)
+    check.free(name)
+
+
+def require_close(what: str, a: Tensor, b: Tensor) -> None:
+    # Inductor contracts products and sums: another rounding of bf16.
+    away = ((a - b).abs().double() / (1 + b.abs().double())).max()
+    assert away < 0.05, f"{what}: differs by {away:.3g}"
+
+
+def check_policy(check: Check) -> None:
+    """A policy's bits are the host's; a new image forgets the one before; capture is refused."""
+    case = Case(1, 8, 64, 4, 4, 32)
+    for policy in (b"fp8", b"balanced", b"v-major:warmup=1,refresh=3,ratio=linear"):
+        more = {"policy": policy, "layers": 2, "steps": 4}
+        ours = check.exchange(case, torch.bfloat16, **more)
+        host = check.exchange(case, torch.bfloat16, on_host=True, **more)
+        library = check.group.library
+        assert library is not None
+        for image in range(2):
+            for step in range(4):
+                for name in (ours, host):
+                    library.begin_step(name, step, 0)
+                for block in range(2):
+                    x = source(host, case, QUERY, step + block, torch.bfloat16, check.rank)
+                    y = x.to(check.device)
+                    right = dit.scatter_qkv(x, x, x, host, block)
+                    given = dit.scatter_qkv(y, y, y, ours, block)
+                    for what in range(3):
+                        require_same(
+                            f"{policy!r}, image {image}, step {step}, {what}", given[what], right[what]
+                        )
+                    require_same(
+                        f"{policy!r}: gather",
+                        dit.gather(given[0], ours, block),
+                        dit.gather(right[0], host, block),
+                    )
+            for name in (ours, host):
+                library.reset(name)
+        check.free(ours, host)
+
+
+def check_all_to_all(check: Check) -> None:
+    """dit::all_to_all gives what torch.distributed's gives."""
+    for even in (True, False):
+        splits = [8 if even else peer + 1 + check.rank for peer in range(check.size)]
+        arriving = [8 if even else check.rank + 1 + peer for peer in range(check.size)]
+        x = torch.randn(sum(splits), 5, 16, device=check.device, dtype=torch.bfloat16)
+        right = torch.empty(sum(arriving), 5, 16, device=check.device, dtype=torch.bfloat16)
+        ours = torch.empty_like(right)
+        dist.all_to_all_single(right, x, arriving, splits)
+        dit.all_to_all(ours, x, [] if even else arriving, [] if even else splits, check.group.name)
+        assert torch.equal(ours, right), f"even {even}"
+
+
+def flat(q: Tensor, k: Tensor, v: Tensor, ranks: int) -> list[Tensor]:
+    """Three blocking exchanges with permutes, as engines do them."""
+    arrived = []
+    for x in (q, k, v):
+        b, rows, heads, d = x.shape
+        sent = x.view(b, rows, ranks, heads // ranks, d).permute(2, 0, 1, 3, 4).contiguous()
+        target = torch.empty_like(sent)
+        dist.all_to_all_single(target, sent)
+        arrived.append(target.permute(1, 0, 2, 3, 4).reshape(b, ranks * rows, heads // ranks, d))
+    return arrived
+
+
+def flat_gather(o: Tensor, ranks: int) -> Tensor:
+    b, tokens, heads, d = o.shape
+    sent = o.view(b, ranks, tokens // ranks, heads, d).permute(1, 0, 2, 3, 4).contiguous()
+    target = torch.empty_like(sent)
+    dist.all_to_all_single(target, sent)
+    return target.permute(1, 2, 0, 3, 4).reshape(b, tokens // ranks, ranks * heads, d)
+
+
+def timed(body: Callable[[], object], repeats: int = 100) -> float:
+    """Microseconds a call, of many put one behind the other."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(repeats):
+        body()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / repeats * 1000
+
+
+def captured(body: Callable[[], object]) -> Callable[[], object]:
+    for _ in range(3):
+        body()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            body()
+    return graph.replay
+
+
+def check_time(check: Check) -> None:
+    """scatter_qkv and gather at FLUX's shape beside three and one all_to_all_single with permutes."""
+    name = check.exchange(FLUX, torch.bfloat16)
+    q, k, v = (
+        source(name, FLUX, what, 3, torch.bfloat16, check.rank).to(check.device)
+        for what in (QUERY, KEY, VALUE)
+    )
+    o = torch.randn(1, FLUX.tokens, FLUX.heads // check.size, 128, device=check.device, dtype=torch.bfloat16)
+    how = moved(preparation(FLUX, 1, 1, torch.bfloat16, FLUX.heads), check.device)
+    prepared = {
+        "q_weight": how["weight"],
+        "q_text_weight": how["text_weight"],
+        "k_weight": how["weight"],
+        "k_text_weight": how["text_weight"],
+        **{key: how[key] for key in ("cosine", "sine", "epsilon", "norm", "rope", "round_norm")},
+    }
+    ways: dict[str, Callable[[], object]] = {
+        "ours": lambda: (dit.scatter_qkv(q, k, v, name, 0), dit.gather(o, name, 0)),
+        "ours, norm and RoPE on the way": lambda: (
+            dit.scatter_qkv(q, k, v, name, 0, **prepared),
+            dit.gather(o, name, 0),
+        ),
+        "torch.distributed": lambda: (flat(q, k, v, check.size), flat_gather(o, check.size)),
+    }
+    graphs = {way: captured(body) for way, body in ways.items()}
+    times: dict[str, list[float]] = {}
+    for _ in range(7):
+        for way, body in ways.items():
+            times.setdefault(way, []).append(timed(body))
+            times.setdefault(way + ", graph", []).append(timed(graphs[way], 10) / 10)
+    table = {way: round(statistics.median(of), 1) for way, of in times.items()}
+    check.facts["time_us"] = table
+    for way, time in table.items():
+        check.say(f"   {time:8.1f} us  {way}")
+    del graphs
+    check.free(name)
+
+
+CHECKS = {
+    "bits": check_bits,
+    "start_finish": check_start_finish,
+    "held": check_held,
+    "graph": check_graph,
+    "time": check_time,
+    "compile": check_compile,
+    "all_to_all": check_all_to_all,
+    "policy": check_policy,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(CHECKS), help="checks to run, by name")
+    parser.add_argument("--json", help="file for the figures")
+    given = parser.parse_args()
+    check = Check()
+    failed = []
+    for name in given.only.split(","):
+        try:
+            CHECKS[name](check)
+            check.say(f"passed  {name}")
+        except Exception:
+            failed.append(name)
+            traceback.print_exc()
+            print(f"FAILED  {name} (rank {check.rank})", flush=True)
+            break  # the other ranks may be somewhere else now
+    check.facts["failed"] = failed
+    if given.json and check.rank == 0:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump(check.facts, file, indent=1)
+    if failed:
+        sys.stdout.flush()
+        os._exit(1)
+    check.group.close()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

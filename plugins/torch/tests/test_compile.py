@@ -1,0 +1,51 @@
+"""torch.compile sees one graph, whole or block by block, and it computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+import dit_torch
+import ranks
+import tiny
+
+
+def _compiled(name: str, schedule: str, whole: bool) -> list[np.ndarray | int]:
+    make, inputs = tiny.MODELS[name]
+    model, given = make(3), inputs(batch=2)
+    with torch.no_grad():
+        dit_torch.enable(model, schedule=schedule)
+        eager = model(**given, return_dict=False)[0]
+        if whole:
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        else:
+            model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
+            compiled = model
+        outputs = [compiled(**given, return_dict=False)[0] for _ in range(2)]
+        graphs = counters["stats"]["unique_graphs"]
+        longer = inputs(batch=2, text=9)
+        other = compiled(**longer, return_dict=False)[0]
+        dit_torch.disable(model)
+        dit_torch.enable(model, schedule=schedule)  # what was compiled before must not be used
+        again = compiled(**given, return_dict=False)[0]
+        dit_torch.disable(model)
+    return [eager.numpy(), *(x.numpy() for x in outputs), again.numpy(), graphs, other.shape[1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "whole", "graphs"),
+    [
+        ("flux", "v-first", True, 2),
+        ("flux2", "pipelined", True, 2),
+        ("qwenimage", "flat", True, 2),
+        ("flux", "flat", False, 3),
+    ],
+)
+def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
+    """The hook that splits inputs is a graph of its own; so is each kind of block."""
+    for eager, first, second, again, seen, _ in ranks.run(2, _compiled, name, schedule, whole):
+        for output in (first, second, again):
+            np.testing.assert_allclose(output, eager, rtol=0, atol=1e-5)
+        assert seen <= graphs + (0 if whole else 1)

@@ -1,0 +1,46 @@
+"""A transformer on several ranks gives what it gives on one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dit_torch
+import ranks
+import tiny
+
+
+def _once(name: str, heads: int, schedules: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of this rank: before, with each schedule, and after disable()."""
+    make, make_inputs = tiny.MODELS[name]
+    model, given = make(heads), make_inputs(**inputs)
+    outputs = {}
+    with torch.no_grad():
+        outputs["one"] = model(**given, return_dict=False)[0].numpy()
+        for schedule in schedules:
+            dit_torch.enable(model, schedule=schedule)
+            outputs[schedule] = model(**given, return_dict=False)[0].numpy()
+            dit_torch.disable(model)
+        outputs["after"] = model(**given, return_dict=False)[0].numpy()
+    return outputs
+
+
+# More ranks than heads share heads; 20 tokens and 7 divide by hardly any of them.
+CASES = [(1, 3), (2, 3), (3, 5), (5, 3)]
+if os.environ.get("DIT_TORCH_TEST_LONG"):
+    CASES += [(2, 5), (3, 3), (5, 5), (7, 3), (7, 5)]
+
+
+@pytest.mark.parametrize(("size", "heads"), CASES)
+@pytest.mark.parametrize("name", sorted(tiny.MODELS))
+def test_result_is_that_of_one_rank(name: str, size: int, heads: int) -> None:
+    schedules = ("flat", "v-first", "pipelined")
+    for outputs in ranks.run(size, _once, name, heads, schedules, {"batch": 2}):
+        for schedule in schedules:
+            np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
+            np.testing.assert_array_equal(outputs[schedule], outputs["flat"])
+        np.testing.assert_array_equal(outputs["after"], outputs["one"])

@@ -1,0 +1,157 @@
+"""The operators of libdit_torch.so on CPUs, over gloo: the reference's numbers, one graph, true fakes."""
+
+import pytest
+import torch
+
+import ranks
+from dit_torch import _library, reference
+from dit_torch.group import Group
+from dit_torch.layout import Layout
+from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, preparation, source
+
+pytestmark = pytest.mark.skipif(_library.path() is None, reason="libdit_torch.so is not there")
+CPU = torch.device("cpu")
+
+
+def layout_of(case: Case, size: int) -> Layout:
+    first, replicated = _library.IMAGE_FIRST, _library.TEXT_REPLICATED
+    return Layout(*case[:6], size, bool(case.flags & first), bool(case.flags & replicated))
+
+
+def compare_with_reference() -> int:
+    group = Group()
+    compared = 0
+    for number, case in enumerate(CASES):
+        name = make(group, f"exchange {number}", case, torch.float32, CPU)
+        reference.make_exchange(name, layout_of(case, group.size), group.rank, None)
+        x = [source(name, case, what, number, torch.float32, group.rank) for what in range(4)]
+        how = preparation(case, 1 + number % 2, 1 + number % 2, torch.float32, case.heads)
+        ours, plain = torch.ops.dit, torch.ops.dit_reference
+        for what in range(4):
+            given = how if what == QUERY else {}
+            token = ours.start(x[what], name, what, 0, **given)
+            right = plain.finish(plain.start(x[what], name, what, 0, **given), x[what], name, what, 0)
+            torch.testing.assert_close(
+                ours.finish(token, x[what], name, what, 0), right, rtol=1e-5, atol=1e-6
+            )
+            compared += 1
+        for a, b in zip(ours.scatter_qkv(*x[:3], name, 0), plain.scatter_qkv(*x[:3], name, 0), strict=True):
+            assert torch.equal(a, b)
+        assert torch.equal(ours.gather(x[OUTPUT], name, 0), plain.gather(x[OUTPUT], name, 0))
+    group.close()
+    return compared
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_numbers_are_the_references(size: int) -> None:
+    assert ranks.run(size, compare_with_reference) == [4 * len(CASES)] * size
+
+
+def layer(x: torch.Tensor, name: str, number: int, how: dict) -> torch.Tensor:
+    """V first, then Q and K, and back."""
+    v, q, k = x * 0.25 + 1, x * 1.5, x * 0.5
+    of_v = torch.ops.dit.start(v, name, VALUE, number)
+    of_q = torch.ops.dit.start(q, name, QUERY, number, **how, after=of_v)
+    of_k = torch.ops.dit.start(k, name, KEY, number, **how, after=of_q)
+    query = torch.ops.dit.finish(of_q, q, name, QUERY, number, of_k)
+    key = torch.ops.dit.finish(of_k, k, name, KEY, number)
+    value = torch.ops.dit.finish(of_v, v, name, VALUE, number)
+    return torch.ops.dit.gather(query * 0.5 + key * value, name, number)
+
+
+def compile_layers(backend: str) -> list[int]:
+    group = Group()
+    case = CASES[1]
+    name = make(group, "compiled", case, torch.float32, CPU, policy=b"fp8", layers=8)
+    how = preparation(case, 1, 1, torch.float32, case.heads)
+    x = source(name, case, QUERY, 1, torch.float32, group.rank)
+    compiled = torch.compile(lambda x, number: layer(x, name, number, how), fullgraph=True, backend=backend)
+    graphs = []
+    with torch.inference_mode():
+        for number in range(5):  # one graph serves all layers: their number is a symbol
+            group.library.reset(name)
+            right = layer(x, name, number, how)
+            group.library.reset(name)
+            torch.testing.assert_close(compiled(x, number), right, rtol=1e-5, atol=1e-5)
+            graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    group.close()
+    return graphs
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_one_graph_serves_all_layers(backend: str) -> None:
+    for graphs in ranks.run(2, compile_layers, backend):
+        assert graphs[1:] == [graphs[1]] * 4 and graphs[1] <= 2
+
+
+def check_fakes() -> None:
+    group = Group()
+    case = CASES[2]
+    name = make(group, "fakes", case, torch.bfloat16, CPU)
+    how = preparation(case, 1, 1, torch.bfloat16, case.heads)
+    x = [source(name, case, what, 1, torch.bfloat16, group.rank) for what in range(4)]
+    packed = torch.stack(x[:3], 2)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
+    for what in range(4):
+        given = how if what == QUERY else {}
+        torch.library.opcheck(
+            torch.ops.dit.exchange.default, (x[what], name, what, 0), given, test_utils=tests
+        )
+    parts = [packed[:, :, part] for part in range(3)]
+    torch.library.opcheck(torch.ops.dit.scatter_qkv.default, (*parts, name, 0), test_utils=tests)
+    torch.library.opcheck(torch.ops.dit.gather.default, (x[OUTPUT], name, 0), test_utils=tests)
+    rows = torch.arange(12.0).view(6, 2)
+    torch.library.opcheck(
+        torch.ops.dit.all_to_all.default, (torch.empty(6, 2), rows, [], [], group.name), test_utils=tests
+    )
+    group.close()
+
+
+def test_fakes_tell_the_truth() -> None:
+    ranks.run(1, check_fakes)
+
+
+def report_of_a_layer() -> dict:
+    group = Group()
+    case = CASES[0]
+    name = make(group, "reported", case, torch.float32, CPU)
+    x = source(name, case, QUERY, 1, torch.float32, group.rank)
+    layer(x, name, 0, {})
+    told = group.library.report(name)
+    group.close()
+    return told
+
+
+def test_report_counts_bytes() -> None:
+    for told in ranks.run(2, report_of_a_layer):
+        assert told["plugin"] == "bootstrap" and told["started"] == [1, 1, 1, 1]
+        # Half of the rows of Q, K and V have half of their heads elsewhere, and so has the output.
+        assert told["full_bytes"] == 4 * 20 * 2 * 8 * 4
+        assert sum(level["sent_bytes"] for level in told["levels"]) == told["full_bytes"]
+
+
+def refuse() -> list[str]:
+    group = Group()
+    words = []
+    name = make(group, "refused", CASES[0], torch.float32, CPU)
+    x = source(name, CASES[0], QUERY, 1, torch.float32, group.rank)
+    for call in (
+        lambda: torch.ops.dit.exchange(x, "nobody", QUERY, 0),
+        lambda: torch.ops.dit.exchange(x[:, 1:], name, QUERY, 0),
+        lambda: torch.ops.dit.finish(x, x, name, VALUE, 0),
+        lambda: make(group, "refused", CASES[0], torch.float32, CPU),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            words.append(str(error))
+    group.close()
+    return words
+
+
+def test_errors_name_argument_value_and_expectation() -> None:
+    (words,) = ranks.run(1, refuse)
+    assert 'exchange = "nobody" is not known: expected one of: refused' in words[0]
+    assert "x (query) is a tensor [1, 39, 4, 8]" in words[1] and "expected [1, 40, 4, 8]" in words[1]
+    assert "nothing is under way of value" in words[2]
+    assert 'exchange = "refused" is in use' in words[3]

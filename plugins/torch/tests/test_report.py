@@ -1,0 +1,39 @@
+"""What report() says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dit_torch
+import ranks
+import tiny
+from dit_torch import Report
+from dit_torch._library import library
+
+
+def _report(forwards: int) -> tuple[Report, str]:
+    model = tiny.flux(4)
+    dit_torch.enable(model, schedule="flat")
+    with torch.no_grad():
+        for _ in range(forwards):
+            model(**tiny.flux_inputs(text=8))
+    told = dit_torch.report(model)
+    dit_torch.disable(model)
+    return told, str(told)
+
+
+def test_it_says_how_the_model_is_split() -> None:
+    told, text = ranks.run(2, _report, 1)[1]
+    assert (told.model, told.rank, told.ranks, told.schedule) == ("FluxTransformer2DModel", 1, 2, "flat")
+    assert "split hidden_states" in text and "gather output 0 of proj_out" in text
+    assert told.parameter_bytes == sum(4 * p.numel() for p in tiny.flux(4).parameters())
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+def test_bytes_are_those_of_the_layout() -> None:
+    """28 tokens, 4 heads of 16 in fp32 on two ranks: half of the rows, half of the heads go, four times."""
+    for told, _ in ranks.run(2, _report, 3):
+        sent = 14 * 2 * 16 * 4 * 4  # of Q, K, V and the output in a block
+        assert sum(level["sent_bytes"] for level in told.levels.values()) == 3 * 4 * sent
+        assert told.full_bytes == 3 * 4 * sent
