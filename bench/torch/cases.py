@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,6 +149,15 @@ _TINY: dict[str, tuple[dict[str, Any], Callable[[torch.device], Inputs]]] = {
     ),
     "WanTransformer3DModel": ({"num_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}, _wan(2, 8, 8)),
 }
+
+
+def shortened(case: Case, layers: int) -> Case:
+    """With so many blocks of each kind: what is compiled for it serves the whole model, too."""
+    import diffusers
+
+    names = inspect.signature(getattr(diffusers, case.transformer).__init__).parameters
+    fewer = {name: layers for name in ("num_layers", "num_single_layers") if name in names}
+    return dataclasses.replace(case, config={**case.config, **fewer})
 
 
 def tiny(case: Case) -> Case:

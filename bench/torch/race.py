@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import importlib
 import json
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 
 import measure
 import ways as ways_of
-from cases import CASES, Case, Inputs, build, make_inputs, tiny
+from cases import CASES, Case, Inputs, build, make_inputs, shortened, tiny
 
 Made = TypeVar("Made")
 
@@ -97,7 +99,8 @@ class Race:
                 if prepared != compiled:
                     ready = self._ready(chosen, mode, compiled)
                     prepared = compiled
-                self._race(ready, mode, alone)
+                if self.arguments.rounds:
+                    self._race(ready, mode, alone)
 
     def _ready(self, names: list[str], mode: str, compiled: bool) -> dict[str, ways_of.Way]:
         made = {name: self.attempt(name, mode, lambda n=name: self._make(n, compiled)) for name in names}
@@ -138,12 +141,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10, help="of each mode's turns, once three are done")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path, help="a line is added for each result")
+    parser.add_argument(
+        "--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache"
+    )
+    parser.add_argument(
+        "--after", type=Path, help="loads what it needs, and waits for this file before it uses a GPU"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=600, help="seconds from then on, after which it ends itself"
+    )
     parser.add_argument("--profile", action="store_true", help="also where the GPU's time goes, of rank 0")
     parser.add_argument(
         "--tiny", action="store_true", help="few layers and tokens, for a machine without a GPU"
     )
     parser.add_argument("--verbose", action="store_true", help="whole tracebacks")
     return parser.parse_args()
+
+
+def load(options: argparse.Namespace) -> None:
+    """Imports, which take long, while another of these programs may be timed; then its turn."""
+    import diffusers
+
+    getattr(diffusers, CASES[options.case].transformer)
+    if any(way.startswith("ours") for way in options.ways.split(",")):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("dit_torch")
+    while options.after and not options.after.exists():
+        time.sleep(0.2)
+    signal.alarm(options.limit)
 
 
 @contextlib.contextmanager
@@ -168,8 +193,11 @@ def main() -> None:
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.accumulated_recompile_limit = 1024
     torch.set_float32_matmul_precision("high")
+    case = tiny(CASES[options.case]) if options.tiny else CASES[options.case]
+    if options.layers:
+        case = shortened(case, options.layers)
+    load(options)
     with process_group() as device:
-        case = tiny(CASES[options.case]) if options.tiny else CASES[options.case]
         race = Race(case, device, options)
         race.run(options.ways.split(","), options.modes.split(","))
 

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import json
 import os
-import socket
+import signal
 import time
 import traceback
 from pathlib import Path
@@ -19,7 +19,7 @@ import measure
 import torch
 import torch.distributed as dist
 import ways as ways_of
-from cases import CASES, Inputs, build, make_inputs, tiny
+from cases import CASES, Case, Inputs, build, make_inputs, shortened, tiny
 from torch import Tensor
 
 
@@ -38,7 +38,11 @@ class Image:
         dist.barrier()
         begin = time.perf_counter()
         for step in range(count):
-            now = {**self.inputs, "hidden_states": x, "timestep": torch.full_like(self.inputs["timestep"], 1 - step / self.steps)}
+            now = {
+                **self.inputs,
+                "hidden_states": x,
+                "timestep": torch.full_like(self.inputs["timestep"], 1 - step / self.steps),
+            }
             x = x - self.way.forward(now) / self.steps
         measure.synchronize(x.device)
         spent = torch.tensor([time.perf_counter() - begin], dtype=torch.float64, device=x.device)
@@ -50,8 +54,15 @@ def lossy(name: str) -> bool:
     return name.count(":") == 2 and not name.endswith(":exact")
 
 
-def prepare(name: str, model: torch.nn.Module, options: argparse.Namespace, device: torch.device) -> ways_of.Way:
-    case = CASES[options.case]
+def case_of(options: argparse.Namespace) -> Case:
+    case = tiny(CASES[options.case]) if options.tiny else CASES[options.case]
+    return shortened(case, options.layers) if options.layers else case
+
+
+def prepare(
+    name: str, model: torch.nn.Module, options: argparse.Namespace, device: torch.device
+) -> ways_of.Way:
+    case = case_of(options)
     more = {"steps": options.steps} if lossy(name) else {}
     way = ways_of.prepare(name, model, case, device, **more)
     if options.compile:
@@ -60,7 +71,7 @@ def prepare(name: str, model: torch.nn.Module, options: argparse.Namespace, devi
 
 
 def race(options: argparse.Namespace, device: torch.device) -> None:
-    case = tiny(CASES[options.case]) if options.tiny else CASES[options.case]
+    case = case_of(options)
     model = build(case, device)
     inputs = make_inputs(case, device)
     images: dict[str, Image] = {}
@@ -101,22 +112,32 @@ def say(options: argparse.Namespace, record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--case", choices=CASES, default="flux-1024")
     parser.add_argument("--ways", default="diffusers,packed,ours,ours:auto:balanced,ours:auto:fast")
-    parser.add_argument("--steps", type=int, default=50, help="of an image; policies are timed over all of them")
+    parser.add_argument(
+        "--steps", type=int, default=50, help="of an image; policies are timed over all of them"
+    )
     parser.add_argument("--exact-steps", type=int, default=5, help="so many of exact ways")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rate", default="", help="of the link, for the record")
     parser.add_argument("--json", type=Path, help="a line is added for each result")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument(
+        "--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache"
+    )
+    parser.add_argument("--limit", type=int, default=600, help="seconds, after which it ends itself")
     options = parser.parse_args()
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.accumulated_recompile_limit = 1024
-    # Nodes are told apart by their names: to NCCL and to the device engine the machine is one.
-    os.environ["NCCL_HOSTID"] = os.environ["TAPA_DEVICE_NODE"] = socket.gethostname()
-    rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{word}"]) for word in ("RANK", "SIZE"))
+    signal.alarm(options.limit)
+    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
+    size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
+    # To NCCL and to the device engine the machine is one.
+    os.environ["NCCL_HOSTID"] = os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
     if torch.cuda.is_available():
         device = torch.device("cuda", rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
@@ -125,7 +146,9 @@ def main() -> None:
         device = torch.device("cpu")
         torch.accelerator.device_count = lambda: 1  # diffusers divides by it
         dist.init_process_group("gloo", rank=rank, world_size=size)
+    begin = time.perf_counter()
     race(options, device)
+    say(options, {"seconds": round(time.perf_counter() - begin, 1)})
     dist.destroy_process_group()
 
 

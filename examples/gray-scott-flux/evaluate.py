@@ -64,10 +64,13 @@ class Pictures:
 
     def with_policy(self, policy: str, steps: int) -> tuple[Tensor, dict[str, Any]]:
         lossy = {} if policy == "exact" else {"steps": steps}
-        dit_torch.enable(self.transformer, policy=policy, **lossy)
+        dit_torch.enable(self.transformer, schedule="flat", policy=policy, **lossy)
         begin = time.perf_counter()
         made = self.make(self.transformer, steps, policy)
-        facts = {"seconds": round(time.perf_counter() - begin, 2), "report": str(dit_torch.report(self.transformer))}
+        facts = {
+            "seconds": round(time.perf_counter() - begin, 2),
+            "report": str(dit_torch.report(self.transformer)),
+        }
         dit_torch.disable(self.transformer)
         return made, facts
 
@@ -94,19 +97,26 @@ def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str,
 def table(records: list[dict[str, Any]]) -> str:
     """Markdown: median and worst PSNR of each policy, by steps."""
     steps = sorted({record["steps"] for record in records})
-    lines = ["| policy | " + " | ".join(f"{n} steps, median / worst dB" for n in steps) + " |", "|---" * (len(steps) + 1) + "|"]
+    lines = [
+        "| policy | " + " | ".join(f"{n} steps, median / worst dB" for n in steps) + " |",
+        "|---" * (len(steps) + 1) + "|",
+    ]
     for policy in dict.fromkeys(record["policy"] for record in records):
         cells = []
         for count in steps:
             found = next(r for r in records if (r["policy"], r["steps"]) == (policy, count))
             values = found.get("psnr_db")
-            cells.append(f"{statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails")
+            cells.append(
+                f"{statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails"
+            )
         lines.append(f"| `{policy}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, required=True, help="folder that train.py wrote")
     parser.add_argument("--policies", default="bf16,fine,good,balanced,fast,draft,paper,fp8")
     parser.add_argument("--steps", default="25,50")
@@ -122,8 +132,13 @@ def main() -> None:
     options = parse()
     # Before the ranks meet: each stands for a node.
     os.environ["TAPA_DEVICE_NODE"] = f"node-{dit_torch.launch().rank}"
-    dit_torch.init("gloo")  # NCCL wants a GPU for each rank
-    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    few = torch.cuda.device_count() < dit_torch.launch().size  # NCCL wants a GPU for each rank
+    dit_torch.init("gloo" if few else "nccl")
+    device = (
+        torch.device("cuda", torch.cuda.current_device())
+        if torch.cuda.is_available()
+        else torch.device("cpu")
+    )
     pictures = Pictures(options, device)
     records = []
     for steps in options.steps.split(","):

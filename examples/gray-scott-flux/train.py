@@ -166,7 +166,9 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     torch.set_float32_matmul_precision("high")
-    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass and compiled blocks disagree in torch 2.11
+    torch.backends.cuda.enable_cudnn_sdp(
+        False
+    )  # its backward pass and compiled blocks disagree in torch 2.11
     begin = time.perf_counter()
     data = fields.simulate(
         options.per_class, options.size, options.simulation_steps, options.seed, torch.device(options.device)
