@@ -47,14 +47,14 @@ def _once(forward: Forward, count: int, device: torch.device) -> float:
 
 
 def in_turns(
-    ways: Mapping[str, Forward], device: torch.device, seconds: float, rounds: int = 9
+    ways: Mapping[str, Forward], device: torch.device, seconds: float, rounds: int = 9, passes: int = 3
 ) -> dict[str, Times]:
-    """All ways in turn, until `rounds` are done or `seconds` are over (never fewer than three)."""
+    """All ways in turn, until `rounds` are done or `seconds` are over (never fewer than three); `passes` in a row each."""
     samples: dict[str, list[float]] = {name: [] for name in ways}
     begin = time.perf_counter()
     for turn in range(rounds):
         for name, forward in ways.items():
-            samples[name].append(_once(forward, 3, device))
+            samples[name].append(_once(forward, passes, device))
         spent = _slowest(time.perf_counter() - begin, device)
         if turn >= 2 and spent > seconds:
             break

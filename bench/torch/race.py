@@ -116,7 +116,8 @@ class Race:
                     continue
                 forward = replay
             forwards[name] = forward
-        times = measure.in_turns(forwards, self.device, self.arguments.seconds, self.arguments.rounds)
+        limits = (self.arguments.seconds, self.arguments.rounds, self.arguments.passes)
+        times = measure.in_turns(forwards, self.device, *limits)
         for name, forward in forwards.items():
             record: dict[str, Any] = {"way": name, "mode": mode, **dataclasses.asdict(times[name])}
             output = forward().float()
@@ -124,6 +125,7 @@ class Race:
             if name not in ("one", "bound") and alone[mode].numel():
                 record["cosine"] = round(measure.cosine(output, alone[mode]), 7)
             record["peak_gib"] = round(measure.peak_memory(forward, self.device), 3)
+            record |= ways_of.reported(name, ready[name])
             if self.arguments.profile:
                 record["profile"] = dataclasses.asdict(measure.profile(forward, self.device))
             self.say(record)
@@ -140,6 +142,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=10, help="of each mode's turns, once three are done")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--passes", type=int, default=3, help="forward passes in a row in a turn")
     parser.add_argument("--json", type=Path, help="a line is added for each result")
     parser.add_argument(
         "--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache"

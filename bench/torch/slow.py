@@ -96,6 +96,7 @@ def race(options: argparse.Namespace, device: torch.device) -> None:
             if not lossy(name) and exact is None:
                 exact = x
             record = {"way": name, "turn": turn, "steps": count, "ms": round(seconds * 1e3 / count, 2)}
+            record |= ways_of.reported(name, image.way)
             if not lossy(name) and exact is not None:
                 record["cosine"] = round(measure.cosine(x, exact), 7)
             say(options, record)

@@ -136,6 +136,17 @@ def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **mor
     return _diffusers(model, functions[name])
 
 
+def reported(name: str, way: Way) -> dict[str, Any]:
+    """What dit_torch tells of a way of ours: levels, bytes, memory."""
+    if not name.startswith("ours"):
+        return {}
+    import dit_torch
+
+    told = dit_torch.report(way.model)
+    words = ("schedule", "policy", "levels", "full_bytes", "exchange_bytes", "parameter_bytes")
+    return {"report": {word: getattr(told, word) for word in words}}
+
+
 def compile_blocks(way: Way, case: Case) -> None:
     """Regional compilation, as diffusers' users do it."""
     way.model._repeated_blocks = list(case.repeated)  # type: ignore[assignment]
