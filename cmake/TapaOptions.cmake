@@ -28,10 +28,24 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
+# What pkg-config tells users of our libraries: where the loader finds them, unless it looks there anyway.
+set(TAPA_PC_RPATH " -Wl,-rpath,\${libdir}")
+if(CMAKE_INSTALL_FULL_LIBDIR IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+  set(TAPA_PC_RPATH "")
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+# ccache keeps nothing of sources with precompiled headers unless it is told that these are only ever headers.
+if(NOT DEFINED ENV{CCACHE_SLOPPINESS})
+  foreach(language C CXX)
+    if(CMAKE_${language}_COMPILER_LAUNCHER MATCHES "ccache$")
+      set(CMAKE_${language}_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CMAKE_${language}_COMPILER_LAUNCHER})
+    endif()
+  endforeach()
 endif()
 
 # Link to this to get the project's warnings and sanitizers.

@@ -1,6 +1,7 @@
 # Helpers that make programs, tests and libraries look alike.
 #
 #   tapa_tool(NAME SOURCES... [LIBS ...])
+#   tapa_precompile_headers(TARGET PRIVATE HEADERS... | REUSE_FROM TARGET)
 #   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
@@ -73,11 +74,20 @@ function(tapa_program name)
   endif()
 endfunction()
 
+# Headers that take long to read (libtorch's: 25 s), read once for a target; or as another target of the same kind has read them.
+function(tapa_precompile_headers target)
+  target_precompile_headers(${target} ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
+  endif()
+endfunction()
+
 function(tapa_tool name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_build_flags)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_property(GLOBAL APPEND PROPERTY TAPA_TOOLS ${name})
 endfunction()
 
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
