@@ -28,7 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-#ifdef OPEN_MPI
+#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
+constexpr MpiSeries kBuilt{Family::standard, MPI_ABI_VERSION, MPI_ABI_SUBVERSION};
+#elif defined(OPEN_MPI)
 constexpr MpiSeries kBuilt{Family::open_mpi, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION};
 #else
 constexpr MpiSeries kBuilt{Family::mpich, MPICH_NUMVERSION / 10000000, MPICH_NUMVERSION / 100000 % 100};
@@ -87,6 +89,18 @@ std::string library_version() {
   int length = 0;
   TAPA_PMPI(MPI_Get_library_version)(text.data(), &length);
   return text.data();
+}
+
+/// Whether the MPI has the handles of the MPI 5 standard. Libraries with handles of their own give -1.
+bool has_standard_handles() {
+  const auto ask = reinterpret_cast<int (*)(int*, int*)>(find_next("PMPI_Abi_get_version"));
+  int major = -1;
+  int minor = -1;
+  return ask != nullptr && ask(&major, &minor) == MPI_SUCCESS && major > 0;
+}
+
+Judgement judge() {
+  return judge_mpi(kBuilt, library_version(), has_standard_handles());
 }
 
 /// Functions that libtapa was linked with, and that not every MPI of a compatible series has.
@@ -282,7 +296,7 @@ bool at_once() {
 void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
-  const auto judgement = judge_mpi(kBuilt, library_version());
+  const auto judgement = judge();
   if (judgement.fit == Fit::foreign) {
     agreed.store(Verdict::foreign, std::memory_order_release);
     return;
@@ -302,7 +316,7 @@ void agree() {
 }
 
 void end_foreign() {
-  say("preload: %s", judge_mpi(kBuilt, library_version()).why.c_str());
+  say("preload: %s", judge().why.c_str());
   say("preload: wrong library in LD_PRELOAD: %s; use the one that was built for the program's MPI",
       TAPA_PRELOAD_NAME);
   std::abort();
