@@ -138,7 +138,7 @@ int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm com
   return TAPA_OWN_MPI(PMPI_Alltoall)(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
 }
 
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)  // which is MPI 3.1 and more
 #define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPI_##name)
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPIX_##name)
