@@ -62,33 +62,46 @@ std::string version_text(unsigned version) {
   return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xff);
 }
 
+/// Where `address` lies.
+std::string file_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "the program";
+}
+
 std::string load() {
   constexpr const char* file = "libhwloc.so.15";
+  constexpr const char* version_name = "hwloc_get_api_version";
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
     return "cannot be loaded: " + std::string(why != nullptr ? why : file);
   }
-  const auto version =
-      reinterpret_cast<decltype(&hwloc_get_api_version)>(::dlsym(library, "hwloc_get_api_version"));
-  if (version == nullptr) return std::string(file) + " has no hwloc_get_api_version";
-  if (const unsigned found = version(); found >> 16 != HWLOC_API_VERSION >> 16) {
+  void* const own = ::dlsym(library, version_name);
+  if (own == nullptr) return std::string(file) + " has no " + version_name;
+  const unsigned found = reinterpret_cast<decltype(&hwloc_get_api_version)>(own)();
+  if (found >> 16 != HWLOC_API_VERSION >> 16) {
     return std::string(file) + " has the interface " + version_text(found) + ", expected " +
            version_text(HWLOC_API_VERSION) + " or another of " + std::to_string(HWLOC_API_VERSION >> 16) +
            ".x";
+  }
+  // What libhwloc calls by its own functions' names would go there.
+  if (void* const other = ::dlsym(RTLD_DEFAULT, version_name); other != nullptr && other != own) {
+    return std::string(file) + " is not used beside " + file_of(other) +
+           ", which has functions of the same names";
   }
   for (const Entry& entry : functions) {
     *entry.address = ::dlsym(library, entry.name);
     if (*entry.address == nullptr) return std::string(file) + " has no " + entry.name;
   }
+  ::dlopen(file, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);  // its plugins (GPUs, XML) look for it there
   return {};
 }
 
 }  // namespace
 
 const std::string& hwloc_problem() {
-  static const std::string problem = load();
-  return problem;
+  static const auto* const problem = new std::string(load());  // outlives all destructors
+  return *problem;
 }
 
 }  // namespace tapa
