@@ -103,19 +103,24 @@ Judgement judge() {
   return judge_mpi(kBuilt, library_version(), has_standard_handles());
 }
 
-/// Functions that libtapa was linked with, and that not every MPI of a compatible series has.
+/// Functions that libtapa needs, and that not every MPI of a compatible series has.
 const char* lacking_function() {
-  static constexpr std::array<const char*, 3> names{
-      "PMPI_Ialltoallw",
+  struct Function {
+    const char* name;
+    const char* other_name;  ///< that does as well, or null
+  };
+  static constexpr std::array<Function, 3> functions{{
+      {"PMPI_Ialltoallw", nullptr},
 #ifdef TAPA_HAVE_MPI_LARGE_COUNT
-      "PMPI_Alltoall_c",
+      {"PMPI_Alltoall_c", nullptr},
 #endif
 #ifdef TAPA_HAVE_MPIX_PERSISTENT
-      "PMPIX_Alltoall_init",
+      {"PMPIX_Alltoall_init", "PMPI_Alltoall_init"},  // Open MPI 4, 5
 #endif
-  };
-  for (const char* const name : names) {
-    if (name != nullptr && find_next(name) == nullptr) return name;
+  }};
+  for (const auto& [name, other_name] : functions) {
+    if (name == nullptr || find_next(name) != nullptr) continue;
+    if (other_name == nullptr || find_next(other_name) == nullptr) return name;
   }
   return nullptr;
 }
