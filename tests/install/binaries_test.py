@@ -73,6 +73,11 @@ class Binaries(unittest.TestCase):
         self.none((path, f"exports {name}") for path, names in libraries for name in exported(path)
                   if not re.fullmatch(names, name))
 
+    def test_libraries_that_mpi_may_bring_are_not_linked(self):
+        """MPI libraries bring other versions of these, and a process has one of each name."""
+        self.none((path, f"linked with {name}") for path in self.all
+                  for name in re.findall(r"\(NEEDED\).*\[((?:libhwloc|libfabric)\.so[^]]*)\]", readelf(path, "-d")))
+
     def test_stacks_are_not_executable(self):
         self.none((path, "its stack is executable, or not said not to be") for path in self.all
                   if not re.search(r"GNU_STACK.* RW ", readelf(path, "-l")))
