@@ -12,6 +12,7 @@
 #include "comm/guest.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/freed_handles.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 
@@ -99,16 +100,18 @@ bool happened(int) {
 }
 
 /// Hands a blocking call to MPI by `hand_over`, where the library has nothing set up or nothing to gain. Rank
-/// 0 counts what that takes.
+/// 0 counts what that takes, in `state`, which may be null.
 template <class HandOver>
-auto timed(MPI_Comm comm, const HandOver& hand_over) {
-  CommState* const before = CommState::cached(comm);
-  const unsigned weight = before != nullptr ? before->newcomer_weight() : 0;
+auto timed(CommState* state, const HandOver& hand_over) {
+  const unsigned weight = state != nullptr ? state->newcomer_weight() : 0;
   if (weight == 0) return hand_over();
+  const std::uint64_t freed = freed_handles.load(std::memory_order_acquire);
   const double began = PMPI_Wtime();
   const auto result = hand_over();
-  CommState* const state = CommState::cached(comm);
-  if (state != nullptr && happened(result)) state->count_newcomer(PMPI_Wtime() - began, weight);
+  const double seconds = PMPI_Wtime() - began;
+  // An error handler or another thread may have freed communicators.
+  const bool lives = freed == freed_handles.load(std::memory_order_acquire);
+  if (lives && happened(result)) state->count_newcomer(seconds, weight);
   return result;
 }
 
@@ -152,9 +155,9 @@ bool run_checked(const Arguments& arguments, CommState& state) {
 }  // namespace
 
 int run_blocking(const Arguments& arguments) {
-  if (passes(arguments)) {
+  if (CommState* const newcomer = passes_for(arguments)) {
     clear_last_error();
-    return timed(arguments.comm, [&] { return forward_plain(arguments); });
+    return timed(newcomer, [&] { return forward_plain(arguments); });
   }
   const auto ours = [&] {
     if (run_again(arguments)) return true;
@@ -166,7 +169,7 @@ int run_blocking(const Arguments& arguments) {
       check_before_mpi(arguments);
       const bool agreed = state != nullptr;  // that MPI gets it as it is
       CommState* const newcomer = CommState::cached(arguments.comm);
-      const bool done = timed(arguments.comm, [&] {
+      const bool done = timed(newcomer, [&] {
         return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments);
       });
       if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
@@ -176,7 +179,10 @@ int run_blocking(const Arguments& arguments) {
     return run_checked(arguments, *state);
   };
   return run_or_forward(arguments, ours,
-                        [&] { return timed(arguments.comm, [&] { return forward_blocking(arguments); }); });
+                        [&] {
+                          CommState* const newcomer = CommState::cached(arguments.comm);
+                          return timed(newcomer, [&] { return forward_blocking(arguments); });
+                        });
 }
 
 }  // namespace tapa
