@@ -7,6 +7,7 @@
 #include "api/check_arguments.hpp"
 #include "api/device_buffers.hpp"
 #include "api/forward.hpp"
+#include "api/forwarded.hpp"
 #include "api/passing.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
@@ -155,15 +156,18 @@ bool run_checked(const Arguments& arguments, CommState& state) {
 }  // namespace
 
 int run_blocking(const Arguments& arguments) {
+  ForwardedCall counted(arguments);
   if (CommState* const newcomer = passes_for(arguments)) {
     clear_last_error();
-    return timed(newcomer, [&] { return forward_plain(arguments); });
+    counted.forwarded(reasons::not_ready);
+    return counted.end(timed(newcomer, [&] { return forward_plain(arguments); }));
   }
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr || state->is_mpis()) {
+      counted.forwarded(reason_for_blocking(arguments.comm, state));
       if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm))
         return forward_staged(arguments);
       check_before_mpi(arguments);
@@ -176,13 +180,14 @@ int run_blocking(const Arguments& arguments) {
       return done;
     }
     check_call(arguments, *state);
-    return run_checked(arguments, *state);
+    const bool done = run_checked(arguments, *state);
+    if (!done) counted.forwarded(reasons::device);
+    return done;
   };
-  return run_or_forward(arguments, ours,
-                        [&] {
-                          CommState* const newcomer = CommState::cached(arguments.comm);
-                          return timed(newcomer, [&] { return forward_blocking(arguments); });
-                        });
+  return counted.end(run_or_forward(arguments, ours, [&] {
+    CommState* const newcomer = CommState::cached(arguments.comm);
+    return timed(newcomer, [&] { return forward_blocking(arguments); });
+  }));
 }
 
 }  // namespace tapa
