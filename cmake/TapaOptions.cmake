@@ -74,3 +74,13 @@ target_link_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C CXX)
 target_link_options(tapa_build_flags INTERFACE LINKER:-z,relro LINKER:-z,now)
+# Overflows of arrays on the stack, and of what the C library's functions are given, end the program. The second is for
+# optimised code; sanitizers have checks of their own. Undefined first: some distributions' compilers define it.
+set(TAPA_FORTIFY ON)
+if(TAPA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(TAPA_FORTIFY OFF)
+endif()
+target_compile_options(tapa_build_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
+  $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-U_FORTIFY_SOURCE>
+  $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-D_FORTIFY_SOURCE=2>)

@@ -86,5 +86,5 @@ build_preset() {
   say "configure $preset"
   (cd "$root" && cmake --preset "$preset") || return 1
   say "build $preset${*:+: $*} ($jobs jobs)"
-  cmake --build "$root/build/$preset" --parallel "$jobs" ${*:+--target "$@"}
+  (cd "$root" && cmake --build --preset "$preset" --parallel "$jobs" ${*:+--target "$@"})
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from .group import Group, give, take
 from .parallel import SCHEDULES, Parallel
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
+from .times import Times
 
 logger = logging.getLogger("dit_torch")
 
@@ -34,6 +35,7 @@ class Enabled:
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    times: Times | None = field(default=None, init=False)  # of the last trace()
 
 
 _numbers = itertools.count()

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from .enable import enabled, plain
+from .times import Times
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Report:
     levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
     full_bytes: int = 0  # what exact transfers would have sent
     exchange_bytes: int = 0  # memory of results, of work and of what a policy remembers
+    times: Times | None = None  # of what trace() saw last
 
     def __str__(self) -> str:
         over = "libdit" if self.levels else "torch.distributed alone"
@@ -44,6 +46,8 @@ class Report:
             f"  memory: {self.parameter_bytes / 2**20:.1f} MiB parameters, "
             f"{self.exchange_bytes / 2**20:.1f} MiB exchange"
         )
+        if self.times is not None:
+            lines.append(f"  traced {self.times}")
         return "\n".join(lines)
 
 
@@ -77,4 +81,5 @@ def report(transformer: nn.Module) -> Report:
         levels=levels,
         full_bytes=sum(one.get("full_bytes", 0) for one in told),
         exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
+        times=this.times,
     )
