@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 printf '#!/bin/sh\nexec %s "$@"\n' "$*" >"$scratch/$name"
 chmod +x "$scratch/$name"
 summary=$("$scratch/$name" --help </dev/null 2>/dev/null | grep -vi '^usage' | grep -m 1 '[a-z]' | sed 's/\.$//')
-if help2man --no-info --no-discard-stderr --name="${summary:-$name}" --version-string="$version" --source="tapa $version" \
+if help2man --no-info --name="${summary:-$name}" --version-string="$version" --source="tapa $version" \
     --output="$scratch/page" "$scratch/$name" >/dev/null 2>&1; then
   mkdir -p "$folder" && mv "$scratch/page" "$folder/$name.1"
 else
