@@ -77,6 +77,7 @@ function(tapa_tool name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_build_flags)
+  target_compile_definitions(${name} PRIVATE TAPA_PROGRAM_VERSION="${name} ${PROJECT_VERSION}")
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

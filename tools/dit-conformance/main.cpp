@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Checks an exchange plugin against dit/exchange.h. Every rank of the job runs this program.");
   describe(app, arguments);
+  app.set_version_flag("--version", TAPA_PROGRAM_VERSION);
   CLI11_PARSE(app, argc, argv);
   try {
     return run(arguments) == 0 ? 0 : 1;

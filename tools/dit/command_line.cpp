@@ -78,6 +78,7 @@ int run(int argc, const char* const* argv) {
   CLI::App app(
       "Images from diffusion transformers, on one rank or many. dit COMMAND --help lists its options.",
       "dit");
+  app.set_version_flag("--version", TAPA_PROGRAM_VERSION);
   shorten_types(app);
   try {
     parse_and_run(app, argc, argv);

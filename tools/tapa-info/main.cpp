@@ -177,6 +177,7 @@ int main(int argc, char** argv) {
   CLI::App app("What libtapa knows of this machine, and from where. Alone, or under mpirun for all ranks.",
                "tapa-info");
   describe(app, arguments);
+  app.set_version_flag("--version", TAPA_PROGRAM_VERSION);
   int level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);  // for --device
   int rank = 0;

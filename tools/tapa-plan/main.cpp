@@ -223,6 +223,7 @@ int main(int argc, char** argv) {
       "tapa-plan");
   Options options;
   declare(app, options);
+  app.set_version_flag("--version", TAPA_PROGRAM_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

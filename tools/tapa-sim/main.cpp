@@ -298,6 +298,7 @@ int main(int argc, char** argv) {
                "tapa-sim");
   Options options;
   declare(app, options);
+  app.set_version_flag("--version", TAPA_PROGRAM_VERSION);
   app.add_flag_callback(
       "--list",
       [] {
