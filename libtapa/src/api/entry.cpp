@@ -173,9 +173,8 @@ int run_blocking(const Arguments& arguments) {
       check_before_mpi(arguments);
       const bool agreed = state != nullptr;  // that MPI gets it as it is
       CommState* const newcomer = CommState::cached(arguments.comm);
-      const bool done = timed(newcomer, [&] {
-        return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments);
-      });
+      const bool done = timed(
+          newcomer, [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
       if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
       return done;
     }

@@ -14,7 +14,6 @@
 
 enum { kGuard = 64, kLongBlock = 65536, kGroup = 1024 };
 
-
 /* Units of the block s -> d. */
 static int units(const Call* call, int s, int d) {
   if (call->kind == UNIFORM) return call->granule * call->most;
@@ -256,13 +255,14 @@ int call_blocking(const Exchange* e) {
   const int in_place = e->call.in_place;
   switch (e->call.kind) {
     case UNIFORM:
-      return MPI_Alltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                   r->counts[0], r->types[0], comm);
+      return MPI_Alltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
+                          r->buffer, r->counts[0], r->types[0], comm);
     case RAGGED:
       return MPI_Alltoallv(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                    r->counts, r->displs, r->types[0], comm);
+                           r->counts, r->displs, r->types[0], comm);
     default:
-      return MPI_Alltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types, comm);
+      return MPI_Alltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
+                           comm);
   }
 }
 
@@ -273,14 +273,14 @@ int call_nonblocking(const Exchange* e, MPI_Request* request) {
   const int in_place = e->call.in_place;
   switch (e->call.kind) {
     case UNIFORM:
-      return MPI_Ialltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                    r->counts[0], r->types[0], comm, request);
+      return MPI_Ialltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
+                           r->buffer, r->counts[0], r->types[0], comm, request);
     case RAGGED:
       return MPI_Ialltoallv(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                     r->counts, r->displs, r->types[0], comm, request);
+                            r->counts, r->displs, r->types[0], comm, request);
     default:
-      return MPI_Ialltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types, comm,
-                     request);
+      return MPI_Ialltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
+                            comm, request);
   }
 }
 
@@ -292,14 +292,14 @@ int call_init(const Exchange* e, MPI_Request* request) {
   const int in_place = e->call.in_place;
   switch (e->call.kind) {
     case UNIFORM:
-      return Alltoall_init(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                    r->counts[0], r->types[0], comm, MPI_INFO_NULL, request);
+      return Alltoall_init(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
+                           r->buffer, r->counts[0], r->types[0], comm, MPI_INFO_NULL, request);
     case RAGGED:
       return Alltoallv_init(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                     r->counts, r->displs, r->types[0], comm, MPI_INFO_NULL, request);
+                            r->counts, r->displs, r->types[0], comm, MPI_INFO_NULL, request);
     default:
-      return Alltoallw_init(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types, comm,
-                     MPI_INFO_NULL, request);
+      return Alltoallw_init(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
+                            comm, MPI_INFO_NULL, request);
   }
 }
 

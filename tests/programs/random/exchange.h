@@ -1,6 +1,6 @@
-/* One all-to-all with its buffers: derived types that differ between the two ends, negative extents, MPI_IN_PLACE,
- * MPI_BOTTOM, empty blocks. What must arrive is computed from (call, sender, receiver, element), without MPI; gaps
- * and send buffers must stay as they are. */
+/* One all-to-all with its buffers: derived types that differ between the two ends, negative extents,
+ * MPI_IN_PLACE, MPI_BOTTOM, empty blocks. What must arrive is computed from (call, sender, receiver,
+ * element), without MPI; gaps and send buffers must stay as they are. */
 #ifndef RANDOM_EXCHANGE_H
 #define RANDOM_EXCHANGE_H
 #include "layout.h"
@@ -30,8 +30,8 @@ typedef struct {
   Signature signature;
   uint64_t name;
   int granule, most, in_place;
-  int dense;     /* no gaps within blocks: long ones with gaps are wrong in Open MPI, also between equal types */
-  int basic;     /* only types of MPI's own */
+  int dense; /* no gaps within blocks: long ones with gaps are wrong in Open MPI, also between equal types */
+  int basic; /* only types of MPI's own */
   int backwards; /* extents may be negative, whatever the counts: Open MPI's nonblocking calls then lose
                     blocks */
   int empties;   /* how many types without elements are given for an empty block */
@@ -53,13 +53,14 @@ typedef struct {
 typedef struct {
   MPI_Comm comm;
   Call call;
-  int own, other; /* numbers of this rank and of rank 0 of those it talks with: two groups may be numbered apart */
+  int own,
+      other; /* numbers of this rank and of rank 0 of those it talks with: two groups may be numbered apart */
   Side send, recv;
   uint64_t round; /* of the data */
 } Exchange;
 
-/* `name`: the same on all ranks that take part, and nowhere else. `draw`: the same on all ranks of the job. `own`: of this
- * rank. `second`: which group of an intercommunicator it is in. */
+/* `name`: the same on all ranks that take part, and nowhere else. `draw`: the same on all ranks of the job.
+ * `own`: of this rank. `second`: which group of an intercommunicator it is in. */
 Exchange make_exchange(const Wish* wish, MPI_Comm comm, uint64_t name, int second, Random draw, Random* own);
 /* Fresh buffers for the next round, whose number must be the same on all ranks. */
 void fill_exchange(Exchange* e, uint64_t round);

@@ -1,12 +1,13 @@
-// Runs an MPI program that is written down as text, a line for each step: random_programs makes them. Every rank goes
-// through all lines in their order; what a line needs beside its words is drawn from its number, so that other lines
-// can be left out.
+// Runs an MPI program that is written down as text, a line for each step: random_programs makes them. Every
+// rank goes through all lines in their order; what a line needs beside its words is drawn from its number, so
+// that other lines can be left out.
 //
 //   random_program FILE SECONDS
 //
-// A line is "NUMBER THREAD VERB WORD=VALUE ..."; the first one "program ranks=N threads=N seed=N". What must arrive is
-// computed; at the end rank 0 prints one line: what was wrong, and a checksum of all that was received, which is the
-// same whatever carries the data. After SECONDS every rank says in which line it is, and the job ends.
+// A line is "NUMBER THREAD VERB WORD=VALUE ..."; the first one "program ranks=N threads=N seed=N". What must
+// arrive is computed; at the end rank 0 prints one line: what was wrong, and a checksum of all that was
+// received, which is the same whatever carries the data. After SECONDS every rank says in which line it is,
+// and the job ends.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -127,7 +128,8 @@ void drop(std::map<std::string, T>& all, const std::string& name) {
 
 void tell(const Line& line, const std::string& what) {
   if (shown++ >= 8) return;
-  std::fprintf(stderr, "random_program: rank %d line %d %s: %s\n", world_rank, line.number, line.verb.c_str(), what.c_str());
+  std::fprintf(stderr, "random_program: rank %d line %d %s: %s\n", world_rank, line.number, line.verb.c_str(),
+               what.c_str());
 }
 
 void expect(const Line& line, bool right, const char* what) {
@@ -141,12 +143,14 @@ Random common_of(const Line& line) {
 }
 
 Random own_of(const Line& line) {
-  return {mixed(mixed(seed, static_cast<std::uint64_t>(line.number)), static_cast<std::uint64_t>(world_rank + 1))};
+  return {mixed(mixed(seed, static_cast<std::uint64_t>(line.number)),
+                static_cast<std::uint64_t>(world_rank + 1))};
 }
 
 // ---------------------------------------------------------------- communicators
 
-/// Takes a new one into the list; its name comes from its ranks, so that pieces of one split have different ones.
+/// Takes a new one into the list; its name comes from its ranks, so that pieces of one split have different
+/// ones.
 void keep_comm(const Line& line, MPI_Comm made, bool second = false, MPI_Comm whole = MPI_COMM_NULL) {
   Comm& c = object(comms, line.word("to"));
   c = Comm{};
@@ -211,7 +215,8 @@ void make_inter(const Line& line, const Comm& from) {
   MPI_Comm made = MPI_COMM_NULL;
   MPI_Comm whole = MPI_COMM_NULL;
   if (other != all.end()) {
-    MPI_Intercomm_create(local, 0, from.comm, static_cast<int>(other - all.begin()), line.number % 1000, &made);
+    MPI_Intercomm_create(local, 0, from.comm, static_cast<int>(other - all.begin()), line.number % 1000,
+                         &made);
     MPI_Comm_dup(from.comm, &whole);
   }
   MPI_Comm_free(&local);
@@ -234,7 +239,8 @@ bool step_communicators(const Line& line) {
   if (line.verb == "free") {
     Comm& c = object(comms, line.word("comm"));
     if (c.whole != MPI_COMM_NULL) MPI_Comm_free(&c.whole);
-    if (c.comm != MPI_COMM_NULL) line.word("how") == "disconnect" ? MPI_Comm_disconnect(&c.comm) : MPI_Comm_free(&c.comm);
+    if (c.comm != MPI_COMM_NULL)
+      line.word("how") == "disconnect" ? MPI_Comm_disconnect(&c.comm) : MPI_Comm_free(&c.comm);
     drop(comms, line.word("comm"));
     return true;
   }
@@ -303,7 +309,8 @@ Wish wish_of(const Line& line) {
 std::unique_ptr<Exchange> exchange_of(const Line& line, const Comm& c) {
   const Wish wish = wish_of(line);
   Random own = own_of(line);
-  return std::make_unique<Exchange>(make_exchange(&wish, c.comm, c.name, c.second ? 1 : 0, common_of(line), &own));
+  return std::make_unique<Exchange>(
+      make_exchange(&wish, c.comm, c.name, c.second ? 1 : 0, common_of(line), &own));
 }
 
 void check_exchange(const Line& line, const Exchange& e) {
@@ -368,22 +375,24 @@ void bad(const Line& line) {
   if (kind == "recvcount") code = MPI_Alltoall(buffer.data(), 1, MPI_INT, to, -1, MPI_INT, c.comm);
   if (kind == "type") code = MPI_Alltoall(buffer.data(), 1, MPI_DATATYPE_NULL, to, 1, MPI_INT, c.comm);
   if (kind == "recvtype") code = MPI_Alltoall(buffer.data(), 1, MPI_INT, to, 1, MPI_DATATYPE_NULL, c.comm);
-  if (kind == "in_place") code = MPI_Alltoall(buffer.data(), 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, c.comm);
   if (kind == "icount") code = MPI_Ialltoall(buffer.data(), -1, MPI_INT, to, 1, MPI_INT, c.comm, &request);
-  if (kind == "itype") code = MPI_Ialltoall(buffer.data(), 1, MPI_INT, to, 1, MPI_DATATYPE_NULL, c.comm, &request);
+  if (kind == "itype")
+    code = MPI_Ialltoall(buffer.data(), 1, MPI_INT, to, 1, MPI_DATATYPE_NULL, c.comm, &request);
   if (kind == "vtype")
-    code = MPI_Alltoallv(buffer.data(), zeros.data(), zeros.data(), MPI_INT, to, zeros.data(), zeros.data(), MPI_DATATYPE_NULL,
-                         c.comm);
+    code = MPI_Alltoallv(buffer.data(), zeros.data(), zeros.data(), MPI_INT, to, zeros.data(), zeros.data(),
+                         MPI_DATATYPE_NULL, c.comm);
   if (kind == "vnull")
-    code = MPI_Alltoallv(buffer.data(), nullptr, zeros.data(), MPI_INT, to, zeros.data(), zeros.data(), MPI_INT, c.comm);
+    code = MPI_Alltoallv(buffer.data(), nullptr, zeros.data(), MPI_INT, to, zeros.data(), zeros.data(),
+                         MPI_INT, c.comm);
   if (kind == "wnull")
-    code = MPI_Alltoallw(buffer.data(), zeros.data(), zeros.data(), types.data(), to, zeros.data(), zeros.data(), nullptr,
-                         c.comm);
+    code = MPI_Alltoallw(buffer.data(), zeros.data(), zeros.data(), types.data(), to, zeros.data(),
+                         zeros.data(), nullptr, c.comm);
   int number = 0;
   MPI_Error_class(code, &number);
   expect(line, code != MPI_SUCCESS, "a wrong call succeeded");
   if (std::getenv("RANDOM_PROGRAM_ERRORS") != nullptr)
-    std::fprintf(stderr, "random_program: rank %d line %d bad %s: class %d\n", world_rank, line.number, kind.c_str(), number);
+    std::fprintf(stderr, "random_program: rank %d line %d bad %s: class %d\n", world_rank, line.number,
+                 kind.c_str(), number);
   checksum += mixed(static_cast<std::uint64_t>(line.number), static_cast<std::uint64_t>(number));
 }
 
@@ -461,7 +470,9 @@ void collective(const Line& line) {
     std::array<std::uint64_t, 2> sent{mine, mine};
     std::array<std::uint64_t, 2> from{};
     MPI_Neighbor_alltoall(sent.data(), 1, MPI_UINT64_T, from.data(), 1, MPI_UINT64_T, c.comm);
-    expect(line, from[0] == value_of(line, c, (c.rank + c.size - 1) % c.size) && from[1] == value_of(line, c, (c.rank + 1) % c.size),
+    expect(line,
+           from[0] == value_of(line, c, (c.rank + c.size - 1) % c.size) &&
+               from[1] == value_of(line, c, (c.rank + 1) % c.size),
            "neighbors sent something else");
     wanted = got;
   }
@@ -488,12 +499,15 @@ void begin_collective(const Line& line) {
     MPI_Iallreduce(p.sent.data(), p.received.data(), 1, MPI_UINT64_T, MPI_MAX, c.comm, &p.request);
   }
   if (line.word("kind") == "barrier") return;
-  p.finished = [line, &p, largest] { expect(line, p.received[0] == largest, "the nonblocking collective's result is wrong"); };
+  p.finished = [line, &p, largest] {
+    expect(line, p.received[0] == largest, "the nonblocking collective's result is wrong");
+  };
 }
 
 // ---------------------------------------------------------------- messages
 
-/// Each rank sends some messages to others, and takes as many from anybody, with any tag: perhaps those of a later line.
+/// Each rank sends some messages to others, and takes as many from anybody, with any tag: perhaps those of a
+/// later line.
 void messages(const Line& line) {
   const Comm& c = object(comms, line.word("comm"));
   if (c.comm == MPI_COMM_NULL) return;
@@ -506,8 +520,8 @@ void messages(const Line& line) {
   p.statuses.resize(p.more.size());
   Random common = common_of(line);
   for (int i = 0; i < n; ++i)
-    MPI_Irecv(&p.received[static_cast<std::size_t>(3 * i)], 3, MPI_UINT64_T, MPI_ANY_SOURCE, MPI_ANY_TAG, c.comm,
-              &p.more[static_cast<std::size_t>(i)]);
+    MPI_Irecv(&p.received[static_cast<std::size_t>(3 * i)], 3, MPI_UINT64_T, MPI_ANY_SOURCE, MPI_ANY_TAG,
+              c.comm, &p.more[static_cast<std::size_t>(i)]);
   for (int i = 0; i < n; ++i) {
     const int to = (c.rank + below(&common, c.size)) % c.size;
     const int tag = below(&common, kTags);
@@ -521,9 +535,10 @@ void messages(const Line& line) {
     for (int i = 0; i < n; ++i) {
       const std::uint64_t* const m = &p.received[static_cast<std::size_t>(3 * i)];
       const MPI_Status& s = p.statuses[static_cast<std::size_t>(i)];
-      expect(line, m[0] == mixed(c.name, m[1]) &&
-                       m[1] % 1024 == static_cast<std::uint64_t>(c.rank) && m[2] == static_cast<std::uint64_t>(s.MPI_SOURCE) &&
-                       m[1] / 1024 % kTags == static_cast<std::uint64_t>(s.MPI_TAG),
+      expect(line,
+             m[0] == mixed(c.name, m[1]) && m[1] % 1024 == static_cast<std::uint64_t>(c.rank) &&
+                 m[2] == static_cast<std::uint64_t>(s.MPI_SOURCE) &&
+                 m[1] / 1024 % kTags == static_cast<std::uint64_t>(s.MPI_TAG),
              "another message than was sent");
       checksum += m[0];
     }
@@ -561,7 +576,8 @@ void look_for_messages(const Line& line) {
     int flag = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, c.comm, &flag, &status);
     const bool ours = status.MPI_TAG >= 0 && (status.MPI_TAG < kTags || status.MPI_TAG == kRingTag);
-    if (flag != 0) expect(line, ours && status.MPI_SOURCE < c.size, "a message that the program did not send");
+    if (flag != 0)
+      expect(line, ours && status.MPI_SOURCE < c.size, "a message that the program did not send");
   }
 }
 
@@ -569,7 +585,8 @@ void look_for_messages(const Line& line) {
 
 void make_window(const Line& line) {
   Comm& c = object(comms, line.word("comm"));
-  if (c.comm == MPI_COMM_NULL || c.size == 1) return;  // Open MPI 4.1 has no windows of one rank without shared memory
+  if (c.comm == MPI_COMM_NULL || c.size == 1)
+    return;  // Open MPI 4.1 has no windows of one rank without shared memory
   Window& w = object(windows, line.word("win"));
   w.comm = &c;
   const auto bytes = static_cast<MPI_Aint>(static_cast<std::size_t>(c.size + 1) * sizeof(std::uint64_t));
@@ -578,9 +595,11 @@ void make_window(const Line& line) {
     w.memory = w.own.data();
     MPI_Win_create(w.memory, bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, &w.win);
   } else if (line.word("kind") == "shared") {
-    MPI_Win_allocate_shared(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, static_cast<void*>(&w.memory), &w.win);
+    MPI_Win_allocate_shared(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm,
+                            static_cast<void*>(&w.memory), &w.win);
   } else {
-    MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, static_cast<void*>(&w.memory), &w.win);
+    MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, static_cast<void*>(&w.memory),
+                     &w.win);
   }
 }
 
@@ -664,7 +683,8 @@ void wait_for(const Line& line) {
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     Pending& p = object(requests, names[i]);
-    expect(line, p.persistent || list[i] == MPI_REQUEST_NULL, "a request is still there after the wait for it");
+    expect(line, p.persistent || list[i] == MPI_REQUEST_NULL,
+           "a request is still there after the wait for it");
     p.request = list[i];
     end_one(names[i], p);
   }
@@ -674,7 +694,8 @@ void wait_for(const Line& line) {
 void start(const Line& line) {
   std::vector<std::string> names = line.list("reqs");
   Random own = own_of(line);
-  for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[static_cast<std::size_t>(below(&own, static_cast<int>(i)))]);
+  for (std::size_t i = names.size(); i > 1; --i)
+    std::swap(names[i - 1], names[static_cast<std::size_t>(below(&own, static_cast<int>(i)))]);
   std::vector<MPI_Request> list;
   std::vector<Pending*> started;
   for (const std::string& name : names) {
@@ -721,7 +742,8 @@ void step(const Line& line) {
   if (v == "free_request") return free_request(line);
   if (v == "late") {
     const auto late = line.numbers("ranks");
-    if (std::find(late.begin(), late.end(), world_rank) != late.end()) ::usleep(static_cast<useconds_t>(line.value("us")));
+    if (std::find(late.begin(), late.end(), world_rank) != late.end())
+      ::usleep(static_cast<useconds_t>(line.value("us")));
     return;
   }
   if (v == "give") return;  // the list is common to all threads
@@ -743,7 +765,8 @@ void run_lines(const std::vector<Line>& lines, int thread) {
     std::vector<const Line*> order;
     for (; i < end; ++i) order.push_back(&lines[i]);
     Random own = own_of(*order[0]);
-    for (std::size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[static_cast<std::size_t>(below(&own, static_cast<int>(k)))]);
+    for (std::size_t k = order.size(); k > 1; --k)
+      std::swap(order[k - 1], order[static_cast<std::size_t>(below(&own, static_cast<int>(k)))]);
     for (const Line* line : order) {
       at_line[static_cast<std::size_t>(thread)] = line->number;
       step(*line);
@@ -756,7 +779,9 @@ void too_long(int) {
   char text[160];
   int length = std::snprintf(text, sizeof text, "random_program: rank %d hangs in line", world_rank);
   for (const auto& line : at_line) {
-    if (line.load() != 0) length += std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length), " %d", line.load());
+    if (line.load() != 0)
+      length +=
+          std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length), " %d", line.load());
   }
   text[length++] = '\n';
   if (::write(2, text, static_cast<std::size_t>(length)) < 0) ::_exit(4);
@@ -786,7 +811,8 @@ Program read_program(const char* path) {
   std::string text;
   std::getline(in, text);
   program.header = read_line("0 0 " + text);
-  program.threads.resize(static_cast<std::size_t>(std::clamp(program.header.value("threads", 1), 1, kMostThreads)));
+  program.threads.resize(
+      static_cast<std::size_t>(std::clamp(program.header.value("threads", 1), 1, kMostThreads)));
   while (std::getline(in, text)) {
     if (text.empty() || text[0] == '#') continue;
     Line line = read_line(text);
@@ -801,7 +827,8 @@ void run(const Program& program) {
   const auto threads = static_cast<unsigned>(program.threads.size());
   pthread_barrier_init(&everybody, nullptr, threads);
   std::vector<std::thread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back(run_lines, std::cref(program.threads[t]), static_cast<int>(t));
+  for (unsigned t = 1; t < threads; ++t)
+    others.emplace_back(run_lines, std::cref(program.threads[t]), static_cast<int>(t));
   run_lines(program.threads[0], 0);
   for (std::thread& other : others) other.join();
 }
@@ -815,8 +842,9 @@ bool report(std::size_t lines) {
   MPI_Allreduce(mine.data(), all.data(), 4, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
   MPI_Reduce(&sum, &sums, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
   if (world_rank == 0) {
-    std::printf("random_program: %zu lines, wrong %lld, checksum %016llx, attributes copied %lld deleted %lld\n", lines, all[0],
-                static_cast<unsigned long long>(sums), all[1], all[2]);
+    std::printf(
+        "random_program: %zu lines, wrong %lld, checksum %016llx, attributes copied %lld deleted %lld\n",
+        lines, all[0], static_cast<unsigned long long>(sums), all[1], all[2]);
     std::fflush(stdout);
   }
   return all[0] != 0;
@@ -845,7 +873,8 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
   if (world_size != program.header.value("ranks")) {
-    std::fprintf(stderr, "random_program: %d ranks, the program is for %d\n", world_size, program.header.value("ranks"));
+    std::fprintf(stderr, "random_program: %d ranks, the program is for %d\n", world_size,
+                 program.header.value("ranks"));
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   seed = std::stoull(program.header.word("seed"));

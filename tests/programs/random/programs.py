@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass, field
 
 KINDS = ["barrier", "bcast", "allreduce", "reduce", "scan", "gather", "scatter", "allgather", "reduce_scatter"]
-WRONG = ["count", "recvcount", "type", "recvtype", "in_place", "icount", "itype", "vtype", "vnull", "wnull"]
-MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "merge", "ring"]
+WRONG = ["count", "recvcount", "type", "recvtype", "icount", "itype", "vtype", "vnull", "wnull"]
+MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring"]
 MOST_COMMS = 9
 MOST_REQUESTS = 12
 
@@ -271,6 +271,7 @@ class Shape:
     layouts: bool = False
     one_sided: bool = True
     steps: int = 120
+    patient: bool = False  # some calls are made until a communicator's set-up pays
 
 
 def legal(lines: list[Line], threads: int) -> list[Line]:
@@ -306,6 +307,7 @@ class Drawing:
         # Each program has its own likes: else all would be alike.
         self.likes = {verb: self.random.choice([0.3, 1, 1, 3]) * weight for verb, weight in self.weights().items()}
         self.most_repeats = self.random.choice([3, 40, 400, 3000])
+        self.long_rows = 4 if shape.patient else 0
         self.plain = self.random.choice([0.2, 0.5, 0.9])
 
     def weights(self) -> dict[str, float]:
@@ -333,7 +335,7 @@ class Drawing:
         return f"{letter}{self.last + 1}"
 
     def comm_of(self, thread: int) -> str:
-        return self.random.choice([name for name, c in self.model.comms.items() if c.thread == thread] or ["none"])
+        return self.random.choice([name for name, c in self.model.comms.items() if c.thread == thread])
 
     def requests_of(self, thread: int, persistent: bool | None, active: bool) -> list[str]:
         return [n for n, r in self.model.requests.items()
@@ -352,6 +354,9 @@ class Drawing:
             words["in_place"] = 1
         if mode == "blocking" and words["length"] == "small" and r.random() < 0.3:
             words["repeat"] = r.randint(2, self.most_repeats)
+        if mode == "blocking" and words["length"] == "small" and self.long_rows > 0 and r.random() < 0.2:
+            self.long_rows -= 1
+            words |= {"repeat": r.choice([10000, 30000]), "plain": 1, "form": r.choice("uuuv")}
         if mode == "blocking" and words["length"] == "long" and self.shape.layouts:
             words["repeat"] = 8  # so that trials of other plans come about
         if mode != "blocking":
@@ -377,8 +382,11 @@ class Drawing:
         if len(self.model.comms) >= MOST_COMMS:
             return
         ranks, r = self.shape.ranks, self.random
-        verb = r.choices(MAKING, [3, 1, 4, 1, 2, 2, 1, 1, 1])[0]
+        verb = r.choices(MAKING, [3, 1, 4, 1, 2, 2, 2, 1])[0]
         words: dict[str, object] = {"from": self.comm_of(thread), "to": self.fresh("c")}
+        inter = [name for name, comm in self.model.comms.items() if comm.inter and comm.thread == thread]
+        if inter and r.random() < 0.3:
+            verb, words["from"] = "merge", r.choice(inter)
         if verb == "idup":
             words["req"] = self.fresh("r")
         if verb == "split":
@@ -443,6 +451,8 @@ class Drawing:
 
     def step(self) -> None:
         thread = self.random.randrange(self.shape.threads)
+        if all(comm.thread != thread for comm in self.model.comms.values()):
+            return  # it has given all of its communicators away
         verb = self.random.choices(list(self.likes), list(self.likes.values()))[0]
         if verb in ("alltoall", "burst", "make", "meet"):
             getattr(self, verb)(thread)
