@@ -127,7 +127,7 @@ endfunction()
 function(tapa_mpi_run test ranks program)
   cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS;ENV;LABELS" ${ARGN})
   if(TARGET ${program})
-    set(program $<TARGET_FILE:${program}>)
+    set(program ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
   endif()
   add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${TAPA_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                                 ${program} ${ARG_ARGS})
