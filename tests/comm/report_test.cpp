@@ -1,13 +1,9 @@
 #include "comm/report.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace tapa {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 ReportRow row(const std::string& communicator, int rank, int ranks, std::size_t size_class) {
   ReportRow r;
@@ -25,12 +21,12 @@ ReportRow row(const std::string& communicator, int rank, int ranks, std::size_t 
 
 TEST(Report, CountsByFunctionSizeClassAndPlan) {
   Report report;
-  report.count("TAPA_Alltoall", 1000, "linear", 8000, 0.25, std::nullopt);
-  report.count("TAPA_Alltoall", 513, "linear", 4104, 0.5, Sample{0.5, 1.0});
-  report.count("TAPA_Alltoall", 1024, "linear", 8192, 1, std::nullopt);
-  report.count("TAPA_Alltoall", 513, "bruck", 4104, 1, std::nullopt);
-  report.count("TAPA_Alltoallv", 513, "linear", 4104, 1, std::nullopt);
-  report.count("TAPA_Alltoallv", 0, "linear", 0, 1, std::nullopt);
+  report.count("TAPA_Alltoall", 1000, "linear", {}, 8000, 0.25, std::nullopt);
+  report.count("TAPA_Alltoall", 513, "linear", {}, 4104, 0.5, Sample{0.5, 1.0});
+  report.count("TAPA_Alltoall", 1024, "linear", {}, 8192, 1, std::nullopt);
+  report.count("TAPA_Alltoall", 513, "bruck", {}, 4104, 1, std::nullopt);
+  report.count("TAPA_Alltoallv", 513, "linear", {}, 4104, 1, std::nullopt);
+  report.count("TAPA_Alltoallv", 0, "linear", {}, 0, 1, std::nullopt);
   const auto rows = report.rows("name", 2, 8);
   ASSERT_EQ(rows.size(), 5U);
   EXPECT_EQ(rows[0].communicator, "name");
@@ -40,11 +36,32 @@ TEST(Report, CountsByFunctionSizeClassAndPlan) {
   EXPECT_EQ(rows[0].calls, 2U);
   EXPECT_EQ(rows[0].bytes, 12104U);
   EXPECT_DOUBLE_EQ(rows[0].seconds, 0.75);
-  EXPECT_EQ(rows[0].samples, 1U);
-  EXPECT_DOUBLE_EQ(rows[0].sampled.mpi, 1.0);
+  ASSERT_EQ(rows[0].samples.size(), 1U);
+  EXPECT_DOUBLE_EQ(rows[0].samples[0].mpi, 1.0);
   EXPECT_EQ(rows[1].size_class, 1024U);
   EXPECT_EQ(rows[2].plan, "bruck");
   EXPECT_EQ(rows[4].size_class, 0U);
+}
+
+TEST(Report, ForwardedCallsAreApartByReason) {
+  Report report;
+  report.count("TAPA_Alltoall", 8, "mpi", "slower", 8, 1, std::nullopt);
+  report.count("TAPA_Alltoall", 8, "mpi", "", 8, 1, std::nullopt);
+  report.count("TAPA_Alltoall", 8, "mpi", "slower", 8, 1, std::nullopt);
+  const auto rows = report.rows("", 0, 2);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].forwarded, "slower");
+  EXPECT_EQ(rows[0].calls, 2U);
+}
+
+TEST(Report, OfCommunicatorsThatDifferInNumbersOnlyAFewAreToldApart) {
+  ReportRows rows;
+  for (int i = 0; i < 1000; ++i) rows.add(row("ranks " + std::to_string(i) + " of the world", 0, 3, 32));
+  rows.add(row("other", 0, 3, 32));
+  ASSERT_EQ(rows.rows().size(), ReportRows::kMostAlike + 2);
+  EXPECT_EQ(rows.rows()[ReportRows::kMostAlike].communicator, "ranks * of the world");
+  EXPECT_EQ(rows.rows()[ReportRows::kMostAlike].calls, 4 * (1000 - ReportRows::kMostAlike));
+  EXPECT_EQ(rows.rows().back().communicator, "other");
 }
 
 TEST(Report, SamplesEverMoreSeldom) {
@@ -53,30 +70,9 @@ TEST(Report, SamplesEverMoreSeldom) {
   for (int call = 1; call <= 200; ++call) {
     if (report.sample_due("TAPA_Alltoall", 100, "linear")) sampled.push_back(call);
     EXPECT_FALSE(report.sample_due("TAPA_Alltoall", 100, "bruck"));
-    report.count("TAPA_Alltoall", 100, "linear", 400, 0.1, std::nullopt);
+    report.count("TAPA_Alltoall", 100, "linear", {}, 400, 0.1, std::nullopt);
   }
   EXPECT_EQ(sampled, (std::vector<int>{4, 8, 16, 32, 64, 128}));
-}
-
-TEST(Report, TextNamesCommunicatorsOfWhichThisIsRankZero) {
-  auto sampled = row("fft rows", 0, 4, 512);
-  sampled.samples = 2;
-  sampled.sampled = {0.001, 0.003};
-  const std::string text = format_report({row("world", 0, 8, 64), row("other", 1, 8, 64), sampled});
-  EXPECT_THAT(text, HasSubstr("tapa report: world, 8 ranks"));
-  EXPECT_THAT(text, HasSubstr("tapa report: fft rows, 4 ranks"));
-  EXPECT_THAT(text, Not(HasSubstr("other")));
-  EXPECT_THAT(text, HasSubstr("500.0     1500.0   3.00  linear"));
-  EXPECT_THAT(text, HasSubstr("    1000.0          -          -      -  linear"));
-  EXPECT_LT(text.find("world, 8"), text.find("fft rows"));
-}
-
-TEST(Report, TextAddsUpCommunicatorsOfOneKindAndIsEmptyWithoutCalls) {
-  EXPECT_EQ(format_report({}), "");
-  EXPECT_EQ(format_report({row("w", 1, 2, 8)}), "");
-  const std::string text = format_report({row("", 0, 2, 8), row("", 0, 2, 16), row("", 0, 2, 8)});
-  EXPECT_EQ(text.find("tapa report"), text.rfind("tapa report"));
-  EXPECT_THAT(text, HasSubstr("TAPA_Alltoall                     8         8           8192"));
 }
 
 TEST(Report, KeepsTheRowsOfCommunicatorsThatEnded) {

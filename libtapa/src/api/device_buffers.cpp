@@ -58,8 +58,8 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   calls.run(arguments);
   if (!state.options()->settings().report) return;
   const std::size_t bytes = calls.bytes_sent();
-  state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {},
-                              bytes, PMPI_Wtime() - began, std::nullopt);
+  state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device",
+                              {}, bytes, PMPI_Wtime() - began, std::nullopt);
 }
 
 std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, CommState& state) {

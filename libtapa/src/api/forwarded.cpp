@@ -31,20 +31,19 @@ void keep(const Arguments& arguments, const char* reason, double seconds) {
   ReportRow where;
   check_mpi(PMPI_Comm_rank(comm, &where.rank), "MPI_Comm_rank");
   check_mpi(PMPI_Comm_size(comm, &where.ranks), "MPI_Comm_size");
-  char text[MPI_MAX_OBJECT_NAME] = {};
-  int length = 0;
-  check_mpi(PMPI_Comm_get_name(comm, text, &length), "MPI_Comm_get_name");
+  const std::string name = is_mpis_own(comm) ? "no communicator of this library's" : name_for_report(comm);
   const int peers = peers_of(comm);
   const std::size_t bytes = bytes_sent(arguments, peers);
   Report report;
-  report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes, seconds,
-               std::nullopt);
-  keep_rows(report.rows(text, where.rank, where.ranks));
+  report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes,
+               seconds, std::nullopt);
+  keep_rows(report.rows(name, where.rank, where.ranks));
 }
 
 }  // namespace
 
-ForwardedCall::ForwardedCall(const Arguments& arguments) : arguments_(&arguments), wanted_(report_is_wanted()) {
+ForwardedCall::ForwardedCall(const Arguments& arguments)
+    : arguments_(&arguments), wanted_(report_is_wanted()) {
   if (wanted_) began_ = PMPI_Wtime();
 }
 

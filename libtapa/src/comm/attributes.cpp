@@ -11,6 +11,7 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/progress.hpp"
+#include "run/scratch.hpp"
 #include "run/world.hpp"
 
 namespace tapa {
@@ -52,7 +53,8 @@ void print_report() {
   std::optional<ReportHead> head;
   if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
     const SetupTotal setup = setup_total();
-    head = {0, seconds_since_beginning(), is_guest() ? "MPI_Init" : "the first call", setup.setups, setup.seconds};
+    head = {0, seconds_since_beginning(), is_guest() ? "MPI_Init" : "the first call", setup.setups,
+            setup.seconds};
     PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
   }
   std::fputs(format_report(rows, head).c_str(), stderr);
@@ -63,10 +65,20 @@ int at_finalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
+/// As the environment says; what is wrong there others tell.
+void keep_scratch() {
+  try {
+    Scratch::keep_at_most(environment_options().settings().keep);
+  } catch (const CallError&) {
+    return;
+  }
+}
+
 // Duplicates of a communicator make their own state, so nothing is copied.
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
+  keep_scratch();
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");

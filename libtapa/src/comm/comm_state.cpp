@@ -91,10 +91,7 @@ void CommState::set_up(MPI_Comm user) {
     parts_.reset();
     throw SetupError(*failure_);
   }
-  char text[MPI_MAX_OBJECT_NAME] = {};
-  int length = 0;
-  PMPI_Comm_get_name(user, text, &length);
-  name_.assign(text, static_cast<std::size_t>(length));
+  name_ = name_for_report(user);
   enlist();
   note_setup_seconds(PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);

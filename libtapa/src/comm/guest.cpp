@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/comm_state.hpp"
+#include "comm/report_text.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
@@ -145,6 +146,16 @@ bool report_is_wanted() {
     }
   }();
   return wanted;
+}
+
+std::string name_for_report(MPI_Comm comm) {
+  char text[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  check_mpi(PMPI_Comm_get_name(comm, text, &length), "MPI_Comm_get_name");
+  if (length > 0 || !report_is_wanted()) return {text, static_cast<std::size_t>(length)};
+  int size = 0;
+  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return describe_ranks(ranks_in_world(comm), size);
 }
 
 void begin_clock() {

@@ -2,6 +2,10 @@
 /// The library inside a program that knows nothing of it.
 #pragma once
 
+#include <mpi.h>
+
+#include <string>
+
 namespace tapa {
 
 /// Whether the drop-in has loaded the library: then a communicator begins with MPI's all-to-all, and nothing
@@ -24,6 +28,8 @@ struct SetupTotal {
 
 /// Whether this process's environment asks for the report, which then counts forwarded calls too.
 [[nodiscard]] bool report_is_wanted();
+/// The name that the program gave a communicator, or its ranks; "" where nothing is to be reported. Local.
+[[nodiscard]] std::string name_for_report(MPI_Comm comm);
 /// The report's clock begins; later calls do nothing. Seconds since then.
 void begin_clock();
 [[nodiscard]] double seconds_since_beginning();

@@ -199,7 +199,8 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) { s.piece = parse_bytes(v); }},
     {{"keep", "TAPA_KEEP", "bytes", "33554432",
       "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
-      "packed blocks of each call under way; what needs more is freed after the call"},
+      "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
+      "freed after the call"},
      [](Settings& s, std::string_view v) { s.keep = parse_bytes(v); }},
     {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
       "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},

@@ -43,12 +43,15 @@ void merge(ReportRow& to, const ReportRow& row) {
   to.samples.insert(to.samples.end(), row.samples.begin(), row.samples.begin() + taken);
 }
 
-/// The name with its first number left out.
+/// The name with "*" for its numbers.
 std::string kind_of(const std::string& name) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto from = std::ranges::find_if(name, digit);
-  const auto to = std::find_if_not(from, name.end(), digit);
-  return from == name.end() ? name : std::string(name.begin(), from) + "*" + std::string(to, name.end());
+  std::string kind;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) kind += c;
+    if (digit && !kind.ends_with('*')) kind += '*';
+  }
+  return kind;
 }
 
 }  // namespace
@@ -62,7 +65,8 @@ std::size_t Report::find(std::string_view function, std::size_t size_class, std:
 }
 
 void Report::count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
-                   std::string_view forwarded, std::size_t bytes, double seconds, const std::optional<Sample>& sample) {
+                   std::string_view forwarded, std::size_t bytes, double seconds,
+                   const std::optional<Sample>& sample) {
   const std::size_t size_class = std::bit_floor(bytes_per_pair);
   const std::size_t at = find(function, size_class, plan, forwarded);
   if (at == rows_.size()) {
@@ -103,7 +107,8 @@ void ReportRows::add(ReportRow row) {
     const std::string kind = kind_of(row.communicator);
     std::set<std::string> alike;
     for (const ReportRow& r : rows_) {
-      if (r.rank == row.rank && r.ranks == row.ranks && kind_of(r.communicator) == kind) alike.insert(r.communicator);
+      if (r.rank == row.rank && r.ranks == row.ranks && kind_of(r.communicator) == kind)
+        alike.insert(r.communicator);
     }
     if (alike.size() >= kMostAlike) row.communicator = kind;
   }

@@ -22,13 +22,13 @@ struct Sample {
 /// Calls of one function on one communicator, in one class of sizes, with one plan or for one reason
 /// forwarded to MPI. Of this rank.
 struct ReportRow {
-  std::string communicator;  ///< its MPI name, or "" when it has none
+  std::string communicator;  ///< the name that the program gave it, or its ranks
   int rank = 0;              ///< this process's rank in it
   int ranks = 0;
   std::string function;        ///< "TAPA_Alltoall", ...
   std::size_t size_class = 0;  ///< bytes per pair, rounded down to a power of two (0 stays 0)
-  std::string plan;       ///< "" where no plan was asked for
-  std::string forwarded;  ///< why MPI carried them out; "": it did not
+  std::string plan;            ///< "" where no plan was asked for
+  std::string forwarded;       ///< why MPI carried them out; "": it did not
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< sent, itself included
   double seconds = 0;       ///< from call to completion, summed; forwarded: inside the calls
@@ -59,9 +59,9 @@ class Report {
   std::vector<ReportRow> rows_;
 };
 
-/// Rows of many communicators: alike ones become one, and of communicators that differ in a number only (as
-/// MPI names them) no more than kMostAlike are told apart, so that programs that make and free ever more of
-/// them do not fill the memory.
+/// Rows of many communicators: alike ones become one, and of communicators whose names differ in numbers only
+/// no more than kMostAlike are told apart (the others have "*" in place of the numbers), so that programs
+/// that make and free ever more of them do not fill the memory.
 class ReportRows {
  public:
   static constexpr std::size_t kMostAlike = 8;

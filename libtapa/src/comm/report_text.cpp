@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -98,15 +99,18 @@ std::string comparison_line(const Sums& s) {
     return print("  against MPI not estimated: no kind of call has %zu samples\n", kEnough);
   }
   const double saved = s.mpi - s.tapa;
-  return print("  against MPI about %.3f s %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the time\n",
-               saved < 0 ? -saved : saved, saved < 0 ? "lost" : "saved", s.mpi / std::max(s.tapa, 1e-9), s.samples,
-               percent(s.compared, s.blocking + s.other));
+  return print(
+      "  against MPI about %.3f s %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the "
+      "time\n",
+      saved < 0 ? -saved : saved, saved < 0 ? "lost" : "saved", s.mpi / std::max(s.tapa, 1e-9), s.samples,
+      percent(s.compared, s.blocking + s.other));
 }
 
 std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& head) {
   const Sums s = sum(rows);
   if (s.calls == 0) return print("tapa report: no all-to-all on rank 0 of %d\n", head.ranks);
-  std::string text = print("tapa report: %llu all-to-alls, as rank 0 of %d saw them\n", number(s.calls), head.ranks);
+  std::string text =
+      print("tapa report: %llu all-to-alls, as rank 0 of %d saw them\n", number(s.calls), head.ranks);
   text += print("  taken       %llu (%.1f %%)\n", number(s.taken),
                 percent(static_cast<double>(s.taken), static_cast<double>(s.calls)));
   text += forwarded_line(s);
@@ -120,16 +124,18 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
 }
 
 std::string title_lines(const ReportRow& row) {
-  return print("tapa report: %s, %d ranks, as its rank 0 saw it\n",
-               title_of_communicator(row.communicator).substr(0, 100).c_str(), row.ranks) +
+  const bool several = row.communicator.find('*') != std::string::npos;
+  return print("tapa report: %s, %d ranks%s, as rank 0 saw it\n", row.communicator.substr(0, 100).c_str(),
+               row.ranks, several ? ", several communicators" : "") +
          print("  %-24s %10s %9s %14s %10s %8s %10s %10s %6s  %s\n", "function", "bytes/pair", "calls",
                "bytes sent", "mean us", "samples*", "tapa us*", "mpi us*", "ratio*", "plan");
 }
 
 std::string line_of(const ReportRow& row) {
   const std::size_t samples = row.samples.size();
-  std::string line = print("  %-24s %10zu %9llu %14llu %10.1f ", row.function.c_str(), row.size_class,
-                           number(row.calls), number(row.bytes), 1e6 * row.seconds / static_cast<double>(row.calls));
+  std::string line =
+      print("  %-24s %10zu %9llu %14llu %10.1f ", row.function.c_str(), row.size_class, number(row.calls),
+            number(row.bytes), 1e6 * row.seconds / static_cast<double>(row.calls));
   if (samples == 0) {
     line += print("%8s %10s %10s %6s  ", "-", "-", "-", "-");
   } else {
@@ -141,13 +147,6 @@ std::string line_of(const ReportRow& row) {
   return line + (row.forwarded.empty() ? row.plan : "MPI: " + row.forwarded) + "\n";
 }
 
-/// What MPI calls the communicator with that number.
-std::string parent_of(const std::string& number) {
-  if (number == "0") return "MPI_COMM_WORLD";
-  if (number == "1") return "MPI_COMM_SELF";
-  return "communicator " + number;
-}
-
 }  // namespace
 
 std::string name_in_program(std::string_view function, bool guest, bool mpix) {
@@ -157,32 +156,35 @@ std::string name_in_program(std::string_view function, bool guest, bool mpix) {
   return std::string(persistent && mpix ? "MPIX_" : "MPI_") + std::string(function.substr(own.size()));
 }
 
-// The names are Open MPI's. "*": several, see ReportRows.
-std::string title_of_communicator(const std::string& name) {
-  if (name.empty()) return "a communicator without a name";
-  char number[16];
-  char how[16];
-  char parent[16];
-  int end = 0;
-  if (std::sscanf(name.c_str(), "MPI COMMUNICATOR %15s %15s FROM %15[0-9]%n", number, how, parent, &end) != 3 ||
-      static_cast<std::size_t>(end) != name.size())
-    return name;
-  static const std::map<std::string, std::string> ways{{"DUP", "copy of "},
-                                                       {"GROUP", "made of a group of "},
-                                                       {"CREATE", "created from "},
-                                                       {"SPLIT", "split from "},
-                                                       {"SPLIT_TYPE", "split by type from "}};
-  const auto way = ways.find(how);
-  if (way == ways.end()) return name;
-  const std::string which = std::string(number) == "*" ? "more communicators" : "communicator " + std::string(number);
-  return which + ", " + way->second + parent_of(parent);
+std::string describe_ranks(std::span<const int> world, int size) {
+  constexpr std::size_t most = 8;
+  if (world.empty()) return "no ranks";
+  const int step = world.size() > 1 ? world[1] - world[0] : 1;
+  bool even = true;
+  for (std::size_t i = 1; i < world.size(); ++i) even = even && world[i] - world[i - 1] == step;
+  const std::string first = std::to_string(world.front());
+  const std::string last = std::to_string(world.back());
+  if (even && step == 1 && world.front() == 0 && static_cast<int>(world.size()) == size)
+    return "all ranks of MPI_COMM_WORLD";
+  std::string text = world.size() == 1 ? "rank " + first : "ranks ";
+  if (even && step == 1 && world.size() > 1) {
+    text += first + "-" + last;
+  } else if (even && world.size() > 3) {
+    text += first + ", " + std::to_string(world[1]) + ", ... " + last;
+  } else if (world.size() > 1) {
+    for (std::size_t i = 0; i < std::min(most, world.size()); ++i)
+      text += (i == 0 ? "" : ", ") + std::to_string(world[i]);
+    if (world.size() > most) text += ", ...";
+  }
+  return text + " of MPI_COMM_WORLD";
 }
 
 std::string format_report(const std::vector<ReportRow>& rows, const std::optional<ReportHead>& head) {
   ReportRows merged;
   for (const ReportRow& row : rows) merged.add(row);
   std::vector<ReportRow> shown;
-  std::ranges::copy_if(merged.rows(), std::back_inserter(shown), [](const ReportRow& row) { return row.rank == 0; });
+  std::ranges::copy_if(merged.rows(), std::back_inserter(shown),
+                       [](const ReportRow& row) { return row.rank == 0; });
   std::ranges::stable_sort(shown, [](const ReportRow& a, const ReportRow& b) {
     const auto key = [](const ReportRow& r) {
       return std::tuple(-r.ranks, std::tie(r.communicator, r.function, r.size_class, r.forwarded, r.plan));
@@ -201,7 +203,8 @@ std::string format_report(const std::vector<ReportRow>& rows, const std::optiona
   }
   if (sampled) {
     text += print(
-        "  * medians of calls beside which MPI's own all-to-all was run (the 4th, 8th, 16th, ... of a kind); ratios from "
+        "  * medians of calls beside which MPI's own all-to-all was run (the 4th, 8th, 16th, ... of a kind); "
+        "ratios from "
         "%zu samples on\n",
         kEnough);
   }

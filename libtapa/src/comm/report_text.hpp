@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +25,9 @@ struct ReportHead {
 /// "MPI_Ialltoallv"), MPIX_ for persistent ones where `mpix`.
 [[nodiscard]] std::string name_in_program(std::string_view function, bool guest, bool mpix);
 
-/// What a reader can tell a communicator by: the name that the program gave it, or how it was made, as far as
-/// MPI's own names say that ("MPI COMMUNICATOR 3 SPLIT FROM 0" -> "communicator 3, split from
-/// MPI_COMM_WORLD").
-[[nodiscard]] std::string title_of_communicator(const std::string& name);
+/// What a reader can tell a communicator without a name by: "ranks 0, 4, ... 12 of MPI_COMM_WORLD". `world`:
+/// the ranks of MPI_COMM_WORLD that its ranks are, in order; `size`: of MPI_COMM_WORLD.
+[[nodiscard]] std::string describe_ranks(std::span<const int> world, int size);
 
 /// First, with a head, what all calls of this process come to: their number, the shares that were taken and
 /// forwarded, their time, and what they saved or lost against MPI where enough samples tell. Then a table for

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "run/mpi_call.hpp"
 #include "run/own_mpi.hpp"
+#include "run/scratch.hpp"
 
 namespace tapa {
 
@@ -47,8 +47,8 @@ class ByteSide {
   ByteSide(const std::vector<Block>& blocks, bool in_row, bool copy) : blocks_(blocks) {
     const Span span = span_of(blocks);
     const bool direct = span.dense && !copy && (!in_row || tapa::in_row(blocks, blocks[0].bytes) != nullptr);
-    if (!direct) packed_ = std::make_unique_for_overwrite<std::byte[]>(span.bytes);
-    base_ = direct ? span.first : packed_.get();
+    if (!direct) packed_ = Scratch(span.bytes);
+    base_ = direct ? span.first : packed_.data();
     int at = 0;
     for (const Block& block : blocks) {
       counts_.push_back(static_cast<int>(block.bytes));
@@ -73,7 +73,7 @@ class ByteSide {
 
  private:
   const std::vector<Block>& blocks_;
-  std::unique_ptr<std::byte[]> packed_;
+  Scratch packed_;
   std::byte* base_ = nullptr;
   std::vector<int> counts_;
   std::vector<int> displs_;
