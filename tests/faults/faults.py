@@ -60,7 +60,7 @@ class Result:
     @property
     def named(self) -> bool:
         """Ended with an error, and somebody said which."""
-        return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|PRTE|ORTE|signal", self.err + self.out))
+        return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|mpiexec|signal", self.err + self.out, re.I))
 
 
 def processes_of(mark: str) -> list[int]:
@@ -348,6 +348,8 @@ def main() -> int:
     for group in options.groups or groups:
         getattr(faults, group)()
     print(f"{faults.passed} passed, {len(faults.failures)} failed")
+    if not faults.passed and not faults.failures:
+        return 77
     return 1 if faults.failures else 0
 
 

@@ -92,7 +92,6 @@ struct Pending {
 struct Window {
   MPI_Win win = MPI_WIN_NULL;
   std::uint64_t* memory = nullptr;
-  std::vector<std::uint64_t> own;
   Comm* comm = nullptr;
 };
 
@@ -590,11 +589,7 @@ void make_window(const Line& line) {
   Window& w = object(windows, line.word("win"));
   w.comm = &c;
   const auto bytes = static_cast<MPI_Aint>(static_cast<std::size_t>(c.size + 1) * sizeof(std::uint64_t));
-  if (line.word("kind") == "create") {
-    w.own.resize(static_cast<std::size_t>(c.size + 1));
-    w.memory = w.own.data();
-    MPI_Win_create(w.memory, bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, &w.win);
-  } else if (line.word("kind") == "shared") {
+  if (line.word("kind") == "shared") {
     MPI_Win_allocate_shared(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm,
                             static_cast<void*>(&w.memory), &w.win);
   } else {

@@ -39,6 +39,8 @@ class Comm:
     ring: bool = False
     errors_return: bool = False
     fixed: bool = False
+    wildcards: bool = False  # it has had receives or probes that take any message,
+    tagged: bool = False  # or communicators were made with a tag, for which Open MPI sends such messages
     touched: bool = True  # since the threads have met
     given: bool = False  # and the new one may not use it before they meet again
 
@@ -113,12 +115,18 @@ class Model:
     def _split(self, line: Line) -> bool:
         return self.make(line)
 
-    _split_shared = _create = _create_group = _split
+    _split_shared = _create = _split
+
+    def _create_group(self, line: Line) -> bool:
+        comm = self.own(line, "from")
+        if not comm or comm.wildcards or not self.make(line):
+            return False
+        comm.tagged = True
+        return True
 
     def _inter(self, line: Line) -> bool:
-        return self.make(line, inter=False) and self._is_inter(line)
-
-    def _is_inter(self, line: Line) -> bool:
+        if not self._create_group(line):
+            return False
         self.comms[line.words["to"]].inter = True
         return True
 
@@ -190,18 +198,25 @@ class Model:
 
     def _messages(self, line: Line) -> bool:
         comm = self.own(line)
-        if not comm or comm.inter or comm.ring or line.words["req"] in self.requests:
+        if not comm or comm.inter or comm.ring or comm.tagged or line.words["req"] in self.requests:
             return False
+        comm.wildcards = True
         self.requests[line.words["req"]] = Request(line.thread, line.words["comm"], "messages")
         return True
 
     def _ring_of_messages(self, line: Line) -> bool:
         comm = self.own(line)
-        return bool(comm) and comm.ring and not comm.inter
+        if not comm or not comm.ring or comm.inter or comm.tagged:
+            return False
+        comm.wildcards = True
+        return True
 
     def _iprobe(self, line: Line) -> bool:
         comm = self.own(line)
-        return bool(comm) and not comm.inter
+        if not comm or comm.inter or comm.tagged:
+            return False
+        comm.wildcards = True
+        return True
 
     def _window(self, line: Line) -> bool:
         comm = self.own(line)
@@ -425,7 +440,7 @@ class Drawing:
         elif verb == "bad":
             self.add(thread, verb, comm=comm, kind=r.choice(WRONG))
         elif verb == "window":
-            self.add(thread, verb, comm=comm, kind=r.choice(["create", "allocate", "shared"]), win=self.fresh("w"))
+            self.add(thread, verb, comm=comm, kind=r.choice(["allocate", "shared"]), win=self.fresh("w"))
         elif verb == "late":
             ranks = r.sample(range(self.shape.ranks), r.randint(1, self.shape.ranks))
             self.add(thread, verb, ranks=",".join(map(str, ranks)), us=r.choice([50, 500, 5000]))

@@ -34,7 +34,7 @@ class Draw(unittest.TestCase):
     def test_everything_is_drawn_now_and_then(self):
         drawn = {line.verb for seed in range(60) for line in programs.draw(seed, Shape(4))}
         drawn |= {line.verb for seed in range(20) for line in programs.draw(seed, Shape(4, threads=2))}
-        known = {name[1:] for name in vars(Model) if name.startswith("_") and not name.startswith("__")} - {"is_inter"}
+        known = {name[1:] for name in vars(Model) if name.startswith("_") and not name.startswith("__")}
         self.assertEqual(drawn, known | {"meet"})
 
     def test_threads_share_no_communicator_without_meeting(self):
@@ -66,6 +66,11 @@ class Legal(unittest.TestCase):
         self.assertNotIn(lines[2], self.kept(*lines))
         lines[1] = lines[1].replace("form=u", "form=v")  # MPI_Ialltoallv may be
         self.assertIn(lines[2], self.kept(*lines))
+
+    def test_tags_and_wildcards_keep_apart(self):
+        messages, group = "1 0 messages comm=world count=1 req=r1", "2 0 create_group from=world to=c2 members=0"
+        self.assertEqual(self.kept(messages, group), [messages, "3 0 wait reqs=r1"])
+        self.assertEqual(self.kept(group, messages), [group])
 
     def test_fixed_ones_stay(self):
         self.assertEqual(self.kept("1 0 free comm=world how=free"), [])
