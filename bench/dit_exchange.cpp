@@ -14,6 +14,7 @@
 
 #include "common/statistics.hpp"
 #include "exchange/exchange.hpp"
+#include "version_flag.hpp"
 #include "write_file.hpp"
 
 namespace {
@@ -232,6 +233,7 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("How much of an exchange hides behind computation, for exchange plugins in turns",
                "dit_exchange");
+  tapa::add_version_flag(app);
   app.add_option("--plugins", options.plugins, "exchange plugins, separated by commas")
       ->delimiter(',')
       ->capture_default_str();

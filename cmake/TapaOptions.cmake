@@ -28,10 +28,24 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
+# What pkg-config tells users of our libraries: where the loader finds them, unless it looks there anyway.
+set(TAPA_PC_RPATH " -Wl,-rpath,\${libdir}")
+if(CMAKE_INSTALL_FULL_LIBDIR IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+  set(TAPA_PC_RPATH "")
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+# ccache keeps nothing of sources with precompiled headers unless it is told that these are only ever headers.
+if(NOT DEFINED ENV{CCACHE_SLOPPINESS})
+  foreach(language C CXX)
+    if(CMAKE_${language}_COMPILER_LAUNCHER MATCHES "ccache$")
+      set(CMAKE_${language}_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CMAKE_${language}_COMPILER_LAUNCHER})
+    endif()
+  endforeach()
 endif()
 
 # Link to this to get the project's warnings and sanitizers.
@@ -60,3 +74,13 @@ target_link_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C CXX)
 target_link_options(tapa_build_flags INTERFACE LINKER:-z,relro LINKER:-z,now)
+# Overflows of arrays on the stack, and of what the C library's functions are given, end the program. The second is for
+# optimised code; sanitizers have checks of their own. Undefined first: some distributions' compilers define it.
+set(TAPA_FORTIFY ON)
+if(TAPA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(TAPA_FORTIFY OFF)
+endif()
+target_compile_options(tapa_build_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
+  $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-U_FORTIFY_SOURCE>
+  $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-D_FORTIFY_SOURCE=2>)

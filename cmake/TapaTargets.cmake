@@ -1,6 +1,7 @@
 # Helpers that make programs, tests and libraries look alike.
 #
 #   tapa_tool(NAME SOURCES... [LIBS ...])
+#   tapa_precompile_headers(TARGET PRIVATE HEADERS... | REUSE_FROM TARGET)
 #   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
@@ -10,9 +11,9 @@
 # A test that cannot run here (a program is missing, no namespaces) exits with 77 and counts as skipped.
 # The label "long" keeps a test out of a plain `tools/test`; `tools/test --long` runs it.
 
-# Sanitized programs are several times slower.
+# Sanitized and emulated programs are several times slower.
 set(TAPA_TIMEOUT_FACTOR 1)
-if(TAPA_SANITIZE)
+if(TAPA_SANITIZE OR CMAKE_CROSSCOMPILING)
   set(TAPA_TIMEOUT_FACTOR 5)
 endif()
 
@@ -73,11 +74,20 @@ function(tapa_program name)
   endif()
 endfunction()
 
+# Headers that take long to read (libtorch's: 25 s), read once for a target; or as another target of the same kind has read them.
+function(tapa_precompile_headers target)
+  target_precompile_headers(${target} ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
+  endif()
+endfunction()
+
 function(tapa_tool name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_build_flags)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_property(GLOBAL APPEND PROPERTY TAPA_TOOLS ${name})
 endfunction()
 
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
@@ -92,14 +102,16 @@ function(tapa_test_properties test timeout grace env labels)
     ENVIRONMENT "${TAPA_TEST_ENV};MPIEXEC_TIMEOUT=${timeout};${env}")
 endfunction()
 
-# A GoogleTest program without MPI, in bin/tests.
+# A GoogleTest program without MPI, in bin/tests. Target `unit_tests` and label `unit` are all of them.
+add_custom_target(unit_tests)
 function(tapa_unit_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS;ARGS;ENV;LABELS" ${ARGN})
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest_main GTest::gmock tapa_build_flags)
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-  tapa_test_properties(${name} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "${ARG_LABELS}")
+  add_dependencies(unit_tests ${name})
+  tapa_test_properties(${name} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "unit;${ARG_LABELS}")
 endfunction()
 
 # An MPI test program in bin/tests, without a test of its own.

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tapa/tapa.h"
+#include "version_flag.hpp"
 
 namespace tapa::bench {
 
@@ -190,9 +190,7 @@ Parsed parse(Kind kind, const std::string& program, const std::string& title, in
   CLI::App app(title, program);
   add_osu_options(app, kind, parsed.options);
   add_our_options(app, kind, parsed.options);
-  app.set_version_flag("-v,--version", program + " " + std::to_string(TAPA_VERSION_MAJOR) + "." +
-                                           std::to_string(TAPA_VERSION_MINOR) + "." +
-                                           std::to_string(TAPA_VERSION_PATCH));
+  tapa::add_version_flag(app, "-v,--version");
   try {
     app.parse(argc, argv);
     const Options& o = parsed.options;

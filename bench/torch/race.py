@@ -178,7 +178,9 @@ def load(options: argparse.Namespace) -> None:
 def process_group() -> Any:
     local = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
-        device = torch.device("cuda", local)
+        if torch.cuda.device_count() < int(os.environ["LOCAL_WORLD_SIZE"]):
+            os.environ["NCCL_HOSTID"] = f"rank-{local}"  # ranks that share a GPU: NCCL wants them on hosts of their own
+        device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)
     else:

@@ -67,9 +67,12 @@ class Pictures:
         dit_torch.enable(self.transformer, schedule="flat", policy=policy, **lossy)
         begin = time.perf_counter()
         made = self.make(self.transformer, steps, policy)
+        told = dit_torch.report(self.transformer)
+        sent = sum(level["sent_bytes"] for level in told.levels.values())
         facts = {
             "seconds": round(time.perf_counter() - begin, 2),
-            "report": str(dit_torch.report(self.transformer)),
+            "sent_share": round(sent / told.full_bytes, 4) if told.full_bytes else 1.0,
+            "report": str(told),
         }
         dit_torch.disable(self.transformer)
         return made, facts
@@ -95,10 +98,10 @@ def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str,
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Markdown: median and worst PSNR of each policy, by steps."""
+    """Markdown: what each policy sent, beside exact exchanges, and median and worst PSNR, by steps."""
     steps = sorted({record["steps"] for record in records})
     lines = [
-        "| policy | " + " | ".join(f"{n} steps, median / worst dB" for n in steps) + " |",
+        "| policy | " + " | ".join(f"{n} steps: bytes, median / worst dB" for n in steps) + " |",
         "|---" * (len(steps) + 1) + "|",
     ]
     for policy in dict.fromkeys(record["policy"] for record in records):
@@ -107,7 +110,9 @@ def table(records: list[dict[str, Any]]) -> str:
             found = next(r for r in records if (r["policy"], r["steps"]) == (policy, count))
             values = found.get("psnr_db")
             cells.append(
-                f"{statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails"
+                f"{found['sent_share']:.1%}, {statistics.median(values):.1f} / {min(values):.1f} ({len(values)})"
+                if values
+                else "fails"
             )
         lines.append(f"| `{policy}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -40,7 +40,8 @@ std::string used_library() {
 
 bool is_mpi_library(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name.starts_with("libmpi.so") || name.starts_with("libmpich.so");
+  return name.starts_with("libmpi.so") || name.starts_with("libmpich.so") ||
+         name.starts_with("libmpi_abi.so");
 }
 
 /// Another MPI library that is loaded, or "". Files are compared by inode, as names may be links.

@@ -28,7 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-#ifdef OPEN_MPI
+#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
+constexpr MpiSeries kBuilt{Family::standard, MPI_ABI_VERSION, MPI_ABI_SUBVERSION};
+#elif defined(OPEN_MPI)
 constexpr MpiSeries kBuilt{Family::open_mpi, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION};
 #else
 constexpr MpiSeries kBuilt{Family::mpich, MPICH_NUMVERSION / 10000000, MPICH_NUMVERSION / 100000 % 100};
@@ -89,19 +91,36 @@ std::string library_version() {
   return text.data();
 }
 
-/// Functions that libtapa was linked with, and that not every MPI of a compatible series has.
+/// Whether the MPI has the handles of the MPI 5 standard. Libraries with handles of their own give -1.
+bool has_standard_handles() {
+  const auto ask = reinterpret_cast<int (*)(int*, int*)>(find_next("PMPI_Abi_get_version"));
+  int major = -1;
+  int minor = -1;
+  return ask != nullptr && ask(&major, &minor) == MPI_SUCCESS && major > 0;
+}
+
+Judgement judge() {
+  return judge_mpi(kBuilt, library_version(), has_standard_handles());
+}
+
+/// Functions that libtapa needs, and that not every MPI of a compatible series has.
 const char* lacking_function() {
-  static constexpr std::array<const char*, 3> names{
-      "PMPI_Ialltoallw",
+  struct Function {
+    const char* name;
+    const char* other_name;  ///< that does as well, or null
+  };
+  static constexpr std::array<Function, 3> functions{{
+      {"PMPI_Ialltoallw", nullptr},
 #ifdef TAPA_HAVE_MPI_LARGE_COUNT
-      "PMPI_Alltoall_c",
+      {"PMPI_Alltoall_c", nullptr},
 #endif
 #ifdef TAPA_HAVE_MPIX_PERSISTENT
-      "PMPIX_Alltoall_init",
+      {"PMPIX_Alltoall_init", "PMPI_Alltoall_init"},  // Open MPI 4, 5
 #endif
-  };
-  for (const char* const name : names) {
-    if (name != nullptr && find_next(name) == nullptr) return name;
+  }};
+  for (const auto& [name, other_name] : functions) {
+    if (name == nullptr || find_next(name) != nullptr) continue;
+    if (other_name == nullptr || find_next(other_name) == nullptr) return name;
   }
   return nullptr;
 }
@@ -282,7 +301,7 @@ bool at_once() {
 void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
-  const auto judgement = judge_mpi(kBuilt, library_version());
+  const auto judgement = judge();
   if (judgement.fit == Fit::foreign) {
     agreed.store(Verdict::foreign, std::memory_order_release);
     return;
@@ -302,7 +321,7 @@ void agree() {
 }
 
 void end_foreign() {
-  say("preload: %s", judge_mpi(kBuilt, library_version()).why.c_str());
+  say("preload: %s", judge().why.c_str());
   say("preload: wrong library in LD_PRELOAD: %s; use the one that was built for the program's MPI",
       TAPA_PRELOAD_NAME);
   std::abort();

@@ -13,6 +13,8 @@ const char* name_of(Family family) {
       return "Open MPI";
     case Family::mpich:
       return "MPICH";
+    case Family::standard:
+      return "the standard's interface (libmpi_abi)";
     default:
       return "another MPI";
   }
@@ -46,8 +48,10 @@ std::string written(const MpiSeries& series) {
 
 bool shares_interface(const MpiSeries& built, const MpiSeries& running) {
   if (running.family == Family::relative || running.major == built.major) return true;
-  const int oldest = built.family == Family::open_mpi ? 4 : 3;
-  return built.major == oldest && running.major == oldest + 1;
+  const bool open_mpi = built.family == Family::open_mpi;
+  const int oldest = open_mpi ? 4 : 3;
+  const int newest = 5;
+  return oldest <= built.major && built.major < running.major && running.major <= newest;
 }
 
 }  // namespace
@@ -63,15 +67,20 @@ MpiSeries parse_library_version(std::string_view text) {
   return {};
 }
 
-Judgement judge_mpi(const MpiSeries& built, std::string_view running) {
+Judgement judge_mpi(const MpiSeries& built, std::string_view running, bool standard) {
   const auto found = parse_library_version(running);
-  const std::string runs(running.substr(0, running.find_first_of("\n,")));
+  std::string runs(running.substr(0, running.find_first_of("\n,")));
+  if (standard) runs += " by the standard's interface (libmpi_abi)";
   const bool open_mpi = found.family == Family::open_mpi;
-  if (found.family == Family::unknown || open_mpi != (built.family == Family::open_mpi)) {
+  const bool same_handles =
+      standard || built.family == Family::standard
+          ? standard && built.family == Family::standard
+          : found.family != Family::unknown && open_mpi == (built.family == Family::open_mpi);
+  if (!same_handles) {
     return {Fit::foreign,
             std::string("built for ") + name_of(built.family) + ", but this program runs " + runs};
   }
-  if (found == built) return {Fit::same, ""};
+  if (standard || found == built) return {Fit::same, ""};
   const std::string what = "built for " + written(built) + ", this program runs " + runs;
   if (shares_interface(built, found)) return {Fit::compatible, what + ", whose binary interface is the same"};
   return {Fit::refused, what + ", whose binary interface may differ"};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every program and library of a tree is what a distribution would ship: looks for libraries in no folder of the caller's,
-exports what it should only, and leaves an attacker no fixed addresses and no tables to write to. Usage: binaries_test.py FOLDER..."""
+exports what it should only, and leaves an attacker no fixed addresses, no tables to write to and no overflow unnoticed.
+Usage: binaries_test.py [--unfortified] FOLDER... (without optimisation and with sanitizers calls of the C library are not checked)"""
 import os
 import re
 import subprocess
@@ -8,8 +9,13 @@ import sys
 import unittest
 from pathlib import Path
 
-FOLDERS = [Path(word) for word in sys.argv[1:]]
+UNFORTIFIED = "--unfortified" in sys.argv
+FOLDERS = [Path(word) for word in sys.argv[1:] if not word.startswith("-")]
 del sys.argv[1:]
+
+# What the compiler replaces by a checked form wherever it is called (memcpy only where it knows how much room there is,
+# snprintf only where it cannot see that there is enough).
+ALWAYS_CHECKED = {"printf", "fprintf", "dprintf", "vprintf", "vfprintf"}
 
 # What a library may export; programs export nothing of ours.
 EXPORTS = {
@@ -43,6 +49,11 @@ def runpath(path):
     return found.group(1).split(":") if found else []
 
 
+def imported(path):
+    lines = [line.split() for line in readelf(path, "--dyn-syms").splitlines()]
+    return {words[7].split("@")[0] for words in lines if len(words) >= 8 and words[6] == "UND"}
+
+
 def exported(path):
     """Defined symbols that others can bind to; weak ones of templates too."""
     names = []
@@ -73,6 +84,11 @@ class Binaries(unittest.TestCase):
         self.none((path, f"exports {name}") for path, names in libraries for name in exported(path)
                   if not re.fullmatch(names, name))
 
+    def test_libraries_that_mpi_may_bring_are_not_linked(self):
+        """MPI libraries bring other versions of these, and a process has one of each name."""
+        self.none((path, f"linked with {name}") for path in self.all
+                  for name in re.findall(r"\(NEEDED\).*\[((?:libhwloc|libfabric)\.so[^]]*)\]", readelf(path, "-d")))
+
     def test_stacks_are_not_executable(self):
         self.none((path, "its stack is executable, or not said not to be") for path in self.all
                   if not re.search(r"GNU_STACK.* RW ", readelf(path, "-l")))
@@ -82,6 +98,18 @@ class Binaries(unittest.TestCase):
         self.none((path, "expected -z relro") for path in self.all if "GNU_RELRO" not in readelf(path, "-l"))
         self.none((path, "expected -z now") for path in self.all
                   if not re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", readelf(path, "-d")))
+
+    def test_what_writes_past_a_stack_array_is_stopped(self):
+        self.none((path, "expected -fstack-protector-strong") for path in self.all if "__stack_chk_fail" not in imported(path))
+
+    @unittest.skipIf(UNFORTIFIED, "built without")
+    def test_calls_of_the_c_library_are_checked(self):
+        # CUDA's runtime, linked statically, is built as its maker likes.
+        ours = [path for path in self.all if ".nv_fatbin" not in readelf(path, "-S")]
+        self.none((path, f"expected -D_FORTIFY_SOURCE=2, calls {name}") for path in ours
+                  for name in sorted(ALWAYS_CHECKED & imported(path)))
+        checked = {name for path in self.all for name in imported(path) if re.fullmatch(r"__\w+_chk", name)}
+        self.assertIn("__memcpy_chk", checked, "no binary checks any call")
 
 
 if __name__ == "__main__":

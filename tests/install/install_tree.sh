@@ -8,7 +8,7 @@ rm -rf "$tree" "$tree.first"
 mv "$tree.first" "$tree"
 
 expected=(include/tapa/tapa.h "$libdir/libtapa.so" "$libdir/pkgconfig/tapa.pc" "$libdir/cmake/tapa/tapa-config.cmake"
-  "$libdir/cmake/tapa/tapa-config-version.cmake" share/doc/tapa/LICENSE bin/tapa-cluster bin/tapa-preload-path
+  "$libdir/cmake/tapa/tapa-config-version.cmake" share/doc/tapa/LICENSE share/doc/tapa/README.md share/doc/tapa/docs/reference.md bin/tapa-cluster bin/tapa-preload-path
   "$libdir/libtapa_preload.so" share/tapa/machines/aurora.json
   include/dit/bootstrap.h include/dit/dit.h include/dit/exchange.h "$libdir/libdit.so" "$libdir/pkgconfig/dit.pc"
   "$libdir/cmake/dit/dit-config.cmake" "$libdir/cmake/dit/dit-config-version.cmake" "$libdir/libdit-exchange-mpi.so"

@@ -62,7 +62,28 @@ TEST(JudgeMpi, SeriesThatNobodyPromisesAreRefused) {
   EXPECT_EQ(judge_mpi({Family::open_mpi, 4, 1}, "Open MPI v3.1.6").fit, Fit::refused);
   EXPECT_EQ(judge_mpi({Family::open_mpi, 4, 1}, "Open MPI v6.0.0").fit, Fit::refused);
   EXPECT_EQ(judge_mpi({Family::mpich, 4, 0}, "MPICH Version:\t3.4.3").fit, Fit::refused);
-  EXPECT_EQ(judge_mpi({Family::mpich, 4, 0}, "MPICH Version:\t5.0.0").fit, Fit::refused);
+  EXPECT_EQ(judge_mpi({Family::mpich, 5, 0}, kMpich).fit, Fit::refused);
+  EXPECT_EQ(judge_mpi({Family::mpich, 4, 0}, "MPICH Version:\t6.0.0").fit, Fit::refused);
+}
+
+TEST(JudgeMpi, LaterMpichsRunWhatWasBuiltForEarlierOnes) {
+  for (const int built : {3, 4}) {
+    EXPECT_EQ(judge_mpi({Family::mpich, built, 0}, "MPICH Version:      5.0.2").fit, Fit::compatible);
+  }
+}
+
+TEST(JudgeMpi, TheInterfaceOfTheStandardHasHandlesOfItsOwn) {
+  for (const auto* runs :
+       {"MPICH Version:      5.0.2\nMPICH ABI", "Intel(R) MPI Library 2021.18.1 for Linux* OS"}) {
+    EXPECT_EQ(judge_mpi({Family::mpich, 5, 0}, runs, false).fit == Fit::foreign, false);
+    const auto judgement = judge_mpi({Family::mpich, 5, 0}, runs, true);
+    EXPECT_EQ(judgement.fit, Fit::foreign);
+    EXPECT_THAT(judgement.why, HasSubstr("built for MPICH, but this program runs "));
+    EXPECT_THAT(judgement.why, HasSubstr(" by the standard's interface (libmpi_abi)"));
+    EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, true).fit, Fit::same);
+    EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, false).fit, Fit::foreign);
+  }
+  EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, "a maker that nobody knows", true).fit, Fit::same);
 }
 
 TEST(JudgeMpi, OtherHandlesAreForeign) {

@@ -6,6 +6,7 @@
 
 #include "checks.hpp"
 #include "exchange/local/local_ranks.hpp"
+#include "version_flag.hpp"
 
 namespace {
 
@@ -76,7 +77,9 @@ int run(const Arguments& a) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("Checks an exchange plugin against dit/exchange.h. Every rank of the job runs this program.");
+  CLI::App app("Checks an exchange plugin against dit/exchange.h. Every rank of the job runs this program.",
+               "dit-conformance");
+  tapa::add_version_flag(app);
   describe(app, arguments);
   CLI11_PARSE(app, argc, argv);
   try {

@@ -11,6 +11,7 @@
 #include "failure.hpp"
 #include "files.hpp"
 #include "job.hpp"
+#include "progress.hpp"
 #include "quantity.hpp"
 #include "run_words.hpp"
 #include "text_table.hpp"
@@ -84,7 +85,9 @@ std::vector<Outcome> run_schedules(const Member& member, const Words& words,
   std::vector<Outcome> outcomes;
   for (const Schedule schedule : schedules) {
     options.schedule = schedule;
-    GenerateResult result = engine->generate(options);
+    ProgressLine progress("dit check, " + counted(member.size(), "rank") + ", " + to_string(schedule),
+                          member.leads());
+    GenerateResult result = engine->generate(options, progress.callback());
     outcomes.push_back({result.image, std::move(result.layers)});
   }
   return outcomes;

@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "failure.hpp"
 #include "launch.hpp"
+#include "version_flag.hpp"
 
 namespace dit::tool {
 
@@ -78,6 +79,7 @@ int run(int argc, const char* const* argv) {
   CLI::App app(
       "Images from diffusion transformers, on one rank or many. dit COMMAND --help lists its options.",
       "dit");
+  tapa::add_version_flag(app);
   shorten_types(app);
   try {
     parse_and_run(app, argc, argv);

@@ -125,7 +125,8 @@ RedundancyProfile profile_of(const LoadedModel& model, GenerateOptions options, 
                 {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())},
                 static_cast<std::size_t>(values.size(2) * values.size(3)));
   };
-  static_cast<void>(Engine(model, nullptr).generate(options));
+  ProgressLine progress("dit profile", true);
+  static_cast<void>(Engine(model, nullptr).generate(options, progress.callback()));
   return profile;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/engine.hpp"
+#include "status_line.hpp"
 
 namespace dit::tool {
 
@@ -12,16 +13,13 @@ namespace dit::tool {
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what, bool wanted);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
   /// After a step: step time and the time that is left.
   void show(int step, int steps, const StepReport& report);
   [[nodiscard]] Progress callback();
 
  private:
   std::string what_;
-  bool active_;
+  tapa::StatusLine line_;
   double spent_ = 0;
 };
 

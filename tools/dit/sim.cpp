@@ -5,6 +5,7 @@
 #include "files.hpp"
 #include "predict/simulated_steps.hpp"
 #include "quantity.hpp"
+#include "status_line.hpp"
 #include "text_table.hpp"
 
 namespace dit::tool {
@@ -114,7 +115,9 @@ void simulate(const Words& words) {
   const MachineRates rates = rates_of(words, machine.name(), source);
   SimulatedSteps simulation(words.image, model, machine, rates);
   std::vector<SimulatedRow> rows;
+  const tapa::StatusLine line;
   for (const int count : nodes) {
+    line.show("dit sim: " + counted(count, "node") + ", of " + words.nodes);
     const std::vector<SimulatedRow> more = simulation.rows(count);
     rows.insert(rows.end(), more.begin(), more.end());
   }

@@ -28,16 +28,16 @@ root_prefix() {
   return 1
 }
 
-# ensure_packages GROUP...: installs what is missing of `needed` and these groups. Missing optional packages that cannot
-# be installed are named and left out; missing needed ones end the script with the command that would install them.
+# ensure_packages NEEDED OPTIONAL: installs what is missing of these groups (words between blanks). Missing optional packages
+# that cannot be installed are named and left out; missing needed ones end the script with the command that would install them.
 ensure_packages() {
   local missing needed prefix
   if ! command -v dpkg-query >/dev/null; then
     echo "not a Debian system: see tools/packages.txt for what is needed; the configuration names what it does not find"
     return
   fi
-  # shellcheck disable=SC2046
-  missing=$(missing_of $(packages_of needed optional "$@"))
+  # shellcheck disable=SC2046,SC2086
+  missing=$(missing_of $(packages_of $1 $2))
   if [ -z "$missing" ]; then echo "all packages are installed"; return; fi
   echo "missing:" $missing
   if [ -z "${NO_INSTALL:-}" ] && prefix=$(root_prefix) && command -v apt-get >/dev/null; then
@@ -45,14 +45,14 @@ ensure_packages() {
   else
     echo "not installing (no root, no sudo, or --no-install)"
   fi
-  # shellcheck disable=SC2046
-  needed=$(missing_of $(packages_of needed "$@"))
+  # shellcheck disable=SC2046,SC2086
+  needed=$(missing_of $(packages_of $1))
   if [ -n "$needed" ]; then
     die "needed packages are missing; install them with
     apt-get install --no-install-recommends" $needed
   fi
-  # shellcheck disable=SC2046
-  missing=$(missing_of $(packages_of optional))
+  # shellcheck disable=SC2046,SC2086
+  missing=$(missing_of $(packages_of $2))
   [ -z "$missing" ] || echo "going on without:" $missing
 }
 
@@ -79,12 +79,12 @@ safe_environment() {
   export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_opal_warn_on_missing_libcuda=0
 }
 
-# build_preset PRESET [CMAKE-ARGUMENT...]: configures and builds into build/PRESET.
+# build_preset PRESET [TARGET...]: configures and builds into build/PRESET, everything unless targets are named.
 build_preset() {
   local preset=$1
   shift
   say "configure $preset"
-  (cd "$root" && cmake --preset "$preset" "$@") || return 1
-  say "build $preset ($jobs jobs)"
-  cmake --build "$root/build/$preset" --parallel "$jobs"
+  (cd "$root" && cmake --preset "$preset") || return 1
+  say "build $preset${*:+: $*} ($jobs jobs)"
+  (cd "$root" && cmake --build --preset "$preset" --parallel "$jobs" ${*:+--target "$@"})
 }

@@ -14,6 +14,7 @@
 #include "topology/detect_mpi.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
+#include "version_flag.hpp"
 #include "write_file.hpp"
 
 namespace {
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("What libtapa knows of this machine, and from where. Alone, or under mpirun for all ranks.",
                "tapa-info");
+  tapa::add_version_flag(app);
   describe(app, arguments);
   int level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);  // for --device

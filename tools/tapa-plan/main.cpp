@@ -11,6 +11,7 @@
 #include "plan/planner.hpp"
 #include "report.hpp"
 #include "request.hpp"
+#include "version_flag.hpp"
 #include "write_file.hpp"
 
 namespace tapa::plan_tool {
@@ -221,6 +222,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Plan of an all-to-all on any machine: phases, messages and bytes per level and NIC, predicted time.",
       "tapa-plan");
+  tapa::add_version_flag(app);
   Options options;
   declare(app, options);
   try {

@@ -1,9 +1,8 @@
 // tapa-sim: runs the library's plans and MPI's algorithms on a simulated machine, and compares.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -16,6 +15,8 @@
 #include "report.hpp"
 #include "request.hpp"
 #include "simulate.hpp"
+#include "status_line.hpp"
+#include "version_flag.hpp"
 #include "write_file.hpp"
 
 namespace tapa::sim_tool {
@@ -74,19 +75,19 @@ std::size_t free_memory() {
 
 class ProgressBar {
  public:
-  ~ProgressBar() {
-    if (active_) std::cerr << "\r\033[K";
-  }
   void show(std::size_t done, std::size_t all) const {
-    if (!active_) return;
+    if (!line_.active()) return;
     constexpr std::size_t width = 40;
     const std::size_t full = all == 0 ? 0 : done * width / all;
-    std::cerr << "\r\033[K[" << std::string(full, '#') << std::string(width - full, ' ') << "] " << done
-              << " of " << all << " exchanges" << std::flush;
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start_).count();
+    line_.show("[" + std::string(full, '#') + std::string(width - full, ' ') + "] " + std::to_string(done) +
+               " of " + std::to_string(all) + " exchanges, " + std::to_string(seconds) + " s");
   }
 
  private:
-  bool active_ = isatty(STDERR_FILENO) == 1;
+  StatusLine line_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 class Program {
@@ -296,6 +297,7 @@ int main(int argc, char** argv) {
   using namespace tapa::sim_tool;
   CLI::App app("Runs plans of the library and MPI's own algorithms on a simulated machine (SimGrid SMPI).",
                "tapa-sim");
+  tapa::add_version_flag(app);
   Options options;
   declare(app, options);
   app.add_flag_callback(

@@ -1,7 +1,9 @@
 #include "simulate.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,18 +26,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kScratch = "tapa-sim-";
+
+/// A folder that is held by a lock as long as its process lives, whatever ends it.
+int hold(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return -1;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+/// Takes away folders of runs that were killed: nobody holds them. Young ones may be about to be held.
+void sweep(const fs::path& where) {
+  constexpr std::chrono::minutes young{1};
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(where, error)) {
+    struct stat facts {};
+    const fs::path& path = entry.path();
+    if (!path.filename().string().starts_with(kScratch) || lstat(path.c_str(), &facts) != 0) continue;
+    const auto made = std::chrono::system_clock::from_time_t(facts.st_mtime);
+    if (facts.st_uid != geteuid() || std::chrono::system_clock::now() - made < young) continue;
+    const int fd = hold(path);
+    if (fd < 0) continue;
+    fs::remove_all(path, error);
+    close(fd);
+  }
+}
+
 /// A folder for this run's files; goes with it.
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "tapa-sim-XXXXXX").string();
+    sweep(fs::temp_directory_path());
+    std::string pattern = (fs::temp_directory_path() / (std::string(kScratch) + "XXXXXX")).string();
     if (mkdtemp(pattern.data()) == nullptr)
       throw std::runtime_error(pattern + ": cannot be made: " + std::strerror(errno));
     path_ = pattern;
+    held_ = hold(path_);
   }
   ~Scratch() {
     std::error_code error;
     fs::remove_all(path_, error);
+    if (held_ >= 0) close(held_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -46,6 +79,7 @@ class Scratch {
 
  private:
   fs::path path_;
+  int held_ = -1;
 };
 
 volatile std::sig_atomic_t stopped_by = 0;

@@ -14,6 +14,7 @@
 #include "autotune/tuning_file.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"
+#include "version_flag.hpp"
 #include "write_file.hpp"
 
 namespace {
@@ -38,6 +39,7 @@ Parsed parse(int argc, char** argv) {
       "Measures links, cores and all-to-alls of this job's machine, for TAPA_TUNING=FILE.\n"
       "Run it with as many ranks, placed alike, as the programs that will use the file.",
       "tapa-tune");
+  tapa::add_version_flag(app);
   app.add_option("-o,--output", o.output, "tuning file to write")->capture_default_str();
   app.add_option("--time", o.request.seconds, "seconds that measuring may take")
       ->check(CLI::Range(1.0, 86400.0))

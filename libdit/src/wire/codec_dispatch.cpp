@@ -25,6 +25,9 @@ std::span<const CodecKernels* const> codec_kernels() {
                                                               &kAvx512Kernels};
   static const std::size_t count = runnable();
   return std::span(kAll).first(count);
+#elif defined(__aarch64__)
+  static constexpr std::array<const CodecKernels*, 2> kAll = {&kPortableKernels, &kNeonKernels};
+  return kAll;
 #else
   static constexpr std::array<const CodecKernels*, 1> kAll = {&kPortableKernels};
   return kAll;

@@ -63,5 +63,6 @@ struct CodecKernels {
 extern const CodecKernels kPortableKernels;
 extern const CodecKernels kAvx2Kernels;
 extern const CodecKernels kAvx512Kernels;
+extern const CodecKernels kNeonKernels;
 
 }  // namespace dit

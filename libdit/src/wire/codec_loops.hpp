@@ -1,6 +1,7 @@
-// The body of codec_portable.cpp, codec_avx2.cpp and codec_avx512.cpp: loops of a fixed length that the
-// compiler turns into vector code. Uses nothing from the standard library: a function compiled for one
-// instruction set must not be taken for all. DIT_KERNELS: the table's name, DIT_KERNELS_NAME: in words.
+// The body of codec_portable.cpp, codec_avx2.cpp, codec_avx512.cpp and codec_neon.cpp: loops of a fixed
+// length that the compiler turns into vector code. Uses nothing from the standard library: a function
+// compiled for one instruction set must not be taken for all. DIT_KERNELS: the table's name,
+// DIT_KERNELS_NAME: in words.
 #pragma once
 
 #include "wire/codec_kernels.hpp"

@@ -6,8 +6,16 @@ target_sources(dit_exchange PRIVATE
 
 # The codecs' loops, for each instruction set. The same bits from all: no sum is fused with a product, none reordered.
 set(kernel_options -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno)
+set(plain_options ${kernel_options})
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+  # NEON is there on all of them. The plain ones, without it, are what tests compare it with.
+  list(APPEND plain_options -fno-tree-vectorize -fno-tree-slp-vectorize)
+  target_sources(dit_exchange PRIVATE ${wire}/codec_neon.cpp)
+  set_source_files_properties(${wire}/codec_neon.cpp TARGET_DIRECTORY dit_exchange
+                              PROPERTIES COMPILE_OPTIONS "${kernel_options}")
+endif()
 set_source_files_properties(${wire}/codec_portable.cpp TARGET_DIRECTORY dit_exchange
-                            PROPERTIES COMPILE_OPTIONS "${kernel_options}")
+                            PROPERTIES COMPILE_OPTIONS "${plain_options}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_sources(dit_exchange PRIVATE ${wire}/codec_avx2.cpp ${wire}/codec_avx512.cpp)
   set_source_files_properties(${wire}/codec_avx2.cpp TARGET_DIRECTORY dit_exchange

@@ -58,7 +58,7 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   calls.run(arguments);
   if (!state.options()->settings().report) return;
   const std::size_t bytes = calls.bytes_sent();
-  state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device",
+  state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {},
                               bytes, PMPI_Wtime() - began, std::nullopt);
 }
 

@@ -7,11 +7,13 @@
 #include "api/check_arguments.hpp"
 #include "api/device_buffers.hpp"
 #include "api/forward.hpp"
+#include "api/forwarded.hpp"
 #include "api/passing.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/freed_handles.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 
@@ -99,16 +101,18 @@ bool happened(int) {
 }
 
 /// Hands a blocking call to MPI by `hand_over`, where the library has nothing set up or nothing to gain. Rank
-/// 0 counts what that takes.
+/// 0 counts what that takes, in `state`, which may be null.
 template <class HandOver>
-auto timed(MPI_Comm comm, const HandOver& hand_over) {
-  CommState* const before = CommState::cached(comm);
-  const unsigned weight = before != nullptr ? before->newcomer_weight() : 0;
+auto timed(CommState* state, const HandOver& hand_over) {
+  const unsigned weight = state != nullptr ? state->newcomer_weight() : 0;
   if (weight == 0) return hand_over();
+  const std::uint64_t freed = freed_handles.load(std::memory_order_acquire);
   const double began = PMPI_Wtime();
   const auto result = hand_over();
-  CommState* const state = CommState::cached(comm);
-  if (state != nullptr && happened(result)) state->count_newcomer(PMPI_Wtime() - began, weight);
+  const double seconds = PMPI_Wtime() - began;
+  // An error handler or another thread may have freed communicators.
+  const bool lives = freed == freed_handles.load(std::memory_order_acquire);
+  if (lives && happened(result)) state->count_newcomer(seconds, weight);
   return result;
 }
 
@@ -152,31 +156,37 @@ bool run_checked(const Arguments& arguments, CommState& state) {
 }  // namespace
 
 int run_blocking(const Arguments& arguments) {
-  if (passes(arguments)) {
+  ForwardedCall counted(arguments);
+  if (CommState* const newcomer = passes_for(arguments)) {
     clear_last_error();
-    return timed(arguments.comm, [&] { return forward_plain(arguments); });
+    counted.forwarded(reasons::not_ready);
+    return counted.end(timed(newcomer, [&] { return forward_plain(arguments); }));
   }
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr || state->is_mpis()) {
+      counted.forwarded(reason_for_blocking(arguments.comm, state));
       if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm))
         return forward_staged(arguments);
       check_before_mpi(arguments);
       const bool agreed = state != nullptr;  // that MPI gets it as it is
       CommState* const newcomer = CommState::cached(arguments.comm);
-      const bool done = timed(arguments.comm, [&] {
-        return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments);
-      });
+      const bool done = timed(
+          newcomer, [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
       if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
       return done;
     }
     check_call(arguments, *state);
-    return run_checked(arguments, *state);
+    const bool done = run_checked(arguments, *state);
+    if (!done) counted.forwarded(reasons::device);
+    return done;
   };
-  return run_or_forward(arguments, ours,
-                        [&] { return timed(arguments.comm, [&] { return forward_blocking(arguments); }); });
+  return counted.end(run_or_forward(arguments, ours, [&] {
+    CommState* const newcomer = CommState::cached(arguments.comm);
+    return timed(newcomer, [&] { return forward_blocking(arguments); });
+  }));
 }
 
 }  // namespace tapa

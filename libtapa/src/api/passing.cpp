@@ -47,14 +47,15 @@ std::optional<std::size_t> bytes_of_block(const Arguments& a, const Passing& kno
 
 }  // namespace
 
-bool passes(const Arguments& arguments) {
+CommState* passes_for(const Arguments& arguments) {
   for (const Passing& known : passing_calls.calls) {
     if (!same_kind(arguments, known)) continue;
     // A GPU may be in use since the last call, and its memory may have come to the same addresses.
-    if (arguments.large || gpu_in_use()) return false;
-    return known.state->passes(Newcomer::estimate(bytes_of_block(arguments, known), known.state->size()));
+    if (arguments.large || gpu_in_use()) return nullptr;
+    const auto estimate = Newcomer::estimate(bytes_of_block(arguments, known), known.state->size());
+    return known.state->passes(estimate) ? known.state : nullptr;
   }
-  return false;
+  return nullptr;
 }
 
 void remember_passing(const Arguments& arguments, CommState& state) {

@@ -8,9 +8,10 @@
 
 namespace tapa {
 
-/// Whether the call is like one that was remembered and again MPI's, as it was made: nothing of it has to be
-/// looked at, nor does any rank expect a word. It is counted then.
-[[nodiscard]] bool passes(const Arguments& arguments);
+/// The state of the call's communicator when the call is like one that was remembered and again MPI's, as it
+/// was made: nothing of it has to be looked at, nor does any rank expect a word. It is counted then. Else
+/// null. The state lives until a communicator is freed.
+[[nodiscard]] CommState* passes_for(const Arguments& arguments);
 
 /// MPI gets this call as it was made, as the ranks do not want the state to be set up yet.
 void remember_passing(const Arguments& arguments, CommState& state);

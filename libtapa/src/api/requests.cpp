@@ -5,6 +5,7 @@
 
 #include "api/device_buffers.hpp"
 #include "api/forward.hpp"
+#include "api/forwarded.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
@@ -106,6 +107,22 @@ Begun begin(const Arguments& arguments, std::shared_ptr<CommState> state, Mode m
   return begun;
 }
 
+/// Null: it is ours. `state` may be null.
+const char* reason_for_nonblocking(const Arguments& arguments, CommState* state) {
+  if (peers_of(arguments.comm) == 1) return reasons::alone;
+  if (state == nullptr || !state->ready()) return reasons::not_ready;
+  if (!state->leaves_nonblocking(uniform_bytes(arguments))) return nullptr;
+  if (!state->has_progress()) return reasons::no_progress;
+  if (state->mpi_is_forced()) return reasons::asked;
+  return state->leaves_persistent() ? reasons::device : reasons::proven;
+}
+
+const char* reason_for_persistent(MPI_Comm comm, CommState* state) {
+  if (state == nullptr) return reason_for_blocking(comm, state);
+  if (!state->has_progress()) return reasons::no_progress;
+  return state->is_mpis() || state->leaves_persistent() ? reasons::device : nullptr;
+}
+
 }  // namespace
 
 void require_request(const MPI_Request* request) {
@@ -152,13 +169,16 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
   bool as_made = false;
+  ForwardedCall counted(arguments);
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
+    counted.forwarded(reasons::foreign);
     if (is_mpis_own(arguments.comm)) return false;
     auto state = CommState::find(arguments.comm);
-    if (!state || !state->ready() || state->size() == 1 ||
-        state->leaves_nonblocking(uniform_bytes(arguments))) {
+    const char* const reason = reason_for_nonblocking(arguments, state.get());
+    counted.forwarded(reason);
+    if (reason != nullptr) {
       as_made = state && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;
@@ -167,26 +187,34 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
     submit_operation(std::move(begun.operation), nullptr, request, std::move(begun.staged));
     return true;
   };
-  return run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, as_made, request); });
+  return counted.end(
+      run_or_forward(arguments, ours, [&] { return forward_nonblocking(arguments, as_made, request); }));
 }
 
 int run_init(const Arguments& arguments, MPI_Request* request) {
   bool as_made = false;
+  ForwardedCall counted(arguments);
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
+    counted.forwarded(reasons::foreign);
     if (is_mpis_own(arguments.comm)) return false;
     CommState* const state = state_for_blocking(arguments.comm, nullptr);
-    if (state == nullptr || !state->has_progress() || state->is_mpis() || state->leaves_persistent()) {
+    const char* const reason = reason_for_persistent(arguments.comm, state);
+    counted.forwarded(reason);
+    if (reason != nullptr) {
       as_made = state != nullptr && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;
     }
     Begun begun = begin(arguments, state->shared_from_this(), Mode::persistent);
-    return prepare_operation(std::move(begun.operation), nullptr, arguments.comm, request,
-                             std::move(begun.staged));
+    const bool done = prepare_operation(std::move(begun.operation), nullptr, arguments.comm, request,
+                                        std::move(begun.staged));
+    if (!done) counted.forwarded(reasons::tags);
+    return done;
   };
-  return run_or_forward(arguments, ours, [&] { return forward_init(arguments, as_made, request); });
+  return counted.end(
+      run_or_forward(arguments, ours, [&] { return forward_init(arguments, as_made, request); }));
 }
 
 }  // namespace tapa

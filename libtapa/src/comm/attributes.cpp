@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 
 #include "comm/comm_state.hpp"
+#include "comm/report_text.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
@@ -46,7 +48,14 @@ void print_report() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   auto rows = report_rows();
   if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
-  std::fputs(format_report(rows).c_str(), stderr);
+  for (ReportRow& row : rows) row.function = name_in_program(row.function, is_guest(), MPI_VERSION < 4);
+  std::optional<ReportHead> head;
+  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
+    const SetupTotal setup = setup_total();
+    head = {0, seconds_since_beginning(), is_guest() ? "MPI_Init" : "the first call", setup.setups, setup.seconds};
+    PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
+  }
+  std::fputs(format_report(rows, head).c_str(), stderr);
 }
 
 int at_finalize(MPI_Comm, int, void*, void*) {
@@ -57,6 +66,7 @@ int at_finalize(MPI_Comm, int, void*, void*) {
 // Duplicates of a communicator make their own state, so nothing is copied.
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
+  begin_clock();
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");

@@ -104,6 +104,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
     return rank_ == 0 && !given_up_ && !ready() ? newcomer_.weight() : 0;
   }
   void count_newcomer(double seconds, unsigned weight) { newcomer_.spend(seconds, weight); }
+  /// What such calls have taken so far, as rank 0 knows it.
+  [[nodiscard]] double newcomer_seconds() const { return newcomer_.spent(); }
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,10 @@ std::atomic<bool> at_once{false};
 constexpr double kFirstSetup = 5e-3;  // detects the machine
 constexpr double kLeastSetup = 1e-3;
 std::atomic<double> last_setup{kFirstSetup};
+std::atomic<double> beginning{0};
+
+std::mutex total_mutex;
+SetupTotal total;
 
 // What rank 0 tells the ranks of a new communicator. The magic number shows that all mean the same.
 enum class Verdict : std::uint64_t { wait = 0x746170610300, set_up, never };
@@ -102,6 +107,7 @@ bool is_of_this_world(MPI_Comm comm) {
 }  // namespace
 
 void become_guest(bool sets_up_at_once) {
+  begin_clock();
   at_once = sets_up_at_once;
   guest = true;
 }
@@ -120,6 +126,34 @@ double setup_seconds() {
 
 void note_setup_seconds(double seconds) {
   last_setup = std::max(seconds, kLeastSetup);
+  const std::lock_guard lock(total_mutex);
+  ++total.setups;
+  total.seconds += seconds;
+}
+
+SetupTotal setup_total() {
+  const std::lock_guard lock(total_mutex);
+  return total;
+}
+
+bool report_is_wanted() {
+  static const bool wanted = [] {
+    try {
+      return environment_options().settings().report;
+    } catch (const CallError&) {
+      return false;
+    }
+  }();
+  return wanted;
+}
+
+void begin_clock() {
+  double none = 0;
+  beginning.compare_exchange_strong(none, PMPI_Wtime());
+}
+
+double seconds_since_beginning() {
+  return PMPI_Wtime() - beginning;
 }
 
 bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept {

@@ -15,4 +15,17 @@ void become_guest(bool at_once);
 [[nodiscard]] double setup_seconds();
 void note_setup_seconds(double seconds);
 
+/// Of all communicators that were set up so far, for the report.
+struct SetupTotal {
+  int setups = 0;
+  double seconds = 0;
+};
+[[nodiscard]] SetupTotal setup_total();
+
+/// Whether this process's environment asks for the report, which then counts forwarded calls too.
+[[nodiscard]] bool report_is_wanted();
+/// The report's clock begins; later calls do nothing. Seconds since then.
+void begin_clock();
+[[nodiscard]] double seconds_since_beginning();
+
 }  // namespace tapa

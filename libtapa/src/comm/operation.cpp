@@ -350,7 +350,7 @@ bool Operation::next_probe(bool uniform, std::size_t bytes, Offer offer, std::op
     return true;
   }
   tried_ = key;
-  decision = Decision{choice, to_string(choice), "being probed", 0};
+  decision = Decision{choice, to_string(choice), kProbed, 0};
   started_ = PMPI_Wtime();  // agreeing is no part of what is probed
   return true;
 }

@@ -23,6 +23,9 @@ namespace tapa {
 
 enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
+/// Why a plan is taken that is tried to learn its time.
+inline constexpr const char* kProbed = "being probed";
+
 /// Stages: turn -> [tags] -> [arrivals] -> [check -> verdict] -> plan -> [counts] -> ready -> launch ->
 /// running -> [sums] -> finished.
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
@@ -123,6 +126,7 @@ class Operation {
   bool step_memory(bool block);
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;
+  [[nodiscard]] std::string reason_for_mpi() const;
   void report_run();
   [[nodiscard]] Offer offer() const;
   [[nodiscard]] bool exchange_tells_mean() const;

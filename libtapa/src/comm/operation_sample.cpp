@@ -72,12 +72,20 @@ void Operation::sample_mpi() {
   started_ = PMPI_Wtime();
 }
 
+/// Why the plan is MPI, or "".
+std::string Operation::reason_for_mpi() const {
+  if (entry_->choice.algorithm != Algorithm::mpi) return "";
+  if (!options_->settings().enable) return "TAPA_ENABLE=0";
+  if (state_->mpi_is_forced()) return "TAPA_PLAN=mpi";
+  return entry_->why == kProbed ? "tried in comparison" : "MPI is the fastest";
+}
+
 void Operation::report_run() {
   const double seconds = PMPI_Wtime() - started_;
   std::optional<Sample> sample;
   if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
-  state_->parts()->report.count(function_, bytes_per_pair(), entry_->text, total(exchange_.send), seconds,
-                                sample);
+  state_->parts()->report.count(function_, bytes_per_pair(), entry_->text, reason_for_mpi(),
+                                total(exchange_.send), seconds, sample);
 }
 
 }  // namespace tapa

@@ -1,6 +1,7 @@
 /// @file
 /// What the report at finalize (TAPA_REPORT=1) is made of: calls, bytes and time for each communicator and
-/// class of sizes, and now and then MPI's own all-to-all of the same sizes beside a call, for comparison.
+/// class of sizes, those forwarded to MPI with the reason, and now and then MPI's own all-to-all of the same
+/// sizes beside a call, for comparison. report_text.hpp makes the text.
 #pragma once
 
 #include <cstddef>
@@ -18,27 +19,29 @@ struct Sample {
   double mpi = 0;
 };
 
-/// Calls of one function on one communicator, in one class of sizes, with one plan. Of this rank.
+/// Calls of one function on one communicator, in one class of sizes, with one plan or for one reason
+/// forwarded to MPI. Of this rank.
 struct ReportRow {
   std::string communicator;  ///< its MPI name, or "" when it has none
   int rank = 0;              ///< this process's rank in it
   int ranks = 0;
   std::string function;        ///< "TAPA_Alltoall", ...
   std::size_t size_class = 0;  ///< bytes per pair, rounded down to a power of two (0 stays 0)
-  std::string plan;
+  std::string plan;       ///< "" where no plan was asked for
+  std::string forwarded;  ///< why MPI carried them out; "": it did not
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< sent, itself included
-  double seconds = 0;       ///< from call to completion, summed
-  std::uint64_t samples = 0;
-  Sample sampled;  ///< sums over the samples
+  double seconds = 0;       ///< from call to completion, summed; forwarded: inside the calls
+  std::vector<Sample> samples;
 };
 
 /// The rows of one communicator. Not thread-safe.
 class Report {
  public:
-  /// Counts a call.
-  void count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan, std::size_t bytes,
-             double seconds, const std::optional<Sample>& sample);
+  /// Counts a call. `forwarded`: why MPI carried it out, or "".
+  void count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+             std::string_view forwarded, std::size_t bytes, double seconds,
+             const std::optional<Sample>& sample);
 
   /// Whether MPI is to be run beside the next call of its kind: the 4th, 8th, 16th, ... Alike on all ranks
   /// when the arguments are and all calls of the kind are counted in the same order.
@@ -50,13 +53,27 @@ class Report {
 
  private:
   /// Index of a row, rows_.size() when there is none.
-  [[nodiscard]] std::size_t find(std::string_view function, std::size_t size_class,
-                                 std::string_view plan) const;
+  [[nodiscard]] std::size_t find(std::string_view function, std::size_t size_class, std::string_view plan,
+                                 std::string_view forwarded) const;
 
   std::vector<ReportRow> rows_;
 };
 
-/// Keeps the rows of a communicator that ends, for report_rows().
+/// Rows of many communicators: alike ones become one, and of communicators that differ in a number only (as
+/// MPI names them) no more than kMostAlike are told apart, so that programs that make and free ever more of
+/// them do not fill the memory.
+class ReportRows {
+ public:
+  static constexpr std::size_t kMostAlike = 8;
+  void add(ReportRow row);
+  [[nodiscard]] const std::vector<ReportRow>& rows() const { return rows_; }
+
+ private:
+  std::vector<ReportRow> rows_;
+};
+
+/// Keeps the rows of a communicator that ends, or of a call forwarded to MPI on one that has no state, for
+/// report_rows().
 void keep_rows(std::vector<ReportRow> rows);
 
 /// What keep_rows() has kept.
@@ -64,9 +81,5 @@ void keep_rows(std::vector<ReportRow> rows);
 
 /// Rows of all communicators, those that ended first, counted while option "report" was on.
 [[nodiscard]] std::vector<ReportRow> report_rows();
-
-/// The report as text: a table for each communicator of which this process is rank 0, as that rank saw it.
-/// Communicators of equal name and size share a table. Empty when there is nothing to report.
-[[nodiscard]] std::string format_report(const std::vector<ReportRow>& rows);
 
 }  // namespace tapa

@@ -138,10 +138,29 @@ int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm com
   return TAPA_OWN_MPI(PMPI_Alltoall)(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);
 }
 
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)  // which is MPI 3.1 and more
 #define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPI_##name)
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-#define TAPA_PERSISTENT(name) TAPA_OWN_MPI(PMPIX_##name)
+// An extension of Open MPI 4; Open MPI 5, which runs what was built for 4, has it by the standard's names
+// only.
+#pragma weak PMPIX_Alltoall_init
+#pragma weak PMPIX_Alltoallv_init
+#pragma weak PMPIX_Alltoallw_init
+#define TAPA_PERSISTENT(name)                                                                 \
+  ([]() noexcept {                                                                            \
+    static const auto function = either_name("PMPIX_" #name, &(PMPIX_##name), "PMPI_" #name); \
+    return function;                                                                          \
+  }())
+
+namespace {
+
+template <class Function>
+Function* either_name(const char* extension, Function* linked, const char* standard) {
+  Function* const found = own_mpi(extension, linked);
+  return found != nullptr ? found : own_mpi<Function>(standard, nullptr);
+}
+
+}  // namespace
 #endif
 
 void require_mpi_init(const Arguments& a) {

@@ -1,8 +1,6 @@
 #include "topology/hwloc_source.hpp"
 
 #ifdef TAPA_HAVE_HWLOC
-#include <hwloc.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "topology/hwloc_library.hpp"
 #include "topology/sysfs.hpp"
 #endif
 
@@ -246,6 +245,10 @@ int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
 }  // namespace
 
 bool add_hwloc(const Environment& environment, Record& record) {
+  if (const std::string& problem = hwloc_problem(); !problem.empty()) {
+    record.sources.push_back({"hwloc", false, problem});
+    return false;
+  }
   const HwlocTopology topology = load();
   if (!topology) {
     record.sources.push_back({"hwloc", false, "hwloc_topology_load failed"});

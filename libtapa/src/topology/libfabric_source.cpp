@@ -6,9 +6,11 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <set>
+#include <string>
 #endif
 
 namespace tapa {
@@ -23,33 +25,57 @@ SourceReport add_libfabric(std::vector<Interface>&) {
 
 namespace {
 
+constexpr std::uint32_t asked_version = FI_VERSION(1, 14);
+
 /// libfabric, loaded when it is asked and not before: loading it takes 0.2 s of each process (its providers
-/// look for their devices), and most machines have nothing that only it knows. Stays loaded, as providers
-/// may leave threads and exit handlers behind.
+/// look for their devices), and most machines have nothing that only it knows. MPI libraries bring other
+/// versions of it; one that is in the process already is taken. Stays loaded, as providers may leave threads
+/// and exit handlers behind.
 class Library {
  public:
-  Library() : handle_(::dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ == nullptr) return;
-    find("fi_getinfo", getinfo);
-    find("fi_freeinfo", freeinfo);
-    find("fi_strerror", strerror);
-  }
+  Library() : problem_(load()) {}
 
-  [[nodiscard]] bool complete() const {
-    return getinfo != nullptr && freeinfo != nullptr && strerror != nullptr;
-  }
+  /// Why it cannot be used, empty when it can.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
 
   decltype(&::fi_getinfo) getinfo = nullptr;
   decltype(&::fi_freeinfo) freeinfo = nullptr;
   decltype(&::fi_strerror) strerror = nullptr;
 
  private:
-  template <class Function>
-  void find(const char* name, Function& function) const {
-    function = reinterpret_cast<Function>(::dlsym(handle_, name));
+  std::string load() {
+    constexpr const char* file = "libfabric.so.1";
+    void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      const char* const why = ::dlerror();
+      return "cannot be loaded: " + std::string(why != nullptr ? why : file);
+    }
+    decltype(&::fi_version) version = nullptr;
+    for (const bool found :
+         {find(library, "fi_version", version), find(library, "fi_getinfo", getinfo),
+          find(library, "fi_freeinfo", freeinfo), find(library, "fi_strerror", strerror)}) {
+      if (!found)
+        return std::string(file) + " has not all of fi_version, fi_getinfo, fi_freeinfo, fi_strerror";
+    }
+    // 2.x serves programs that ask for 1.x.
+    if (const std::uint32_t found = version(); found < asked_version || FI_MAJOR(found) > 2) {
+      return std::string(file) + " is " + std::to_string(FI_MAJOR(found)) + "." +
+             std::to_string(FI_MINOR(found)) + ", expected 1.14 to 2.x";
+    }
+    return {};
   }
 
-  void* handle_;
+  /// By the version of the interface that has the attributes of NICs, which later libraries keep; structures
+  /// of later versions may be others.
+  template <class Function>
+  static bool find(void* library, const char* name, Function& function) {
+    void* found = ::dlvsym(library, name, "FABRIC_1.3");
+    if (found == nullptr) found = ::dlsym(library, name);
+    function = reinterpret_cast<Function>(found);
+    return found != nullptr;
+  }
+
+  std::string problem_;
 };
 
 /// "tcp;ofi_rxm" -> "tcp": the layers above do not matter here.
@@ -93,9 +119,9 @@ void take_nic(const fi_info& info, std::vector<Interface>& interfaces) {
 
 SourceReport add_libfabric(std::vector<Interface>& interfaces) {
   const Library library;
-  if (!library.complete()) return {"libfabric", false, "libfabric.so.1 cannot be loaded"};
+  if (!library.problem().empty()) return {"libfabric", false, library.problem()};
   fi_info* raw = nullptr;
-  const int code = library.getinfo(FI_VERSION(1, 14), nullptr, nullptr, 0, nullptr, &raw);
+  const int code = library.getinfo(asked_version, nullptr, nullptr, 0, nullptr, &raw);
   const std::unique_ptr<fi_info, decltype(library.freeinfo)> list(raw, library.freeinfo);
   if (code != 0) return {"libfabric", false, std::string("fi_getinfo: ") + library.strerror(-code)};
   std::set<std::string> providers;

@@ -11,9 +11,13 @@ from .enable import disable, enable, new_image, set_steps
 from .group import init, launch
 from .install import install, uninstall
 from .report import Report, report
+from .times import Times
+from .trace import Trace, trace
 
 __all__ = [
     "Report",
+    "Times",
+    "Trace",
     "disable",
     "enable",
     "init",
@@ -22,5 +26,6 @@ __all__ = [
     "new_image",
     "report",
     "set_steps",
+    "trace",
     "uninstall",
 ]

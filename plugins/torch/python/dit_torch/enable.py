@@ -6,7 +6,7 @@ import logging
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from .parallel import SCHEDULES, NotCopied, Parallel
 from .policy import Follower, check_policy
 from .processors import Family, check_norms, family_of, processors_of, supported
 from .steps import steps_of
+from .times import Times
 
 logger = logging.getLogger("dit_torch")
 _STATE = "_dit_torch"  # attribute of an enabled transformer
@@ -38,6 +39,7 @@ class Enabled(NotCopied):
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
+    times: Times | None = field(default=None, init=False)  # of the last trace()
 
     def release(self) -> None:
         """Collective."""

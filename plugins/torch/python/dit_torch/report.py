@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from .enable import enabled, plain
+from .times import Times
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Report:
     levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
     full_bytes: int = 0  # what exact transfers would have sent
     exchange_bytes: int = 0  # memory of results, of work and of what a policy remembers
+    times: Times | None = None  # of what trace() saw last
 
     def __str__(self) -> str:
         over = "libdit" if self.library else "torch.distributed alone"
@@ -46,6 +48,8 @@ class Report:
             f"  memory: {self.parameter_bytes / 2**20:.1f} MiB parameters, "
             f"{self.exchange_bytes / 2**20:.1f} MiB exchange"
         )
+        if self.times is not None:
+            lines.append(f"  traced {self.times}")
         return "\n".join(lines)
 
 
@@ -79,4 +83,5 @@ def report(transformer: nn.Module) -> Report:
         levels=traffic.levels,
         full_bytes=traffic.full_bytes,
         exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
+        times=this.times,
     )

@@ -1,9 +1,13 @@
-/* Random derived types, each with the places of its elements worked out beside MPI, for random_alltoall. */
+/* Random derived types, each with the places of its elements worked out beside MPI, for exchanges. */
 #ifndef RANDOM_LAYOUT_H
 #define RANDOM_LAYOUT_H
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct {
   uint64_t state;
@@ -34,6 +38,7 @@ Signature random_signature(Random* random);
 typedef struct {
   MPI_Datatype type;
   int units;
+  int named;    /* the type is one of MPI's own */
   int elements; /* basic ones: units * parts */
   long* at;     /* their places */
   long lb, extent;
@@ -45,8 +50,14 @@ typedef struct {
 Layout random_layout(Random* random, const Signature* signature, int units, int slots, int backwards);
 /* `units` units of one basic element each, one behind the other. */
 Layout dense_layout(const Signature* signature, int units);
+/* One unit of one basic element, as a type of MPI's own. */
+Layout basic_layout(const Signature* signature);
 /* The same from an absolute address on, for MPI_BOTTOM. */
 void move_to_address(Layout* layout, void* address);
 void free_layout_type(Layout* layout);
 void free_layout(Layout* layout);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,4 +1,4 @@
-#include "random_layout.h"
+#include "layout.h"
 
 #include <string.h>
 
@@ -258,6 +258,16 @@ Layout dense_layout(const Signature* signature, int units) {
   return l;
 }
 
+Layout basic_layout(const Signature* signature) {
+  Layout l;
+  memset(&l, 0, sizeof l);
+  l.named = l.units = l.elements = 1;
+  l.type = signature->types[0];
+  l.extent = l.high = signature->sizes[0];
+  l.at = room(1, sizeof(long));
+  return l;
+}
+
 void move_to_address(Layout* layout, void* address) {
   const int length = 1;
   MPI_Aint place;
@@ -271,7 +281,7 @@ void move_to_address(Layout* layout, void* address) {
 }
 
 void free_layout_type(Layout* layout) {
-  if (layout->type != MPI_DATATYPE_NULL) MPI_Type_free(&layout->type);
+  if (!layout->named && layout->type != MPI_DATATYPE_NULL) MPI_Type_free(&layout->type);
 }
 
 void free_layout(Layout* layout) {

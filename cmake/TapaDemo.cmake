@@ -1,0 +1,12 @@
+# What tools/demo runs, and nothing else: `demo_exchange` for the all-to-alls, `demo_images` for the images.
+if(NOT TAPA_HAVE_MPI)
+  return()
+endif()
+add_custom_target(demo_exchange DEPENDS tapa_alltoall tapa_preload tapa-info)
+if(TARGET program_fft)
+  add_dependencies(demo_exchange program_fft)
+endif()
+add_custom_target(demo_images)
+if(TARGET dit)
+  add_dependencies(demo_images dit dit_exchange_mpi dit_exchange_tapa)
+endif()

@@ -1,0 +1,211 @@
+#include "comm/report_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+namespace tapa {
+
+namespace {
+
+// Fewer samples make no ratio: one may have met a rank that lost its core.
+constexpr std::size_t kEnough = 3;
+
+[[gnu::format(printf, 1, 2)]] std::string print(const char* format, ...) {
+  std::array<char, 512> text{};
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  return text.data();
+}
+
+unsigned long long number(std::uint64_t value) {
+  return value;
+}
+
+double percent(double part, double whole) {
+  return whole > 0 ? 100 * part / whole : 0;
+}
+
+bool is_blocking(const std::string& function) {
+  return function.find("_I") == std::string::npos && function.find("_init") == std::string::npos;
+}
+
+double median(const std::vector<Sample>& samples, double Sample::*side) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) values.push_back(sample.*side);
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// What all rows come to.
+struct Sums {
+  std::uint64_t calls = 0;
+  std::uint64_t taken = 0;
+  std::map<std::string, std::uint64_t> forwarded;  // calls by reason
+  double blocking = 0;                             // seconds
+  double other = 0;
+  double compared = 0;  // seconds of calls whose kind has enough samples
+  double tapa = 0;      // what these should take
+  double mpi = 0;       // and with MPI
+  std::size_t samples = 0;
+};
+
+Sums sum(const std::vector<ReportRow>& rows) {
+  Sums s;
+  for (const ReportRow& row : rows) {
+    s.calls += row.calls;
+    (is_blocking(row.function) ? s.blocking : s.other) += row.seconds;
+    if (!row.forwarded.empty()) {
+      s.forwarded[row.forwarded] += row.calls;
+      continue;
+    }
+    s.taken += row.calls;
+    if (row.samples.size() < kEnough) continue;
+    const auto calls = static_cast<double>(row.calls);
+    s.compared += row.seconds;
+    s.tapa += calls * median(row.samples, &Sample::tapa);
+    s.mpi += calls * median(row.samples, &Sample::mpi);
+    s.samples += row.samples.size();
+  }
+  return s;
+}
+
+std::string forwarded_line(const Sums& s) {
+  const std::uint64_t forwarded = s.calls - s.taken;
+  std::string line = print("  forwarded   %llu (%.1f %%)", number(forwarded),
+                           percent(static_cast<double>(forwarded), static_cast<double>(s.calls)));
+  std::vector<std::pair<std::uint64_t, std::string>> reasons;
+  for (const auto& [reason, calls] : s.forwarded) reasons.emplace_back(calls, reason);
+  std::ranges::stable_sort(reasons, [](const auto& a, const auto& b) { return a.first > b.first; });
+  const char* separator = ": ";
+  for (const auto& [calls, reason] : reasons) {
+    line += separator + std::to_string(calls) + " " + reason;
+    separator = ", ";
+  }
+  return line + "\n";
+}
+
+std::string comparison_line(const Sums& s) {
+  if (s.taken == 0) return "";
+  if (s.samples == 0) {
+    return print("  against MPI not estimated: no kind of call has %zu samples\n", kEnough);
+  }
+  const double saved = s.mpi - s.tapa;
+  return print("  against MPI about %.3f s %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the time\n",
+               saved < 0 ? -saved : saved, saved < 0 ? "lost" : "saved", s.mpi / std::max(s.tapa, 1e-9), s.samples,
+               percent(s.compared, s.blocking + s.other));
+}
+
+std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& head) {
+  const Sums s = sum(rows);
+  if (s.calls == 0) return print("tapa report: no all-to-all on rank 0 of %d\n", head.ranks);
+  std::string text = print("tapa report: %llu all-to-alls, as rank 0 of %d saw them\n", number(s.calls), head.ranks);
+  text += print("  taken       %llu (%.1f %%)\n", number(s.taken),
+                percent(static_cast<double>(s.taken), static_cast<double>(s.calls)));
+  text += forwarded_line(s);
+  text += print("  time        %.3f s in blocking calls, %.1f %% of the %.3f s since %s\n", s.blocking,
+                percent(s.blocking, head.seconds), head.seconds, head.since.c_str());
+  if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
+  text += comparison_line(s);
+  if (head.setups > 0)
+    text += print("  set-up      %d communicators, %.1f ms\n", head.setups, 1e3 * head.setup_seconds);
+  return text;
+}
+
+std::string title_lines(const ReportRow& row) {
+  return print("tapa report: %s, %d ranks, as its rank 0 saw it\n",
+               title_of_communicator(row.communicator).substr(0, 100).c_str(), row.ranks) +
+         print("  %-24s %10s %9s %14s %10s %8s %10s %10s %6s  %s\n", "function", "bytes/pair", "calls",
+               "bytes sent", "mean us", "samples*", "tapa us*", "mpi us*", "ratio*", "plan");
+}
+
+std::string line_of(const ReportRow& row) {
+  const std::size_t samples = row.samples.size();
+  std::string line = print("  %-24s %10zu %9llu %14llu %10.1f ", row.function.c_str(), row.size_class,
+                           number(row.calls), number(row.bytes), 1e6 * row.seconds / static_cast<double>(row.calls));
+  if (samples == 0) {
+    line += print("%8s %10s %10s %6s  ", "-", "-", "-", "-");
+  } else {
+    const double tapa = median(row.samples, &Sample::tapa);
+    const double mpi = median(row.samples, &Sample::mpi);
+    const std::string ratio = samples < kEnough ? "-" : print("%.2f", mpi / std::max(tapa, 1e-9));
+    line += print("%8zu %10.1f %10.1f %6s  ", samples, 1e6 * tapa, 1e6 * mpi, ratio.c_str());
+  }
+  return line + (row.forwarded.empty() ? row.plan : "MPI: " + row.forwarded) + "\n";
+}
+
+/// What MPI calls the communicator with that number.
+std::string parent_of(const std::string& number) {
+  if (number == "0") return "MPI_COMM_WORLD";
+  if (number == "1") return "MPI_COMM_SELF";
+  return "communicator " + number;
+}
+
+}  // namespace
+
+std::string name_in_program(std::string_view function, bool guest, bool mpix) {
+  constexpr std::string_view own = "TAPA_";
+  if (!guest || !function.starts_with(own)) return std::string(function);
+  const bool persistent = function.find("_init") != std::string_view::npos;
+  return std::string(persistent && mpix ? "MPIX_" : "MPI_") + std::string(function.substr(own.size()));
+}
+
+// The names are Open MPI's. "*": several, see ReportRows.
+std::string title_of_communicator(const std::string& name) {
+  if (name.empty()) return "a communicator without a name";
+  char number[16];
+  char how[16];
+  char parent[16];
+  int end = 0;
+  if (std::sscanf(name.c_str(), "MPI COMMUNICATOR %15s %15s FROM %15[0-9]%n", number, how, parent, &end) != 3 ||
+      static_cast<std::size_t>(end) != name.size())
+    return name;
+  static const std::map<std::string, std::string> ways{{"DUP", "copy of "},
+                                                       {"GROUP", "made of a group of "},
+                                                       {"CREATE", "created from "},
+                                                       {"SPLIT", "split from "},
+                                                       {"SPLIT_TYPE", "split by type from "}};
+  const auto way = ways.find(how);
+  if (way == ways.end()) return name;
+  const std::string which = std::string(number) == "*" ? "more communicators" : "communicator " + std::string(number);
+  return which + ", " + way->second + parent_of(parent);
+}
+
+std::string format_report(const std::vector<ReportRow>& rows, const std::optional<ReportHead>& head) {
+  ReportRows merged;
+  for (const ReportRow& row : rows) merged.add(row);
+  std::vector<ReportRow> shown;
+  std::ranges::copy_if(merged.rows(), std::back_inserter(shown), [](const ReportRow& row) { return row.rank == 0; });
+  std::ranges::stable_sort(shown, [](const ReportRow& a, const ReportRow& b) {
+    const auto key = [](const ReportRow& r) {
+      return std::tuple(-r.ranks, std::tie(r.communicator, r.function, r.size_class, r.forwarded, r.plan));
+    };
+    return key(a) < key(b);
+  });
+  std::string text = head ? format_head(merged.rows(), *head) : "";
+  const ReportRow* table = nullptr;
+  bool sampled = false;
+  for (const ReportRow& row : shown) {
+    if (table == nullptr || table->communicator != row.communicator || table->ranks != row.ranks)
+      text += title_lines(row);
+    table = &row;
+    text += line_of(row);
+    sampled = sampled || !row.samples.empty();
+  }
+  if (sampled) {
+    text += print(
+        "  * medians of calls beside which MPI's own all-to-all was run (the 4th, 8th, 16th, ... of a kind); ratios from "
+        "%zu samples on\n",
+        kEnough);
+  }
+  return text;
+}
+
+}  // namespace tapa

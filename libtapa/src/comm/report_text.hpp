@@ -1,0 +1,38 @@
+/// @file
+/// The report at finalize as text. Pure: rows in, text out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/report.hpp"
+
+namespace tapa {
+
+/// What the head of the report says beside the rows.
+struct ReportHead {
+  int ranks = 0;       ///< of the job
+  double seconds = 0;  ///< that the program has run
+  std::string since;   ///< from when on: "MPI_Init"
+  int setups = 0;      ///< communicators that were set up
+  double setup_seconds = 0;
+};
+
+/// The name of an entry point as the program wrote it: a guest's program called MPI's ("TAPA_Ialltoallv" ->
+/// "MPI_Ialltoallv"), MPIX_ for persistent ones where `mpix`.
+[[nodiscard]] std::string name_in_program(std::string_view function, bool guest, bool mpix);
+
+/// What a reader can tell a communicator by: the name that the program gave it, or how it was made, as far as
+/// MPI's own names say that ("MPI COMMUNICATOR 3 SPLIT FROM 0" -> "communicator 3, split from
+/// MPI_COMM_WORLD").
+[[nodiscard]] std::string title_of_communicator(const std::string& name);
+
+/// First, with a head, what all calls of this process come to: their number, the shares that were taken and
+/// forwarded, their time, and what they saved or lost against MPI where enough samples tell. Then a table for
+/// each communicator of which this process is rank 0, as that rank saw it. Empty when there is neither.
+[[nodiscard]] std::string format_report(const std::vector<ReportRow>& rows,
+                                        const std::optional<ReportHead>& head);
+
+}  // namespace tapa

@@ -1,0 +1,281 @@
+/* The memory orders of shm_buffers.cpp and Doorbell as models for SPIN, for processors that reorder.
+ *
+ * C11 says which orders they must keep: what happens before what. Each rank has a clock of how much of every rank's past
+ * happens before its present; a release store leaves its rank's clock with the word, an acquire load takes it over. A
+ * relaxed one does neither. Two uses of a block's bytes of which one writes must happen one before the other: asserted at
+ * each use, for every order of steps; steps from one word to the next are one, as clocks tell who is late whatever the order. Words are written by one rank each and only grow, and their readers wait for a value:
+ * an old value, which weak memory may show for a while, is one that is waited on.
+ *
+ * As it is: rounds in buffers. STAY: blocks in their senders' memory; TOGETHER: readers tell all owners at once. PIECES: those
+ * that a reader asks for. BELL: falling asleep, with the stores of each side held back as long as C11 allows.
+ * Deliberate mistakes, which must be found: RELAXED_NUMBER_STORE, RELAXED_NUMBER_LOAD, RELAXED_TOLD_STORE, RELAXED_TOLD_LOAD,
+ * RELAXED_ASK_STORE, RELAXED_ASK_LOAD, RELAXED_GIVE_STORE, RELAXED_GIVE_LOAD, NO_FENCE_RINGING, NO_FENCE_SLEEPING.
+ */
+#ifdef PIECES
+#define RANKS 2
+#else
+#define RANKS 3
+#endif
+#ifdef STAY
+#define ROUNDS 3 /* each buffer and word is used again; four take 20 times as long */
+#else
+#define ROUNDS 4
+#endif
+#define PIECES_ASKED 3
+
+typedef Clock { byte seen[RANKS] };
+Clock now[RANKS];
+
+/* Bytes: when they were last written by `writer`, and last read by each. */
+typedef Bytes { byte written; byte read[RANKS] };
+
+inline start_clocks() {
+  d_step {
+    for (i : 0 .. RANKS - 1) { now[i].seen[i] = 1 }
+  }
+}
+
+inline use_to_write(bytes, me) { /* its owner, always the same */
+  d_step {
+    for (i : 0 .. RANKS - 1) { assert(bytes.read[i] <= now[me].seen[i]) }
+    bytes.written = now[me].seen[me];
+    i = 0
+  }
+}
+
+inline use_to_read(bytes, me, writer) {
+  d_step {
+    assert(bytes.written > 0 && bytes.written <= now[me].seen[writer]);
+    bytes.read[me] = now[me].seen[me]
+  }
+}
+
+inline store_release(word, value, clock, me) {
+  d_step {
+    for (i : 0 .. RANKS - 1) { clock.seen[i] = now[me].seen[i] }
+    word = value;
+    now[me].seen[me]++;
+    i = 0
+  }
+}
+
+inline store_relaxed(word, value) { word = value }
+
+inline take_over(clock, me) {
+  d_step {
+    for (i : 0 .. RANKS - 1) {
+      if
+      :: clock.seen[i] > now[me].seen[i] -> now[me].seen[i] = clock.seen[i]
+      :: else
+      fi
+    }
+    i = 0
+  }
+}
+
+#ifdef RELAXED_NUMBER_STORE
+#define STORE_NUMBER(word, value, clock, me) store_relaxed(word, value)
+#else
+#define STORE_NUMBER(word, value, clock, me) store_release(word, value, clock, me)
+#endif
+#ifdef RELAXED_NUMBER_LOAD
+#define SEEN_NUMBER(clock, me) skip
+#else
+#define SEEN_NUMBER(clock, me) take_over(clock, me)
+#endif
+#ifdef RELAXED_TOLD_STORE
+#define STORE_TOLD(word, value, clock, me) store_relaxed(word, value)
+#else
+#define STORE_TOLD(word, value, clock, me) store_release(word, value, clock, me)
+#endif
+#ifdef RELAXED_TOLD_LOAD
+#define SEEN_TOLD(clock, me) skip
+#else
+#define SEEN_TOLD(clock, me) take_over(clock, me)
+#endif
+#ifdef RELAXED_ASK_STORE
+#define STORE_ASK(word, value, clock, me) store_relaxed(word, value)
+#else
+#define STORE_ASK(word, value, clock, me) store_release(word, value, clock, me)
+#endif
+#ifdef RELAXED_ASK_LOAD
+#define SEEN_ASK(clock, me) skip
+#else
+#define SEEN_ASK(clock, me) take_over(clock, me)
+#endif
+#ifdef RELAXED_GIVE_STORE
+#define STORE_GIVE(word, value, clock, me) store_relaxed(word, value)
+#else
+#define STORE_GIVE(word, value, clock, me) store_release(word, value, clock, me)
+#endif
+#ifdef RELAXED_GIVE_LOAD
+#define SEEN_GIVE(clock, me) skip
+#else
+#define SEEN_GIVE(clock, me) take_over(clock, me)
+#endif
+
+#if defined(BELL)
+
+/* One sleeper, one that changes a word and rings. Stores stand in a queue of their own side until it passes them on, which it may
+ * do at any time and does at a fence. */
+bool word, word_waits, sleeping, sleeping_waits;
+byte rings;
+bool asleep;
+
+active proctype Ringer() {
+  word_waits = true;
+#ifndef NO_FENCE_RINGING
+  word = true; word_waits = false;
+#endif
+  if
+  :: !sleeping -> skip
+  :: sleeping -> rings++; asleep = false
+  fi
+}
+
+active proctype Sleeper() {
+  byte seen;
+  do
+  :: word -> break
+  :: else ->
+    seen = rings;
+    sleeping_waits = true;
+#ifndef NO_FENCE_SLEEPING
+    sleeping = true; sleeping_waits = false;
+#endif
+    if
+    :: word -> skip
+    :: else ->
+      atomic { /* the futex compares and sleeps in one */
+        if
+        :: rings == seen -> asleep = true
+        :: else
+        fi
+      }
+      !asleep
+    fi;
+    sleeping_waits = false; sleeping = false
+  od
+}
+
+active proctype Memory() {
+end:
+  do
+  :: atomic { word_waits -> word = true; word_waits = false }
+  :: atomic { sleeping_waits -> sleeping = true; sleeping_waits = false }
+  od
+}
+
+#elif defined(PIECES)
+
+byte asked, given;
+Clock asked_clock, given_clock;
+Bytes piece;
+
+active proctype Reader() { /* 0 */
+  byte i;
+  byte count = 0;
+  now[0].seen[0] = 1;
+  do
+  :: count == PIECES_ASKED -> break
+  :: else ->
+    count++;
+    STORE_ASK(asked, count, asked_clock, 0);
+    given == count;
+    SEEN_GIVE(given_clock, 0);
+    use_to_read(piece, 0, 1)
+  od
+}
+
+active proctype Owner() { /* 1 */
+  byte i;
+  byte count = 0;
+  now[1].seen[1] = 1;
+  do
+  :: count == PIECES_ASKED -> break
+  :: else ->
+    asked > count;
+    SEEN_ASK(asked_clock, 1);
+    use_to_write(piece, 1);
+    count++;
+    STORE_GIVE(given, count, given_clock, 1)
+  od
+}
+
+#else
+
+#define BUFFER(rank, round) ((rank) * 2 + (round) % 2)
+#define TOLD(reader, owner) ((reader) * RANKS + (owner))
+
+byte number[2 * RANKS];
+Clock number_clock[2 * RANKS];
+Bytes buffer[2 * RANKS];
+#ifdef STAY
+byte told[RANKS * RANKS];
+Clock told_clock[RANKS * RANKS];
+Bytes sent[RANKS];
+#endif
+
+inline read_block(me, from, round) {
+  SEEN_NUMBER(number_clock[BUFFER(from, round)], me);
+  use_to_read(buffer[BUFFER(from, round)], me, from);
+#ifdef STAY
+  use_to_read(sent[from], me, from);
+#ifndef TOGETHER
+  STORE_TOLD(told[TOLD(me, from)], round, told_clock[TOLD(me, from)], me)
+#endif
+#endif
+}
+
+proctype Rank(byte me) {
+  byte i;
+  byte round = 1;
+  byte from;
+  byte got; /* a bit for each member */
+  do
+  :: round > ROUNDS -> break
+  :: else ->
+    atomic {
+#ifdef STAY
+      use_to_write(sent[me], me); /* the caller, between its calls */
+#endif
+      use_to_write(buffer[BUFFER(me, round)], me);
+      STORE_NUMBER(number[BUFFER(me, round)], round, number_clock[BUFFER(me, round)], me);
+      got = 1 << me
+    }
+    do
+    :: got == (1 << RANKS) - 1 -> break
+    :: atomic { !(got & 1) && number[BUFFER(0, round)] == round -> from = 0; read_block(me, from, round); got = got | 1 }
+    :: atomic { !(got & 2) && number[BUFFER(1, round)] == round -> from = 1; read_block(me, from, round); got = got | 2 }
+    :: atomic { !(got & 4) && number[BUFFER(2, round)] == round -> from = 2; read_block(me, from, round); got = got | 4 }
+    od;
+#ifdef STAY
+#ifdef TOGETHER
+    STORE_TOLD(told[TOLD(me, me)], round, told_clock[TOLD(me, me)], me);
+#define TELLS(reader) TOLD(reader, reader)
+#else
+#define TELLS(reader) TOLD(reader, me)
+#endif
+    from = 0;
+    do
+    :: from == RANKS -> break
+    :: from < RANKS && from == me -> from++
+    :: from < RANKS && from != me && told[TELLS(from)] >= round -> SEEN_TOLD(told_clock[TELLS(from)], me); from++
+    od;
+#endif
+    from = 0;
+    round++
+  od
+}
+
+init {
+  byte i;
+  start_clocks();
+  i = 0;
+  atomic {
+    run Rank(0);
+    run Rank(1);
+    run Rank(2)
+  }
+}
+#endif

@@ -1,0 +1,163 @@
+"""reference_test.py SOURCE BIN CLUSTER [--write]: docs/reference.md has every option of every program as --help says it, every
+environment variable that the sources name, and every option of the build; --write makes the page anew (target `reference`)."""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+
+PROGRAMS = {
+    "Programs of libtapa": ["tapa-info", "tapa-plan", "tapa-tune", "tapa-sim"],
+    "Benchmarks": ["tapa_alltoall", "tapa_alltoallv", "tapa_alltoallw", "tapa_ialltoall", "tapa_alltoall_persistent",
+                   "tapa_alltoall_select", "dit_exchange"],
+    "Programs of libdit": ["dit generate", "dit bench", "dit plan", "dit sim", "dit profile", "dit check", "dit compare", "dit inspect",
+                           "dit-conformance"],
+    "Emulated cluster": ["cluster up", "cluster run"],
+}  # fmt: skip
+
+# Variables that are no options of libtapa: what they are for. Those of the tests are not users'.
+OTHERS = {
+    "DIT_PLUGIN_PATH": "folders, separated by `:`, where exchange plugins are looked up before all others",
+    "DIT_THREADS": "compute threads of each rank of libdit's engine; default: its share of the cores",
+    "DIT_TORCH_LIBRARY": "path of `libdit_torch.so` for the Python package `dit_torch`; default: the one installed with it",
+    "TAPA_BUILD": "`tools/cluster`, `tools/preload-path`: build tree to take programs from, a preset or a folder",
+    "TAPA_DEVICE_NODE": "device engine: a name for this node; ranks with the same name share it (default: the machine's boot id)",
+    "TAPA_SIM_JOB": "set by `tapa-sim` for its simulations",
+    "TAPA_SIM_PLATFORM": "set by `tapa-sim` for its simulations",
+}
+SOURCES = ["libtapa/src", "libdit/src", "plugins", "tools", "bench"]
+NAME = r"(?:TAPA|DIT)_[A-Z][A-Z0-9_]*[A-Z0-9]"
+
+
+def help_of(command):
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: status {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def rows_of(text):
+    """(names, description) of each option. CLI11 and argparse both begin an option two blanks from the left and go on further right."""
+    rows = []
+    for line in text.splitlines():
+        match = re.match(r"  (-\S*?(?:, ?-\S+)*|[a-z]+)(?: (\S.*?))?(?:   *(\S.*))?$", line)
+        if match and re.match(r"  -", line):
+            names = ", ".join(re.findall(r"(?<![\w-])--?[\w-]+", match[1] + ("," + match[2] if match[2] and match[2].startswith("-") else "")))
+            rows.append([names, [match[3] or ""]])
+        elif rows and re.match(r" {12,}\S", line):
+            rows[-1][1].append(line.strip())
+        elif not line.startswith("   "):
+            rows.append(None)
+            rows.pop()
+    return [(names, " ".join(part for part in parts if part)) for names, parts in rows if not names.endswith(("--help", "--version"))]
+
+
+def escaped(text):
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def table(head, rows):
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def library_options(bin_folder):
+    """name -> (values, default, what for), as tapa-info tells."""
+    text = help_of([os.path.join(bin_folder, "tapa-info"), "--options"])
+    pattern = r"^(TAPA_\w+) \(([\w-]+)\): .*\n    (.*)\n    (.*); default (.*)$"
+    return {m[0]: m[1:] for m in re.findall(pattern, text, flags=re.MULTILINE)}
+
+
+def variables_of(source):
+    found = set()
+    for folder in SOURCES:
+        for path, folders, files in os.walk(os.path.join(source, folder)):
+            folders[:] = [name for name in folders if name not in ("tests", "__pycache__")]
+            for name in files:
+                if os.path.splitext(name)[1] not in (".cpp", ".hpp", ".c", ".cu", ".py", ".sh", ""):
+                    continue
+                with open(os.path.join(path, name), encoding="utf-8", errors="replace") as file:
+                    text = file.read()
+                found.update(re.findall(rf'(?:getenv\(|environ(?:\.get)?[\[(]|_variable = |\$\{{?)"?({NAME})', text))
+                found.update(re.findall(rf'"({NAME})"', text) if "getenv" in text or "setenv" in text else [])
+    return found
+
+
+def build_options(source):
+    rows = {}
+    for folder in ("cmake", "plugins", "libdit", "libtapa"):
+        for path, folders, files in os.walk(os.path.join(source, folder)):
+            folders[:] = [name for name in folders if name != "torch"]  # a project of its own, too
+            for name in files:
+                if name != "CMakeLists.txt" and not name.endswith(".cmake"):
+                    continue
+                with open(os.path.join(path, name), encoding="utf-8") as file:
+                    text = file.read()
+                for option, words, value in re.findall(rf'^ *option\(({NAME}) "([^"]*)" (\w+)\)', text, flags=re.MULTILINE):
+                    rows[option] = (value, words)
+                for option, value, words in re.findall(rf'^ *set\(({NAME}) (\S+) CACHE \w+ "([^"]+)"', text, flags=re.MULTILINE):
+                    rows[option] = (value.strip('"'), words)
+    return rows
+
+
+def page(source, bin_folder, cluster):
+    ours = library_options(bin_folder)
+    lines = [
+        "# Reference of options",
+        "",
+        "Written by `cmake --build build/release --target reference` from what programs and sources say; a test compares. What a",
+        "variable or option is good for in practice: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md).",
+        "",
+        "## Environment variables of libtapa and the drop-in",
+        "",
+        "Each is also an option of `TAPA_Comm_set(comm, key, value)`, with the key in brackets. Rank 0's values hold for all ranks.",
+        "",
+    ]
+    lines += table(["variable (key)", "values", "default", "meaning"],
+                   [[f"`{name}` ({key})", escaped(values), escaped(default), escaped(what)] for name, (key, what, values, default) in ours.items()])  # fmt: skip
+    lines += ["## Other environment variables", ""]
+    lines += table(["variable", "meaning"], [[f"`{name}`", what] for name, what in sorted(OTHERS.items())])
+    for title, programs in PROGRAMS.items():
+        lines += [f"## {title}", ""]
+        for program in programs:
+            words = program.split()
+            first = [sys.executable, cluster] if words[0] == "cluster" else [os.path.join(bin_folder, words[0])]
+            rows = rows_of(help_of([*first, *words[1:], "--help"]))
+            name = f"tools/{program}` (installed: `tapa-{program}" if words[0] == "cluster" else program
+            lines += [f"### `{name}`{')' if words[0] == 'cluster' else ''}", ""]
+            lines += table(["option", "meaning"], [[f"`{names}`", escaped(what)] for names, what in rows])
+    lines += ["## Options of the build", "", "`cmake --preset release -DOPTION=VALUE`", ""]
+    lines += table(["option", "default", "meaning"],
+                   [[f"`{name}`", value or "(empty)", escaped(what)] for name, (value, what) in sorted(build_options(source).items())])  # fmt: skip
+    return "\n".join(lines).rstrip("\n") + "\n", set(ours)
+
+
+def main(source, bin_folder, cluster, write):
+    needed = {words.split()[0] for programs in PROGRAMS.values() for words in programs} - {"cluster"}
+    if lacking := sorted(name for name in needed if not os.path.exists(os.path.join(bin_folder, name))):
+        print(f"skipped: not in this build: {', '.join(lacking)}")
+        return 77
+    made, ours = page(source, bin_folder, cluster)
+    failed = 0
+    for name in sorted(variables_of(source) - ours - set(OTHERS)):
+        print(f"{name}: read by the sources, but neither an option of the library nor in OTHERS of {__file__}")
+        failed = 1
+    for name in sorted(set(OTHERS) - variables_of(source)):
+        print(f"{name}: in OTHERS of {__file__}, but no source reads it")
+        failed = 1
+    path = os.path.join(source, "docs", "reference.md")
+    if write:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(made)
+        return failed
+    with open(path, encoding="utf-8") as file:
+        there = file.read()
+    if there != made:
+        sys.stdout.writelines(difflib.unified_diff(there.splitlines(True), made.splitlines(True), "docs/reference.md", "what it should be"))
+        print("write it anew: cmake --build build/release --target reference")
+        failed = 1
+    return failed
+
+
+sys.exit(main(*sys.argv[1:4], "--write" in sys.argv))

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""Starts real jobs and breaks them. After each: right data or a named error within the time limit, and nothing left behind.
+
+    faults.py --bin FOLDER --preload LIB --launch COMMAND [--long] [--seed S] [GROUP ...]
+
+COMMAND starts ranks, their number comes behind it: "mpirun -n". GROUP is kill, stop, refused, fork, signals or network; all
+without one. Without --long each has a few cases, with it all of them."""
+
+import argparse
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FACTOR = float(os.environ.get("TIMEOUT_FACTOR", "1"))
+LIMIT = 60 * FACTOR  # seconds in which a job must have ended
+RANKS = 4
+
+# What the victim does, and what makes the library go that way.
+PHASES = {
+    "fresh": ("fresh", {}),
+    "setup": ("setup", {"TAPA_REPORT": "1"}),
+    "small": ("small", {"TAPA_PLAN": "memory"}),
+    "large": ("large", {"TAPA_PLAN": "memory"}),
+    "blocks": ("blocks", {"TAPA_PLAN": "memory"}),
+    "messages": ("small", {"TAPA_PLAN": "bruck", "TAPA_TOPOLOGY": "4x1"}),
+    "two-phases": ("large", {"TAPA_PLAN": "tapa:split=node", "TAPA_TOPOLOGY": "2x2"}),
+    "leaders": ("blocks", {"TAPA_PLAN": "leaders:split=node", "TAPA_TOPOLOGY": "2x2"}),
+    "nonblocking": ("nonblocking", {"TAPA_REPORT": "1"}),
+    "persistent": ("persistent", {"TAPA_REPORT": "1"}),
+    "mpi": ("blocks", {"TAPA_PLAN": "mpi"}),
+}
+REFUSED = ["attach", "memory-files", "shared-mappings", "threads", "short-files", "descriptors", "memory", "files"]
+# Where ranks wait mostly in calls of ours, which can name the one that is late.
+WATCHED = {"small", "large", "blocks", "messages", "two-phases", "leaders", "nonblocking", "persistent"}
+# Open MPI's own calls end the job with these: a named error is all that can be asked for.
+MAY_END = {"memory", "files", "shared-mappings", "descriptors", "threads", "short-files"}
+
+
+@dataclass
+class Result:
+    status: int
+    out: str
+    err: str
+    late: bool = False
+
+    @property
+    def right(self) -> bool:
+        return self.status == 0 and "victim: right" in self.out
+
+    @property
+    def named(self) -> bool:
+        """Ended with an error, and somebody said which."""
+        return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|PRTE|ORTE|signal", self.err + self.out))
+
+
+def processes_of(mark: str) -> list[int]:
+    """Processes that have this mark in their environment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            if mark.encode() in Path(f"/proc/{entry}/environ").read_bytes():
+                state = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+@dataclass
+class Job:
+    """A program with a folder of its own for temporary files, and a mark by which its processes are found."""
+
+    command: list[str]
+    environment: dict[str, str]
+    limit: float = LIMIT
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="tapa-faults-")))
+
+    def __post_init__(self) -> None:
+        self.mark = f"FAULTS_JOB={self.folder.name}"
+        name, value = self.mark.split("=")
+        self.memory_before = set(os.listdir("/dev/shm"))
+        environment = {**os.environ, **self.environment, name: value, "TMPDIR": str(self.folder)}
+        self.process = subprocess.Popen(self.command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        stdin=subprocess.DEVNULL, text=True, start_new_session=True)  # fmt: skip
+        self.pids: dict[int, int] = {}
+        self.err: list[str] = []
+        self.out: list[str] = []
+        self.readers = [threading.Thread(target=self.read, args=pipe)
+                        for pipe in ((self.process.stderr, self.err), (self.process.stdout, self.out))]  # fmt: skip
+        for reader in self.readers:
+            reader.start()
+
+    def read(self, pipe, lines: list[str]) -> None:
+        for line in pipe:
+            lines.append(line)
+            if found := re.search(r"victim: rank (\d+) pid (\d+)", line):
+                self.pids[int(found[1])] = int(found[2])
+
+    def began(self, ranks: int) -> bool:
+        until = time.monotonic() + self.limit
+        while len(self.pids) < ranks and self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return len(self.pids) == ranks
+
+    def end(self) -> Result:
+        late = False
+        try:
+            self.process.wait(self.limit)
+        except subprocess.TimeoutExpired:
+            late = True
+            for pid in [*processes_of(self.mark), self.process.pid]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.process.wait()
+        for reader in self.readers:
+            reader.join(10)
+        return Result(self.process.returncode, "".join(self.out), "".join(self.err), late)
+
+    def left(self, ignore: tuple[str, ...] = ()) -> list[str]:
+        """What is there and was not before: processes, shared memory, temporary files."""
+        until = time.monotonic() + 10 * FACTOR
+        while (pids := processes_of(self.mark)) and time.monotonic() < until:
+            time.sleep(0.05)
+        found = [f"process {pid}" for pid in pids]
+        found += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - self.memory_before if "tapa" in name]
+        found += [str(p) for p in self.folder.rglob("*") if p.is_file() and "ompi." not in str(p) and p.name not in ignore]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return found
+
+
+class Faults:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.launch = shlex.split(options.launch)
+        self.victim = str(Path(options.bin) / "tests" / "faults_victim")
+        self.random = random.Random(options.seed)
+        self.passed = 0
+        self.failures: list[str] = []
+
+    def job(self, phase: str, seconds: float, *arguments: str, **environment: str) -> Job:
+        name, variables = PHASES[phase]
+        words = [f"{k}={v}" for k, v in {**variables, **environment}.items()]
+        preload = f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{self.options.preload}"
+        command = [*self.launch, str(RANKS), "env", *words, preload, self.victim, name, str(seconds), *arguments]
+        return Job(command, {"TAPA_FALLBACK": "silent"})
+
+    def tell(self, case: str, wrong: str, result: Result | None = None) -> None:
+        if not wrong:
+            self.passed += 1
+            print(f"ok: {case}", flush=True)
+            return
+        self.failures.append(case)
+        print(f"FAILED: {case}: {wrong}", flush=True)
+        if result:
+            print("\n".join((result.out + result.err).splitlines()[-15:]), flush=True)
+
+    def finish(self, case: str, job: Job, judge) -> None:
+        """`judge(result)`: what is wrong with it, or nothing."""
+        result = job.end()
+        wrong = f"no end within {job.limit:.0f} s" if result.late else judge(result)
+        left = job.left()
+        self.tell(case, wrong or (f"left behind: {', '.join(left)}" if left else ""), result)
+
+    # ---------------------------------------------------------------- ranks that die or stand still
+
+    def kill(self) -> None:
+        delays = [0.0, 0.02, 0.3] if self.options.long else [0.1]
+        for phase in PHASES if self.options.long else ["fresh", "setup", "large", "persistent", "mpi"]:
+            for delay in delays:
+                rank = self.random.randrange(RANKS)
+                job = self.job(phase, 300)
+                if job.began(RANKS):
+                    time.sleep(delay)
+                    os.kill(job.pids[rank], signal.SIGKILL)
+                ends = lambda r: "" if r.named else f"status {r.status} without a word"  # noqa: E731
+                self.finish(f"kill rank {rank} in {phase} after {delay} s", job, ends)
+
+    def stop(self) -> None:
+        """A rank that stands still is named by those that wait and have a time limit; afterwards all goes on."""
+        for phase in PHASES if self.options.long else ["setup", "large", "nonblocking", "persistent"]:
+            for delay in [0.0, 0.2] if self.options.long else [0.2]:
+                for timeout in ("0.5", "0") if self.options.long else ("0.5",):
+                    rank = self.random.randrange(1, RANKS)
+                    job = self.job(phase, 1 + delay, TAPA_TIMEOUT=timeout)
+                    if job.began(RANKS):
+                        time.sleep(delay)
+                        os.kill(job.pids[rank], signal.SIGSTOP)
+                        time.sleep(2)
+                        os.kill(job.pids[rank], signal.SIGCONT)
+
+                    def judge(result: Result) -> str:
+                        if not result.right:
+                            return f"status {result.status}, data not right"
+                        watched = phase in WATCHED and timeout != "0" and delay > 0  # before, it may stand still in MPI's own call
+                        silent = watched and not re.search(r"unfinished after|waits for", result.err)
+                        return f"rank {rank} stood still for 2 s and nobody named it" if silent else ""
+
+                    self.finish(f"stop rank {rank} in {phase} after {delay} s, TAPA_TIMEOUT={timeout}", job, judge)
+
+    # ---------------------------------------------------------------- what is refused
+
+    def refused(self) -> None:
+        phases = [p for p in PHASES if p != "fresh"] if self.options.long else ["large"]
+        for what in REFUSED:
+            for who in ("all", "one", "some") if self.options.long else ("one",):
+                for when in ("first", "later"):
+                    if not self.options.long and when == "later" and what not in ("attach", "memory-files"):
+                        continue
+                    for phase in phases:
+                        arguments = ["--refuse", what, "--who", who, *(["--late"] if when == "later" else [])]
+                        job = self.job(phase, 0.3, *arguments)
+
+                        def judge(result: Result) -> str:
+                            if result.right or (what in MAY_END and result.named):
+                                return ""
+                            return f"status {result.status}, data not right"
+
+                        self.finish(f"{what} refused to {who}, {when} call, {phase}", job, judge)
+
+    def fork(self) -> None:
+        for phase in PHASES if self.options.long else ["large"]:
+            for way in ("--fork", "--exec"):
+                job = self.job(phase, 0.5, way)
+                self.finish(f"{way[2:]} in {phase}", job, lambda r: "" if r.right else f"status {r.status}, data not right")
+
+    # ---------------------------------------------------------------- signals to programs
+
+    def signals(self) -> None:
+        """INT, TERM and KILL end every tool soon, and what it was to write is there whole or not at all."""
+        folder = Path(self.options.bin)
+        launch = [*self.launch, "2"]
+        tools = {
+            "tapa-tune": [*launch, str(folder / "tapa-tune"), "--time", "60000", "-o", "FILE"],
+            "tapa_alltoall": [*launch, str(folder / "tapa_alltoall"), "-m", "64:1048576", "-i", "100000", "--json", "FILE"],
+            "tapa-sim": [str(folder / "tapa-sim"), "aurora", "--nodes", "8", "--json", "FILE"],
+            "tapa-plan": [str(folder / "tapa-plan"), "--topology", "64x8", "--bytes", "65536", "--svg", "FILE"],
+            "tapa-info": [str(folder / "tapa-info"), "--topology", "64x12", "--write", "FILE"],
+            "dit": [str(folder / "dit"), "--help"],
+            "dit-conformance": [str(folder / "dit-conformance"), "--plugin", "local", "--ranks", "4"],
+        }
+        numbers = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
+        for name, command in tools.items():
+            if not (folder / name).exists():
+                continue
+            for word, number in numbers.items():
+                for delay in [0.05, 0.3, 1.5] if self.options.long else [0.5]:
+                    with tempfile.TemporaryDirectory() as where:
+                        file = Path(where) / "result"
+                        job = Job([part.replace("FILE", str(file)) for part in command], {}, limit=20 * FACTOR)
+                        time.sleep(delay)
+                        ended = job.process.poll() is not None
+                        if not ended:
+                            os.kill(job.process.pid, number)
+                        if name == "tapa-sim" and word == "KILL" and not ended:
+                            self.sweep_after_kill(job, folder / name)
+                        self.finish(f"SIG{word} to {name} after {delay} s{', which had ended' if ended else ''}", job,
+                                    lambda r: self.file_is_whole(Path(where), file, word))  # noqa: B023  # fmt: skip
+
+    @staticmethod
+    def sweep_after_kill(job: Job, tool: Path) -> None:
+        """What a killed run could not take away goes with the next one."""
+        job.process.wait()
+        time.sleep(0.2)  # its simulations end
+        for left in job.folder.iterdir():
+            os.utime(left, (1, 1))
+        subprocess.run([tool, "polaris", "--nodes", "2", "--per-node", "2", "--bytes", "64", "--plans", "choice", "--rivals", "pair"],
+                       env={**os.environ, "TMPDIR": str(job.folder)}, capture_output=True, timeout=LIMIT, check=True)  # fmt: skip
+
+    @staticmethod
+    def file_is_whole(folder: Path, file: Path, word: str) -> str:
+        others = [name for name in os.listdir(folder) if name != file.name]
+        if others and word != "KILL":  # nothing can be taken away by who is killed
+            return f"left: {others}"
+        if file.exists() and file.stat().st_size == 0:
+            return "an empty file"
+        return ""
+
+    # ---------------------------------------------------------------- NICs
+
+    def network(self) -> None:
+        """On the emulated cluster: a NIC goes and comes back, packets get lost. TCP repairs both; data stays right."""
+        tool = Path(__file__).resolve().parents[2] / "tools" / "cluster"
+        name = f"faults{os.getpid()}"
+        up = subprocess.run([tool, "up", "--name", name, "--nodes", "2", "--nics", "2", "--rate", "1gbit"],
+                            capture_output=True, text=True, check=False)  # fmt: skip
+        if up.returncode != 0:
+            print(f"skipped: network: {up.stderr.strip().splitlines()[-1] if up.stderr.strip() else 'no cluster'}", flush=True)
+            return
+        try:
+            node = int(re.search(r"nd1 pid (\d+)", up.stdout)[1])
+            for fault in ("down", "loss") if self.options.long else ("down",):
+                self.break_network(tool, name, node, fault)
+        finally:
+            subprocess.run([tool, "down", "--name", name], capture_output=True, check=False)
+
+    def break_network(self, tool: Path, name: str, node: int, fault: str) -> None:
+        inside = ["nsenter", "-t", str(node), "-n"]
+        if os.geteuid() != 0:
+            inside[3:3] = ["-U", "--preserve-credentials"]
+        command = [str(tool), "run", "--name", name, "--ranks", "2", "--env", f"LD_PRELOAD={self.options.preload}", "--", self.victim, "large", "6"]
+        job = Job(command, {"TAPA_PLAN": "tapa:split=node"}, limit=LIMIT)
+        broken = False
+        if job.began(RANKS):
+            time.sleep(1)
+            breaks = {
+                "down": ["ip", "link", "set", "nic0", "down"],
+                # A queue of four packets: what comes faster than it leaves is lost.
+                "loss": ["tc", "qdisc", "replace", "dev", "nic0", "root", "tbf", "rate", "100mbit", "burst", "3200", "limit", "6400"],
+            }
+            done = subprocess.run([*inside, *breaks[fault]], capture_output=True, text=True, check=False)
+            broken = done.returncode == 0
+            if not broken:
+                print(f"nic0 could not be broken: {done.stderr.strip()}", flush=True)
+            time.sleep(2)
+            if fault == "down":
+                subprocess.run([*inside, "ip", "link", "set", "nic0", "up"], capture_output=True, check=False)
+        self.finish(f"nic0 of a node: {fault}", job,
+                    lambda r: "it could not be broken" if not broken else "" if r.right else f"status {r.status}, data not right")  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    groups = ["kill", "stop", "refused", "fork", "signals", "network"]
+    for name in ("--bin", "--preload", "--launch"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    options = parser.parse_args()
+    if unknown := set(options.groups) - set(groups):
+        parser.error(f"GROUP is {unknown.pop()}, expected one of {', '.join(groups)}")
+    faults = Faults(options)
+    for group in options.groups or groups:
+        getattr(faults, group)()
+    print(f"{faults.passed} passed, {len(faults.failures)} failed")
+    return 1 if faults.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
