@@ -118,10 +118,11 @@ void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64
   filled.prepare = to_prepare(preparation, attention_, what, transfers_.source(what));
   Pending& next = pending(what);
   if (next.under_way)
-    throw std::invalid_argument(std::string("a start of ") + kNames[static_cast<std::size_t>(what)] +
-                                " in exchange \"" + name_ +
-                                "\" was not finished: expected dit::finish first; "
-                                "after an error, dit_torch_exchange_free on all ranks");
+    throw std::invalid_argument(
+        std::string("a start of ") + kNames[static_cast<std::size_t>(what)] + " in exchange \"" + name_ +
+        "\" was not finished: expected dit::finish first; "
+        "after an error, dit_torch_exchange_free (Python: disable() and enable()) on all "
+        "ranks");
   if (!attention_.exact() && (layer < 0 || layer >= attention_.layers))
     throw std::invalid_argument("layer = " + std::to_string(layer) + ": expected 0 to " +
                                 std::to_string(attention_.layers - 1));

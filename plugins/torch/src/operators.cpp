@@ -1,5 +1,6 @@
 // The operators dit::*: their schemas, what they do to tensors, and which shapes they return.
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include <string>
@@ -165,6 +166,11 @@ TORCH_LIBRARY_IMPL(dit, CPU, library) {
 }
 TORCH_LIBRARY_IMPL(dit, CUDA, library) {
   dit::operators::implement(library);
+}
+// There is no backward pass: without this a gradient would go past the exchange, and be wrong.
+TORCH_LIBRARY_IMPL(dit, Autograd, library) {
+  for (const char* name : {"start", "finish", "exchange", "gather", "scatter_qkv"})
+    library.impl(name, torch::autograd::autogradNotImplementedFallback());
 }
 TORCH_LIBRARY_IMPL(dit, Meta, library) {
   using namespace dit::operators;  // NOLINT(google-build-using-namespace)

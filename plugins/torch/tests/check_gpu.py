@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 plugins/torch/tests/check_gpu.py [--only NAME,...] [--json FILE]
 
-Every check prints a line by rank 0; the exit status is 1 when one failed. Not run by pytest. Ranks may share GPUs; times
-then say nothing.
+Every check prints a line by rank 0; the exit status is 1 when one failed. Not run by pytest. Ranks may share
+GPUs; times then say nothing.
 """
 
 from __future__ import annotations

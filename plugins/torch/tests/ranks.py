@@ -29,6 +29,15 @@ def _rank(
     dist.destroy_process_group()
 
 
+def _end(process: Any) -> int | str | None:
+    """Its exit code; a process that stays is killed."""
+    process.join(timeout=60)
+    if not process.is_alive():
+        return process.exitcode
+    process.kill()
+    return "killed"
+
+
 def run(ranks: int, body: Callable[..., Any], *args: Any, timeout: float = 300.0, **named: Any) -> list[Any]:
     """body(*args, **named) on each rank; what it returned (plain data, numpy arrays), by rank. Fails with the
     words of the first rank that failed."""
@@ -37,17 +46,16 @@ def run(ranks: int, body: Callable[..., Any], *args: Any, timeout: float = 300.0
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         given = (ranks, os.path.join(folder, "meeting"), results, body, args, named)
-        processes = [context.Process(target=_rank, args=(rank, *given), daemon=True) for rank in range(ranks)]
+        processes = [context.Process(target=_rank, args=(rank, *given)) for rank in range(ranks)]
         for process in processes:
             process.start()
         try:
             told = sorted((results.get(timeout=timeout) for _ in processes), key=lambda one: one[0])
         finally:
-            for process in processes:
-                process.join(timeout=10)
-                if process.is_alive():
-                    process.kill()
+            ends = [_end(process) for process in processes]
     for rank, error, _ in told:
         if error is not None:
             raise RuntimeError(f"rank {rank}: {error}")
+    if any(ends):
+        raise RuntimeError(f"ranks did not end well: {ends}")
     return [value for _, _, value in told]

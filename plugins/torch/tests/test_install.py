@@ -41,9 +41,24 @@ def _exchanged() -> list[bool]:
     told.append(torch.equal(graph(rows), 2 * (expected + 1)))
     with pytest.raises(RuntimeError, match="before"):
         dit_torch.install()
+    told += _without_order(rank, size)
+    late = dist.all_to_all_single  # as a module has it that is imported now
     dit_torch.uninstall()
+    late(found.zero_(), rows)
+    told.append(torch.equal(found, expected))
     told.append((dist.all_to_all_single, funcol.all_to_all_single) == before)
     return told
+
+
+def _without_order(rank: int, size: int) -> list[bool]:
+    """Tensors that are not contiguous, on some ranks only."""
+    rows = torch.arange(size * 4.0).reshape(size, 4) + 100 * rank
+    expected = torch.stack([torch.arange(rank * 4.0, rank * 4.0 + 4) + 100 * peer for peer in range(size)])
+    given = rows if rank else rows.t().contiguous().t()
+    found = torch.empty(4, size).t() if rank else torch.empty(size, 4)
+    dist.all_to_all_single(found, given)
+    functional = funcol.all_to_all_single(given, None, None, dist.group.WORLD)
+    return [torch.equal(found, expected), torch.equal(functional, expected)]
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -30,6 +30,32 @@ def test_it_says_how_the_model_is_split() -> None:
     assert told.parameter_bytes == sum(4 * p.numel() for p in tiny.flux(4).parameters())
 
 
+def test_before_any_forward_pass() -> None:
+    told, text = ranks.run(2, _report, 0)[0]
+    assert told.library == (library() is not None)
+    assert f"exchange over {'libdit' if told.library else 'torch.distributed alone'}" in text
+
+
+def _bytes_of_many_shapes() -> tuple[int, float]:
+    model = dit_torch.enable(tiny.flux(4), schedule="flat")
+    with torch.no_grad():
+        for text in range(2, 14):  # more than are kept
+            model(**tiny.flux_inputs(text=text))
+    told = dit_torch.report(model)
+    dit_torch.disable(model)
+    return told.full_bytes, sum(level["sent_bytes"] for level in told.levels.values())
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+def test_bytes_of_shapes_that_are_freed_count() -> None:
+    told = ranks.run(2, _bytes_of_many_shapes)
+    tokens = sum(20 + text for text in range(2, 14))
+    assert (
+        sum(full for full, _ in told) == tokens * 2 * 16 * 4 * 4 * 4
+    )  # half of the heads, four tensors, four blocks
+    assert all(sent == full for full, sent in told)
+
+
 @pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 def test_bytes_are_those_of_the_layout() -> None:
     """28 tokens, 4 heads of 16 in fp32 on two ranks: half of the rows, half of the heads go, four times."""

@@ -88,14 +88,20 @@ class Library:
     """The set-up functions; failures raise RuntimeError with the library's words."""
 
     def __init__(self, file: Path) -> None:
-        torch.ops.load_library(str(file))
-        self._functions = ctypes.CDLL(str(file))
-        self._functions.dit_torch_last_error.restype = ctypes.c_char_p
-        version = self._functions.dit_torch_version()
+        try:
+            torch.ops.load_library(str(file))
+            self._functions = ctypes.CDLL(str(file))
+            version = self._functions.dit_torch_version()
+        except (OSError, AttributeError) as error:
+            raise RuntimeError(
+                f"{file}: {error}; expected a libdit_torch.so that was built with this torch, "
+                f"{torch.__version__}: build and install dit_torch again"
+            ) from error
         if version != VERSION:
             raise RuntimeError(
                 f"{file}: version {version}, expected {VERSION}; build and install dit_torch again"
             )
+        self._functions.dit_torch_last_error.restype = ctypes.c_char_p
 
     def _call(self, name: str, *arguments: Any) -> None:
         if getattr(self._functions, name)(*arguments) != 0:

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from diffusers.models.modeling_outputs import Transformer2DModelOutput
 from torch import Tensor, nn
 
 from .group import Group, kept_group
+from .patch import Patch
 
 logger = logging.getLogger("dit_torch")
 
@@ -101,14 +101,14 @@ class GuidanceBranches:
         self._original = model.forward
         self._signature = inspect.signature(model.forward)
         self._note = model.register_forward_pre_hook(self._note_size, with_kwargs=True)
-        model.forward = self._patched(model.forward)
+        self._patches = [Patch(model, "forward", self._patched(model.forward))]
         if hasattr(model, "cache_context"):
-            model.cache_context = self._context(model.cache_context)  # type: ignore[assignment]
+            self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
     def remove(self) -> None:
         self._note.remove()
-        for name in ("forward", "cache_context"):
-            vars(self.model).pop(name, None)  # the class's show again
+        for patch in self._patches:
+            patch.remove()
 
     def _note_size(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
@@ -135,7 +135,11 @@ class GuidanceBranches:
             as_tuple = not given.arguments["return_dict"]
             given.arguments["return_dict"] = False
             output = self._call(given.arguments)
-            return (output,) if as_tuple else Transformer2DModelOutput(sample=output)
+            if as_tuple:
+                return (output,)
+            from diffusers.models.modeling_outputs import Transformer2DModelOutput
+
+            return Transformer2DModelOutput(sample=output)
 
         return torch.compiler.disable(forward, recursive=False)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +17,18 @@ from . import plan as plans
 from .cfg_parallel import GuidanceBranches, Halves
 from .exchanges import Exchanges
 from .group import Group, give, take
-from .parallel import SCHEDULES, Parallel
+from .parallel import SCHEDULES, NotCopied, Parallel
 from .policy import Follower, check_policy
-from .processors import Family, family_of, processors_of, supported
+from .processors import Family, check_norms, family_of, processors_of, supported
+from .steps import steps_of
 from .times import Times
 
 logger = logging.getLogger("dit_torch")
+_STATE = "_dit_torch"  # attribute of an enabled transformer
 
 
 @dataclass
-class Enabled:
+class Enabled(NotCopied):
     """What disable() needs, and report()."""
 
     parallel: Parallel
@@ -35,11 +38,17 @@ class Enabled:
     originals: dict[str, Any]  # diffusers' processors by name
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
 
+    def release(self) -> None:
+        """Collective."""
+        self.left.detach()
+        _release(self.parallel, self.whole)
 
-_numbers = itertools.count()
-_enabled: weakref.WeakKeyDictionary[nn.Module, Enabled] = weakref.WeakKeyDictionary()
+
+_gone: list[tuple[Parallel, Group]] = []  # of transformers that were not disabled
+_numbers = 0  # of transformers that were enabled
 
 
 def plain(transformer: nn.Module) -> nn.Module:
@@ -48,8 +57,8 @@ def plain(transformer: nn.Module) -> nn.Module:
 
 
 def enabled(transformer: nn.Module) -> Enabled:
-    found = _enabled.get(plain(transformer))
-    if found is None:
+    found = getattr(plain(transformer), _STATE, None)
+    if not isinstance(found, Enabled):
         raise ValueError(
             f"transformer: {type(plain(transformer)).__name__} is not enabled; expected one that was given "
             "to dit_torch.enable()"
@@ -84,56 +93,182 @@ def enable(
     :return: the transformer
     """
     model = plain(transformer)
-    if model in _enabled:
+    seconds = timeout_seconds if _is_positive(timeout_seconds) else 300.0  # until that is told to all
+    with ExitStack() as undo:
+        whole = take(group, seconds)
+        undo.callback(give, whole)
+        number, asked = _agree(
+            whole, lambda: _asked(model, schedule, policy, steps, branches, cfg_parallel, timeout_seconds)
+        )
+        family, branches, originals = asked.family, asked.branches, asked.originals
+        ranks, halves = whole, None
+        if cfg_parallel:
+            halves = Halves(whole)
+            ranks = take(halves.half, seconds)
+            undo.callback(give, ranks)
+        schedule = _schedule(schedule, ranks)
+        exchanges = Exchanges(
+            ranks, number, policy, len(originals), branches=branches, side_stream=schedule != "flat"
+        )
+        exchanges.check()
+        parallel = Parallel(number, ranks, schedule, exchanges)
+        undo.callback(parallel.close)
+        ours = {
+            name: originals[name] if make is None else make(parallel, layer, originals[name])
+            for layer, (name, make) in enumerate(asked.makers.items())
+        }
+        handles: list[Any] = []
+        undo.callback(_remove, handles)
+        handles.append(model.register_forward_pre_hook(_Watch(parallel, ours)))
+        follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
+        if follower is not None:
+            handles.append(follower.register(model))
+        if halves is not None:
+            handles.append(GuidanceBranches(model, halves))
+        plan = family.plan(model)
+        handles += plans.apply(model, plan, parallel)
+        handles += family.hooks(model, parallel)
+        _set(model, ours)
+        left = weakref.finalize(model, _gone.append, (parallel, whole))
+        left.atexit = False
+        setattr(model, _STATE, Enabled(parallel, family, plan, handles, originals, follower, whole, left))
+        undo.pop_all()
+    return transformer
+
+
+@dataclass
+class _Asked:
+    """What this rank was asked for."""
+
+    family: Family
+    branches: int
+    originals: dict[str, Any]  # diffusers' processors by name
+    makers: dict[str, Any]  # of ours
+    alike: dict[str, object]  # what all ranks have to be asked for
+
+
+def _asked(
+    model: Any, schedule: Any, policy: Any, steps: Any, branches: Any, cfg_parallel: Any, timeout: Any
+) -> _Asked:
+    """Raises where it is wrong."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"transformer = {model!r}: expected the transformer of a pipeline, such as pipe.transformer"
+        )
+    if isinstance(getattr(model, _STATE, None), Enabled):
         raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
+    if not _is_positive(timeout):
+        raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
+    family = _family(model)
+    _refuse_others(model)
+    originals = processors_of(model)
+    makers = _makers(model, family, originals)
+    check_norms(model, [name for name, make in makers.items() if make is not None])
+    branches = family.branches if branches is None else branches
+    check_policy(policy, steps, branches)
+    if cfg_parallel and policy != "exact":
+        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
+    alike = {
+        "transformer": family.model,
+        "schedule": schedule,
+        "policy": policy,
+        "steps": None if policy == "exact" else steps_of(steps),
+        "branches": branches,
+        "cfg_parallel": bool(cfg_parallel),
+    }
+    return _Asked(family, branches, originals, makers, alike | _facts(model))
+
+
+def _facts(model: nn.Module) -> dict[str, object]:
+    """What a transformer's exchanges depend on."""
+    first = next(model.parameters(), torch.empty(0))
+    facts: dict[str, object] = {
+        "transformer.dtype": first.dtype,
+        "transformer.device": first.device.type,
+        "transformer's attention layers": len(processors_of(model)),
+    }
+    simple = (bool, int, float, str, list, tuple, type(None))
+    for name, value in dict(getattr(model, "config", {})).items():
+        if not name.startswith("_") and isinstance(value, simple):
+            facts[f"transformer.config.{name}"] = value
+    return facts
+
+
+def _is_positive(number: Any) -> bool:
+    return isinstance(number, (int, float)) and 0 < number < float("inf")
+
+
+def _family(model: nn.Module) -> Family:
     family = family_of(model)
     if family is None:
         raise ValueError(
             f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, "
             "or a model that diffusers (0.36 or newer) has a _cp_plan for"
         )
-    family.check(model)
-    branches = family.branches if branches is None else branches
-    check_policy(policy, steps, branches)
-    if cfg_parallel and policy != "exact":
-        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
-    originals = processors_of(model)
-    makers = _makers(model, family, originals)
-    whole = take(group, timeout_seconds)
-    ranks = whole
-    halves = None
-    number = next(_numbers)
-    try:
-        whole.agree("enable()", (family.model, schedule, policy, branches, cfg_parallel))
-        if cfg_parallel:
-            halves = Halves(whole)
-            ranks = take(halves.half, timeout_seconds)
-        schedule = _schedule(schedule, ranks)
-        exchanges = Exchanges(
-            ranks, number, policy, len(originals), branches=branches, side_stream=schedule != "flat"
+    return family
+
+
+# They leave a block out where its input changes little, which each rank would decide by its own tokens.
+_CACHES = ("FirstBlockCacheConfig", "SeaCacheConfig")
+
+
+def _refuse_others(model: Any) -> None:
+    """What else makes a model compute other things on other ranks."""
+    if getattr(model, "_parallel_config", None) is not None:
+        raise ValueError(
+            "transformer: diffusers' enable_parallelism() was called; expected a model without it"
         )
-        exchanges.check()
-    except Exception:
-        if ranks is not whole:
-            give(ranks)
-        give(whole)
-        raise
-    parallel = Parallel(number, ranks, schedule, exchanges, len(originals))
-    plan = family.plan(model)
-    follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
-    handles: list[Any] = [] if follower is None else [follower.register(model)]
-    handles += [] if halves is None else [GuidanceBranches(model, halves)]
-    handles += [*plans.apply(model, plan, parallel), *family.hooks(model, parallel)]
-    ours = {
-        name: originals[name] if make is None else make(parallel, layer, originals[name])
-        for layer, (name, make) in enumerate(makers.items())
-    }
-    _set(model, ours)
-    handles.append(model.register_forward_pre_hook(_Watch(ours)))
-    _enabled[model] = Enabled(parallel, family, plan, handles, originals, follower, whole)
-    return transformer
+    cache = type(getattr(model, "_cache_config", None)).__name__
+    if cache in _CACHES:
+        raise ValueError(
+            f"transformer: its cache has a {cache}, by which each rank leaves out other blocks; expected "
+            "no cache, or one that goes by the step (disable_cache() takes it back)"
+        )
+
+
+def _agree(whole: Group, ask: Callable[[], _Asked]) -> tuple[int, _Asked]:
+    """Fails on all ranks where one of them is asked for something wrong, or for something else than others.
+    Returns the number of this transformer, too. Collective."""
+    global _numbers
+    asked, problem = None, None
+    try:
+        asked = ask()
+    except Exception as error:
+        problem = error
+    whole.agree_on_error(problem)
+    assert asked is not None
+    whole.agree(asked.alike)
+    # Ranks that are in other groups, too, have counted further.
+    gone = {parallel.number: (parallel, group) for parallel, group in _gone if group is whole}
+    told = whole.gather((_numbers, set(gone)))
+    for number in sorted(set.intersection(*(numbers for _, numbers in told))):
+        _gone.remove(gone[number])
+        logger.warning("a transformer is gone that was not disabled: its exchanges are freed now")
+        _release(*gone[number])
+    number = max(count for count, _ in told)
+    _numbers = number + 1
+    return number, asked
+
+
+def _release(parallel: Parallel, whole: Group) -> None:
+    """Collective; what a torch.distributed that has ended cannot free any more is given up."""
+    try:
+        parallel.exchanges.close()
+    except RuntimeError:
+        if whole.lives:
+            raise
+    finally:
+        parallel.close()
+        give(parallel.group)
+        if whole is not parallel.group:
+            give(whole)
+
+
+def _remove(handles: list[Any]) -> None:
+    for handle in reversed(handles):
+        handle.remove()
 
 
 def _schedule(schedule: str, ranks: Group) -> str:
@@ -144,10 +279,11 @@ def _schedule(schedule: str, ranks: Group) -> str:
 
 
 class _Watch:
-    """Forward pre-hook: notices processors that were set after enable(): they know nothing of other ranks."""
+    """Forward pre-hook, the first: what was changed after enable() is noticed, and what a forward pass that
+    failed has left under way is given up."""
 
-    def __init__(self, processors: dict[str, Any]) -> None:
-        self.processors = processors
+    def __init__(self, parallel: Parallel, processors: dict[str, Any]) -> None:
+        self.parallel, self.processors = parallel, processors
 
     def __call__(self, model: Any, args: Any) -> None:
         if torch.compiler.is_compiling():
@@ -159,6 +295,10 @@ class _Watch:
                     f"the attention processor of {name} was replaced by {type(found).__name__} after "
                     "dit_torch.enable(): call disable() before, and enable() again"
                 )
+        _refuse_others(model)
+        if self.parallel.under_way:
+            self.parallel.under_way = False
+            self.parallel.exchanges.renew()
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
@@ -198,13 +338,8 @@ def disable(transformer: nn.Module) -> nn.Module:
     """Gives back the transformer that enable() was given: its processors, none of our hooks. Collective."""
     model = plain(transformer)
     this = enabled(model)
-    for handle in this.handles:
-        handle.remove()
+    _remove(this.handles)
     _set(model, this.originals)
-    del _enabled[model]
-    this.parallel.exchanges.close()
-    this.parallel.close()
-    give(this.parallel.group)
-    if this.whole is not this.parallel.group:
-        give(this.whole)
+    delattr(model, _STATE)
+    this.release()
     return transformer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,6 +23,22 @@ class Key(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     unit: int  # exchanges of one shape that are under way at the same time have different ones
+
+
+@dataclass
+class Traffic:
+    """What exchanges have sent from this rank."""
+
+    levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
+    full_bytes: int = 0  # what exact transfers would have sent
+
+    def add(self, told: dict[str, Any]) -> None:
+        """What the library tells of an exchange."""
+        for level in told["levels"]:
+            known = self.levels.setdefault(level["name"], {"sent_bytes": 0, "share": 1.0})
+            known["sent_bytes"] += level["sent_bytes"]
+            known["share"] = level["share"]
+        self.full_bytes += told["full_bytes"]
 
 
 class Exchanges:
@@ -44,6 +61,7 @@ class Exchanges:
         self.made: dict[Key, str] = {}  # their names
         self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
+        self.freed = Traffic()
 
     @property
     def exact(self) -> bool:
@@ -100,7 +118,7 @@ class Exchanges:
                 element_type=_library.ELEMENT_TYPES[dtype],
                 memory_kind=_library.MEMORY_KINDS[device.type],
                 device=device.index or 0,
-                side_stream=int(self.side_stream),
+                side_stream=int(self.side_stream and device.type != "cpu"),
                 policy=None if self.exact else self.policy.encode(),
                 layers=self.layers,
                 steps=self.steps,
@@ -116,6 +134,7 @@ class Exchanges:
         if self.group.library is None:
             reference.free_exchange(name)
         else:
+            self.freed.add(self.group.library.report(name))
             self.group.library.free_exchange(name)
 
     def begin_step(self, step: int, branch: int) -> None:
@@ -133,9 +152,13 @@ class Exchanges:
 
     def change_steps(self, steps: int) -> None:
         """With a policy: another number of steps; what there is is made anew. Collective."""
+        self.renew()
+        self.steps = steps
+
+    def renew(self) -> None:
+        """What there is is made anew when it is used again, without what is under way. Collective."""
         self.close()
         self.generation += 1
-        self.steps = steps
 
     def close(self) -> None:
         """Collective."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import weakref
 import zlib
@@ -12,8 +13,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ._library import library
+from ._library import Library, library
 from .bootstrap import Callbacks, node
+
+logger = logging.getLogger("dit_torch")
 
 
 @dataclass(frozen=True)
@@ -47,26 +50,35 @@ def launch(environment: dict[str, str] | None = None) -> Launch:
     env = dict(os.environ) if environment is None else environment
     for name, rank, size, local_rank, local_size in _LAUNCHERS:
         if rank in env and size in env:
-            ranks = int(env[size])
-            return Launch(
-                name,
-                int(env[rank]),
-                ranks,
-                int(env.get(local_rank, "0")),
-                int(env.get(local_size, "0").split("(")[0] or 0),
-            )
+            numbers = (_number(env, one) for one in (rank, size, local_rank, local_size))
+            return Launch(name, *numbers)
     return Launch("none", 0, 1, 0, 1)
 
 
-def _rendezvous(this: Launch, env: dict[str, str]) -> tuple[str, int]:
-    """Address and port that all processes of the job derive alike, where the launcher gives none."""
-    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or env.get("SLURM_JOB_ID")
+def _number(env: dict[str, str], name: str) -> int:
+    """0 where it is not set. Slurm writes how many nodes it is the number of: "3(x2)"."""
+    text = env.get(name) or "0"
+    try:
+        return int(text.split("(")[0])
+    except ValueError:
+        raise ValueError(f"{name} = {text!r} in the environment: expected a number") from None
+
+
+def _rendezvous(this: Launch, env: dict[str, str]) -> str:
+    """Where all processes of the job meet: they derive it alike, where the launcher gives no address."""
+    if "MASTER_ADDR" in env:
+        if "MASTER_PORT" not in env:
+            raise ValueError(
+                f"MASTER_PORT is not set, but MASTER_ADDR is {env['MASTER_ADDR']}: expected both"
+            )
+        return "env://"
+    jobs = (env.get(name) for name in ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"))
+    job = next(filter(None, jobs), os.getppid())  # MPICH says nothing: a node's processes have one parent
     step = env.get("SLURM_STEP_ID", "")
-    port = 20000 + zlib.crc32(f"{job}.{step}".encode()) % 10000
-    if this.size == 1 or this.local_size == this.size:
-        return "127.0.0.1", port
-    if "SLURM_LAUNCH_NODE_IPADDR" in env and env.get("SLURM_NNODES", "1") == "1":
-        return "127.0.0.1", port
+    port = env.get("MASTER_PORT", 20000 + zlib.crc32(f"{job}.{step}".encode()) % 10000)
+    one_node = "SLURM_LAUNCH_NODE_IPADDR" in env and env.get("SLURM_NNODES", "1") == "1"
+    if one_node or this.local_size == this.size:
+        return f"tcp://127.0.0.1:{port}"
     raise ValueError(
         f"MASTER_ADDR is not set: with {this.launcher} on several nodes, set it to the host name of rank 0's "
         "node (and MASTER_PORT to a free port there)"
@@ -86,16 +98,11 @@ def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
         if backend is None:
             backend = "nccl" if torch.cuda.is_available() else "gloo"
         env = dict(os.environ)
-        if "MASTER_ADDR" not in env:
-            address, port = _rendezvous(this, env)
-            os.environ["MASTER_ADDR"] = address
-            os.environ.setdefault("MASTER_PORT", str(port))
-        elif "MASTER_PORT" not in env:
-            raise ValueError(
-                f"MASTER_PORT is not set, but MASTER_ADDR is {env['MASTER_ADDR']}: expected both"
-            )
+        alone = this.size == 1 and "MASTER_ADDR" not in env  # nobody is met: no port is needed
         dist.init_process_group(
             backend,
+            init_method=None if alone else _rendezvous(this, env),
+            store=dist.HashStore() if alone else None,
             rank=this.rank,
             world_size=this.size,
             timeout=datetime.timedelta(seconds=timeout_seconds),
@@ -112,9 +119,36 @@ def kept_group(ranks: list[int], purpose: str, **options: Any) -> dist.ProcessGr
     name of one that was destroyed, and so the addresses that it left."""
     key = (purpose, *map(str, ranks))
     group = _kept.get(key)
-    if group is None:
+    if group is None or not _lives(group):
         group = _kept[key] = dist.new_group(ranks, use_local_synchronization=True, **options)
     return group
+
+
+def _lives(group: dist.ProcessGroup | None) -> bool:
+    """Whether torch.distributed still knows a group. Programs may end it, and begin anew."""
+    try:
+        return dist.is_initialized() and bool(dist.get_process_group_ranks(group or dist.group.WORLD))
+    except (KeyError, ValueError, RuntimeError):
+        return False
+
+
+def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
+    """Of a group that this process is in, None: of all. Raises where there is no such group."""
+    if not dist.is_initialized():
+        raise RuntimeError(
+            "torch.distributed is not initialised: call dit_torch.init() or "
+            "torch.distributed.init_process_group() first, and start with torchrun, mpirun or srun"
+        )
+    if process_group is dist.GroupMember.NON_GROUP_MEMBER or (
+        isinstance(process_group, dist.ProcessGroup) and dist.get_rank(process_group) < 0
+    ):
+        raise ValueError("group: this process is not a member; expected a group that it belongs to")
+    if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
+        raise ValueError(
+            f"group = {process_group!r}: expected a process group of torch.distributed, as "
+            "torch.distributed.new_group() gives it, or None for all ranks"
+        )
+    return list(dist.get_process_group_ranks(process_group or dist.group.WORLD))
 
 
 class Group:
@@ -130,31 +164,36 @@ class Group:
     def __init__(
         self, process_group: dist.ProcessGroup | None = None, timeout_seconds: float = 300.0
     ) -> None:
-        if not dist.is_initialized():
-            raise RuntimeError(
-                "torch.distributed is not initialised: call dit_torch.init() or "
-                "torch.distributed.init_process_group() first, and start with torchrun, mpirun or srun"
-            )
+        self.ranks = ranks_of(process_group)
         self.process_group = process_group
         self.rank: int = dist.get_rank(process_group)
-        self.size: int = dist.get_world_size(process_group)
-        if self.rank < 0:
-            raise ValueError("group: this process is not a member; expected a group that it belongs to")
-        self.ranks: list[int] = dist.get_process_group_ranks(process_group or dist.group.WORLD)
+        self.size = len(self.ranks)
         self._whole = self.size == dist.get_world_size()
         self.name = f"w{self.size}" if self._whole else "r" + "-".join(str(r) for r in self.ranks)
-        self.control = self._gloo("control", timeout_seconds)
-        nodes: list[object] = [None] * self.size
-        dist.all_gather_object(nodes, node(), group=self.control)
-        self.one_node = len(set(nodes)) == 1
-        self.library = library()
-        self.agree("libdit_torch.so", "found" if self.library else "not found")
         self._bootstrap: dist.ProcessGroup | None = None
-        if self.library is not None:
+        self.library: Library | None = None
+        self.control = self._gloo("control", timeout_seconds)
+        try:
+            self._open(timeout_seconds)
+        except Exception:
+            self._destroy()
+            raise
+
+    def _open(self, timeout_seconds: float) -> None:
+        found, problem = None, None
+        try:
+            found = library()
+        except Exception as error:
+            problem = error
+        self.agree_on_error(problem)
+        self.agree({"libdit_torch.so": "found" if found else "not found"})
+        self.one_node = len(set(self.gather(node()))) == 1
+        if found is not None:
             # A group for the library's thread alone; the library keeps the time limit itself.
             self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
             self._callbacks = Callbacks(self._bootstrap, self.rank, self.size)
-            self.library.open(self.name, self._callbacks.struct, timeout_seconds)
+            found.open(self.name, self._callbacks.struct, timeout_seconds)
+        self.library = found
 
     def _gloo(self, purpose: str, seconds: float) -> dist.ProcessGroup:
         timeout = datetime.timedelta(seconds=seconds)
@@ -162,44 +201,74 @@ class Group:
             return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
         return kept_group(self.ranks, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
 
-    def agree(self, what: str, value: object) -> None:
-        """Fails on all ranks unless they all give the same value. Collective."""
-        values: list[object] = [None] * self.size
+    def gather(self, value: Any) -> list[Any]:
+        """Everybody's value, by rank. Collective."""
+        values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value, group=self.control)
-        if any(other != values[0] for other in values):
-            told = ", ".join(f"rank {rank}: {other}" for rank, other in enumerate(values))
-            raise ValueError(f"{what} differs between ranks: {told}; expected the same on all of them")
+        return values
+
+    def agree(self, values: dict[str, object]) -> None:
+        """Fails on all ranks unless they all give the same values. Collective."""
+        every = self.gather({name: str(value) for name, value in values.items()})
+        for name in dict.fromkeys(name for one in every for name in one):
+            told = [one.get(name) for one in every]
+            if any(value != told[0] for value in told):
+                words = ", ".join(f"rank {rank}: {value}" for rank, value in enumerate(told))
+                raise ValueError(f"{name} differs between ranks: {words}; expected the same on all of them")
+
+    def agree_on_error(self, error: Exception | None) -> None:
+        """Fails on all ranks where one of them has an error: that one's is raised there. Collective."""
+        every = self.gather(None if error is None else f"{type(error).__name__}: {error}")
+        if error is not None:
+            raise error
+        for rank, words in enumerate(every):
+            if words is not None:
+                raise RuntimeError(f"rank {rank} failed: {words}")
+
+    @property
+    def lives(self) -> bool:
+        """False once torch.distributed has ended, or begun anew."""
+        return _lives(self.control)
 
     def close(self) -> None:
-        """Collective."""
-        if self.library is not None:
-            self.library.close(self.name)
+        """Collective. What cannot be closed, as a rank or torch.distributed is gone, is given up."""
+        try:
+            if self.library is not None:
+                self.library.close(self.name)
+        except RuntimeError as error:
+            logger.log(logging.WARNING if self.lives else logging.DEBUG, "given up: %s", error)
+        finally:
+            self._destroy()
+
+    def _destroy(self) -> None:
         for group in (self.control, self._bootstrap):
-            if group is not None and self._whole:
+            if group is not None and self._whole and _lives(group):
                 dist.destroy_process_group(group)
 
 
 _open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
 
 
-def _key(process_group: dist.ProcessGroup | None) -> str:
-    return str(dist.get_process_group_ranks(process_group or dist.group.WORLD))
-
-
 def take(process_group: dist.ProcessGroup | None, timeout_seconds: float) -> Group:
     """The group of these ranks, made when it is first taken. Collective; give it back with `give`."""
-    known = dist.is_initialized() and _open.get(_key(process_group))
-    group, users = known if known else (Group(process_group, timeout_seconds), 0)
-    _open[_key(process_group)] = (group, users + 1)
+    key = str(ranks_of(process_group))
+    group, users = _open.get(key, (None, 0))
+    if group is not None and not group.lives:
+        group.close()
+        group, users = None, 0
+    group = group or Group(process_group, timeout_seconds)
+    _open[key] = (group, users + 1)
     return group
 
 
 def give(group: Group) -> None:
     """The last one closes it. Collective."""
     key = str(group.ranks)
-    users = _open[key][1] - 1
-    if users == 0:
-        del _open[key]
-        group.close()
-    else:
-        _open[key] = (group, users)
+    known, users = _open.get(key, (None, 0))
+    if known is not group:
+        return  # of a torch.distributed that has ended
+    if users > 1:
+        _open[key] = (group, users - 1)
+        return
+    del _open[key]
+    group.close()

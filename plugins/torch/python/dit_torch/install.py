@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -15,7 +16,6 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from torch import Tensor
 
-from ._library import library
 from .group import Group, give, take
 
 
@@ -30,30 +30,26 @@ class _Finished(dist.Work):
 
 
 class _Installed:
-    """The functions that were there, and the groups whose exchanges are ours."""
+    """The groups whose exchanges are ours."""
 
     def __init__(self, groups: list[Group], devices: tuple[str, ...]) -> None:
         self.groups = {str(one.ranks): one for one in groups}
         self.devices = devices
-        self.plain: Callable[..., Any] = dist.all_to_all_single
-        self.functional: Callable[..., Tensor] = funcol.all_to_all_single
-        self.places: list[tuple[Any, str, Any]] = []  # what was replaced: module, name, before
 
-    def replace(self) -> None:
-        """Wherever the functions are known by their names: programs import them before we come."""
-        ours = {id(self.plain): _all_to_all_single, id(self.functional): _functional}
-        for module in list(sys.modules.values()):
-            before = getattr(module, "__dict__", {}).get("all_to_all_single")
-            if id(before) in ours:
-                setattr(module, "all_to_all_single", ours[id(before)])  # noqa: B010
-                self.places.append((module, "all_to_all_single", before))
 
-    def put_back(self) -> None:
-        for module, name, before in self.places:
-            setattr(module, name, before)
+def _replace(before: tuple[Any, Any], by: tuple[Any, Any]) -> None:
+    """Wherever the functions are known by their names: programs import them when they like."""
+    instead = {id(one): other for one, other in zip(before, by, strict=True)}
+    for module in list(sys.modules.values()):
+        found = getattr(module, "__dict__", {}).get("all_to_all_single")
+        if id(found) in instead:
+            setattr(module, "all_to_all_single", instead[id(found)])  # noqa: B010
 
 
 _installed: _Installed | None = None
+# What was there before us. Programs may keep ours when it is uninstalled, having imported it by its name.
+_plain: Callable[..., Any] = dist.all_to_all_single
+_plain_functional: Callable[..., Tensor] = funcol.all_to_all_single
 
 
 @torch._dynamo.assume_constant_result  # known while a graph is traced
@@ -64,7 +60,7 @@ def _group_name(group: Any, device: str) -> str | None:
     if group is not None and not isinstance(group, dist.ProcessGroup):
         return None
     found = _installed.groups.get(str(dist.get_process_group_ranks(group or dist.group.WORLD)))
-    return None if found is None else found.name
+    return found.name if found is not None and found.lives else None
 
 
 def _all_to_all_single(
@@ -77,11 +73,22 @@ def _all_to_all_single(
 ) -> Any:
     """In place of torch.distributed.all_to_all_single."""
     name = _group_name(group, input.device.type)
-    if name is None or not (input.is_contiguous() and output.is_contiguous()):
-        assert _installed is not None
-        return _installed.plain(output, input, output_split_sizes, input_split_sizes, group, async_op)
-    torch.ops.dit.all_to_all(output, input, output_split_sizes or [], input_split_sizes or [], name)
+    if name is None:
+        return _plain(output, input, output_split_sizes, input_split_sizes, group, async_op)
+    # Which way it goes must not depend on strides: other ranks may have others.
+    dense = (
+        output if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
+    )
+    _exchange(dense, input.contiguous(), output_split_sizes, input_split_sizes, name)
+    if dense is not output:
+        output.copy_(dense)
     return _Finished() if async_op else None
+
+
+def _exchange(
+    output: Tensor, input: Tensor, output_splits: list[int] | None, input_splits: list[int] | None, name: str
+) -> None:
+    torch.ops.dit.all_to_all(output, input, output_splits or [], input_splits or [], name)
 
 
 def _functional(
@@ -93,13 +100,15 @@ def _functional(
 ) -> Tensor:
     """In place of the function of torch.distributed._functional_collectives, which diffusers calls."""
     name = _group_name(group, self.device.type)
-    if name is None or not self.is_contiguous():
-        assert _installed is not None
-        return _installed.functional(self, output_split_sizes, input_split_sizes, group, tag)
+    if name is None:
+        return _plain_functional(self, output_split_sizes, input_split_sizes, group, tag)
     rows = self.shape[0] if output_split_sizes is None else sum(output_split_sizes)
     output = self.new_empty((rows, *self.shape[1:]))
-    torch.ops.dit.all_to_all(output, self, output_split_sizes or [], input_split_sizes or [], name)
+    _exchange(output, self.contiguous(), output_split_sizes, input_split_sizes, name)
     return output
+
+
+_OURS = (_all_to_all_single, _functional)
 
 
 def install(*groups: dist.ProcessGroup, devices: tuple[str, ...] = ("cuda",)) -> None:
@@ -108,16 +117,23 @@ def install(*groups: dist.ProcessGroup, devices: tuple[str, ...] = ("cuda",)) ->
     :param groups: none: all ranks
     :param devices: types of the devices whose tensors go this way: "cuda", and "cpu" for tests
     """
-    global _installed
+    global _installed, _plain, _plain_functional
     if _installed is not None:
         raise RuntimeError("dit_torch.install() was called before; expected uninstall() between")
-    if library() is None:
-        raise RuntimeError(
-            "dit_torch.install() needs libdit_torch.so, which is not there: build it with pip install "
-            "./plugins/torch, or name it in DIT_TORCH_LIBRARY"
-        )
-    _installed = _Installed([take(group, 300.0) for group in (groups or (None,))], devices)
-    _installed.replace()
+    with ExitStack() as undo:
+        taken = []
+        for group in groups or (None,):
+            taken.append(take(group, 300.0))
+            undo.callback(give, taken[-1])
+        if taken[0].library is None:  # on all ranks alike
+            raise RuntimeError(
+                "dit_torch.install() needs libdit_torch.so, which is not there: build it with pip install "
+                "./plugins/torch, or name it in DIT_TORCH_LIBRARY"
+            )
+        undo.pop_all()
+    _installed = _Installed(taken, devices)
+    _plain, _plain_functional = dist.all_to_all_single, funcol.all_to_all_single
+    _replace((_plain, _plain_functional), _OURS)
 
 
 def uninstall() -> None:
@@ -125,6 +141,6 @@ def uninstall() -> None:
     global _installed
     if _installed is not None:
         this, _installed = _installed, None
-        this.put_back()
+        _replace(_OURS, (_plain, _plain_functional))
         for group in this.groups.values():
             give(group)

@@ -19,16 +19,26 @@ SCHEDULES = ("auto", "flat", "v-first", "pipelined")
 enabled: dict[int, Parallel] = {}  # by their numbers
 
 
+class NotCopied:
+    """What stands for other ranks, too: a copy on this one would be none of theirs."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "an enabled transformer can be neither copied nor pickled: call dit_torch.disable(transformer) "
+            "first; its state_dict() and save_pretrained() are as ever"
+        )
+
+
 @dataclass(eq=False)
-class Parallel:
+class Parallel(NotCopied):
     """One enabled transformer. Processors and hooks hold it; compiled graphs only see its numbers."""
 
     number: int  # of its own
     group: Group
     schedule: str  # one of SCHEDULES but "auto"
     exchanges: Exchanges
-    layers: int  # attention layers with an exchange
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
+    under_way: bool = False  # a forward pass has begun to exchange, and has not ended
 
     def __post_init__(self) -> None:
         enabled[self.number] = self
@@ -72,7 +82,11 @@ class Parallel:
             x.shape[2] if kv_heads is None else kv_heads,
             x.shape[3],
         )
-        find = _find_for_graph if torch.compiler.is_compiling() else _find
+        if torch.compiler.is_compiling():
+            find = _find_for_graph
+        else:
+            find = _find
+            self.under_way = True
         name = find(
             self.number,
             self.exchanges.generation,

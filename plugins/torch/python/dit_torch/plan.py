@@ -90,7 +90,17 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[RemovableHandle]:
     """Registers the hooks. What is returned removes them."""
-    handles = []
+    handles: list[RemovableHandle] = []
+    try:
+        _register(transformer, plan, parallel, handles)
+    except Exception:
+        for handle in handles:
+            handle.remove()
+        raise
+    return handles
+
+
+def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: list[RemovableHandle]) -> None:
     for path in dict.fromkeys(entry.module for entry in plan):
         inputs, outputs, gathers = [], [], []
         for entry in plan:
@@ -108,7 +118,6 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Remova
                 handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
             if outputs or gathers:
                 handles.append(module.register_forward_hook(_outputs(outputs, gathers, parallel)))
-    return handles
 
 
 def split(x: Any, entry: Split, parallel: Parallel) -> Any:
@@ -155,6 +164,8 @@ def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> 
             given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather(given[one.index], one.dim, parallel.tokens[one.stream], parallel)
+        if gathers and not torch.compiler.is_compiling():
+            parallel.under_way = False
         return given[0] if single else type(output)(given)
 
     return hook

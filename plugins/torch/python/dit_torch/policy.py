@@ -18,8 +18,8 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
     """What can be said before ranks meet; the policy itself is read when an exchange is made."""
     if not isinstance(policy, str) or policy == "":
         raise ValueError(f"policy = {policy!r}: expected a text such as 'exact' or 'balanced'")
-    if branches < 1:
-        raise ValueError(f"branches = {branches}: expected at least 1")
+    if not isinstance(branches, int) or branches < 1:
+        raise ValueError(f"branches = {branches!r}: expected a number, at least 1")
     if policy == "exact":
         return
     if library() is None:

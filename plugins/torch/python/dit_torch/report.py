@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ class Report:
     processors: str  # "dit_torch" or "diffusers"
     plan: tuple[str, ...]
     parameter_bytes: int
+    library: bool  # exchanges go over libdit; else over torch.distributed alone
     exchanges: tuple[dict[str, Any], ...]  # a dict for each shape; over libdit what dit_torch.h says
     levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
     full_bytes: int = 0  # what exact transfers would have sent
@@ -30,7 +32,7 @@ class Report:
     times: Times | None = None  # of what trace() saw last
 
     def __str__(self) -> str:
-        over = "libdit" if self.levels else "torch.distributed alone"
+        over = "libdit" if self.library else "torch.distributed alone"
         lines = [
             f"{self.model} on {self.ranks} ranks: schedule {self.schedule}, policy {self.policy}, "
             f"processors of {self.processors}, exchange over {over}",
@@ -61,11 +63,10 @@ def report(transformer: nn.Module) -> Report:
         told: list[dict[str, Any]] = [{"exchange": name} for name in names]
     else:
         told = [library.report(name) for name in names]
-    levels: dict[str, dict[str, float]] = {}
-    for one in told:
-        for level in one.get("levels", []):
-            known = levels.setdefault(level["name"], {"sent_bytes": 0, "share": level["share"]})
-            known["sent_bytes"] += level["sent_bytes"]
+    traffic = copy.deepcopy(parallel.exchanges.freed)
+    if library is not None:
+        for one in told:
+            traffic.add(one)
     kept = ("slot_bytes", "workspace_bytes", "wire_bytes")
     own = any(maker is not None for maker in this.family.processors.values())
     return Report(
@@ -77,9 +78,10 @@ def report(transformer: nn.Module) -> Report:
         processors="dit_torch" if own else "diffusers",
         plan=tuple(str(entry) for entry in this.plan),
         parameter_bytes=sum(p.numel() * p.element_size() for p in plain(transformer).parameters()),
+        library=library is not None,
         exchanges=tuple(told),
-        levels=levels,
-        full_bytes=sum(one.get("full_bytes", 0) for one in told),
+        levels=traffic.levels,
+        full_bytes=traffic.full_bytes,
         exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
         times=this.times,
     )

@@ -39,15 +39,21 @@ from ..parallel import Parallel
 class Processor:
     """Base of the families' processors. One object for each attention module."""
 
-    # diffusers' set_attention_backend and enable_parallelism write these.
-    _attention_backend: Any = None
-    _parallel_config: Any = None
+    _parallel_config: Any = None  # diffusers asks for it
 
     def __init__(self, parallel: Parallel, layer: int, original: Any) -> None:
         self.parallel = parallel
         self.layer = layer
         self.original = original  # diffusers' processor
-        self._attention_backend = getattr(original, "_attention_backend", None)
+
+    @property
+    def _attention_backend(self) -> Any:
+        """What diffusers' set_attention_backend writes: it stays after disable()."""
+        return getattr(self.original, "_attention_backend", None)
+
+    @_attention_backend.setter
+    def _attention_backend(self, backend: Any) -> None:
+        self.original._attention_backend = backend
 
     def attention(
         self,

@@ -29,7 +29,6 @@ class Family:
     :ivar model: name of the transformer's class
     :ivar processors: class name of diffusers' processor -> ours; None: stays, as it exchanges nothing
     :ivar plan: which inputs are split, for a transformer
-    :ivar check: raises ValueError naming what of a transformer's configuration is not supported
     :ivar hooks: further hooks and patches of its own; disable() calls their remove()
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
     """
@@ -37,7 +36,6 @@ class Family:
     model: str
     processors: Mapping[str, MakeProcessor | None]
     plan: Callable[[Any], Plan]
-    check: Callable[[Any], None] = lambda transformer: None
     hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
     branches: int = 1
 
@@ -68,6 +66,28 @@ def family_of(transformer: nn.Module) -> Family | None:
 def supported() -> list[str]:
     """Classes with processors of their own."""
     return sorted(_FILES)
+
+
+_NORMS = ("norm_q", "norm_k", "norm_added_q", "norm_added_k")
+
+
+def check_norms(transformer: nn.Module, attentions: list[str]) -> None:
+    """Raises ValueError unless Q and K of these modules have RMSNorm, alike for both, or no norm: they are
+    normalised on their way."""
+    for name in attentions:
+        module = transformer.get_submodule(name)
+        norms = [getattr(module, norm, None) for norm in _NORMS]
+        for which, norm in zip(_NORMS, norms, strict=True):
+            if norm is not None and all(cls.__name__ != "RMSNorm" for cls in type(norm).__mro__):
+                raise ValueError(
+                    f"transformer: {which} of {name} is a {type(norm).__name__}; expected RMSNorm, or none"
+                )
+        for pair in (norms[:2], norms[2:]):
+            if (pair[0] is None) != (pair[1] is None):
+                raise ValueError(f"transformer: {name} has a norm of Q or of K; expected both, or none")
+        epsilons = {norm.eps for norm in norms if norm is not None}
+        if len(epsilons) > 1:
+            raise ValueError(f"transformer: norms of {name} have eps {sorted(epsilons)}; expected one")
 
 
 def processors_of(transformer: nn.Module) -> dict[str, Any]:

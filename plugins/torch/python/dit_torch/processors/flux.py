@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..parallel import Parallel
+from ..patch import Patch
 from ..plan import Gather, Plan, Split
 from .base import Processor, half_table, prepare
 from .family import Family, Removable
@@ -86,17 +86,6 @@ def single_forward(
     return x[:, :rows], x[:, rows:]
 
 
-class Patch:
-    """A forward of ours on one module, until remove()."""
-
-    def __init__(self, module: nn.Module, forward: Callable[..., Any]) -> None:
-        self.module = module
-        module.forward = functools.partial(forward, module)
-
-    def remove(self) -> None:
-        del self.module.forward  # the class's shows again
-
-
 def refuse_mask(mask: Tensor | None) -> None:
     if mask is not None:
         raise ValueError("attention_mask is given: expected None, as in diffusers' pipelines of this model")
@@ -113,7 +102,7 @@ def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
     for block in transformer.single_transformer_blocks:
         # Of another version of diffusers a block stays as it is, and its MLP comes first.
         if "forward" not in vars(block) and list(inspect.signature(block.forward).parameters) == expected:
-            removable.append(Patch(block, single_forward))
+            removable.append(Patch(block, "forward", functools.partial(single_forward, block)))
     return removable
 
 

@@ -172,6 +172,11 @@ def family(transformer: nn.Module) -> Family | None:
         return None
     name = type(transformer).__name__
     processors = processors_of(transformer)
+    if not processors:
+        raise ValueError(
+            f"transformer: {name} has no attention processors that diffusers could run in parallel; expected "
+            "some with a _parallel_config"
+        )
     for where, processor in processors.items():
         if not hasattr(processor, "_parallel_config"):
             raise ValueError(

@@ -21,14 +21,6 @@ from .joint import JointProjections
 class WanProcessor(Processor):
     """In place of WanAttnProcessor. `rotary_emb` is what our hook of rope made."""
 
-    @property
-    def _attention_backend(self) -> Any:
-        return self.original._attention_backend
-
-    @_attention_backend.setter
-    def _attention_backend(self, backend: Any) -> None:
-        self.original._attention_backend = backend  # it computes cross-attention
-
     def __call__(
         self,
         attn: Any,
