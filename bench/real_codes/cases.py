@@ -49,7 +49,7 @@ CODES = (
     Code("lammps", ("lammps",), "lmp", ("-in", "charges.in", "-log", "none"), r"^ +[0-9]+(?: +-?[0-9]+[.][0-9]+)+",
          ("charges.in",), seconds=r"Loop time of ([\d.]+)"),
     Code("hpcc", ("hpcc",), "hpcc", (), CHECKED_BY_HPCC, ("hpccinf.txt",), output="hpccoutf.txt",
-         seconds=r"^(?:MPIFFT_time[1-6]|PTRANS_time)=([\d.]+)", divides=4),
+         divides=4),
     Code("fftw", ("libfftw3-mpi-dev",), "tests/fft", ("96", "40"), r"^fft-.*(?:spectrum|round trip).*"),
     Code("mpi4py-fft", ("python3-mpi4py-fft",), "python3", ("fft.py",), r"^result .*", ("fft.py",),
          seconds=r"^seconds ([\d.]+)", modules=("mpi4py_fft", "numpy")),
@@ -82,7 +82,8 @@ def what_is_missing(code: Code, prefix: pathlib.Path, build: pathlib.Path) -> st
         if not (prefix / "share" / file).is_file():
             return f"{prefix}/share/{file} is not there: --install installs {' '.join(code.packages)}"
     for module in code.modules:
-        done = subprocess.run([str(path), "-c", f"import {module}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run([str(path), "-c", f"import {module}"], check=False,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if done.returncode != 0:
             return f"{path} has no {module}: --install installs {' '.join(code.packages)}"
     return None
