@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import resource
-import signal
 import subprocess
 import tempfile
 import time
@@ -73,14 +72,15 @@ def run(code: cases.Code, setting: Setting, way: str, report: bool = False) -> R
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.monotonic()
         with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-            process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                       start_new_session=True)
+            process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
                 status = process.wait(setting.limit)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGTERM)  # mpirun ends its ranks
-                process.wait()
                 raise Failure(f"ended after {setting.limit:g} s: {' '.join(command)}") from None
+            finally:
+                if process.poll() is None:
+                    process.terminate()  # mpirun ends its ranks
+                    process.wait()
         seconds = time.monotonic() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         text = (folder / "out").read_text(errors="replace")
