@@ -112,6 +112,7 @@ const char* reason_for_nonblocking(const Arguments& arguments, CommState* state)
   if (peers_of(arguments.comm) == 1) return reasons::alone;
   if (state == nullptr || !state->ready()) return reasons::not_ready;
   if (!state->leaves_nonblocking(uniform_bytes(arguments))) return nullptr;
+  if (state->is_mpis()) return reasons::device;
   if (!state->has_progress()) return reasons::no_progress;
   if (state->mpi_is_forced()) return reasons::asked;
   return state->leaves_persistent() ? reasons::device : reasons::proven;
