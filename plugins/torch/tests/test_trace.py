@@ -82,7 +82,7 @@ def test_operators_of_a_host_lie_within_one_another() -> None:
 
 def _traced(file: str) -> tuple[Times, dict[str, int], str]:
     model = tiny.flux(4)
-    dit_torch.enable(model, schedule="flat")
+    dit_torch.enable(model, schedule="v-first")
     inputs = tiny.flux_inputs(text=8)
     with torch.no_grad():
         model(**inputs)
@@ -103,7 +103,7 @@ def test_a_pass_is_traced(tmp_path: Path) -> None:
             # As in test_report: 28 tokens, 4 heads of 16 in fp32, four blocks.
             assert sum(sent.values()) == 4 * 14 * 2 * 16 * 4 * 4 and "level" in text
         written = json.loads((tmp_path / f"trace-{rank}.json").read_text())
-        assert written["dit_torch"]["schedule"] == "flat"
+        assert written["dit_torch"]["schedule"] == "v-first"
 
 
 def _failing() -> str:

@@ -76,6 +76,8 @@ def check_norms(transformer: nn.Module, attentions: list[str]) -> None:
     normalised on their way."""
     for name in attentions:
         module = transformer.get_submodule(name)
+        if getattr(module, "cross_attention_dim_head", None) is not None:
+            continue  # Wan's cross-attention is diffusers' own, and its image has a norm of K alone
         norms = [getattr(module, norm, None) for norm in _NORMS]
         for which, norm in zip(_NORMS, norms, strict=True):
             if norm is not None and all(cls.__name__ != "RMSNorm" for cls in type(norm).__mro__):
