@@ -4,7 +4,7 @@ picture with the same seed.
 
     torchrun --nproc-per-node 4 evaluate.py --model gray-scott-flux --policies fine,good,balanced,fast --json out.json
 
-Ranks may share GPUs. PSNR is in model units with a range of four standard deviations, as that of `dit bench`."""
+With fewer GPUs than ranks all of it runs on CPUs, as NCCL gives no GPU to two nodes. PSNR is in model units with a range of four standard deviations, as that of `dit bench`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def main() -> None:
     dit_torch.init("gloo" if few else "nccl")
     device = (
         torch.device("cuda", torch.cuda.current_device())
-        if torch.cuda.is_available()
+        if torch.cuda.is_available() and not few
         else torch.device("cpu")
     )
     pictures = Pictures(options, device)

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/mpi_error.hpp"
 
@@ -21,6 +23,13 @@ bool ends_within(MPI_Request& request, double limit) {
     if (limit > 0 && passed > limit) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+/// MPI may still write there, as nobody waits any more. Reachable to the end of the process, so that it is no
+/// leak.
+void keep_for_ever(std::unique_ptr<std::array<int, 2>> numbers) {
+  static auto* const kept = new std::vector<std::unique_ptr<std::array<int, 2>>>;
+  kept->push_back(std::move(numbers));
 }
 
 }  // namespace
@@ -56,7 +65,7 @@ std::optional<int> MpiRanks::greatest_within(int mine, double limit) {
   check_mpi(MPI_Iallreduce(&(*numbers)[0], &(*numbers)[1], 1, MPI_INT, MPI_MAX, comm_, &request),
             "MPI_Iallreduce");
   if (ends_within(request, limit)) return (*numbers)[1];
-  static_cast<void>(numbers.release());  // MPI may still write there
+  keep_for_ever(std::move(numbers));
   owned_ = false;
   return std::nullopt;
 }

@@ -66,7 +66,7 @@ class Arguments(unittest.TestCase):
             ("nsenter", "cluster: nsenter not found: install the Debian package util-linux"),
         ):
             with self.subTest(missing=missing):
-                hide = f"import shutil; w = shutil.which; shutil.which = lambda n, **k: None if n == {missing!r} else w(n, **k)"
+                hide = f"import shutil; w = shutil.which; shutil.which = lambda n, **k: None if n == {missing!r} else w(n, **k) or n"
                 done = harness.tool_with(hide, "up", "--name", harness.NAME)
                 self.assertEqual((done.returncode, done.stderr), (125, message + "\n"))
 

@@ -4,7 +4,7 @@ set -euo pipefail
 cmake=$1 build=$2 tree=$3 libdir=$4
 
 rm -rf "$tree" "$tree.first"
-"$cmake" --install "$build" --prefix "$tree.first" >/dev/null
+"$cmake" --install "$build" --prefix "$tree.first" --strip >/dev/null  # debug information names the build's folder
 mv "$tree.first" "$tree"
 
 expected=(include/tapa/tapa.h "$libdir/libtapa.so" "$libdir/pkgconfig/tapa.pc" "$libdir/cmake/tapa/tapa-config.cmake"
