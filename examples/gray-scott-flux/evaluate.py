@@ -4,7 +4,8 @@ picture with the same seed.
 
     torchrun --nproc-per-node 4 evaluate.py --model gray-scott-flux --policies fine,good,balanced,fast --json out.json
 
-With fewer GPUs than ranks all of it runs on CPUs, as NCCL gives no GPU to two nodes. PSNR is in model units with a range of four standard deviations, as that of `dit bench`."""
+With fewer GPUs than ranks all of it runs on CPUs, as NCCL gives no GPU to two nodes. PSNR is in model units with a range of
+four standard deviations, as that of `dit bench`."""
 
 from __future__ import annotations
 
