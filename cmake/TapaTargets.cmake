@@ -2,7 +2,7 @@
 #
 #   tapa_tool(NAME SOURCES... [LIBS ...])
 #   tapa_precompile_headers(TARGET PRIVATE HEADERS... | REUSE_FROM TARGET)
-#   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [SHARDS n] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
@@ -102,16 +102,26 @@ function(tapa_test_properties test timeout grace env labels)
     ENVIRONMENT "${TAPA_TEST_ENV};MPIEXEC_TIMEOUT=${timeout};${env}")
 endfunction()
 
-# A GoogleTest program without MPI, in bin/tests. Target `unit_tests` and label `unit` are all of them.
+# A GoogleTest program without MPI, in bin/tests. Target `unit_tests` and label `unit` are all of them. A long one runs as
+# SHARDS tests, each with a part of its cases.
 add_custom_target(unit_tests)
 function(tapa_unit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS;ARGS;ENV;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "LIBS;ARGS;ENV;LABELS" ${ARGN})
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest_main GTest::gmock tapa_build_flags)
-  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   add_dependencies(unit_tests ${name})
-  tapa_test_properties(${name} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "unit;${ARG_LABELS}")
+  if(NOT ARG_SHARDS)
+    add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+    tapa_test_properties(${name} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "unit;${ARG_LABELS}")
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}_${shard} COMMAND ${name} ${ARG_ARGS})
+    tapa_test_properties(${name}_${shard} "${ARG_TIMEOUT}" 0
+                         "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};${ARG_ENV}" "unit;${ARG_LABELS}")
+  endforeach()
 endfunction()
 
 # An MPI test program in bin/tests, without a test of its own.
