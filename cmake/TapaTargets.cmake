@@ -58,6 +58,12 @@ if(MPIEXEC_EXECUTABLE)
       # many thousands crashes.
       PSM2_DEVICES=self,shm
       OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
+  elseif(version MATCHES "Intel")
+    set(TAPA_MPI_TEST_ENV I_MPI_THREAD_YIELD=3)  # waiting ranks sleep for a microsecond
+  elseif(version MATCHES "HYDRA")
+    # The same for MPICH from 4.1 on, after 16 polls. Else its waiting ranks keep their cores for whole time slices.
+    set(TAPA_MPI_TEST_ENV MPIR_CVAR_ENABLE_HEAVY_YIELD=1 MPIR_CVAR_CH4_PROGRESS_THROTTLE=1
+      MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=16)
   endif()
   list(APPEND TAPA_MPI_TEST_ENV
     "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:verify_asan_link_order=0:fast_unwind_on_malloc=0")

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "host_team.hpp"
+#include "kept_threads.hpp"
 
 namespace tapa::device {
 
@@ -59,18 +61,18 @@ class HostMachine {
                                            : 1;
     const int teams = call.channels * call.region.size;
     std::vector<std::unique_ptr<TeamMeeting>> meetings;
-    std::vector<std::jthread> threads;
+    std::vector<KeptThreads::Job> jobs;
     for (int index = 0; index < teams; ++index) {
       TeamMeeting& meeting = *meetings.emplace_back(std::make_unique<TeamMeeting>(style.lanes));
       for (int lane = 0; lane < style.lanes; ++lane) {
         const auto seed = style.seed * 7919U + static_cast<unsigned>(index * style.lanes + lane);
-        threads.emplace_back([&call, &meeting, index, lane, seed, part, delays = style.delays] {
+        jobs.emplace_back([&call, &meeting, index, lane, seed, part, delays = style.delays] {
           HostTeam team(meeting, index, lane, seed, delays);
           run_team(team, call, part);
         });
       }
     }
-    threads.clear();
+    KeptThreads::run(std::move(jobs));
   }
 
  private:

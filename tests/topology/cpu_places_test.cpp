@@ -172,7 +172,8 @@ void expect_same(const Record& sys, const Record& hwloc) {
   for (std::size_t n = 0; n < sys.nics.size(); ++n) EXPECT_EQ(sys.nics[n].numa, hwloc.nics[n].numa);
 }
 
-/// Binds this thread to one CPU for the time of a test.
+/// Binds this process to one CPU for the time of a test: all its threads, as QEMU's user mode has one of its
+/// own.
 class Binding {
  public:
   explicit Binding(int cpu) {
@@ -180,13 +181,18 @@ class Binding {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(static_cast<std::size_t>(cpu), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
+    bind_to(one);
   }
-  ~Binding() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  ~Binding() { bind_to(before_); }
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
 
  private:
+  static void bind_to(const cpu_set_t& cpus) {
+    for (const auto& thread : fs::directory_iterator("/proc/self/task"))
+      ::sched_setaffinity(std::stoi(thread.path().filename()), sizeof cpus, &cpus);
+  }
+
   cpu_set_t before_{};
 };
 
