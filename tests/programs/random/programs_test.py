@@ -3,8 +3,10 @@
 
 import unittest
 
-import programs
-from programs import Line, Model, Shape
+from drawing import draw
+from lines import Line, Shape, read_line, text_of
+from model import Model, legal
+from shrinking import smaller
 
 SHAPES = [Shape(4), Shape(2, patient=True), Shape(3), Shape(6, layouts=True), Shape(4, threads=2, one_sided=False), Shape(3, threads=3)]
 
@@ -13,27 +15,27 @@ class Draw(unittest.TestCase):
     def test_a_seed_is_a_program(self):
         for shape in SHAPES:
             with self.subTest(shape=shape):
-                first, again = programs.draw(7, shape), programs.draw(7, shape)
-                self.assertEqual(programs.text_of(first, shape, 7), programs.text_of(again, shape, 7))
-                self.assertNotEqual(programs.text_of(first, shape, 7), programs.text_of(programs.draw(8, shape), shape, 8))
+                first, again = draw(7, shape), draw(7, shape)
+                self.assertEqual(text_of(first, shape, 7), text_of(again, shape, 7))
+                self.assertNotEqual(text_of(first, shape, 7), text_of(draw(8, shape), shape, 8))
 
     def test_it_is_legal_and_ends_well(self):
         for shape in SHAPES:
             for seed in range(40):
                 with self.subTest(shape=shape, seed=seed):
                     model = Model(shape.threads)
-                    for line in programs.draw(seed, shape):
+                    for line in draw(seed, shape):
                         self.assertTrue(model.take(line), str(line))
                     self.assertFalse([r for r in model.requests.values() if r.active])
                     self.assertFalse(model.windows)
 
     def test_it_reads_back(self):
-        for line in programs.draw(3, Shape(4)):
-            self.assertEqual(programs.read_line(str(line)), line)
+        for line in draw(3, Shape(4)):
+            self.assertEqual(read_line(str(line)), line)
 
     def test_everything_is_drawn_now_and_then(self):
-        drawn = {line.verb for seed in range(60) for line in programs.draw(seed, Shape(4))}
-        drawn |= {line.verb for seed in range(20) for line in programs.draw(seed, Shape(4, threads=2))}
+        drawn = {line.verb for seed in range(60) for line in draw(seed, Shape(4))}
+        drawn |= {line.verb for seed in range(20) for line in draw(seed, Shape(4, threads=2))}
         known = {name[1:] for name in vars(Model) if name.startswith("_") and not name.startswith("__")}
         self.assertEqual(drawn, known | {"meet"})
 
@@ -41,7 +43,7 @@ class Draw(unittest.TestCase):
         shape = Shape(4, threads=2, one_sided=False)
         for seed in range(40):
             user: dict[str, int] = {}
-            for line in programs.draw(seed, shape):
+            for line in draw(seed, shape):
                 if line.verb == "meet":
                     user.clear()
                 for word in ("comm", "from"):
@@ -52,7 +54,7 @@ class Draw(unittest.TestCase):
 
 class Legal(unittest.TestCase):
     def kept(self, *texts: str) -> list[str]:
-        return [str(line) for line in programs.legal([programs.read_line(text) for text in texts], 1)]
+        return [str(line) for line in legal([read_line(text) for text in texts], 1)]
 
     def test_lines_without_what_they_need_go(self):
         self.assertEqual(self.kept("1 0 collective comm=c9 kind=barrier", "2 0 wait reqs=r1"), [])
@@ -78,13 +80,13 @@ class Legal(unittest.TestCase):
 
 class Smaller(unittest.TestCase):
     def test_what_fails_stays_and_the_rest_goes(self):
-        lines = programs.draw(5, Shape(4))
+        lines = draw(5, Shape(4))
         culprit = next(line for line in reversed(lines) if line.verb == "alltoall" and line.words["comm"] == "world")
 
         def fails(candidate: list[Line]) -> bool:
             return any(line.number == culprit.number for line in candidate)
 
-        small = programs.smaller(lines, 1, fails, 400)
+        small = smaller(lines, 1, fails, 400)
         self.assertIn(culprit, small)
         self.assertLess(len(small), 6)
 
