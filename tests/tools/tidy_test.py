@@ -50,11 +50,11 @@ class Tidy(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout
 
-    def test_what_is_as_it_was_is_not_looked_at(self):
+    def test_what_is_as_it_was_is_not_looked_at(self) -> None:
         self.assertIn("no C++ file differs", self.tidy(status=77))
         self.assertIn("libtapa/old.cpp:2:", self.tidy("--all", status=1))
 
-    def test_changes_are_looked_at_committed_or_not(self):
+    def test_changes_are_looked_at_committed_or_not(self) -> None:
         self.write("libtapa/a.cpp", CLEAN + "\n")
         self.commit()
         self.assertIn("1 sources, 0 findings", self.tidy(status=0))
@@ -67,7 +67,7 @@ class Tidy(unittest.TestCase):
         self.commit()
         self.assertIn("no C++ file differs", self.tidy("--since", "HEAD", status=77))
 
-    def test_a_header_is_seen_in_a_source_that_includes_it(self):
+    def test_a_header_is_seen_in_a_source_that_includes_it(self) -> None:
         self.write("libtapa/a.cpp", '#include "part.hpp"\n')
         self.commit()
         self.git("branch", "-f", "main")
@@ -76,13 +76,13 @@ class Tidy(unittest.TestCase):
         self.write("libtapa/lonely.hpp", HEADER)
         self.assertRegex(self.tidy(status=1), r"not looked at.*: libtapa/lonely\.hpp")
 
-    def test_no_more_than_asked_for_and_the_newest_first(self):
+    def test_no_more_than_asked_for_and_the_newest_first(self) -> None:
         self.write("libtapa/a.cpp", FAULTY)
         self.commit()
         self.write("libtapa/b.cpp", CLEAN + "\n")
         self.assertIn("more than 1 sources: left out libtapa/a.cpp", self.tidy("--most", "1", status=0))
 
-    def test_it_says_when_it_cannot_know(self):
+    def test_it_says_when_it_cannot_know(self) -> None:
         self.tidy("--since", "nowhere", status=2)
         self.git("branch", "-D", "-q", "main")
         self.assertIn("is known", self.tidy(status=77))

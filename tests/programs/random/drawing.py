@@ -157,10 +157,7 @@ class Drawing:
             self.add(thread, verb, win=self.random.choice(names), kind=self.random.choice(["fence", "lock"]))
 
     def with_requests(self, thread: int, verb: str) -> None:
-        if verb == "wait":
-            names = self.some(self.requests_of(thread, None, True))
-        else:
-            names = self.some(self.requests_of(thread, True, False))
+        names = self.some(self.requests_of(thread, None, True)) if verb == "wait" else self.some(self.requests_of(thread, True, False))
         if names and verb == "free_request":
             self.add(thread, verb, req=names[0])
         elif names:
