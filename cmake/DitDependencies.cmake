@@ -1,4 +1,4 @@
-# What libdit's engine and its PyTorch operators use: libtorch and libpng. Without them only dit::exchange is built.
+# What libdit's engine, its pictures and its PyTorch operators use: libtorch and libpng. Without them only dit::exchange is built.
 option(DIT_ENGINE "build libdit's engine and the dit tool (needs libtorch and libpng)" ON)
 option(DIT_TORCH_OPERATORS "build libdit's PyTorch operators (needs libtorch)" ON)
 include(DitTorch)
@@ -7,11 +7,11 @@ if(DIT_ENGINE OR DIT_TORCH_OPERATORS)
 endif()
 set(no_torch "off  (libtorch not found: install libtorch-dev, or set DIT_TORCH_ROOT)")
 
+find_package(PNG QUIET)  # also without the engine: pictures alone need no libtorch
 set(DIT_HAVE_ENGINE FALSE)
 if(NOT DIT_ENGINE)
   tapa_note("dit engine" "off  (DIT_ENGINE=OFF)")
 else()
-  find_package(PNG QUIET)
   if(NOT TARGET dit_torch)
     tapa_note("dit engine" "${no_torch}")
   elseif(NOT PNG_FOUND)

@@ -53,16 +53,12 @@ else:
     }
     text = {name: torch.randn(shape, device=device, dtype=torch.bfloat16) for name, shape in shapes.items()}
     if rank == 0:
-        print(
-            "random embeddings: --prompt with a checkpoint, or --embeddings FILE, makes them mean something"
-        )
+        print("random embeddings: --prompt with a checkpoint, or --embeddings FILE, makes them mean something")
 
 dit_torch.enable(pipe.transformer, schedule=options.schedule, policy=options.policy)
 start = torch.Generator(device).manual_seed(0)
 pipe.set_progress_bar_config(disable=rank != 0)
-image = pipe(
-    **text, height=options.size, width=options.size, num_inference_steps=options.steps, generator=start
-).images[0]
+image = pipe(**text, height=options.size, width=options.size, num_inference_steps=options.steps, generator=start).images[0]
 if rank == 0:
     image.save(options.out)
     print(dit_torch.report(pipe.transformer))

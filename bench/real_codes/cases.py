@@ -36,23 +36,58 @@ CHECKED_BY_HPCC = (
 
 
 def espresso(name: str, *arguments: str, divides: int = 1) -> Code:
-    return Code(name, ("quantum-espresso", "abinit-data"), "pw.x", ("-in", "silicon.pw", *arguments), ENERGIES,
-                ("silicon.pw",), SILICON, seconds=WALL, divides=divides, most=32)
+    return Code(
+        name,
+        ("quantum-espresso", "abinit-data"),
+        "pw.x",
+        ("-in", "silicon.pw", *arguments),
+        ENERGIES,
+        ("silicon.pw",),
+        SILICON,
+        seconds=WALL,
+        divides=divides,
+        most=32,
+    )
 
 
 CODES = (
     espresso("pw.x"),
     espresso("pw.x-ntg", "-ntg", "2", divides=2),
     espresso("pw.x-nk", "-nk", "2", divides=2),
-    Code("abinit", ("abinit", "abinit-data"), "abinit", ("silicon.abi",), r"ETOT +\d+ .*", ("silicon.abi",),
-         ("abinit/psp/14si.pspnc",), output="silicon.abo", seconds=r"individual time .*wall= *([\d.]+)", divides=2, most=32),
-    Code("lammps", ("lammps",), "lmp", ("-in", "charges.in", "-log", "none"), r"^ +[0-9]+(?: +-?[0-9]+[.][0-9]+)+",
-         ("charges.in",), seconds=r"Loop time of ([\d.]+)"),
-    Code("hpcc", ("hpcc",), "hpcc", (), CHECKED_BY_HPCC, ("hpccinf.txt",), output="hpccoutf.txt",
-         divides=4),
+    Code(
+        "abinit",
+        ("abinit", "abinit-data"),
+        "abinit",
+        ("silicon.abi",),
+        r"ETOT +\d+ .*",
+        ("silicon.abi",),
+        ("abinit/psp/14si.pspnc",),
+        output="silicon.abo",
+        seconds=r"individual time .*wall= *([\d.]+)",
+        divides=2,
+        most=32,
+    ),
+    Code(
+        "lammps",
+        ("lammps",),
+        "lmp",
+        ("-in", "charges.in", "-log", "none"),
+        r"^ +[0-9]+(?: +-?[0-9]+[.][0-9]+)+",
+        ("charges.in",),
+        seconds=r"Loop time of ([\d.]+)",
+    ),
+    Code("hpcc", ("hpcc",), "hpcc", (), CHECKED_BY_HPCC, ("hpccinf.txt",), output="hpccoutf.txt", divides=4),
     Code("fftw", ("libfftw3-mpi-dev",), "tests/fft", ("96", "40"), r"^fft-.*(?:spectrum|round trip).*"),
-    Code("mpi4py-fft", ("python3-mpi4py-fft",), "python3", ("fft.py",), r"^result .*", ("fft.py",),
-         seconds=r"^seconds ([\d.]+)", modules=("mpi4py_fft", "numpy")),
+    Code(
+        "mpi4py-fft",
+        ("python3-mpi4py-fft",),
+        "python3",
+        ("fft.py",),
+        r"^result .*",
+        ("fft.py",),
+        seconds=r"^seconds ([\d.]+)",
+        modules=("mpi4py_fft", "numpy"),
+    ),
 )
 
 
@@ -64,10 +99,7 @@ def fits(code: Code, ranks: int) -> str | None:
 
 
 def path_of(code: Code, prefix: pathlib.Path, build: pathlib.Path) -> pathlib.Path | None:
-    if "/" in code.program:
-        path = build / "bin" / code.program
-    else:
-        path = prefix / "bin" / code.program
+    path = build / "bin" / code.program if "/" in code.program else prefix / "bin" / code.program
     return path if path.is_file() else None
 
 
@@ -82,8 +114,7 @@ def what_is_missing(code: Code, prefix: pathlib.Path, build: pathlib.Path) -> st
         if not (prefix / "share" / file).is_file():
             return f"{prefix}/share/{file} is not there: --install installs {' '.join(code.packages)}"
     for module in code.modules:
-        done = subprocess.run([str(path), "-c", f"import {module}"], check=False,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run([str(path), "-c", f"import {module}"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if done.returncode != 0:
             return f"{path} has no {module}: --install installs {' '.join(code.packages)}"
     return None

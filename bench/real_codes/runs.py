@@ -93,9 +93,15 @@ def run(code: cases.Code, setting: Setting, way: str, report: bool = False) -> R
     if not results:
         raise Failure(f"no result in its output: {' '.join(command)}\n{text[-400:]}{complaint[-400:]}")
     own = [float(found.group(1)) for line in where.splitlines() if code.seconds for found in re.finditer(code.seconds, line)]
-    return Run(seconds, sum(own) if own else None,
-               after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_minflt - before.ru_minflt,
-               after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw, results, complaint)
+    return Run(
+        seconds,
+        sum(own) if own else None,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        after.ru_minflt - before.ru_minflt,
+        after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw,
+        results,
+        complaint,
+    )
 
 
 def figures_of(report: str) -> dict[str, float]:

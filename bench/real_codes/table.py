@@ -52,18 +52,35 @@ def median(pairs: list[tuple[Run, Run]], side: int) -> str:
 
 def row(code: Measured, way: str) -> str:
     pairs = code.pairs[way]
-    figures = [f"{code.figures[name]:.1f} %" if name in code.figures and way == "taken" else ""
-               for name in ("all_to_all", "taken")]
-    costs = [f"{ratios.median:.2f}" if (ratios := code.cost(way, figure)) else ""
-             for figure in ("cpu_seconds", "page_faults", "switches")]
+    figures = [f"{code.figures[name]:.1f} %" if name in code.figures and way == "taken" else "" for name in ("all_to_all", "taken")]
+    costs = [f"{ratios.median:.2f}" if (ratios := code.cost(way, figure)) else "" for figure in ("cpu_seconds", "page_faults", "switches")]
     name = code.name + (", TAPA_ENABLE=0" if way == "off" else "")
-    cells = [name, median(pairs, 0), median(pairs, 1), f"**{code.speed(way) or ''}**", str(code.own_speed(way) or ""), *costs,
-             *figures, "yes" if code.equal else "NO"]
+    cells = [
+        name,
+        median(pairs, 0),
+        median(pairs, 1),
+        f"**{code.speed(way) or ''}**",
+        str(code.own_speed(way) or ""),
+        *costs,
+        *figures,
+        "yes" if code.equal else "NO",
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
-HEAD = ("code", "plain s", "drop-in s", "speed", "its own clock", "CPU time", "page faults", "switches", "in all-to-all", "taken",
-        "equal results")
+HEAD = (
+    "code",
+    "plain s",
+    "drop-in s",
+    "speed",
+    "its own clock",
+    "CPU time",
+    "page faults",
+    "switches",
+    "in all-to-all",
+    "taken",
+    "equal results",
+)
 
 
 def table(codes: list[Measured]) -> str:

@@ -80,7 +80,7 @@ Job read_job(const std::string& text, const std::string& origin) {
   const JsonReader file(document, origin);
   file.only_keys({"topology", "parameters", "contenders", "bytes", "data_limit", "results"});
   Job job;
-  job.topology = read_topology(document.at("topology").dump(), origin);
+  job.topology = read_topology(file.at("topology").json(), origin);
   file.at("parameters").only_keys({"messages"});
   job.parameters = read_parameters(file.at("parameters"));
   const JsonReader contenders = file.at("contenders");
@@ -89,23 +89,27 @@ Job read_job(const std::string& text, const std::string& origin) {
   const JsonReader bytes = file.at("bytes");
   for (std::size_t i = 0, n = bytes.size(1, most_sizes, "sizes"); i < n; ++i)
     job.bytes.push_back(static_cast<std::size_t>(bytes.at(i).integer(0, 1 << 30)));
-  job.data_limit = document.at("data_limit").get<std::size_t>();
+  job.data_limit = file.at("data_limit").bytes();
   job.results = file.at("results").text(4096);
   return job;
 }
 
-Simulated load_simulated(const std::string& name_or_path) {
-  const std::string path = find_file(name_or_path);
-  const nlohmann::json document = parse_json(read_text(path), path, max_topology_bytes);
-  const JsonReader file(document, path);
+Simulated read_simulated(const std::string& text, const std::string& origin) {
+  const nlohmann::json document = parse_json(text, origin, max_topology_bytes);
+  const JsonReader file(document, origin);
   file.only_keys({"schema", "machine", "description", "messages"});
   if (file.at("schema").text() != "tapa-sim/1") file.at("schema").fail("\"tapa-sim/1\"");
   Simulated simulated;
   simulated.parameters = read_parameters(file);
-  simulated.machine = document.at("machine").is_object()
-                          ? read_machine(document.at("machine").dump(), path + ": machine")
-                          : load_machine(file.at("machine").text());
+  const JsonReader machine = file.at("machine");
+  simulated.machine =
+      machine.is_object() ? read_machine(machine.json(), origin + ": machine") : load_machine(machine.text());
   return simulated;
+}
+
+Simulated load_simulated(const std::string& name_or_path) {
+  const std::string path = find_file(name_or_path);
+  return read_simulated(read_text(path), path);
 }
 
 std::vector<std::string> simulated_machines() {

@@ -25,6 +25,9 @@ struct Simulated {
   Parameters parameters;
 };
 
+/// The text of such a file. Throws std::invalid_argument as read_job.
+[[nodiscard]] Simulated read_simulated(const std::string& text, const std::string& origin);
+
 /// Reads a file by path, or one of folders()/NAME.json. Throws std::invalid_argument that names the known
 /// ones.
 [[nodiscard]] Simulated load_simulated(const std::string& name_or_path);

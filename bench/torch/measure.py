@@ -46,9 +46,7 @@ def _once(forward: Forward, count: int, device: torch.device) -> float:
     return _slowest((time.perf_counter() - begin) * 1e3 / count, device)
 
 
-def in_turns(
-    ways: Mapping[str, Forward], device: torch.device, seconds: float, rounds: int = 9, passes: int = 3
-) -> dict[str, Times]:
+def in_turns(ways: Mapping[str, Forward], device: torch.device, seconds: float, rounds: int = 9, passes: int = 3) -> dict[str, Times]:
     """All ways in turn, until `rounds` are done or `seconds` are over (never fewer than three); `passes` in a row each."""
     samples: dict[str, list[float]] = {name: [] for name in ways}
     begin = time.perf_counter()

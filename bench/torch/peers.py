@@ -12,21 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def all_to_all(
-    x: Tensor, group: Any, received: list[int] | None = None, sent: list[int] | None = None
-) -> Tensor:
+def all_to_all(x: Tensor, group: Any, received: list[int] | None = None, sent: list[int] | None = None) -> Tensor:
     """NCCL's all-to-all of the first dimension, in a form that torch.compile traces."""
     y = funcol.all_to_all_single(x, received, sent, group)
     return y.wait() if isinstance(y, funcol.AsyncCollectiveTensor) else y
 
 
-def _kernel(
-    forward_op: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, config: Any
-) -> Tensor:
+def _kernel(forward_op: Callable[..., Any], q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, config: Any) -> Tensor:
     """diffusers' kernel, which keeps nothing for a backward pass."""
-    out = forward_op(
-        None, q, k, v, mask, 0.0, False, None, False, False, _save_ctx=False, _parallel_config=config
-    )
+    out = forward_op(None, q, k, v, mask, 0.0, False, None, False, False, _save_ctx=False, _parallel_config=config)
     return out[0] if isinstance(out, tuple) else out
 
 

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import measure
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-
-import measure
 import ways as ways_of
 from cases import CASES, Case, Inputs, build, make_inputs, shortened, tiny
+from torch import Tensor, nn
 
 Made = TypeVar("Made")
 
@@ -144,19 +143,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--passes", type=int, default=3, help="forward passes in a row in a turn")
     parser.add_argument("--json", type=Path, help="a line is added for each result")
-    parser.add_argument(
-        "--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache"
-    )
-    parser.add_argument(
-        "--after", type=Path, help="loads what it needs, and waits for this file before it uses a GPU"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=600, help="seconds from then on, after which it ends itself"
-    )
+    parser.add_argument("--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache")
+    parser.add_argument("--after", type=Path, help="loads what it needs, and waits for this file before it uses a GPU")
+    parser.add_argument("--limit", type=int, default=600, help="seconds from then on, after which it ends itself")
     parser.add_argument("--profile", action="store_true", help="also where the GPU's time goes, of rank 0")
-    parser.add_argument(
-        "--tiny", action="store_true", help="few layers and tokens, for a machine without a GPU"
-    )
+    parser.add_argument("--tiny", action="store_true", help="few layers and tokens, for a machine without a GPU")
     parser.add_argument("--verbose", action="store_true", help="whole tracebacks")
     return parser.parse_args()
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from peers import all_to_all
+from torch import Tensor, nn
 
 
 def _parts(tokens: int, ranks: int) -> list[int]:
@@ -41,19 +40,13 @@ class PackedProcessor:
         out = out.unflatten(0, (self.ranks, tokens))
         return out.permute(2, 1, 0, 3, 4).flatten(2, 3)
 
-    def __call__(
-        self, attn: Any, hidden_states: Tensor, encoder_hidden_states: Tensor, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, attn: Any, hidden_states: Tensor, encoder_hidden_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         def heads(x: Tensor) -> Tensor:
             return x.unflatten(-1, (attn.heads, -1))
 
         image, text = hidden_states, encoder_hidden_states
-        q = torch.cat(
-            [attn.norm_q(heads(attn.to_q(image))), attn.norm_added_q(heads(attn.add_q_proj(text)))], dim=1
-        )
-        k = torch.cat(
-            [attn.norm_k(heads(attn.to_k(image))), attn.norm_added_k(heads(attn.add_k_proj(text)))], dim=1
-        )
+        q = torch.cat([attn.norm_q(heads(attn.to_q(image))), attn.norm_added_q(heads(attn.add_q_proj(text)))], dim=1)
+        k = torch.cat([attn.norm_k(heads(attn.to_k(image))), attn.norm_added_k(heads(attn.add_k_proj(text)))], dim=1)
         v = torch.cat([heads(attn.to_v(image)), heads(attn.add_v_proj(text))], dim=1)
         shape = q.shape
         if self.exchange:

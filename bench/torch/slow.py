@@ -59,9 +59,7 @@ def case_of(options: argparse.Namespace) -> Case:
     return shortened(case, options.layers) if options.layers else case
 
 
-def prepare(
-    name: str, model: torch.nn.Module, options: argparse.Namespace, device: torch.device
-) -> ways_of.Way:
+def prepare(name: str, model: torch.nn.Module, options: argparse.Namespace, device: torch.device) -> ways_of.Way:
     case = case_of(options)
     more = {"steps": options.steps} if lossy(name) else {}
     way = ways_of.prepare(name, model, case, device, **more)
@@ -113,23 +111,17 @@ def say(options: argparse.Namespace, record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=CASES, default="flux-1024")
     parser.add_argument("--ways", default="diffusers,packed,ours,ours:auto:balanced,ours:auto:fast")
-    parser.add_argument(
-        "--steps", type=int, default=50, help="of an image; policies are timed over all of them"
-    )
+    parser.add_argument("--steps", type=int, default=50, help="of an image; policies are timed over all of them")
     parser.add_argument("--exact-steps", type=int, default=5, help="so many of exact ways")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rate", default="", help="of the link, for the record")
     parser.add_argument("--json", type=Path, help="a line is added for each result")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument(
-        "--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache"
-    )
+    parser.add_argument("--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache")
     parser.add_argument("--limit", type=int, default=600, help="seconds, after which it ends itself")
     options = parser.parse_args()
     torch._dynamo.config.recompile_limit = 64

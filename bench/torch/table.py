@@ -51,9 +51,7 @@ def times(rows: Rows) -> str:
     ]
     for (case, mode), ways in rows.items():
         ours, peer, plain = best_of_ours(ways), _best(ways, PEERS), _best(ways, ("diffusers",))
-        ratios = [
-            f"{other['median'] / ours['median']:.2f}" if other and ours else "-" for other in (peer, plain)
-        ]
+        ratios = [f"{other['median'] / ours['median']:.2f}" if other and ours else "-" for other in (peer, plain)]
         cells = [_time(ways.get(name)) for name in names]
         lines.append(f"| {case}, {mode} | " + " | ".join([*cells, *ratios]) + " |")
     return "\n".join(lines) + "\n"

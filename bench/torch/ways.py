@@ -8,13 +8,12 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-
 import peers
 import sd3
+import torch
+import torch.distributed as dist
 from cases import Case, Inputs
+from torch import Tensor, nn
 
 
 @dataclasses.dataclass

@@ -111,18 +111,14 @@ def table(records: list[dict[str, Any]]) -> str:
             found = next(r for r in records if (r["policy"], r["steps"]) == (policy, count))
             values = found.get("psnr_db")
             cells.append(
-                f"{found['sent_share']:.1%}, {statistics.median(values):.1f} / {min(values):.1f} ({len(values)})"
-                if values
-                else "fails"
+                f"{found['sent_share']:.1%}, {statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails"
             )
         lines.append(f"| `{policy}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True, help="folder that train.py wrote")
     parser.add_argument("--policies", default="bf16,fine,good,balanced,fast,draft,paper,fp8")
     parser.add_argument("--steps", default="25,50")
@@ -140,11 +136,8 @@ def main() -> None:
     os.environ["TAPA_DEVICE_NODE"] = f"node-{dit_torch.launch().rank}"
     few = torch.cuda.device_count() < dit_torch.launch().size  # NCCL wants a GPU for each rank
     dit_torch.init("gloo" if few else "nccl")
-    device = (
-        torch.device("cuda", torch.cuda.current_device())
-        if torch.cuda.is_available() and not few
-        else torch.device("cpu")
-    )
+    on_gpu = torch.cuda.is_available() and not few
+    device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
     pictures = Pictures(options, device)
     records = []
     for steps in options.steps.split(","):

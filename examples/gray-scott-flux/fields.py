@@ -53,9 +53,7 @@ def _start(count: int, size: int, generator: torch.Generator) -> Tensor:
     pixel = torch.arange(size, device=device)
     covered = torch.zeros(count, size, size, dtype=torch.bool, device=device)
     for square in range(seeds):
-        rows, columns = (
-            (pixel - at[:, square, axis, None]) % size < side[:, square, None] for axis in range(2)
-        )
+        rows, columns = ((pixel - at[:, square, axis, None]) % size < side[:, square, None] for axis in range(2))
         covered |= rows[:, :, None] & columns[:, None, :]
     noise = 0.02 * torch.rand(count, 2, size, size, generator=generator, device=device)
     u = torch.where(covered, 0.5, 1.0) - noise[:, 0]
@@ -93,8 +91,6 @@ def simulate(per_class: int, size: int, steps: int, seed: int, device: torch.dev
 def augment(fields: Tensor, generator: torch.Generator) -> Tensor:
     """Fields shifted, flipped and turned, the same for all of a batch: symmetries of the system."""
     size = fields.shape[-1]
-    rows, columns, turns, flip = (
-        int(n) for n in torch.randint(size, (4,), generator=generator, device=generator.device)
-    )
+    rows, columns, turns, flip = (int(n) for n in torch.randint(size, (4,), generator=generator, device=generator.device))
     fields = fields.roll((rows, columns), (-2, -1)).rot90(turns % 4, (-2, -1))
     return fields.flip(-1) if flip % 2 else fields

@@ -42,9 +42,7 @@ class Scales:
 
 def pack(fields: Tensor) -> Tensor:
     """[count, 2, size, size] -> [count, tokens, 2 * PATCH * PATCH], rows of patches first, as FLUX packs latents."""
-    patches = fields.unflatten(3, (-1, PATCH)).unflatten(
-        2, (-1, PATCH)
-    )  # [count, 2, rows, PATCH, columns, PATCH]
+    patches = fields.unflatten(3, (-1, PATCH)).unflatten(2, (-1, PATCH))  # [count, 2, rows, PATCH, columns, PATCH]
     return patches.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 

@@ -57,9 +57,7 @@ class Training:
             self.model.compile_repeated_blocks(fullgraph=True, dynamic=False)
         self.parameters = list(self.model.parameters())
         self.average = [parameter.detach().clone() for parameter in self.parameters]
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
-        )
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
 
     def batch_loss(self) -> Tensor:
         count = self.options.batch
@@ -118,21 +116,14 @@ class Training:
         ones with the same prompts. Returns the generated ones."""
         for parameter, average in zip(self.parameters, self.average, strict=True):
             parameter.copy_(average)
-        chosen = torch.cat(
-            [(self.labels == label).nonzero()[:count, 0] for label in range(len(fields.REGIMES))]
-        )
+        chosen = torch.cat([(self.labels == label).nonzero()[:count, 0] for label in range(len(fields.REGIMES))])
         prompt = prompts.embed(self.labels[chosen], self.feed[chosen], self.kill[chosen])
         noise = torch.randn(self.fields[chosen].shape, generator=self.generator, device=self.fields.device)
         with torch.autocast(self.fields.device.type, torch.bfloat16):
             made = model.sample(self.model, noise, prompt, steps)
         print("class      simulated v      generated v")
-        for (name, _, _), real, other in zip(
-            fields.REGIMES, self.fields[chosen].split(count), made.split(count), strict=True
-        ):
-            print(
-                f"{name:9} {real[:, 1].mean():6.2f} +- {real[:, 1].std():.2f}"
-                f"  {other[:, 1].mean():6.2f} +- {other[:, 1].std():.2f}"
-            )
+        for (name, _, _), real, other in zip(fields.REGIMES, self.fields[chosen].split(count), made.split(count), strict=True):
+            print(f"{name:9} {real[:, 1].mean():6.2f} +- {real[:, 1].std():.2f}  {other[:, 1].mean():6.2f} +- {other[:, 1].std():.2f}")
         return made
 
     def weights(self) -> dict[str, Tensor]:
@@ -142,16 +133,10 @@ class Training:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for config.json and model.safetensors"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for config.json and model.safetensors")
     parser.add_argument("--from", dest="start", type=Path, help="go on from the weights of this folder")
-    parser.add_argument(
-        "--minutes", type=float, default=9.0, help="of training; simulation takes about one more"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=0, help="at most so many; 0: as many as there is time for"
-    )
+    parser.add_argument("--minutes", type=float, default=9.0, help="of training; simulation takes about one more")
+    parser.add_argument("--steps", type=int, default=0, help="at most so many; 0: as many as there is time for")
     parser.add_argument("--size", type=int, default=128, help="pixels a side")
     parser.add_argument("--per-class", type=int, default=320, help="fields of each class")
     parser.add_argument("--simulation-steps", type=int, default=8000)
@@ -166,13 +151,9 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     torch.set_float32_matmul_precision("high")
-    torch.backends.cuda.enable_cudnn_sdp(
-        False
-    )  # its backward pass and compiled blocks disagree in torch 2.11
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass and compiled blocks disagree in torch 2.11
     begin = time.perf_counter()
-    data = fields.simulate(
-        options.per_class, options.size, options.simulation_steps, options.seed, torch.device(options.device)
-    )
+    data = fields.simulate(options.per_class, options.size, options.simulation_steps, options.seed, torch.device(options.device))
     if not torch.isfinite(data.fields).all():
         raise SystemExit("a simulated field is not finite")
     training = Training(data, options)

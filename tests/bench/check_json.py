@@ -10,7 +10,7 @@ with open(path) as file:
 errors = []
 
 
-def expect(condition, what):
+def expect(condition: object, what: str) -> None:
     if not condition:
         errors.append(what)
 

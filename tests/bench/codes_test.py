@@ -8,7 +8,7 @@ import tempfile
 root = pathlib.Path(sys.argv[1])
 preload = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(root / "bench"))
-from real_codes import cases, runs, table
+from real_codes import cases, runs, table  # noqa: E402
 
 # As tests/comm/report_text_test.cpp has it.
 REPORT = """noise
@@ -22,7 +22,7 @@ assert runs.figures_of(REPORT) == {"calls": 100, "taken": 96.0, "all_to_all_seco
 assert runs.figures_of("tapa report: no all-to-all on rank 0 of 8\n") == {}
 
 
-def run(seconds, own=None):
+def run(seconds: float, own: float | None = None) -> runs.Run:
     return runs.Run(seconds, own, 2 * seconds, 100, 10, ["energy 1"], "")
 
 
@@ -47,8 +47,12 @@ assert cases.bands_and_ffts(4) == (2, 2) and cases.bands_and_ffts(16) == (8, 2)
 assert "multiple of 4" in cases.fits(next(code for code in cases.CODES if code.name == "hpcc"), 6)
 
 with tempfile.TemporaryDirectory() as folder:
-    done = subprocess.run([root / "bench/codes", "--prefix", folder, "--build", preload.parent.parent, "--codes", "lammps,hpcc"],
-                          check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [root / "bench/codes", "--prefix", folder, "--build", preload.parent.parent, "--codes", "lammps,hpcc"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2, done
     assert "lammps skipped: " in done.stderr and "--install installs hpcc" in done.stderr, done.stderr
     done = subprocess.run([root / "bench/codes", "--build", folder], check=False, capture_output=True, text=True)

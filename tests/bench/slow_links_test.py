@@ -8,22 +8,26 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from collections.abc import Iterable
+from typing import Any
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 
-def row(name, ms, slow, reused=0, psnr=()):
-    judged = [{"seed": i, "class": i, "psnr_db": value if isinstance(value, int) else None, "equal": value is None, "ssim": 1}
-              for i, value in enumerate(psnr)]
+def row(name: str, ms: float, slow: float, reused: int = 0, psnr: Iterable[float | str | None] = ()) -> dict[str, Any]:
+    judged = [
+        {"seed": i, "class": i, "psnr_db": value if isinstance(value, int) else None, "equal": value is None, "ssim": 1}
+        for i, value in enumerate(psnr)
+    ]
     return {"name": name, "step_ms": ms, "bytes_slow": slow, "reused_steps": reused, "judged": judged}
 
 
-def run(steps, *rows):
+def run(steps: int, *rows: dict[str, Any]) -> dict[str, Any]:
     return {"model": {"height": 64, "width_pixels": 64, "steps": steps, "guidance": 2}, "rows": list(rows)}
 
 
 class SlowLinks(unittest.TestCase):
-    def test_table_and_picture(self):
+    def test_table_and_picture(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             names = {
                 "a": run(10, row("flat", 100, 8), row("near", 25, 2), row("cache", 100, 8)),
@@ -37,7 +41,11 @@ class SlowLinks(unittest.TestCase):
                 pathlib.Path(folder, name).write_text(json.dumps(content))
             result = subprocess.run(
                 [sys.executable, PROGRAM, "--speed", "a,b,more", "--quality", "q,r,nan", "--plot", "p.svg"],
-                cwd=folder, capture_output=True, text=True, check=True)
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             lines = result.stdout.splitlines()
             self.assertEqual(lines[0], "| row | bytes | 64x64, 10 steps | 64x64, 20 steps | mean | peak |")
             self.assertEqual(lines[2], "| `flat` | 1.000 | 1.00 | 1.00 | 1.00 | 1.00 |")

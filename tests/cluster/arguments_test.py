@@ -53,14 +53,14 @@ TABLE = [
 
 
 class Arguments(unittest.TestCase):
-    def test_every_wrong_argument_is_named(self):
+    def test_every_wrong_argument_is_named(self) -> None:
         for arguments, code, message in TABLE:
             with self.subTest(arguments=arguments):
                 done = harness.tool(*arguments.split())
                 self.assertEqual(done.stderr.rstrip("\n").split("\n")[-1], message)
                 self.assertEqual((done.returncode, done.stdout), (code, ""))
 
-    def test_missing_tools_are_named_with_their_package(self):
+    def test_missing_tools_are_named_with_their_package(self) -> None:
         for missing, message in (
             ("ip", "cluster: ip not found: install the Debian package iproute2"),
             ("nsenter", "cluster: nsenter not found: install the Debian package util-linux"),
@@ -70,7 +70,7 @@ class Arguments(unittest.TestCase):
                 done = harness.tool_with(hide, "up", "--name", harness.NAME)
                 self.assertEqual((done.returncode, done.stderr), (125, message + "\n"))
 
-    def test_status_and_down_without_a_cluster(self):
+    def test_status_and_down_without_a_cluster(self) -> None:
         status, down = harness.tool("status"), harness.tool("down")
         self.assertEqual((status.returncode, status.stdout, status.stderr), (0, "no cluster is up\n", ""))
         self.assertEqual((down.returncode, down.stdout, down.stderr), (0, "", ""))

@@ -8,11 +8,12 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 
 import harness
 
 
-def until(condition, seconds=60):
+def until(condition: Callable[[], object], seconds: float = 60) -> object:
     """Waits for a condition; its last value."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
@@ -21,14 +22,14 @@ def until(condition, seconds=60):
 
 
 class Lifetime(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.before = harness.machine()
 
-    def nothing_left(self, mark):
+    def nothing_left(self, mark: str) -> None:
         self.assertTrue(until(lambda: not harness.processes(mark)), f"left: {harness.processes(mark)}")
         self.assertEqual(harness.machine(), self.before)
 
-    def test_up_status_down(self):
+    def test_up_status_down(self) -> None:
         mark = f"tapa-cluster-{harness.NAME}"
         up = harness.tool("up", "--name", harness.NAME, "--nodes", "3", "--nics", "2", "--rate", "50mbit")
         self.assertEqual(up.returncode, 0, up.stderr)
@@ -49,7 +50,7 @@ class Lifetime(unittest.TestCase):
         self.assertEqual(harness.state_left(), [])
         self.assertEqual(harness.tool("down", "--name", harness.NAME).stdout, "")
 
-    def running(self, name=f"{harness.NAME}-none"):
+    def running(self, name: str = f"{harness.NAME}-none") -> tuple[subprocess.Popen[str], str]:
         """A run whose ranks sleep, on a temporary cluster unless named: its process, and what marks the ranks."""
         mark = f"{shutil.which('sleep')} 300.{os.getpid()}"
         process = harness.start("run", "--name", name, "--nodes", "2", "--ranks", "2", "--", *mark.split())
@@ -58,7 +59,7 @@ class Lifetime(unittest.TestCase):
         self.assertTrue(until(lambda: len(harness.processes(mark, whole=True)) == 4), "the ranks did not start")
         return process, mark
 
-    def test_signals_end_a_run_and_its_cluster(self):
+    def test_signals_end_a_run_and_its_cluster(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
                 process, mark = self.running()
@@ -68,7 +69,7 @@ class Lifetime(unittest.TestCase):
                 self.nothing_left(f"tapa-cluster-run.{process.pid}")
                 self.assertEqual(harness.state_left(), [])
 
-    def test_a_killed_tool_takes_its_cluster_along(self):
+    def test_a_killed_tool_takes_its_cluster_along(self) -> None:
         process, mark = self.running()
         process.kill()
         self.nothing_left(mark)
@@ -76,7 +77,7 @@ class Lifetime(unittest.TestCase):
         self.assertEqual(harness.tool("down").returncode, 0)
         self.assertEqual(harness.state_left(), [])
 
-    def test_a_tool_killed_in_a_run_on_a_lasting_cluster(self):
+    def test_a_tool_killed_in_a_run_on_a_lasting_cluster(self) -> None:
         harness.tool("up", "--name", harness.NAME, "--nodes", "2")
         self.addCleanup(harness.tool, "down", "--name", harness.NAME)
         for clean in (["run", "--name", harness.NAME, "--ranks", "1", "--", "true"], ["down", "--name", harness.NAME]):
@@ -89,7 +90,7 @@ class Lifetime(unittest.TestCase):
         self.assertEqual(harness.state_left(), [])
 
     @unittest.skipUnless(os.geteuid() == 0, "changes to another user")
-    def test_without_root(self):
+    def test_without_root(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
             shutil.copytree(os.path.dirname(harness.TOOL), f"{folder}/tools")
@@ -105,7 +106,7 @@ class Lifetime(unittest.TestCase):
             self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["nd0", "nd1"]), done.stderr)
             self.assertEqual(os.listdir(f"{folder}/state"), [])
 
-    def test_a_tool_killed_on_the_way_up_leaves_nothing(self):
+    def test_a_tool_killed_on_the_way_up_leaves_nothing(self) -> None:
         for delay in (0.05, 0.1, 0.15, 0.2, 0.3):
             process = harness.start("up", "--name", harness.NAME, "--nodes", "12")
             time.sleep(delay)
@@ -115,7 +116,7 @@ class Lifetime(unittest.TestCase):
             self.nothing_left(f"tapa-cluster-{harness.NAME}")
             self.assertEqual(harness.state_left(), [])
 
-    def test_dead_cluster_is_swept_and_pids_of_others_are_safe(self):
+    def test_dead_cluster_is_swept_and_pids_of_others_are_safe(self) -> None:
         harness.tool("up", "--name", harness.NAME, "--nodes", "2")
         status = harness.tool("status").stdout
         os.kill(int(re.search(r"head pid (\d+)", status)[1]), signal.SIGKILL)

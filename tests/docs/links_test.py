@@ -4,23 +4,24 @@ headings. Build folders and hidden ones are left out."""
 import os
 import re
 import sys
+from collections.abc import Iterator
 
 LINK = re.compile(r"!?\[[^]\n]*\]\(([^)\s]+)\)")
 LEFT_OUT = {"build", "shared"}
 
 
-def pages(root):
+def pages(root: str) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in LEFT_OUT and not name.startswith(".")]
         yield from (os.path.join(folder, name) for name in files if name.endswith(".md"))
 
 
-def without_code(text):
+def without_code(text: str) -> str:
     """Blocks between fences are not Markdown."""
     return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def anchors(path):
+def anchors(path: str) -> set[str]:
     """Of each heading, as GitHub names them."""
     with open(path, encoding="utf-8") as file:
         headings = re.findall(r"^#+ +(.+?) *$", without_code(file.read()), flags=re.MULTILINE)
@@ -28,7 +29,7 @@ def anchors(path):
     return {name if names[:i].count(name) == 0 else f"{name}-{names[:i].count(name)}" for i, name in enumerate(names)}
 
 
-def dead_links(page):
+def dead_links(page: str) -> Iterator[tuple[str, str]]:
     with open(page, encoding="utf-8") as file:
         text = without_code(file.read())
     for target in LINK.findall(text):
@@ -42,7 +43,7 @@ def dead_links(page):
             yield target, f"no such heading; there are {', '.join(sorted(anchors(file)))}"
 
 
-def main(root, least):
+def main(root: str, least: int) -> int:
     found = sorted(pages(root))
     dead = [(page, *link) for page in found for link in dead_links(page)]
     for page, target, why in dead:

@@ -30,7 +30,7 @@ SOURCES = ["libtapa/src", "libdit/src", "plugins", "tools", "bench"]
 NAME = r"(?:TAPA|DIT)_[A-Z][A-Z0-9_]*[A-Z0-9]"
 
 
-def help_of(command):
+def help_of(command: list[str]) -> str:
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
     if done.returncode != 0:
@@ -38,13 +38,15 @@ def help_of(command):
     return done.stdout
 
 
-def rows_of(text):
+def rows_of(text: str) -> list[tuple[str, str]]:
     """(names, description) of each option. CLI11 and argparse both begin an option two blanks from the left and go on further right."""
     rows = []
     for line in text.splitlines():
         match = re.match(r"  (-\S*?(?:, ?-\S+)*|[a-z]+)(?: (\S.*?))?(?:   *(\S.*))?$", line)
         if match and re.match(r"  -", line):
-            names = ", ".join(re.findall(r"(?<![\w-])--?[\w-]+", match[1] + ("," + match[2] if match[2] and match[2].startswith("-") else "")))
+            names = ", ".join(
+                re.findall(r"(?<![\w-])--?[\w-]+", match[1] + ("," + match[2] if match[2] and match[2].startswith("-") else ""))
+            )
             rows.append([names, [match[3] or ""]])
         elif rows and re.match(r" {12,}\S", line):
             rows[-1][1].append(line.strip())
@@ -54,22 +56,22 @@ def rows_of(text):
     return [(names, " ".join(part for part in parts if part)) for names, parts in rows if not names.endswith(("--help", "--version"))]
 
 
-def escaped(text):
+def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
-def table(head, rows):
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def library_options(bin_folder):
+def library_options(bin_folder: str) -> dict[str, tuple[str, ...]]:
     """name -> (values, default, what for), as tapa-info tells."""
     text = help_of([os.path.join(bin_folder, "tapa-info"), "--options"])
     pattern = r"^(TAPA_\w+) \(([\w-]+)\): .*\n    (.*)\n    (.*); default (.*)$"
     return {m[0]: m[1:] for m in re.findall(pattern, text, flags=re.MULTILINE)}
 
 
-def variables_of(source):
+def variables_of(source: str) -> set[str]:
     found = set()
     for folder in SOURCES:
         for path, folders, files in os.walk(os.path.join(source, folder)):
@@ -84,7 +86,7 @@ def variables_of(source):
     return found
 
 
-def build_options(source):
+def build_options(source: str) -> dict[str, tuple[str, str]]:
     rows = {}
     for folder in ("cmake", "plugins", "libdit", "libtapa"):
         for path, folders, files in os.walk(os.path.join(source, folder)):
@@ -101,7 +103,7 @@ def build_options(source):
     return rows
 
 
-def page(source, bin_folder, cluster):
+def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
     ours = library_options(bin_folder)
     lines = [
         "# Reference of options",
@@ -114,8 +116,8 @@ def page(source, bin_folder, cluster):
         "Each is also an option of `TAPA_Comm_set(comm, key, value)`, with the key in brackets. Rank 0's values hold for all ranks.",
         "",
     ]
-    lines += table(["variable (key)", "values", "default", "meaning"],
-                   [[f"`{name}` ({key})", escaped(values), escaped(default), escaped(what)] for name, (key, what, values, default) in ours.items()])  # fmt: skip
+    options = [[f"`{name}` ({key})", *map(escaped, (values, default, what))] for name, (key, what, values, default) in ours.items()]
+    lines += table(["variable (key)", "values", "default", "meaning"], options)
     lines += ["## Other environment variables", ""]
     lines += table(["variable", "meaning"], [[f"`{name}`", what] for name, what in sorted(OTHERS.items())])
     for title, programs in PROGRAMS.items():
@@ -128,12 +130,12 @@ def page(source, bin_folder, cluster):
             lines += [f"### `{name}`{')' if words[0] == 'cluster' else ''}", ""]
             lines += table(["option", "meaning"], [[f"`{names}`", escaped(what)] for names, what in rows])
     lines += ["## Options of the build", "", "`cmake --preset release -DOPTION=VALUE`", ""]
-    lines += table(["option", "default", "meaning"],
-                   [[f"`{name}`", value or "(empty)", escaped(what)] for name, (value, what) in sorted(build_options(source).items())])  # fmt: skip
+    of_build = sorted(build_options(source).items())
+    lines += table(["option", "default", "meaning"], [[f"`{name}`", value or "(empty)", escaped(what)] for name, (value, what) in of_build])
     return "\n".join(lines).rstrip("\n") + "\n", set(ours)
 
 
-def main(source, bin_folder, cluster, write):
+def main(source: str, bin_folder: str, cluster: str, write: bool) -> int:
     needed = {words.split()[0] for programs in PROGRAMS.values() for words in programs} - {"cluster"}
     if lacking := sorted(name for name in needed if not os.path.exists(os.path.join(bin_folder, name))):
         print(f"skipped: not in this build: {', '.join(lacking)}")

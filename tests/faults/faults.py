@@ -7,6 +7,8 @@ COMMAND starts ranks, their number comes behind it: "mpirun -n". GROUP is kill, 
 without one. Without --long each has a few cases, with it all of them."""
 
 import argparse
+import contextlib
+import functools
 import os
 import random
 import re
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +66,21 @@ class Result:
         return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|mpiexec|signal", self.err + self.out, re.I))
 
 
+def fault_of_stopped(result: Result, rank: int, watched: bool) -> str:
+    """What is wrong after a rank stood still, or nothing. `watched`: somebody has to name it."""
+    if not result.right:
+        return f"status {result.status}, data not right"
+    silent = watched and not re.search(r"unfinished after|waits for", result.err)
+    return f"rank {rank} stood still for 2 s and nobody named it" if silent else ""
+
+
+def fault_of_refused(result: Result, what: str) -> str:
+    """What is wrong after something was refused to ranks, or nothing."""
+    if result.right or (what in MAY_END and result.named):
+        return ""
+    return f"status {result.status}, data not right"
+
+
 def processes_of(mark: str) -> list[int]:
     """Processes that have this mark in their environment."""
     found = []
@@ -103,7 +121,7 @@ class Job:
         for reader in self.readers:
             reader.start()
 
-    def read(self, pipe, lines: list[str]) -> None:
+    def read(self, pipe: Iterable[str], lines: list[str]) -> None:
         for line in pipe:
             lines.append(line)
             if found := re.search(r"victim: rank (\d+) pid (\d+)", line):
@@ -122,10 +140,8 @@ class Job:
         except subprocess.TimeoutExpired:
             late = True
             for pid in [*processes_of(self.mark), self.process.pid]:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             self.process.wait()
         for reader in self.readers:
             reader.join(10)
@@ -169,7 +185,7 @@ class Faults:
         if result:
             print("\n".join((result.out + result.err).splitlines()[-15:]), flush=True)
 
-    def finish(self, case: str, job: Job, judge) -> None:
+    def finish(self, case: str, job: Job, judge: Callable[[Result], str]) -> None:
         """`judge(result)`: what is wrong with it, or nothing."""
         result = job.end()
         wrong = f"no end within {job.limit:.0f} s" if result.late else judge(result)
@@ -203,13 +219,8 @@ class Faults:
                         time.sleep(2)
                         os.kill(job.pids[rank], signal.SIGCONT)
 
-                    def judge(result: Result) -> str:
-                        if not result.right:
-                            return f"status {result.status}, data not right"
-                        watched = phase in WATCHED and timeout != "0" and delay > 0  # before, it may stand still in MPI's own call
-                        silent = watched and not re.search(r"unfinished after|waits for", result.err)
-                        return f"rank {rank} stood still for 2 s and nobody named it" if silent else ""
-
+                    watched = phase in WATCHED and timeout != "0" and delay > 0  # before, it may stand still in MPI's own call
+                    judge = functools.partial(fault_of_stopped, rank=rank, watched=watched)
                     self.finish(f"stop rank {rank} in {phase} after {delay} s, TAPA_TIMEOUT={timeout}", job, judge)
 
     # ---------------------------------------------------------------- what is refused
@@ -225,11 +236,7 @@ class Faults:
                         arguments = ["--refuse", what, "--who", who, *(["--late"] if when == "later" else [])]
                         job = self.job(phase, 0.3, *arguments)
 
-                        def judge(result: Result) -> str:
-                            if result.right or (what in MAY_END and result.named):
-                                return ""
-                            return f"status {result.status}, data not right"
-
+                        judge = functools.partial(fault_of_refused, what=what)
                         self.finish(f"{what} refused to {who}, {when} call, {phase}", job, judge)
 
     def fork(self) -> None:
@@ -312,7 +319,20 @@ class Faults:
         inside = ["nsenter", "-t", str(node), "-n"]
         if os.geteuid() != 0:
             inside[3:3] = ["-U", "--preserve-credentials"]
-        command = [str(tool), "run", "--name", name, "--ranks", "2", "--env", f"LD_PRELOAD={self.options.preload}", "--", self.victim, "large", "6"]
+        command = [
+            str(tool),
+            "run",
+            "--name",
+            name,
+            "--ranks",
+            "2",
+            "--env",
+            f"LD_PRELOAD={self.options.preload}",
+            "--",
+            self.victim,
+            "large",
+            "6",
+        ]
         job = Job(command, {"TAPA_PLAN": "tapa:split=node"}, limit=LIMIT)
         broken = False
         if job.began(RANKS):
@@ -329,8 +349,7 @@ class Faults:
             time.sleep(2)
             if fault == "down":
                 subprocess.run([*inside, "ip", "link", "set", "nic0", "up"], capture_output=True, check=False)
-        self.finish(f"nic0 of a node: {fault}", job,
-                    lambda r: "it could not be broken" if not broken else "" if r.right else f"status {r.status}, data not right")  # fmt: skip
+        self.finish(f"nic0 of a node: {fault}", job, lambda r: fault_of_refused(r, fault) if broken else "it could not be broken")
 
 
 def main() -> int:

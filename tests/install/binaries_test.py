@@ -2,11 +2,13 @@
 """Every program and library of a tree is what a distribution would ship: looks for libraries in no folder of the caller's,
 exports what it should only, and leaves an attacker no fixed addresses, no tables to write to and no overflow unnoticed.
 Usage: binaries_test.py [--unfortified] FOLDER... (without optimisation and with sanitizers calls of the C library are not checked)"""
+
 import os
 import re
 import subprocess
 import sys
 import unittest
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 UNFORTIFIED = "--unfortified" in sys.argv
@@ -26,12 +28,12 @@ EXPORTS = {
 }
 
 
-def is_binary(path):
+def is_binary(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(4) == b"\x7fELF"
 
 
-def binaries():
+def binaries() -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted(folder.rglob("*")):
             if path.is_symlink() or not path.is_file() or path.suffix in (".o", ".a"):
@@ -40,21 +42,21 @@ def binaries():
                 yield path  # helpers of tests are not shipped
 
 
-def readelf(path, *options):
+def readelf(path: Path, *options: str) -> str:
     return subprocess.run(["readelf", "-W", *options, path], capture_output=True, text=True, check=True).stdout
 
 
-def runpath(path):
+def runpath(path: Path) -> list[str]:
     found = re.search(r"\(R(?:UN)?PATH\).*\[(.*)\]", readelf(path, "-d"))
     return found.group(1).split(":") if found else []
 
 
-def imported(path):
+def imported(path: Path) -> set[str]:
     lines = [line.split() for line in readelf(path, "--dyn-syms").splitlines()]
     return {words[7].split("@")[0] for words in lines if len(words) >= 8 and words[6] == "UND"}
 
 
-def exported(path):
+def exported(path: Path) -> list[str]:
     """Defined symbols that others can bind to; weak ones of templates too."""
     names = []
     for line in readelf(path, "--dyn-syms").splitlines():
@@ -65,49 +67,57 @@ def exported(path):
 
 
 class Binaries(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.all = list(binaries())
         self.assertGreater(len(self.all), 2, f"nothing to look at in {FOLDERS}")
 
-    def none(self, complaints):
+    def none(self, complaints: Iterable[tuple[Path, object]]) -> None:
         self.assertEqual([f"{path}: {what}" for path, what in complaints], [])
 
-    def test_no_library_is_looked_for_where_the_caller_is(self):
-        self.none((path, f'element "{element}" of RUNPATH') for path in self.all for element in runpath(path)
-                  if not re.match(r"(/|\$ORIGIN(/|$))", element))
+    def test_no_library_is_looked_for_where_the_caller_is(self) -> None:
+        self.none(
+            (path, f'element "{element}" of RUNPATH')
+            for path in self.all
+            for element in runpath(path)
+            if not re.match(r"(/|\$ORIGIN(/|$))", element)
+        )
 
-    def test_symbols_are_exported_by_list_only(self):
-        libraries = [(path, names) for path in self.all for library, names in EXPORTS.items()
-                     if re.fullmatch(library, path.name)]
+    def test_symbols_are_exported_by_list_only(self) -> None:
+        libraries = [(path, names) for path in self.all for library, names in EXPORTS.items() if re.fullmatch(library, path.name)]
         self.assertTrue(libraries, "no library of ours")
         self.none((path, "exports nothing") for path, _ in libraries if not exported(path))
-        self.none((path, f"exports {name}") for path, names in libraries for name in exported(path)
-                  if not re.fullmatch(names, name))
+        self.none((path, f"exports {name}") for path, names in libraries for name in exported(path) if not re.fullmatch(names, name))
 
-    def test_libraries_that_mpi_may_bring_are_not_linked(self):
+    def test_libraries_that_mpi_may_bring_are_not_linked(self) -> None:
         """MPI libraries bring other versions of these, and a process has one of each name."""
-        self.none((path, f"linked with {name}") for path in self.all
-                  for name in re.findall(r"\(NEEDED\).*\[((?:libhwloc|libfabric)\.so[^]]*)\]", readelf(path, "-d")))
+        self.none(
+            (path, f"linked with {name}")
+            for path in self.all
+            for name in re.findall(r"\(NEEDED\).*\[((?:libhwloc|libfabric)\.so[^]]*)\]", readelf(path, "-d"))
+        )
 
-    def test_stacks_are_not_executable(self):
-        self.none((path, "its stack is executable, or not said not to be") for path in self.all
-                  if not re.search(r"GNU_STACK.* RW ", readelf(path, "-l")))
+    def test_stacks_are_not_executable(self) -> None:
+        self.none(
+            (path, "its stack is executable, or not said not to be")
+            for path in self.all
+            if not re.search(r"GNU_STACK.* RW ", readelf(path, "-l"))
+        )
 
-    def test_programs_lie_anywhere_and_tables_are_read_only(self):
+    def test_programs_lie_anywhere_and_tables_are_read_only(self) -> None:
         self.none((path, "expected -pie") for path in self.all if not re.search(r"Type:\s+DYN", readelf(path, "-h")))
         self.none((path, "expected -z relro") for path in self.all if "GNU_RELRO" not in readelf(path, "-l"))
-        self.none((path, "expected -z now") for path in self.all
-                  if not re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", readelf(path, "-d")))
+        self.none((path, "expected -z now") for path in self.all if not re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", readelf(path, "-d")))
 
-    def test_what_writes_past_a_stack_array_is_stopped(self):
+    def test_what_writes_past_a_stack_array_is_stopped(self) -> None:
         self.none((path, "expected -fstack-protector-strong") for path in self.all if "__stack_chk_fail" not in imported(path))
 
     @unittest.skipIf(UNFORTIFIED, "built without")
-    def test_calls_of_the_c_library_are_checked(self):
+    def test_calls_of_the_c_library_are_checked(self) -> None:
         # CUDA's runtime, linked statically, is built as its maker likes.
         ours = [path for path in self.all if ".nv_fatbin" not in readelf(path, "-S")]
-        self.none((path, f"expected -D_FORTIFY_SOURCE=2, calls {name}") for path in ours
-                  for name in sorted(ALWAYS_CHECKED & imported(path)))
+        self.none(
+            (path, f"expected -D_FORTIFY_SOURCE=2, calls {name}") for path in ours for name in sorted(ALWAYS_CHECKED & imported(path))
+        )
         checked = {name for path in self.all for name in imported(path) if re.fullmatch(r"__\w+_chk", name)}
         self.assertIn("__memcpy_chk", checked, "no binary checks any call")
 

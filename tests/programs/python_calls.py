@@ -1,6 +1,8 @@
 """All-to-alls from mpi4py, with buffers of the standard library: prints a checksum for each case."""
+
 import array
 import sys
+from collections.abc import Iterable
 
 from mpi4py import MPI
 
@@ -9,19 +11,19 @@ rank, size = comm.rank, comm.size
 errors = 0
 
 
-def value(source, destination, i):
+def value(source: int, destination: int, i: int) -> int:
     return (source * 1000 + destination) * 100 + i
 
 
-def ragged(source, destination):
+def ragged(source: int, destination: int) -> int:
     return (source + 2 * destination) % 4 + 1
 
 
-def offsets(counts):
+def offsets(counts: list[int]) -> list[int]:
     return [sum(counts[:i]) for i in range(len(counts))]
 
 
-def report(name, got, expected):
+def report(name: str, got: Iterable[int], expected: Iterable[int]) -> None:
     global errors
     wrong = comm.allreduce(int(list(got) != list(expected)))
     checksum = comm.allreduce(sum(v * (i % 97 + rank + 1) for i, v in enumerate(got)))
@@ -61,11 +63,13 @@ report("Ialltoallv", recv, expected)
 
 types = [MPI.INT] * size
 recv = array.array("i", [-1] * sum(recvcounts))
-comm.Alltoallw([send, (sendcounts, [4 * d for d in sdispls]), types],
-               [recv, (recvcounts, [4 * d for d in rdispls]), types])
+comm.Alltoallw([send, (sendcounts, [4 * d for d in sdispls]), types], [recv, (recvcounts, [4 * d for d in rdispls]), types])
 report("Alltoallw", recv, expected)
 
 objects = comm.alltoall([{"from": rank, "to": d, "data": "x" * (rank + d)} for d in range(size)])
-report("alltoall of objects", [o["from"] * 1000 + o["to"] * 10 + len(o["data"]) for o in objects],
-       [s * 1000 + rank * 10 + s + rank for s in range(size)])
+report(
+    "alltoall of objects",
+    [o["from"] * 1000 + o["to"] * 10 + len(o["data"]) for o in objects],
+    [s * 1000 + rank * 10 + s + rank for s in range(size)],
+)
 sys.exit(1 if errors else 0)

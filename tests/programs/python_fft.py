@@ -1,4 +1,5 @@
 """Distributed FFTs of mpi4py-fft: slabs and pencils, their transposes are MPI_Alltoallw of subarray types."""
+
 import numpy
 from mpi4py import MPI
 from mpi4py_fft import PFFT, newDistArray
@@ -7,7 +8,7 @@ comm = MPI.COMM_WORLD
 for shape, grid, dtype in (((12, 10, 14), (-1,), float), ((9, 16, 11), None, complex), ((8, 8, 6, 5), (-1,), complex)):
     fft = PFFT(comm, shape, axes=range(len(shape)), dtype=dtype, grid=grid)
     field = newDistArray(fft, False)
-    rows = numpy.indices(shape)[(slice(None),) + fft.local_slice(False)]
+    rows = numpy.indices(shape)[(slice(None), *fft.local_slice(False))]
     field[:] = numpy.sin(sum((i + 1.5) * axis for i, axis in enumerate(rows)))
     for _ in range(5):
         spectrum = fft.forward(field)

@@ -52,6 +52,23 @@ TEST(Job, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.results, job.results);
 }
 
+TEST(Job, ALimitIsANumberOfBytes) {
+  Job job;
+  job.topology = make_uniform_topology({2});
+  job.contenders = {"linear"};
+  job.bytes = {8};
+  job.data_limit = 77;
+  job.results = "results";
+  std::string text = write_job(job);
+  text.replace(text.find("77"), 2, "-1");
+  try {
+    (void)read_job(text, "F");
+    FAIL() << "a limit below 0 was read";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "F: $.data_limit: -1, expected a number of bytes, 0 or more");
+  }
+}
+
 TEST(Simulated, ShippedOnesCanBeRead) {
   const auto names = simulated_machines();
   for (const char* name : {"aurora", "cluster16x8", "cpu-2socket", "fat-tree", "frontier", "hgx-h100"})
@@ -67,6 +84,7 @@ TEST(Simulated, ErrorsNameThePlace) {
               HasSubstr("$.messages.rendezvous: 0, expected a number of latencies above 0"));
   EXPECT_THAT(message(R"({"schema": "tapa-sim/1", "machine": "nowhere"})"),
               HasSubstr("machine \"nowhere\" is unknown"));
+  EXPECT_THAT(message(R"({"schema": "tapa-sim/1"})"), HasSubstr("key \"machine\" is missing"));
   EXPECT_THROW((void)load_simulated("nowhere"), std::invalid_argument);
 }
 

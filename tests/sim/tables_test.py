@@ -1,4 +1,5 @@
 """bench/sim/tables: cells, summaries and pictures from files of tapa-sim --json."""
+
 import json
 import os
 import subprocess
@@ -6,37 +7,46 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from typing import Any
 
 PROGRAM = sys.argv.pop(1)
 MARKS = ("<!-- from bench/sim/tables -->", "<!-- end of bench/sim/tables -->")
 
 
-def row(size, choice, plans, rivals):
-    return {"bytes": size, "plans": plans, "rivals": rivals, "predicted_us": plans[choice], "choice": choice,
-            "regret": plans[choice] / min(plans.values()), "predicted": plans, "checked": size < 4096}
+def row(size: int, choice: str, plans: dict[str, float], rivals: dict[str, float]) -> dict[str, Any]:
+    return {
+        "bytes": size,
+        "plans": plans,
+        "rivals": rivals,
+        "predicted_us": plans[choice],
+        "choice": choice,
+        "regret": plans[choice] / min(plans.values()),
+        "predicted": plans,
+        "checked": size < 4096,
+    }
 
 
-def report(ranks, placement, rows):
+def report(ranks: int, placement: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"machine": "m", "ranks": ranks, "nodes": ranks // 8, "placement": placement, "rows": rows}
 
 
 class Tables(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def put(self, *reports):
+    def put(self, *reports: dict[str, Any]) -> None:
         for i, content in enumerate(reports):
             with open(os.path.join(self.folder.name, f"{i}.json"), "w", encoding="utf-8") as file:
                 json.dump(content, file)
 
-    def run_it(self, *words):
-        return subprocess.run([sys.executable, PROGRAM, self.folder.name, *words], capture_output=True, text=True,
-                              timeout=100, check=False)
+    def run_it(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, PROGRAM, self.folder.name, *words], capture_output=True, text=True, timeout=100, check=False)
 
-    def test_regret_and_rivals_by_machine_placement_and_size(self):
-        few = report(128, "unequal", [row(8, "a", {"a": 12.0, "b": 10.0}, {"ompi": 24.0, "ring": 6.0}),
-                                      row(4096, "a", {"a": 10.0, "b": 10.5}, {})])
+    def test_regret_and_rivals_by_machine_placement_and_size(self) -> None:
+        few = report(
+            128, "unequal", [row(8, "a", {"a": 12.0, "b": 10.0}, {"ompi": 24.0, "ring": 6.0}), row(4096, "a", {"a": 10.0, "b": 10.5}, {})]
+        )
         many = report(1024, "block", [row(8, "b", {"a": 30.0, "b": 10.0}, {"mpich": 80.0}), row(64, "a", {"a": 5.0}, {})])
         self.put(few, many)
         said = self.run_it().stdout
@@ -50,9 +60,8 @@ class Tables(unittest.TestCase):
         self.assertIn("below 4 KiB take 8.00 times", second)
         self.assertIn("| 8 | `b` | 10.00 | 10.00 | 1.000 (2) | mpich | 80.00 |", second)
 
-    def test_what_stands_between_the_marks_is_replaced(self):
-        self.put(report(128, "block", [row(8, "a", {"a": 10.0, "b": 20.0}, {"ompi": 30.0}),
-                                       row(64, "a", {"a": 15.0}, {"ompi": 30.0})]))
+    def test_what_stands_between_the_marks_is_replaced(self) -> None:
+        self.put(report(128, "block", [row(8, "a", {"a": 10.0, "b": 20.0}, {"ompi": 30.0}), row(64, "a", {"a": 15.0}, {"ompi": 30.0})]))
         with tempfile.TemporaryDirectory() as into:
             path = os.path.join(into, "README.md")
             with open(path, "w", encoding="utf-8") as file:
@@ -66,7 +75,7 @@ class Tables(unittest.TestCase):
         self.assertTrue(text.endswith(f"{MARKS[1]}\nafter\n"))
         self.assertNotIn("old", text)
 
-    def test_nothing_to_show_and_no_marks_are_errors(self):
+    def test_nothing_to_show_and_no_marks_are_errors(self) -> None:
         self.assertIn("has no results", self.run_it().stderr)
         self.put(report(128, "block", [row(8, "a", {"a": 10.0}, {"ompi": 30.0})]))
         with tempfile.TemporaryDirectory() as into:

@@ -12,7 +12,7 @@ COMMANDS = {
 }
 
 
-def said_on_terminal(command):
+def said_on_terminal(command: list[str]) -> tuple[int, str]:
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=follower) as process:
         os.close(follower)
@@ -29,7 +29,7 @@ def said_on_terminal(command):
     return process.returncode, said.decode(errors="replace")
 
 
-def main(programs):
+def main(programs: list[str]) -> int:
     failed = 0
     tried = [program for program in programs if os.path.exists(program)]
     for program in tried:

@@ -1,5 +1,6 @@
 """Finds a program and starts it with mpirun over the nodes of a cluster."""
 
+import argparse
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import network
 import state
@@ -24,15 +26,18 @@ NOT_HANDED_ON = ("TAPA_BUILD", "PMIX_MCA_gds")
 TOOLS = ("ip", "tc", "nsenter")  # what every cluster needs
 LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.mpich", "mpiexec.hydra")}
 
+# Time, bytes per NIC, retransmissions per node, packets dropped by the machine.
+Reading = tuple[float, dict[tuple[int, str], tuple[int, int]], list[tuple[int, int]], int]
 
-def require(*tools):
+
+def require(*tools: str) -> None:
     """Fails with the Debian package of the first tool that is missing."""
     for tool in tools:
         if not shutil.which(tool):
             raise state.ClusterError(f"{tool} not found: install the Debian package {PACKAGES[tool]}")
 
 
-def launcher_program(launcher):
+def launcher_program(launcher: str) -> str:
     """The mpirun of an MPI by name."""
     for name in LAUNCHERS[launcher]:
         if shutil.which(name):
@@ -41,7 +46,7 @@ def launcher_program(launcher):
     raise AssertionError("unreachable")
 
 
-def find_program(name, builds):
+def find_program(name: str, builds: list[str]) -> str:
     """A program by path, or by name in the build folders (bin, bin/tests), then in PATH."""
     if "/" in name:
         if os.access(name, os.X_OK) and os.path.isfile(name):
@@ -54,14 +59,14 @@ def find_program(name, builds):
     return os.path.abspath(found)
 
 
-def slots(ranks, round_robin):
+def slots(ranks: list[int], round_robin: bool) -> list[int]:
     """The nodes in the order in which the ranks take them: [0, 0, 1, 1] or [0, 1, 0, 1] for two nodes of two."""
     if not round_robin:
         return [node for node, count in enumerate(ranks) for _ in range(count)]
     return [node for turn in range(max(ranks)) for node, count in enumerate(ranks) if turn < count]
 
 
-def _openmpi(cluster, options, agent, nics):
+def _openmpi(cluster: state.Cluster, options: argparse.Namespace, agent: str, nics: list[str]) -> list[str]:
     hosts = ",".join(f"{network.node_name(node)}:{count}" for node, count in enumerate(options.ranks) if count)
     settings = {
         "plm": "rsh",
@@ -88,7 +93,7 @@ def _openmpi(cluster, options, agent, nics):
     return command
 
 
-def _mpich(cluster, options, agent, nics):
+def _mpich(cluster: state.Cluster, options: argparse.Namespace, agent: str, nics: list[str]) -> list[str]:
     machines = os.path.join(cluster.folder, f"machines.{os.getpid()}")
     with open(machines, "w") as file:
         file.writelines(f"{network.node_name(node)}\n" for node in slots(options.ranks, options.map == "round-robin"))
@@ -101,7 +106,7 @@ def _mpich(cluster, options, agent, nics):
     return command
 
 
-def command_line(cluster, options, program):
+def command_line(cluster: state.Cluster, options: argparse.Namespace, program: str) -> list[str]:
     """The mpirun command of a run, to be started in the head."""
     agent = os.path.join(os.path.dirname(os.path.realpath(__file__)), "agent")
     nics = [network.rail_name(rail) for rail in range(len(cluster.rates))]
@@ -113,20 +118,17 @@ def command_line(cluster, options, program):
     return [*command, program, *options.args]
 
 
-def environment(cluster, options):
+def environment(cluster: state.Cluster, options: argparse.Namespace) -> dict[str, str]:
     """What every rank finds in its environment, beside the caller's own."""
     rates = cluster.rates
-    if len(set(rates)) == 1:
-        rate = rates[0]
-    else:
-        rate = ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
+    rate = rates[0] if len(set(rates)) == 1 else ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
     options.env.setdefault("TAPA_NIC_RATE", rate)
     options.env.setdefault("TAPA_NICS", ",".join(network.rail_name(rail) for rail in range(len(rates))))
     callers = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
     return {**callers, **options.env, "CLUSTER_STATE": cluster.folder}
 
 
-def prefer():
+def prefer() -> None:
     """Gives the calling process and its children far more weight than other work on the machine has."""
     if os.path.exists("/proc/self/autogroup"):
         with open("/proc/self/autogroup", "w") as file:
@@ -135,7 +137,7 @@ def prefer():
         os.nice(-20)
 
 
-def execute(cluster, command, env, options):
+def execute(cluster: state.Cluster, command: list[str], env: dict[str, str], options: argparse.Namespace) -> int:
     """Runs a command in the head; its exit code, 128 + n for signal n, 124 when the time is over.
 
     Whatever ends the wait (Ctrl-C, SIGTERM, the time) ends the job too. The job is a session of its own, which is one
@@ -155,7 +157,7 @@ def execute(cluster, command, env, options):
         cluster.kill_strays()
 
 
-def _stop(process):
+def _stop(process: subprocess.Popen[bytes]) -> None:
     """Ends mpirun, the child of nsenter, politely and then by force."""
     from namespaces import children
 
@@ -171,12 +173,12 @@ def _stop(process):
     process.wait()
 
 
-def reading(cluster):
+def reading(cluster: state.Cluster) -> Reading:
     """What nic_traffic compares: time, bytes per NIC, retransmissions per node, packets dropped by the machine."""
     return time.monotonic(), cluster.counters(), cluster.retransmissions(), network.dropped_packets()
 
 
-def nic_traffic(cluster, start, end):
+def nic_traffic(cluster: state.Cluster, start: Reading, end: Reading) -> dict[str, Any]:
     """Bytes per node and NIC, and TCP segments sent again, between two readings."""
     (start_time, before, resent_before, dropped_before), (end_time, after, resent_after, dropped_after) = start, end
     rates = {network.rail_name(rail): rate for rail, rate in enumerate(cluster.rates)}
@@ -187,14 +189,14 @@ def nic_traffic(cluster, start, end):
             if owner == node:
                 first = before[owner, nic]
                 nics[nic] = {"tx_bytes": sent - first[0], "rx_bytes": received - first[1], "rate": rates.get(nic)}
-        resent, late = (now - then for now, then in zip(resent_after[node], resent_before[node]))
+        resent, late = (now - then for now, then in zip(resent_after[node], resent_before[node], strict=True))
         tcp = {"retransmitted_segments": resent, "retransmission_timeouts": late}
         nodes.append({"host": network.node_name(node), "nics": nics, **tcp})
     seconds, dropped = round(end_time - start_time, 6), dropped_after - dropped_before
     return {"cluster": cluster.name, "seconds": seconds, "nodes": nodes, "dropped_packets": dropped}
 
 
-def traffic_report(traffic):
+def traffic_report(traffic: dict[str, Any]) -> str:
     """Sent/received bytes of every NIC, and whether TCP lost time: nothing is lost here but by queues that overflow."""
     parts = [
         f"{node['host']} " + " ".join(f"{nic} {n['tx_bytes']}/{n['rx_bytes']}" for nic, n in node["nics"].items())
@@ -211,7 +213,7 @@ def traffic_report(traffic):
     return "\n".join(lines)
 
 
-def run(cluster, options, program):
+def run(cluster: state.Cluster, options: argparse.Namespace, program: str) -> int:
     """Runs the program options.repeat times, stops at the first failure; the exit code."""
     env = environment(cluster, options)
     command = command_line(cluster, options, program)

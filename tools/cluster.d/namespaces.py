@@ -4,6 +4,8 @@ import ctypes
 import json
 import os
 import signal
+from collections.abc import Callable, Iterable
+from typing import Any
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -28,12 +30,12 @@ class NamespaceError(Exception):
     """A namespace, or something in one, could not be set up."""
 
 
-def _check(result, what):
+def _check(result: int, what: str) -> None:
     if result != 0:
         raise NamespaceError(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def _unshare(own_user):
+def _unshare(own_user: bool) -> None:
     """Leaves the caller's namespaces; own_user makes the caller root of a new user namespace first."""
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(MACHINE | (CLONE_NEWUSER if own_user else 0)) != 0:
@@ -44,13 +46,13 @@ def _unshare(own_user):
                 file.write(text)
 
 
-def mount(source, target, kind=None, flags=0):
+def mount(source: str, target: str, kind: str | None = None, flags: int = 0) -> None:
     """mount(2)."""
     encoded = [text.encode() if text else None for text in (source, target, kind)]
     _check(_libc.mount(*encoded, ctypes.c_ulong(flags), None), f"mount {kind or 'bind'} on {target}")
 
 
-def become_host(name, hosts_file):
+def become_host(name: str, hosts_file: str) -> None:
     """Gives the calling process 1 its own host name, /proc, /sys, /dev/shm and /etc/hosts."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -61,7 +63,9 @@ def become_host(name, hosts_file):
     _check(_libc.sethostname(encoded, len(encoded)), f"sethostname {name}")
 
 
-def _init(setup, hold, argv, stdin, tell):
+def _init(
+    setup: Callable[[], object], hold: Callable[[], bool], argv: list[str], stdin: int | None, tell: Callable[[dict[str, object]], None]
+) -> None:
     """Process 1: sets up, tells the result, waits in hold, then lives on as argv."""
     try:
         answer = {"ok": setup()}
@@ -78,7 +82,14 @@ def _init(setup, hold, argv, stdin, tell):
     os.execvp(argv[0], argv[1:])
 
 
-def spawn(setup, argv, own_user=False, hold=lambda: True, stdin=None, close=()):
+def spawn(
+    setup: Callable[[], object],
+    argv: list[str],
+    own_user: bool = False,
+    hold: Callable[[], bool] = lambda: True,
+    stdin: int | None = None,
+    close: Iterable[int] = (),
+) -> tuple[int, Any]:
     """Starts process 1 of new namespaces and waits until setup() has returned there.
 
     setup  runs in the new process; its result (JSON) is handed back, an exception becomes a NamespaceError
@@ -90,7 +101,7 @@ def spawn(setup, argv, own_user=False, hold=lambda: True, stdin=None, close=()):
     """
     read_end, write_end = os.pipe()
 
-    def tell(message):
+    def tell(message: dict[str, object]) -> None:
         os.write(write_end, (json.dumps(message) + "\n").encode())
 
     middle = os.fork()
@@ -125,7 +136,7 @@ def spawn(setup, argv, own_user=False, hold=lambda: True, stdin=None, close=()):
     return answer["pid"], answer["ok"]
 
 
-def _status(pid):
+def _status(pid: int | str) -> dict[str, str]:
     try:
         with open(f"/proc/{pid}/status") as file:
             return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
@@ -133,7 +144,7 @@ def _status(pid):
         return {}
 
 
-def children(pid):
+def children(pid: int) -> dict[int, int]:
     """{pid as the parent's namespace knows it: pid here} of the direct children of a process."""
     level = len(_status(pid).get("NSpid", "").split()) - 1
     found = {}
@@ -145,7 +156,7 @@ def children(pid):
     return found
 
 
-def start_time(pid):
+def start_time(pid: int) -> int | None:
     """Start of a process in clock ticks after boot, None when there is none: tells a reused pid from the recorded one."""
     try:
         with open(f"/proc/{pid}/stat") as file:

@@ -14,15 +14,15 @@ HEAD_ADDRESS = 254
 LEAST_TIMEOUT = 2  # seconds until TCP sends again what nobody acknowledged
 
 
-def node_name(node):
+def node_name(node: int) -> str:
     return f"nd{node}"
 
 
-def rail_name(rail):
+def rail_name(rail: int) -> str:
     return f"nic{rail}"
 
 
-def bytes_per_second(rate):
+def bytes_per_second(rate: str) -> float:
     """The figure of a tc rate like 100mbit (decimal units)."""
     for unit, factor in (("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)):
         if rate.endswith(unit):
@@ -30,14 +30,14 @@ def bytes_per_second(rate):
     raise ValueError(rate)
 
 
-def hosts_text(nodes):
+def hosts_text(nodes: int) -> str:
     """/etc/hosts for the head and every node: names resolve to the management network."""
     lines = ["127.0.0.1 localhost", f"{MANAGEMENT_NET}.{HEAD_ADDRESS} {HEAD}"]
     lines += [f"{MANAGEMENT_NET}.{node + 1} {node_name(node)}" for node in range(nodes)]
     return "\n".join(lines) + "\n"
 
 
-def _batch(tool, lines, pid=None):
+def _batch(tool: str, lines: list[str], pid: int | None = None) -> None:
     """Feeds lines to `ip` or `tc`, inside the network namespace of pid if given."""
     enter = ["nsenter", "-t", str(pid), "-n"] if pid else []
     done = subprocess.run([*enter, tool, "-batch", "-"], input="\n".join(lines) + "\n", text=True, capture_output=True)
@@ -45,7 +45,7 @@ def _batch(tool, lines, pid=None):
         raise namespaces.NamespaceError(f"{tool}: {done.stderr.strip()}")
 
 
-def _sysctl(name, value):
+def _sysctl(name: str, value: str) -> None:
     try:
         with open(f"/proc/sys/net/{name}", "w") as file:
             file.write(value)
@@ -53,7 +53,7 @@ def _sysctl(name, value):
         raise namespaces.NamespaceError(f"sysctl net.{name.replace('/', '.')}={value}: {error.strerror}") from error
 
 
-def _quiet_tcp():
+def _quiet_tcp() -> None:
     """Keeps TCP's start-up and its reaction to starved processes out of the measurements."""
     _sysctl("ipv6/conf/all/disable_ipv6", "1")
     _sysctl("ipv6/conf/default/disable_ipv6", "1")
@@ -69,13 +69,13 @@ def _quiet_tcp():
     _sysctl("ipv4/tcp_wmem", "4096 1048576 4194304")
 
 
-def dropped_packets():
+def dropped_packets() -> int:
     """Packets that the machine has dropped because a core's input queue was full (it is one for all namespaces)."""
     with open("/proc/net/softnet_stat") as file:
         return sum(int(line.split()[1], 16) for line in file)
 
 
-def _shape(device, rate, mtu):
+def _shape(device: str, rate: str, mtu: int) -> str:
     """A tbf line that limits what leaves device.
 
     The burst, 0.4 ms of the rate and three frames at least, makes up for timers that fire late. The peak rate
@@ -89,12 +89,12 @@ def _shape(device, rate, mtu):
     return f"qdisc replace dev {device} root tbf rate {rate} burst {burst} {peak} limit 1gb"
 
 
-def _mac(network, host):
+def _mac(network: int, host: int) -> str:
     return f"02:00:0a:63:{network:02x}:{host:02x}"
 
 
-def _start_node(name, node, state):
-    def setup():
+def _start_node(name: str, node: int, state: str) -> int:
+    def setup() -> None:
         namespaces.become_host(node_name(node), os.path.join(state, "hosts"))
         _quiet_tcp()
 
@@ -104,7 +104,7 @@ def _start_node(name, node, state):
     return pid
 
 
-def _node_links(node, nodes, rails, mtu):
+def _node_links(node: int, nodes: int, rails: int, mtu: int) -> list[str]:
     """`ip` lines to run inside a node: addresses, neighbours known in advance, routes with open TCP windows."""
     host = node + 1
     lines = ["link set lo up", f"addr add {MANAGEMENT_NET}.{host}/24 dev {MANAGEMENT}", f"link set {MANAGEMENT} up"]
@@ -116,14 +116,12 @@ def _node_links(node, nodes, rails, mtu):
             f"initcwnd 100 initrwnd 100 rto_min {LEAST_TIMEOUT}s"
         ]
         lines += [
-            f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent"
-            for peer in range(nodes)
-            if peer != node
+            f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent" for peer in range(nodes) if peer != node
         ]
     return lines
 
 
-def build(state, nodes, rates, mtu):
+def build(state: str, nodes: int, rates: list[str], mtu: int) -> list[int]:
     """Starts the nodes and joins them: a management bridge and one shaped bridge per rail.
 
     Both ends of every rail link are limited: the node's side is what the NIC can send, the bridge's side what it can

@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import namespaces
 import network
@@ -17,7 +19,7 @@ class ClusterError(Exception):
     """The cluster cannot do what was asked; the message says why and what would help."""
 
 
-def root():
+def root() -> str:
     """Folder of all clusters of this user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.access(runtime, os.W_OK):
@@ -27,7 +29,7 @@ def root():
 
 
 @contextlib.contextmanager
-def locked():
+def locked() -> Iterator[None]:
     """Holds the lock under which clusters come and go."""
     while True:
         os.makedirs(root(), mode=0o700, exist_ok=True)
@@ -41,18 +43,18 @@ def locked():
                 return
 
 
-def _tcp_figure(pid, file, name):
+def _tcp_figure(pid: int, file: str, name: str) -> int:
     """A counter of the network namespace of pid: these files have a line of names above each line of figures."""
     with open(f"/proc/{pid}/net/{file}") as lines:
         rows = [line.split() for line in lines]
-    found = [row[names.index(name)] for names, row in zip(rows[::2], rows[1::2]) if name in names]
+    found = [row[names.index(name)] for names, row in zip(rows[::2], rows[1::2], strict=False) if name in names]
     return int(found[0])
 
 
 class Cluster:
     """A cluster that is up. Everything in it lives in the process namespace of one pid, its head."""
 
-    def __init__(self, record):
+    def __init__(self, record: dict[str, Any]) -> None:
         self.name = record["name"]
         self.pid = record["pid"]
         self.started = record["started"]
@@ -63,25 +65,25 @@ class Cluster:
         self.folder = os.path.join(root(), self.name)
 
     @property
-    def nodes(self):
+    def nodes(self) -> int:
         return len(self.pids)
 
-    def alive(self):
+    def alive(self) -> bool:
         return namespaces.start_time(self.pid) == self.started
 
-    def enter(self, *argv):
+    def enter(self, *argv: str) -> list[str]:
         """Command line that runs argv in the head."""
         user = ["-U", "--preserve-credentials"] if self.own_user else []
         return ["nsenter", "-t", str(self.pid), *user, "-m", "-u", "-i", "-n", "-p", "--", *argv]
 
-    def kill_strays(self):
+    def kill_strays(self) -> None:
         """Ends what a run has left behind in the nodes; process 1 of each stays."""
         user = ["-U", "--preserve-credentials"] if self.own_user else []
         for pid in self.pids:
             inside = ["nsenter", "-t", str(pid), *user, "-p", "--", "sh", "-c", "kill -KILL -1"]
             subprocess.run(inside, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
-    def counters(self):
+    def counters(self) -> dict[tuple[int, str], tuple[int, int]]:
         """{(node, NIC): (bytes sent, bytes received)} since the cluster is up."""
         found = {}
         for node, pid in enumerate(self.pids):
@@ -93,11 +95,11 @@ class Cluster:
                         found[node, name.strip()] = (int(fields[8]), int(fields[0]))
         return found
 
-    def retransmissions(self):
+    def retransmissions(self) -> list[tuple[int, int]]:
         """(TCP segments sent again, those of them sent because a timer ran out) of each node since the cluster is up."""
         return [(_tcp_figure(pid, "snmp", "RetransSegs"), _tcp_figure(pid, "netstat", "TCPTimeouts")) for pid in self.pids]
 
-    def end(self):
+    def end(self) -> None:
         """Ends every process of the cluster, which takes its network along, and removes the folder."""
         if self.alive():
             with contextlib.suppress(ProcessLookupError):
@@ -110,7 +112,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def find(name):
+def find(name: str) -> Cluster | None:
     """The cluster of that name, None when there is none that is alive."""
     try:
         with open(os.path.join(root(), name, "state.json")) as file:
@@ -120,7 +122,7 @@ def find(name):
     return cluster if cluster.alive() else None
 
 
-def names():
+def names() -> list[str]:
     """Names of all clusters that have a folder, dead ones included."""
     try:
         return sorted(entry.name for entry in os.scandir(root()) if entry.is_dir())
@@ -128,20 +130,20 @@ def names():
         return []
 
 
-def sweep():
+def sweep() -> None:
     """Removes what clusters have left whose processes are gone. Call it with the lock held."""
     for name in names():
         if find(name) is None:
             shutil.rmtree(os.path.join(root(), name), ignore_errors=True)
 
 
-def leave():
+def leave() -> None:
     """Removes the folder of all clusters once the last one is gone. Call it with the lock held."""
     if not names():
         shutil.rmtree(root(), ignore_errors=True)
 
 
-def create(name, nodes, rates, mtu, temporary):
+def create(name: str, nodes: int, rates: list[str], mtu: int, temporary: bool) -> Cluster:
     """Brings a cluster up; call it with the lock held. A temporary one ends with the calling process, however that ends."""
     folder = os.path.join(root(), name)
     os.makedirs(folder, mode=0o755)
@@ -154,7 +156,7 @@ def create(name, nodes, rates, mtu, temporary):
         raise
 
 
-def _create_in(folder, name, nodes, rates, mtu, temporary):
+def _create_in(folder: str, name: str, nodes: int, rates: list[str], mtu: int, temporary: bool) -> Cluster:
     own_user = os.geteuid() != 0
     # The head reads "go" from this pipe. A temporary one then goes on reading: it ends when this process does.
     read_end, write_end = os.pipe()

@@ -88,7 +88,9 @@ def show_images(folder: str) -> None:
         print(f"{row['name']:16} {row['step_ms'] / 1e3:8.2f} {row['exposed_ms'] / 1e3:14.2f} "
               f"{row['bytes_slow'] / flat['bytes_slow']:6.2f} {row['ratio_to_flat']:14.2f} {psnr:>8}")  # fmt: skip
     print("flat: one MPI_Alltoallv for each tensor, waited for, as other engines do; times are compared with it in 16 bits. bytes: between")
-    print("nodes, of flat's. balanced and fast send what changed since the last step, in few bits. PSNR: of the image to flat's, same seed.")
+    print(
+        "nodes, of flat's. balanced and fast send what changed since the last step, in few bits. PSNR: of the image to flat's, same seed."
+    )
 
 
 {"node": show_node, "nodes": show_nodes, "images": show_images}[sys.argv[1]](sys.argv[2])

@@ -44,21 +44,24 @@ void add_row(const nlohmann::json& json, const JsonReader& reader, Report& repor
   add_times(json, "plans", reader, row->plans);
   add_times(json, "rivals", reader, row->rivals);
   row->checked = row->checked && reader.at("checked").boolean();
-  if (reader.at("choice").text(1024) == row->choice && json.at("busiest_nic_bytes").is_number())
+  const JsonReader nic_bytes = reader.at("busiest_nic_bytes");
+  if (reader.at("choice").text(1024) == row->choice && nic_bytes.is_number())
     row->busiest_nic_bytes = json.at("busiest_nic_bytes").get<double>();
 }
 
 }  // namespace
 
+void add_known_text(Report& report, const std::string& text, const std::string& path) {
+  const nlohmann::json document = parse_json(text, path, kMostText);
+  const JsonReader file(document, path);
+  check_machine(file, report, path);
+  const JsonReader rows = file.at("rows");
+  for (std::size_t i = 0, n = rows.size(0, kMostRows, "rows"); i < n; ++i)
+    add_row(document.at("rows").at(i), rows.at(i), report);
+}
+
 void add_known(Report& report, const std::vector<std::string>& files) {
-  for (const std::string& path : files) {
-    const nlohmann::json document = parse_json(read_text(path), path, kMostText);
-    const JsonReader file(document, path);
-    check_machine(file, report, path);
-    const JsonReader rows = file.at("rows");
-    for (std::size_t i = 0, n = rows.size(0, kMostRows, "rows"); i < n; ++i)
-      add_row(document.at("rows").at(i), rows.at(i), report);
-  }
+  for (const std::string& path : files) add_known_text(report, read_text(path), path);
 }
 
 }  // namespace tapa::sim_tool

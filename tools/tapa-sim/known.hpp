@@ -15,4 +15,7 @@ namespace tapa::sim_tool {
 /// file, or is of another machine, other ranks or another placement than `report`.
 void add_known(Report& report, const std::vector<std::string>& files);
 
+/// The same of the text of one file, which errors name as `path`.
+void add_known_text(Report& report, const std::string& text, const std::string& path);
+
 }  // namespace tapa::sim_tool

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dit {
@@ -21,6 +22,9 @@ struct Image {
 /// Writes atomically; `text` becomes tEXt chunks (keys of 1-79 Latin-1 characters).
 void write_png(const std::filesystem::path& path, const Image& image,
                const std::map<std::string, std::string>& text = {});
+/// The bytes of such a file; errors name it as `where`.
+[[nodiscard]] std::string encode_png(const std::string& where, const Image& image,
+                                     const std::map<std::string, std::string>& text);
 struct PngFile {
   Image image;
   std::map<std::string, std::string> text;
@@ -28,6 +32,8 @@ struct PngFile {
 /// Any PNG is brought to 8-bit RGB. At most 16384 pixels a side. Errors name the file and what is wrong with
 /// it.
 [[nodiscard]] PngFile read_png(const std::filesystem::path& path);
+/// The same from a file's bytes; errors name it as `where`.
+[[nodiscard]] PngFile parse_png(std::string_view bytes, const std::string& where);
 
 /// A field [height, width] in a perceptually even colour map (viridis), `low` and below darkest, `high`
 /// brightest.

@@ -152,20 +152,23 @@ std::string fault_of_chunks(std::string_view bytes) {
 
 }  // namespace
 
-PngFile read_png(const std::filesystem::path& path) {
-  const std::string bytes = read_text_file(path, kMostFileBytes);
+PngFile parse_png(std::string_view bytes, const std::string& where) {
   constexpr std::size_t signature = 8;
   if (bytes.size() < signature ||
       png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, signature) != 0) {
-    throw std::runtime_error(path.string() + ": not a PNG file");
+    throw std::runtime_error(where + ": not a PNG file");
   }
-  const std::string fault = fault_of_chunks(std::string_view(bytes).substr(signature));
-  if (!fault.empty()) throw std::runtime_error(path.string() + ": not a readable PNG: " + fault);
-  Reader reader(path.string(), bytes);
+  const std::string fault = fault_of_chunks(bytes.substr(signature));
+  if (!fault.empty()) throw std::runtime_error(where + ": not a readable PNG: " + fault);
+  Reader reader(where, bytes);
   PngFile file;
   file.image = reader.read_image();
   file.text = reader.texts();
   return file;
+}
+
+PngFile read_png(const std::filesystem::path& path) {
+  return parse_png(read_text_file(path, kMostFileBytes), path.string());
 }
 
 }  // namespace dit

@@ -19,15 +19,15 @@ bool legal_key(const std::string& key) {
          key.find("  ") == std::string::npos && std::all_of(key.begin(), key.end(), printable);
 }
 
-void check_text(const std::filesystem::path& path, const std::map<std::string, std::string>& text) {
+void check_text(const std::string& where, const std::map<std::string, std::string>& text) {
   for (const auto& [key, value] : text) {
     if (!legal_key(key)) {
       throw std::invalid_argument(
-          path.string() + ": text key '" + key +
+          where + ": text key '" + key +
           "': expected 1 to 79 printable Latin-1 characters, single spaces between words");
     }
     if (value.find('\0') != std::string::npos) {
-      throw std::invalid_argument(path.string() + ": text of key '" + key + "' has a zero byte");
+      throw std::invalid_argument(where + ": text of key '" + key + "' has a zero byte");
     }
   }
 }
@@ -109,12 +109,17 @@ class Writer {
 
 }  // namespace
 
+std::string encode_png(const std::string& where, const Image& image,
+                       const std::map<std::string, std::string>& text) {
+  check_image(image, "image of " + where);
+  check_text(where, text);
+  Writer writer(where);
+  return writer.encode(image, text);
+}
+
 void write_png(const std::filesystem::path& path, const Image& image,
                const std::map<std::string, std::string>& text) {
-  check_image(image, "image of " + path.string());
-  check_text(path, text);
-  Writer writer(path.string());
-  const std::string& bytes = writer.encode(image, text);
+  const std::string bytes = encode_png(path.string(), image, text);
   write_atomically(path, [&](std::ostream& file) { file << bytes; });
 }
 

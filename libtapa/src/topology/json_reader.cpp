@@ -141,6 +141,11 @@ int JsonReader::integer(int min, int max) const {
   return static_cast<int>(number);
 }
 
+std::size_t JsonReader::bytes() const {
+  if (!value_->is_number_unsigned()) fail("a number of bytes, 0 or more");
+  return value_->get<std::size_t>();
+}
+
 bool JsonReader::boolean() const {
   if (!value_->is_boolean()) fail("true or false");
   return value_->get<bool>();

@@ -42,11 +42,18 @@ class JsonReader {
   /// An identifier of 1 to 32 letters, digits, '_', '-', '.' that starts with a letter.
   [[nodiscard]] std::string identifier() const;
   [[nodiscard]] int integer(int min, int max) const;
+  /// A whole number of bytes, 0 or more.
+  [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] bool boolean() const;
   /// A finite number above 0; `unit` is named in the error.
   [[nodiscard]] double positive(const std::string& unit) const;
   /// positive() of a member that may be missing.
   [[nodiscard]] std::optional<double> positive_or_none(const std::string& key, const std::string& unit) const;
+
+  [[nodiscard]] bool is_object() const { return value_->is_object(); }
+  [[nodiscard]] bool is_number() const { return value_->is_number(); }
+  /// This value as text.
+  [[nodiscard]] std::string json() const { return value_->dump(); }
 
   /// Throws: this value is not `expected`.
   [[noreturn]] void fail(const std::string& expected) const;

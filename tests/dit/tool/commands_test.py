@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """dit compare, inspect and plan. Usage: commands_test.py DIT TINY_MODEL MANY_RUNS"""
+
 import json
 import math
 import os
 import struct
 import subprocess
 import unittest
+from typing import Any
 
 import broken_models
 import ground
@@ -15,43 +17,50 @@ from ground import MODEL, good, run_program
 class Program(unittest.TestCase):
     """The other tests call what the program's main calls; here is the program."""
 
-    def test_it_does_what_it_is_told(self):
+    def test_it_does_what_it_is_told(self) -> None:
         result = run_program("generate", "--model", MODEL, "--steps", 2, "--seed", 5, "-o", "program.png")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("program.png: spots, seed 5", result.stdout)
         good("generate", "--model", MODEL, "--steps", 2, "--seed", 5, "-o", "function.png")
         self.assertEqual(ground.read("program.png"), ground.read("function.png"))
 
-    def test_its_errors_are_a_line_and_a_status(self):
+    def test_its_errors_are_a_line_and_a_status(self) -> None:
         result = run_program("generate", "--steps", 0)
-        self.assertEqual((result.returncode, result.stdout, result.stderr),
-                         (2, "", 'dit: --steps: "0", expected a whole number from 1 to 10000\n'))
+        self.assertEqual(
+            (result.returncode, result.stdout, result.stderr), (2, "", 'dit: --steps: "0", expected a whole number from 1 to 10000\n')
+        )
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no device that is always full")
-    def test_a_full_standard_output_is_an_error(self):
+    def test_a_full_standard_output_is_an_error(self) -> None:
         with open("/dev/full", "wb") as full:
-            result = subprocess.run([ground.DIT, "inspect", MODEL], stdout=full, stderr=subprocess.PIPE, text=True,
-                                    timeout=60, env=ground.ENVIRONMENT, check=False)
+            result = subprocess.run(
+                [ground.DIT, "inspect", MODEL],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                env=ground.ENVIRONMENT,
+                check=False,
+            )
         self.assertEqual((result.returncode, result.stderr), (1, "dit: the standard output cannot be written\n"))
 
 
 class Compare(unittest.TestCase):
-    def test_fields(self):
+    def test_fields(self) -> None:
         ramp = [i / 100 for i in range(16 * 16)]
         shifted = [value + 0.1 for value in ramp]
         for name, values in (("ramp", ramp), ("shifted", shifted)):
-            broken_models.safetensors(f"{name}.safetensors",
-                                      {"image": ("F32", [1, 16, 16], struct.pack(f"<{len(values)}f", *values))})
+            broken_models.safetensors(f"{name}.safetensors", {"image": ("F32", [1, 16, 16], struct.pack(f"<{len(values)}f", *values))})
         report = json.loads(good("compare", "ramp.safetensors", "shifted.safetensors", "--range", 2, "--json"))
         self.assertFalse(report["equal"])
         self.assertAlmostEqual(report["mse"], 0.01, places=6)
         self.assertAlmostEqual(report["max_error"], 0.1, places=5)
-        self.assertAlmostEqual(report["psnr_db"], 10 * math.log10(2 ** 2 / 0.01), places=3)
+        self.assertAlmostEqual(report["psnr_db"], 10 * math.log10(2**2 / 0.01), places=3)
         self.assertLess(report["ssim"], 1)
         same = json.loads(good("compare", "ramp.safetensors", "ramp.safetensors", "--json"))
         self.assertEqual((same["equal"], same["psnr_db"], same["ssim"]), (True, None, 1))
 
-    def test_pictures_and_their_difference(self):
+    def test_pictures_and_their_difference(self) -> None:
         for seed in (1, 2):
             good("generate", "--model", MODEL, "--steps", 2, "--seed", seed, "-o", f"{seed}.png")
         text = good("compare", "1.png", "2.png", "--difference", "difference.png")
@@ -59,7 +68,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(json.loads(good("inspect", "--json", "difference.png"))["size"], "32x32")
         self.assertIn("infinite (equal)", good("compare", "1.png", "1.png"))
 
-    def test_what_is_not_finite_is_not_equal(self):
+    def test_what_is_not_finite_is_not_equal(self) -> None:
         values = [i / 100 for i in range(64)]
         values[9] = math.nan
         broken_models.safetensors("nan.safetensors", {"image": ("F32", [1, 8, 8], struct.pack("<64f", *values))})
@@ -67,13 +76,13 @@ class Compare(unittest.TestCase):
         report = json.loads(good("compare", "nan.safetensors", "nan.safetensors", "--json"))
         self.assertEqual((report["equal"], report["finite"], report["psnr_db"]), (False, False, None))
 
-    def test_latents_carry_their_range(self):
+    def test_latents_carry_their_range(self) -> None:
         good("generate", "--model", MODEL, "--steps", 2, "--save-latents", "range.safetensors")
         self.assertEqual(json.loads(good("compare", "range.safetensors", "range.safetensors", "--json"))["range"], 4)
 
 
 class Inspect(unittest.TestCase):
-    def test_a_model_adds_up(self):
+    def test_a_model_adds_up(self) -> None:
         report = json.loads(good("inspect", MODEL, "--json"))
         self.assertEqual(report["config"]["network"]["width"], 32)
         self.assertEqual(report["text"]["made"], "for tests")
@@ -82,11 +91,11 @@ class Inspect(unittest.TestCase):
         self.assertEqual(report["bytes"], 4 * elements)
         self.assertIn(f"{len(report['tensors'])} tensors, {elements} elements", good("inspect", MODEL))
 
-    def test_a_file_alone(self):
+    def test_a_file_alone(self) -> None:
         whole = json.loads(good("inspect", MODEL, "--json"))["tensors"]
         self.assertEqual(json.loads(good("inspect", MODEL + "/model.safetensors", "--json"))["tensors"], whole)
 
-    def test_an_index_with_shards(self):
+    def test_an_index_with_shards(self) -> None:
         names = ["a", "b"]
         for name in names:
             broken_models.safetensors(f"{name}.safetensors", {name: ("F32", [2, 3], bytes(24))})
@@ -100,10 +109,10 @@ class Inspect(unittest.TestCase):
 class Plan(unittest.TestCase):
     MACHINE = ["--model", MODEL, "--flops", "20gflops", "--ranks", "1,2,4,12", "--ranks-per-node", 2, "--fast-rate", "4GB"]
 
-    def plan(self, *more):
+    def plan(self, *more: object) -> dict[str, Any]:
         return json.loads(good("plan", *self.MACHINE, *more, "--json", "-"))
 
-    def test_rows(self):
+    def test_rows(self) -> None:
         rows = self.plan("--slow-rate", "100mbit")["rows"]
         kinds = {(row["ranks"], row["policy"], row["schedule"]) for row in rows}
         self.assertEqual(len(kinds), 1 + 3 + 6 + 6)  # v-major only where there are several nodes
@@ -115,14 +124,14 @@ class Plan(unittest.TestCase):
         self.assertGreater(at[4, "v-major", "flat"]["cache_bytes"], 0)
         self.assertEqual(at[2, "exact", "flat"]["bytes_slow"], 0)
 
-    def test_a_slow_network_makes_more_ranks_slower(self):
+    def test_a_slow_network_makes_more_ranks_slower(self) -> None:
         slow = self.plan("--slow-rate", "1mbit", "--latency", "1ms")
         self.assertLessEqual(slow["best"]["ranks"], 2)
         self.assertIn("ranks are slower", slow["best"]["advice"])
         fast = self.plan("--slow-rate", "400gbit", "--latency", "1us", "--fast-latency", "1us")
         self.assertGreater(fast["best"]["ranks"], slow["best"]["ranks"])
 
-    def test_any_policy(self):
+    def test_any_policy(self) -> None:
         at = {}
         for policy in ("v-major", "v-major:format=fp8", "bf16", "balanced"):
             for row in self.plan("--slow-rate", "100mbit", "--policy", policy)["rows"]:
@@ -136,20 +145,20 @@ class Plan(unittest.TestCase):
         self.assertLess(at["balanced"]["step_ms"], at["bf16"]["step_ms"])
         self.assertEqual(at["bf16"]["cache_bytes"], 0)
 
-    def test_time_lines(self):
+    def test_time_lines(self) -> None:
         text = good("plan", *self.MACHINE, "--slow-rate", "100mbit", "--explain")
         self.assertIn("compute", text)
         self.assertIn("v-major sends", text)
         self.assertIn("pipelined on", text)
 
-    def test_computing_is_measured_when_not_given(self):
+    def test_computing_is_measured_when_not_given(self) -> None:
         text = good("plan", "--model", MODEL, "--ranks", "1,2")
         self.assertIn("measured here, 1 thread", text)
 
 
 @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(ground.DIT), "tapa-sim")), "built without SimGrid")
 class Sim(unittest.TestCase):
-    def test_rows_of_a_simulated_machine(self):
+    def test_rows_of_a_simulated_machine(self) -> None:
         words = ("sim", "--machine", "polaris", "--model", "sd35-large", "--size", 512, "--nodes", "1,2", "--json", "-")
         text = run_program(*words).stdout
         report = json.loads(text)
@@ -166,18 +175,18 @@ class Sim(unittest.TestCase):
                 self.assertAlmostEqual(row["step_ms"], row["compute_ms"] + row["exposed_ms"], places=6)
                 self.assertAlmostEqual(row["ratio_to_flat"], rows[nodes, "flat"]["step_ms"] / row["step_ms"], places=6)
         self.assertEqual((rows[1, "flat"]["ranks"], rows[2, "flat"]["ranks"]), (4, 8))
-        exchanges = [rows[2, name]["exchange_ms"]
-                     for name in ("+V-First", "V-Major", "fp8 on slow links", "int4 residuals on slow links")]
+        exchanges = [rows[2, name]["exchange_ms"] for name in ("+V-First", "V-Major", "fp8 on slow links", "int4 residuals on slow links")]
         self.assertEqual(exchanges, sorted(exchanges, reverse=True), "fewer bytes take less time")
         self.assertEqual(run_program(*words).stdout, text, "simulations repeat to the last digit")
 
-    def test_misuse(self):
+    def test_misuse(self) -> None:
         for words, message in (
-                (["--model", "x"], "model \"x\" is not published: expected one of flux1-dev, qwen-image, flux2-dev, sd35-large"),
-                (["--size", "100"], "size is 100: expected a multiple of 16"),
-                (["--nodes", "0"], "--nodes: \"0\""),
-                (["--machine", "cpu-2socket"], "--flops is not given: expected what a rank of cpu-2socket computes"),
-                (["--machine", "nowhere"], 'machine "nowhere" cannot be simulated, expected a file.json or one of')):
+            (["--model", "x"], 'model "x" is not published: expected one of flux1-dev, qwen-image, flux2-dev, sd35-large'),
+            (["--size", "100"], "size is 100: expected a multiple of 16"),
+            (["--nodes", "0"], '--nodes: "0"'),
+            (["--machine", "cpu-2socket"], "--flops is not given: expected what a rank of cpu-2socket computes"),
+            (["--machine", "nowhere"], 'machine "nowhere" cannot be simulated, expected a file.json or one of'),
+        ):
             result = run_program("sim", *words)
             self.assertNotEqual(result.returncode, 0, words)
             self.assertIn(message, result.stderr)
@@ -185,7 +194,7 @@ class Sim(unittest.TestCase):
 
 
 class Profile(unittest.TestCase):
-    def test_cells_and_picture(self):
+    def test_cells_and_picture(self) -> None:
         text = good("profile", "--model", MODEL, "--steps", 6, "--json", "profile.json", "--plot", "profile.png")
         self.assertIn("residual int2", text)
         report = json.loads(ground.read("profile.json"))
@@ -200,11 +209,11 @@ class Profile(unittest.TestCase):
 
 
 class Coding(unittest.TestCase):
-    def report(self, *words):
+    def report(self, *words: object) -> dict[str, Any]:
         good("generate", "--model", MODEL, "--steps", 3, "--ranks", 2, "--ranks-per-node", 1, *words, "--json", "coding.json")
         return json.loads(ground.read("coding.json"))
 
-    def test_a_preset_is_off_where_it_saves_nothing(self):
+    def test_a_preset_is_off_where_it_saves_nothing(self) -> None:
         words = ("--dtype", "bf16", "--policy", "bf16", "--rate", "1gbit")
         report = self.report(*words)
         self.assertEqual([(level["level"], level["share"], level["pays"]) for level in report["coding"]], [("world", 1, False)])
@@ -213,45 +222,57 @@ class Coding(unittest.TestCase):
         self.assertEqual(report["coding"], [])
         self.assertNotIn("off", report)
 
-    def test_a_preset_is_on_where_links_are_slow(self):
+    def test_a_preset_is_on_where_links_are_slow(self) -> None:
         report = self.report("--policy", "fp8", "--rate", "10mbit")
         self.assertEqual([level["pays"] for level in report["coding"]], [True])
         self.assertNotIn("off", report)
 
-    def test_threads_are_no_links(self):
+    def test_threads_are_no_links(self) -> None:
         self.assertEqual(self.report("--policy", "fp8")["coding"], [])
 
 
 class PlanPolicy(unittest.TestCase):
     MADE = ("--model", MODEL, "--steps", 8)
 
-    def test_a_part_of_the_bytes(self):
+    def test_a_part_of_the_bytes(self) -> None:
         text = good("plan", *self.MADE, "--bytes", 0.3, "-o", "few.json")
         self.assertIn("dB to the exact image", text)
         again = good("plan", *self.MADE, "--bytes", 0.3, "-o", "again.json")
         self.assertEqual(text.replace("few", "again"), again)
         self.assertEqual(ground.read("few.json"), ground.read("again.json"))
-        good("bench", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--policies", "exact," + ground.path("few.json"),
-             "--json", "few-bench.json")
+        good(
+            "bench",
+            *self.MADE,
+            "--ranks",
+            3,
+            "--ranks-per-node",
+            1,
+            "--policies",
+            "exact," + ground.path("few.json"),
+            "--json",
+            "few-bench.json",
+        )
         rows = json.loads(ground.read("few-bench.json"))["rows"]
         self.assertLess(rows[2]["bytes_slow"], 0.36 * rows[0]["bytes_slow"])  # of flat's 16-bit numbers
 
-    def test_a_quality(self):
+    def test_a_quality(self) -> None:
         good("plan", *self.MADE, "--quality", "40dB", "-o", "good.json", "--ranks", 3)
         good("generate", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--save-latents", "exact.safetensors")
-        good("generate", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--policy", "good.json",
-             "--save-latents", "good.safetensors")
+        good("generate", *self.MADE, "--ranks", 3, "--ranks-per-node", 1, "--policy", "good.json", "--save-latents", "good.safetensors")
         report = json.loads(good("compare", "exact.safetensors", "good.safetensors", "--json"))
         self.assertGreater(report["psnr_db"], 39.5)
 
-    def test_misuse(self):
+    def test_misuse(self) -> None:
         for arguments, words in (
-                (("--quality", "40dB"), "a policy is asked for: expected -o FILE for it"),
-                (("-o", "x.json"), "-o is for a policy: expected --quality or --bytes"),
-                (("--quality", "-1", "-o", "x.json"), '"-1", expected decibels'),
-                (("--bytes", 0.3, "-o", "x.json", "--ranks", "2,4"), "--ranks is 2,4, expected one number for a policy"),
-                (("--bytes", 0.3, "-o", "x.json", "--ranks", 2, "--ranks-per-node", 2),
-                 "--ranks-per-node is 2, expected less than 2 ranks: only links between nodes have policies")):
+            (("--quality", "40dB"), "a policy is asked for: expected -o FILE for it"),
+            (("-o", "x.json"), "-o is for a policy: expected --quality or --bytes"),
+            (("--quality", "-1", "-o", "x.json"), '"-1", expected decibels'),
+            (("--bytes", 0.3, "-o", "x.json", "--ranks", "2,4"), "--ranks is 2,4, expected one number for a policy"),
+            (
+                ("--bytes", 0.3, "-o", "x.json", "--ranks", 2, "--ranks-per-node", 2),
+                "--ranks-per-node is 2, expected less than 2 ranks: only links between nodes have policies",
+            ),
+        ):
             result = ground.run("plan", *self.MADE, *arguments)
             self.assertEqual(result.returncode, 2)
             self.assertIn(words, result.stderr)

@@ -10,7 +10,7 @@ READELF, PROGRAM = sys.argv.pop(1), sys.argv.pop(1)
 
 
 class LinkOrder(unittest.TestCase):
-    def test_the_standard_library_comes_first(self):
+    def test_the_standard_library_comes_first(self) -> None:
         text = subprocess.run([READELF, "-d", PROGRAM], capture_output=True, text=True, check=True).stdout
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
         standard = [i for i, name in enumerate(needed) if name.startswith("libstdc++.so")]
