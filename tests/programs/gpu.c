@@ -183,6 +183,7 @@ int main(int argc, char** argv) {
   const int turns = strcmp(mode, "turns") == 0;
   void* driver = dlopen(argv[1], RTLD_NOW);
   void* frame;
+  MPI_Datatype short_of_a_gap;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -194,12 +195,14 @@ int main(int argc, char** argv) {
   *(void**)(&reach) = dlsym(driver, "fake_reach");
   if (strcmp(mode, "uploaded") == 0) *(void**)(&upload) = dlsym(driver, "fake_upload");
   strict = argc > 3 && strcmp(argv[3], "strict") == 0;
-  MPI_Type_vector(kElements, 1, 2, MPI_INT, &every_second);
-  MPI_Type_create_resized(every_second, 0, 2 * kElements * (MPI_Aint)sizeof(int), &every_second);
+  MPI_Type_vector(kElements, 1, 2, MPI_INT, &short_of_a_gap);
+  MPI_Type_create_resized(short_of_a_gap, 0, 2 * kElements * (MPI_Aint)sizeof(int), &every_second);
+  MPI_Type_free(&short_of_a_gap);
   MPI_Type_commit(&every_second);
   for (int i = 0; i < kElements; ++i) places[i] = 2 * i;
-  MPI_Type_create_indexed_block(kElements, 1, places, MPI_INT, &listed);
-  MPI_Type_create_resized(listed, 0, 2 * kElements * (MPI_Aint)sizeof(int), &listed);
+  MPI_Type_create_indexed_block(kElements, 1, places, MPI_INT, &short_of_a_gap);
+  MPI_Type_create_resized(short_of_a_gap, 0, 2 * kElements * (MPI_Aint)sizeof(int), &listed);
+  MPI_Type_free(&short_of_a_gap);
   MPI_Type_commit(&listed);
   backtrace(&frame, 1); /* it may load a library */
   signal(SIGSEGV, fault);
@@ -235,6 +238,8 @@ int main(int argc, char** argv) {
   MPI_Allreduce(&bad, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   /* Where the report goes. */
   if (rank == 0) fprintf(stderr, "%s: %d wrong\n", mode, all);
+  MPI_Type_free(&every_second);
+  MPI_Type_free(&listed);
   MPI_Finalize();
   return all != 0;
 }

@@ -153,6 +153,7 @@ int main(int argc, char** argv) {
   first.words["to"] = "self";
   keep_comm(first, MPI_COMM_SELF);
   run(program);
+  forget_requests();
   const bool failed = report(program.threads[0].size());
   MPI_Finalize();
   return failed ? 1 : 0;

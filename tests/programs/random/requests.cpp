@@ -91,4 +91,10 @@ void free_request(const Line& line) {
   drop(requests, line.word("req"));
 }
 
+void forget_requests() {
+  for (auto& [name, p] : requests) {
+    if (p.exchange) free_exchange(p.exchange.get());
+  }
+}
+
 }  // namespace random_program

@@ -43,5 +43,7 @@ void wait_for(const Line& line);
 /// Persistent requests, each rank in an order of its own.
 void start(const Line& line);
 void free_request(const Line& line);
+/// Memory of requests that the program leaves behind, which it may. Before MPI_Finalize.
+void forget_requests();
 
 }  // namespace random_program
