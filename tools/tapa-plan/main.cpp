@@ -171,7 +171,6 @@ class Program {
       list.insert(list.begin(), {*choice_, priced(*choice_, bytes), false});
     }
     std::vector<Row> rows;
-    rows.reserve(list.size());
     for (const Candidate& candidate : list) rows.push_back(row_of(candidate, bytes));
     if (options_.json) return compare_json(rows, topology_, reason, block_bytes(bytes));
     return compare_text(rows, topology_, reason);

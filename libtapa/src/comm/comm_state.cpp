@@ -115,7 +115,6 @@ void CommState::adopt(Agreement agreement) {
     device_calls_.emplace(std::exchange(agreement_.device_comm, MPI_COMM_NULL), rank_, size_);
   if (machine.shares_buffers) {
     std::vector<int> level;
-    level.reserve(static_cast<std::size_t>(size_));
     for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
     agreement_.node->set_order(near_first(static_cast<std::size_t>(rank_), level));
     agreement_.node->tell_together(!oversubscribed_);

@@ -39,7 +39,6 @@ bool is_blocking(const std::string& function) {
 
 double median(const std::vector<Sample>& samples, double Sample::*side) {
   std::vector<double> values;
-  values.reserve(samples.size());
   for (const Sample& sample : samples) values.push_back(sample.*side);
   std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
