@@ -145,7 +145,7 @@ std::string device_buffers() {
     return std::string("device buffers: not exchanged: ") + TAPA_Device_last_error() + "\n";
   const char* text = "";
   (void)TAPA_Device_describe(comm, &text);
-  const std::string line = std::string("device buffers: ") + text + "\n";
+  std::string line = std::string("device buffers: ") + text + "\n";
   (void)TAPA_Device_comm_free(&comm);
   return line;
 }

@@ -13,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 
+// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
 extern char** environ;
 
 namespace dit {

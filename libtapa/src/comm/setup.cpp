@@ -29,6 +29,7 @@
 #include "tapa/tapa.h"
 #include "topology/detect.hpp"
 
+// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
 extern char** environ;
 
 namespace tapa {

@@ -39,6 +39,7 @@ void run_local_ranks(const LocalGroupOptions& options, const std::function<void(
 
 /// What dit_open_options::communicator points to: one rank of a group, opened by the thread that will use it.
 /// Without one (null) open gives a context of one rank.
+// NOLINTNEXTLINE(readability-identifier-naming): a name of the plugins' C interface
 struct dit_local_member {
   std::shared_ptr<dit::LocalGroup> group;
   int rank = 0;
