@@ -5,7 +5,7 @@
  * Usage: regret_calls FORM BYTES MOST REPEATS; FORM: blocking, v, nonblocking or persistent (where MPI has
  * it). Prints a line for each N of 1, 3, 10, ... up to MOST: its habit, N, and microseconds of the slowest
  * rank: "long N": from the first call on MPI_COMM_WORLD to the end of the Nth; "dup N": one of REPEATS times
- * dup + N calls + free, their mean. */
+ * dup + N calls + free, their mean (REPEATS 0: no such lines). */
 #include <mpi.h>
 #ifdef HAVE_MPIX_PERSISTENT
 #include <mpi-ext.h>
@@ -106,11 +106,11 @@ int main(int argc, char** argv) {
   for (form = kBlocking; argc == 5 && form < kForms && strcmp(argv[1], names[form]) != 0;) ++form;
   bytes = argc == 5 ? atoi(argv[2]) : 0;
   const int most = argc == 5 ? atoi(argv[3]) : 0, repeats = argc == 5 ? atoi(argv[4]) : 0;
-  if (argc != 5 || form == kForms || bytes < 1 || most < 1 || repeats < 1) {
+  if (argc != 5 || form == kForms || bytes < 1 || most < 1 || repeats < 0) {
     if (rank == 0)
-      fprintf(
-          stderr,
-          "usage: regret_calls blocking|v|nonblocking|persistent BYTES MOST REPEATS, numbers of 1 or more\n");
+      fprintf(stderr,
+              "usage: regret_calls blocking|v|nonblocking|persistent BYTES MOST REPEATS, numbers of 1 or "
+              "more, REPEATS of 0 or more\n");
     MPI_Finalize();
     return 2;
   }
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   if (send == NULL || recv == NULL || counts == NULL || displs == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
   for (int i = 0; i < size; ++i) counts[i] = bytes, displs[i] = i * bytes;
   long_lived(most);
-  short_lived(most, repeats);
+  if (repeats > 0) short_lived(most, repeats);
   free(send);
   free(recv);
   free(counts);

@@ -64,7 +64,7 @@ def matches(pattern: str, text: str) -> list[str]:
 
 def run(code: cases.Code, setting: Setting, way: str, report: bool = False) -> Run:
     """Throws Failure."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {"TAPA_CACHE": "0", **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = command_of(code, setting, way, report, environment)
     with tempfile.TemporaryDirectory(prefix="codes-") as name:
         folder = pathlib.Path(name)

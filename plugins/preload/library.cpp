@@ -69,6 +69,18 @@ bool load_libtapa() {
   return handle != nullptr;
 }
 
+EarlySizes early_sizes() {
+  EarlySizes sizes{};
+  const auto find = reinterpret_cast<int (*)(long long*, int)>(tapa_function("TAPA_Guest_early"));
+  if (find != nullptr) find(sizes.data(), static_cast<int>(sizes.size()));
+  return sizes;
+}
+
+void talk_early(const EarlySizes& sizes) {
+  const auto tell = reinterpret_cast<int (*)(const long long*, int)>(tapa_function("TAPA_Guest_talk"));
+  if (tell != nullptr) tell(sizes.data(), static_cast<int>(sizes.size()));
+}
+
 void* tapa_function(const char* name) {
   static void* const libtapa = open_libtapa();  // kept until the process ends
   void* const found = dlsym(libtapa, name);

@@ -2,6 +2,7 @@
 /// libtapa, which carries out the all-to-alls that were taken over.
 #pragma once
 
+#include <array>
 #include <string>
 
 namespace tapa::preload {
@@ -19,6 +20,14 @@ bool load_libtapa();
 
 /// The same for what the commonest all-to-alls do. Precondition: the ranks have agreed on libtapa.
 void settle_functions();
+
+/// Numbers of ranks; 0: none.
+using EarlySizes = std::array<long long, 8>;
+/// Those of communicators that should be looked at in their first call, as this process has it from earlier
+/// runs. Precondition for both: libtapa is loaded.
+[[nodiscard]] EarlySizes early_sizes();
+/// Tells libtapa; the same on all ranks.
+void talk_early(const EarlySizes& sizes);
 
 /// Address of a TAPA_* function, or null when libtapa has none of that name (that is said). Loads libtapa
 /// unless it is; a copy that the program has loaded itself is the one that is used. All ranks have agreed

@@ -1,11 +1,17 @@
 #include "options.hpp"
 
+#include <sys/auxv.h>
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+
+#include "autotune/learnt_path.hpp"
 
 namespace tapa::preload {
 
@@ -63,6 +69,12 @@ bool wants_libtapa_at_once() {
     if (!variable(name).empty()) return true;
   }
   return false;
+}
+
+bool has_learnt() {
+  if (getauxval(AT_SECURE) != 0) return false;
+  const std::string file = learnt_path(variable("TAPA_CACHE"), variable("XDG_CACHE_HOME"), variable("HOME"));
+  return !file.empty() && access(file.c_str(), R_OK) == 0;
 }
 
 void say(const char* format, ...) {

@@ -18,6 +18,9 @@ namespace tapa::preload {
 /// MPI until the set-up pays.
 [[nodiscard]] bool wants_libtapa_at_once();
 
+/// Whether there is a file of what earlier runs have found, which TAPA_CACHE has not switched off.
+[[nodiscard]] bool has_learnt();
+
 /// Writes one line to stderr.
 void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

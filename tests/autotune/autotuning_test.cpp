@@ -230,5 +230,75 @@ TEST(Autotuning, AlternatingCallsDoNotDecide) {
   }
 }
 
+/// A trial of `linear`, whose calls take `plan`, MPI's `mpi`; returns the order of calls.
+std::string run_trial(Autotuning& autotuning, double plan, double mpi, std::uint64_t bytes = 0) {
+  std::string order;
+  while (!autotuning.complete()) {
+    while (!autotuning.round_over()) {
+      const bool is_mpi = autotuning.next().algorithm == Algorithm::mpi;
+      order += is_mpi ? 'M' : 'P';
+      autotuning.record(is_mpi ? mpi : plan, bytes);
+    }
+    autotuning.end_round();
+  }
+  return order;
+}
+
+TEST(AutotuningTrial, AWinnerOfAnEarlierRunBeginsAndMustWinAgain) {
+  for (const auto& [plan, stays] : std::vector<std::pair<double, bool>>{
+           {0.5e-5, true}, {0.95e-5, true}, {0.97e-5, false}, {3e-5, false}}) {
+    for (ProbeBudget budget : {ProbeBudget(), ProbeBudget(0)}) {
+      Autotuning autotuning = Autotuning::trial(choices(1)[0], budget);
+      EXPECT_EQ(run_trial(autotuning, plan, 1e-5), "PPPPPMMMMM");
+      EXPECT_EQ(autotuning.ranking()[0] == 0, stays) << plan;
+    }
+  }
+}
+
+TEST(AutotuningTrial, PaysForWhatItsCallsTakeLonger) {
+  ProbeBudget budget(1);  // 10 ms to spend
+  Autotuning autotuning = Autotuning::trial(choices(1)[0], budget);
+  run_trial(autotuning, 3e-3, 1e-3);  // 5 calls, 2 ms each
+  EXPECT_GT(budget.calls_before(1e-3, 1e-3, 1e-3), 0U);
+  EXPECT_EQ(ProbeBudget(1).calls_before(1e-3, 1e-3, 1e-3), 0U);
+}
+
+TEST(AutotuningTrial, GoesToMpiWhenNoCallCounts) {
+  ProbeBudget budget;
+  Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, 100, 199);
+  EXPECT_EQ(run_trial(autotuning, 1e-6, 1e-5, 200).size(), 10 * Autotuning::kFruitless);
+  EXPECT_EQ(autotuning.ranking()[0], 1U);
+}
+
+TEST(AutotuningKnown, AFinishedOneTellsWhatItWasGiven) {
+  const std::vector<Autotuning::Known> plans{{parse_choice("mpi"), 1e-5, 65, false},
+                                             {parse_choice("linear"), 2e-5, 3, true}};
+  const Autotuning autotuning = Autotuning::finished(plans);
+  EXPECT_TRUE(autotuning.complete());
+  EXPECT_EQ(autotuning.ranking(), (std::vector<std::size_t>{0, 1}));
+  EXPECT_DOUBLE_EQ(autotuning.median(1), 2e-5);
+  const std::vector<Autotuning::Known> known = autotuning.known();
+  ASSERT_EQ(known.size(), 2U);
+  EXPECT_EQ(known[0].calls, 65U);
+  EXPECT_TRUE(known[1].given_up);
+}
+
+TEST(AutotuningKnown, BeforeTheEndTheBestOfManyCallsIsFirst) {
+  Autotuning autotuning(choices(4));
+  EXPECT_TRUE(autotuning.known().empty()) << "nothing was called";
+  const std::vector<double> times{2e-5, 3e-5, 1e-5, 1.0};
+  for (int round = 0; round < 4; ++round) {
+    while (!autotuning.round_over()) autotuning.record(times[index_of(autotuning.next())], 0);
+    autotuning.end_round();
+  }
+  ASSERT_FALSE(autotuning.complete());
+  const std::vector<Autotuning::Known> known = autotuning.known();
+  ASSERT_EQ(known.size(), 4U);
+  EXPECT_EQ(to_string(known[0].choice), "pairwise");
+  EXPECT_EQ(to_string(known[3].choice), "bruck");
+  EXPECT_TRUE(known[3].given_up);
+  EXPECT_FALSE(known[0].given_up);
+}
+
 }  // namespace
 }  // namespace tapa

@@ -80,5 +80,14 @@ TEST(Newcomer, WhatTheSetUpCostsIsASmallShareOfWhatWasSpent) {
   }
 }
 
+TEST(Newcomer, WhereItNeverPaidItMustTakeMuchLonger) {
+  Newcomer newcomer;
+  newcomer.spend(1);
+  EXPECT_TRUE(newcomer.worth(10e-3));
+  EXPECT_FALSE(newcomer.worth(10e-3, true));
+  newcomer.spend(9);
+  EXPECT_TRUE(newcomer.worth(10e-3, true));
+}
+
 }  // namespace
 }  // namespace tapa

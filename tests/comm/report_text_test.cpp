@@ -35,7 +35,7 @@ ReportRow forwarded(const std::string& function, std::uint64_t calls, const std:
   return r;
 }
 
-const ReportHead kHead{8, 10, "MPI_Init", 3, 0.0125};
+const ReportHead kHead{8, 10, "MPI_Init", 3, 0.0125, ""};
 
 TEST(ReportText, NamesCallsAsTheProgramMadeThem) {
   EXPECT_EQ(name_in_program("TAPA_Alltoallv", true, true), "MPI_Alltoallv");
@@ -43,6 +43,14 @@ TEST(ReportText, NamesCallsAsTheProgramMadeThem) {
   EXPECT_EQ(name_in_program("TAPA_Alltoall_init", true, true), "MPIX_Alltoall_init");
   EXPECT_EQ(name_in_program("TAPA_Alltoallw_init_c", true, false), "MPI_Alltoallw_init_c");
   EXPECT_EQ(name_in_program("TAPA_Alltoall", false, true), "TAPA_Alltoall");
+}
+
+TEST(ReportText, SaysWhatWasLearntBefore) {
+  ReportHead head = kHead;
+  head.learnt = "2 sizes";
+  const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
+  EXPECT_THAT(format_report(rows, head), HasSubstr("ms\n  learnt      2 sizes\n"));
+  EXPECT_THAT(format_report(rows, kHead), Not(HasSubstr("learnt")));
 }
 
 TEST(ReportText, TellsCommunicatorsWithoutNamesByTheirRanks) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/learnt.hpp"
 #include "comm/device_way.hpp"
 #include "topology/record.hpp"
 #include "topology/topology.hpp"
@@ -40,9 +41,20 @@ struct DeviceBuffers {
 [[nodiscard]] std::string as_text(const Topology& topology, const std::vector<Record>& records,
                                   const std::optional<DeviceBuffers>& devices, int nodes_shown);
 
-/// Everything as JSON, schema "tapa-info/1"; "topology" in it is a topology file.
+/// Everything as JSON, schema "tapa-info/1"; "topology" in it is a topology file, "learnt" learnt_text().
 [[nodiscard]] std::string as_json(const Topology& topology, const std::vector<Record>& records,
-                                  const std::optional<DeviceBuffers>& devices);
+                                  const std::optional<DeviceBuffers>& devices,
+                                  const std::string& learnt = {});
+
+/// What earlier runs have left.
+struct LearntFile {
+  std::string path;     ///< "" where there is none
+  std::string problem;  ///< why it is not used, or ""
+  Learnt content;
+};
+/// Its path, how much is in it, and how much of that holds on this machine with these libraries (of `here`)
+/// today.
+[[nodiscard]] std::string learnt_text(const LearntFile& file, const LearntWhere& here, int today);
 
 /// Levels as nested boxes, ranks with the colour of their NIC, rails as lines. At most the first
 /// `nodes_shown` nodes.

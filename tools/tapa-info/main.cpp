@@ -3,15 +3,19 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <stdexcept>
 
+#include "autotune/learnt_file.hpp"
 #include "comm/device_calls.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/options.hpp"
 #include "info.hpp"
 #include "tapa/device_mpi.h"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
+#include "topology/input_file.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 #include "version_flag.hpp"
@@ -121,6 +125,25 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
   return tapa::info::device_buffers(topology, records, facts, options.settings());
 }
 
+/// What earlier runs have left for jobs like this one.
+std::string learnt() {
+  std::vector<std::string> warnings;
+  const tapa::Options options = tapa::Options::from_environment(environ, warnings);
+  tapa::info::LearntFile file;
+  file.path = tapa::learnt_file(options);
+  if (!file.path.empty() && std::filesystem::exists(file.path)) {
+    try {
+      if (!std::filesystem::is_regular_file(file.path)) throw std::invalid_argument("is no file");
+      const std::string text =
+          tapa::read_input_file(file.path, tapa::kMostLearntBytes, "cache", "a file of libtapa's");
+      file.content = tapa::parse_learnt(text, file.path);
+    } catch (const std::invalid_argument& error) {
+      file.problem = error.what();
+    }
+  }
+  return tapa::info::learnt_text(file, tapa::learnt_where(options), tapa::today());
+}
+
 /// Everything that rank 0 prints.
 void show(const Arguments& a, const tapa::Topology& topology, const std::vector<tapa::Record>& records,
           const std::optional<tapa::info::DeviceBuffers>& buffers) {
@@ -133,9 +156,11 @@ void show(const Arguments& a, const tapa::Topology& topology, const std::vector<
     put("--svg", a.svg, tapa::info::as_svg(topology, records, a.all ? topology.nodes() : 16));
   if (!a.write.empty()) put("--write", a.write, tapa::write_topology(topology));
   if (a.json)
-    std::cout << tapa::info::as_json(topology, records, buffers);
-  else if (a.svg.empty() && a.write.empty())
+    std::cout << tapa::info::as_json(topology, records, buffers, a.topology.empty() ? learnt() : "");
+  else if (a.svg.empty() && a.write.empty()) {
     std::cout << tapa::info::as_text(topology, records, buffers, nodes);
+    if (a.topology.empty()) std::cout << "\nlearnt in earlier runs\n  " << learnt() << "\n";
+  }
 }
 
 /// How the device engine joins the ranks, or why it does not. Collective.

@@ -268,6 +268,12 @@ TAPA_API const char* TAPA_Last_error(void);
  * when on some rank of the job an option asks for the library from the first call on (a plan, a report, ...);
  * alike on all ranks. Local. */
 TAPA_API int TAPA_Guest(const char* version, int at_once);
+/** For the drop-in alone, in MPI_Init: which communicators pay for a set-up in their first call, as earlier
+ * runs of this program have found: puts up to `most` numbers of ranks into `sizes`, then zeros. Local; rank 0
+ * is asked. */
+TAPA_API int TAPA_Guest_early(long long sizes[], int most);
+/** For the drop-in alone, in MPI_Init: what rank 0 has answered, for all ranks. Local. */
+TAPA_API int TAPA_Guest_talk(const long long sizes[], int count);
 /** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
  */
 TAPA_API int TAPA_Guest_end(void);

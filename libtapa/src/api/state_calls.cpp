@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "api/entry.hpp"
 #include "comm/guest.hpp"
+#include "comm/learnt_store.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
@@ -142,6 +144,21 @@ int TAPA_Guest(const char* version, int at_once) {
   Progress::outlast_finalize();
   if (world_runs()) warm_up();
   return MPI_SUCCESS;
+}
+
+int TAPA_Guest_early(long long sizes[], int most) {
+  return contained("TAPA_Guest_early", [&] {
+    const std::vector<int> early = early_sizes(static_cast<std::size_t>(most));
+    std::fill(std::copy(early.begin(), early.end(), sizes), sizes + most, 0);
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Guest_talk(const long long sizes[], int count) {
+  return contained("TAPA_Guest_talk", [&] {
+    talk_early(std::vector<int>(sizes, sizes + count));
+    return MPI_SUCCESS;
+  });
 }
 
 int TAPA_Guest_end(void) {

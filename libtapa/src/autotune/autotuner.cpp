@@ -153,19 +153,104 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
   return choices;
 }
 
+/// The bytes of calls that count for a key, all ranks' together.
+static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, int ranks) {
+  if (key.uniform) return {0, UINT64_MAX};
+  const auto blocks = static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(ranks);
+  return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
+}
+
 Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) {
-  if (key.uniform) return Autotuning(std::move(choices), budget_);
-  const auto blocks = static_cast<std::uint64_t>(ranks_) * static_cast<std::uint64_t>(ranks_);
-  const std::uint64_t smallest = key.size_class * blocks;
-  const std::uint64_t largest = (std::max<std::uint64_t>(2 * key.size_class, 1)) * blocks - 1;
+  const auto [smallest, largest] = bytes_that_count(key, ranks_);
   return Autotuning(std::move(choices), budget_, smallest, largest);
+}
+
+Autotuning Autotuner::try_again(const ProbeKey& key, Choice plan) {
+  const auto [smallest, largest] = bytes_that_count(key, ranks_);
+  return Autotuning::trial(std::move(plan), budget_, smallest, largest);
+}
+
+void Autotuner::remember(std::vector<LearntSize> sizes) {
+  learnt_ = std::move(sizes);
+}
+
+/// A competition that is about to begin goes on where an earlier run has left off.
+void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
+  const auto found = std::ranges::find_if(learnt_, [&](const LearntSize& size) {
+    return size.uniform == key.uniform && size.bytes == key.size_class;
+  });
+  if (found == learnt_.end() || !key.mpi) return;
+  const LearntStart start = start_from(*found);
+  std::vector<Choice> choices = running.autotuning.choices();
+  const auto has = [&](const Choice& choice) { return source_.possible(choice, offer.memory); };
+  switch (start.kind) {
+    case LearntStart::Kind::trial:
+      if (!has(start.plan)) return;
+      running.otherwise = std::move(choices);
+      running.autotuning = try_again(key, start.plan);
+      running.learnt = &*found;
+      break;
+    case LearntStart::Kind::mpi: {
+      std::vector<Autotuning::Known> known;
+      for (const LearntPlan& plan : found->plans) {
+        if (plan.choice.algorithm == Algorithm::mpi || has(plan.choice))
+          known.push_back({plan.choice, plan.seconds, static_cast<std::size_t>(plan.samples), plan.given_up});
+      }
+      std::ranges::stable_partition(known,
+                                    [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; });
+      if (known.size() < 2) return;  // nothing that MPI could be compared with later
+      running.autotuning = Autotuning::finished(known);
+      running.learnt = &*found;
+      wait_for_review(running);
+      break;
+    }
+    case LearntStart::Kind::compete: {
+      const auto slow = [&](const Choice& choice) {
+        return std::ranges::find(start.without, choice) != start.without.end();
+      };
+      if (std::erase_if(choices, slow) == 0 || choices.size() < 2) return;
+      running.autotuning = compete(key, std::move(choices));
+    }
+  }
+  ++used_.sizes;
+}
+
+std::unique_ptr<Autotuner::Running> Autotuner::begin(const ProbeKey& key, std::size_t bytes, Offer offer) {
+  auto running = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer))));
+  recall(*running, key, offer);
+  return running;
+}
+
+/// What a competition knows now.
+static LearntSize size_of(const ProbeKey& key, const Autotuning& found) {
+  LearntSize size;
+  size.uniform = key.uniform;
+  size.bytes = key.size_class;
+  size.decided = found.complete();
+  for (const Autotuning::Known& plan : found.known()) {
+    const auto calls = static_cast<int>(std::min<std::size_t>(plan.calls, INT32_MAX));
+    size.plans.push_back({plan.choice, plan.seconds, calls, plan.given_up});
+  }
+  return size;
+}
+
+std::vector<LearntSize> Autotuner::learnt(int aging) const {
+  std::vector<LearntSize> sizes;
+  for (const auto& [key, running] : runs_) {
+    if (!key.mpi) continue;
+    const bool renewed = running->held && running->learnt != nullptr && running->learnt->day < aging;
+    LearntSize size = running->learnt != nullptr && !renewed
+                          ? *running->learnt
+                          : size_of(key, running->before ? *running->before : running->autotuning);
+    size.calls = static_cast<int>(std::min<std::uint64_t>(running->calls, INT32_MAX));
+    if (!size.plans.empty()) sizes.push_back(std::move(size));
+  }
+  return sizes;
 }
 
 Autotuner::Running& Autotuner::running(const ProbeKey& key, std::size_t bytes, Offer offer) {
   const auto found = runs_.find(key);
-  if (found == runs_.end())
-    return *(runs_[key] =
-                 std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer)))));
+  if (found == runs_.end()) return *(runs_[key] = begin(key, bytes, offer));
   if (needs_review(key) && found->second->before == nullptr) review(key, *found->second);
   return *found->second;
 }
@@ -181,13 +266,32 @@ void Autotuner::review(const ProbeKey& key, Running& running) {
   running.autotuning = compete(key, std::move(choices));
 }
 
+/// Also in a program that asked for plans: what was learnt may hold no more.
+void Autotuner::wait_for_review(Running& running) {
+  running.until_review = running.reviews < kReviews ? kFirstReview << (2 * running.reviews) : UINT64_MAX;
+  ++running.reviews;
+}
+
+void Autotuner::end_trial(const ProbeKey& key, Running& running) {
+  std::vector<Choice> otherwise = std::exchange(running.otherwise, {});
+  running.held = running.autotuning.ranking().front() == 0;
+  if (running.held) return wait_for_review(running);
+  running.autotuning = compete(key, std::move(otherwise));
+  running.learnt = nullptr;
+  ++used_.refuted;
+}
+
 bool Autotuner::end_round(const ProbeKey& key, Running& running) {
   running.autotuning.end_round();
   if (!running.autotuning.complete()) return false;
+  if (!running.otherwise.empty()) {
+    end_trial(key, running);
+    return running.autotuning.complete();
+  }
   running.before.reset();
-  if (!budget_.limited() || !key.mpi || running.autotuning.choices().size() < 2) return true;
-  running.until_review = running.reviews < kReviews ? kFirstReview << (2 * running.reviews) : UINT64_MAX;
-  ++running.reviews;
+  running.learnt = nullptr;
+  running.until_review = UINT64_MAX;
+  if (budget_.limited() && key.mpi && running.autotuning.choices().size() > 1) wait_for_review(running);
   return true;
 }
 
@@ -225,6 +329,7 @@ void Autotuner::reset() {
     }
   }
   runs_.clear();
+  learnt_.clear();
 }
 
 }  // namespace tapa

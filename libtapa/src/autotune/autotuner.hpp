@@ -19,6 +19,7 @@
 
 #include "autotune/autotuning.hpp"
 #include "autotune/candidates.hpp"
+#include "autotune/learnt.hpp"
 #include "autotune/probe_budget.hpp"
 #include "plan/choose.hpp"
 
@@ -65,6 +66,8 @@ class CandidateSource {
   [[nodiscard]] virtual bool tunes(std::size_t bytes) const = 0;
   /// Whether the choice is the same for all sizes: the ranks share memory.
   [[nodiscard]] virtual bool one_choice() const = 0;
+  /// Whether it is a plan that would be considered here. `memory`: the ranks' buffers are at hand.
+  [[nodiscard]] virtual bool possible(const Choice& choice, bool memory) const = 0;
 };
 
 /// Not thread-safe but for agree(). Keeps a reference to the source.
@@ -95,6 +98,10 @@ class Autotuner {
     std::unique_ptr<Autotuning> before;       // what was decided, while that is being looked at again
     std::uint64_t until_review = UINT64_MAX;  // calls, once it is decided
     unsigned reviews = 0;
+    std::uint64_t calls = 0;             // that were no probes
+    const LearntSize* learnt = nullptr;  // what an earlier run has found, as long as nothing else is known
+    std::vector<Choice> otherwise;       // what competes when that does not hold; empty: it is no trial
+    bool held = false;                   // a trial has ended, and it does hold
 
     /// Whether the next call takes the same way as the last one, and is no probe.
     [[nodiscard]] bool repeats() const {
@@ -102,6 +109,7 @@ class Autotuner {
     }
     /// To be called for each call that is no probe, in the order of calls.
     void count() {
+      ++calls;
       if (!autotuning.complete()) {
         autotuning.count_rest();
       } else if (until_review != UINT64_MAX && until_review > 0) {
@@ -113,6 +121,18 @@ class Autotuner {
   [[nodiscard]] Running& running(const ProbeKey& key, std::size_t bytes, Offer offer);
   /// That of a decided key, or null.
   [[nodiscard]] Running* decided_by(const ProbeKey& key);
+
+  /// What earlier runs have found for these ranks, to begin with. Alike on all ranks, before the first call.
+  void remember(std::vector<LearntSize> sizes);
+  /// What is known now, as far as another run could use it. `aging`: results measured before that day are
+  /// told as new when they still hold.
+  [[nodiscard]] std::vector<LearntSize> learnt(int aging) const;
+  /// Sizes that began with a result of an earlier run, and those of them where it did not hold.
+  struct Used {
+    int sizes = 0;
+    int refuted = 0;
+  };
+  [[nodiscard]] const Used& used() const { return used_; }
 
   /// Limits what probing may cost from now on: the program did not ask for it. `spent`: seconds of
   /// all-to-alls so far. Alike on all ranks, before the first call.
@@ -140,6 +160,11 @@ class Autotuner {
   [[nodiscard]] const Autotuning* ended(const ProbeKey& key) const;
   [[nodiscard]] bool needs_review(const ProbeKey& key) const;
   [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);
+  [[nodiscard]] Autotuning try_again(const ProbeKey& key, Choice plan);
+  [[nodiscard]] std::unique_ptr<Running> begin(const ProbeKey& key, std::size_t bytes, Offer offer);
+  void recall(Running& running, const ProbeKey& key, Offer offer);
+  void end_trial(const ProbeKey& key, Running& running);
+  void wait_for_review(Running& running);
   void review(const ProbeKey& key, Running& running);
   [[nodiscard]] std::vector<Tried> tried_near(const ProbeKey& key, Offer offer) const;
   [[nodiscard]] std::vector<Choice> choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const;
@@ -148,6 +173,8 @@ class Autotuner {
   int ranks_;
   ProbeBudget budget_;  // of the competitions below
   std::map<ProbeKey, std::unique_ptr<Running>> runs_;
+  std::vector<LearntSize> learnt_;  // of earlier runs
+  Used used_;
 };
 
 /// What a competition has found, for the log: the best first.

@@ -27,10 +27,65 @@ Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::ui
   measure_mpi();
 }
 
+Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest,
+                             std::uint64_t largest) {
+  Choice mpi;
+  mpi.algorithm = Algorithm::mpi;
+  Autotuning autotuning({std::move(plan), std::move(mpi)}, smallest, largest);
+  if (budget.limited()) autotuning.budget_ = &budget;
+  autotuning.preferred_ = autotuning.incumbent_ = 1;
+  autotuning.trying_ = true;
+  autotuning.begin_trial();
+  return autotuning;
+}
+
+Autotuning Autotuning::finished(const std::vector<Known>& best_first) {
+  std::vector<Choice> choices;
+  for (const Known& plan : best_first) choices.push_back(plan.choice);
+  Autotuning autotuning(std::move(choices));
+  autotuning.left_.clear();
+  autotuning.ranking_.clear();
+  for (std::size_t i = 0; i < best_first.size(); ++i) {
+    if (best_first[i].seconds > 0) autotuning.times_[i] = {best_first[i].seconds};
+    autotuning.known_calls_.push_back(best_first[i].calls);
+    autotuning.ranking_.push_back(i);
+  }
+  autotuning.complete_ = true;
+  return autotuning;
+}
+
+std::vector<Autotuning::Known> Autotuning::known() const {
+  std::vector<std::size_t> order = ranking_;  // before the end: those given up
+  if (!complete_) {
+    std::vector<std::size_t> left = left_;
+    std::ranges::stable_sort(left, {},
+                             [&](std::size_t i) { return std::pair(calls_of(i) < kFewCalls, median(i)); });
+    order.insert(order.begin(), left.begin(), left.end());
+  }
+  std::vector<Known> plans;
+  for (const std::size_t i : order) {
+    if (calls_of(i) == 0) continue;
+    const bool given_up = complete_ ? i != ranking_.front() : std::ranges::find(left_, i) == left_.end();
+    plans.push_back({choices_[i], median(i), calls_of(i), given_up});
+  }
+  return plans;
+}
+
 /// Calls of MPI's that the program would make anyway, to know what others are worth.
 void Autotuning::measure_mpi() {
   measuring_ = true;
-  order_.assign(kMpiCalls, preferred_);
+  begin_calls(std::vector<std::size_t>(kMpiCalls, preferred_));
+}
+
+// In a row, so that few calls come behind another plan's, and a program that makes few has the fast ones.
+void Autotuning::begin_trial() {
+  std::vector<std::size_t> order(kMpiCalls, 0);
+  order.insert(order.end(), kMpiCalls, preferred_);
+  begin_calls(std::move(order));
+}
+
+void Autotuning::begin_calls(std::vector<std::size_t> order) {
+  order_ = std::move(order);
   seconds_.assign(order_.size(), 0);
   bytes_.assign(order_.size(), 0);
   calls_ = 0;
@@ -39,22 +94,20 @@ void Autotuning::measure_mpi() {
 // Each pass over the candidates begins with another one, in no regular order: calls of a program often
 // alternate too.
 void Autotuning::begin_round() {
-  order_.clear();
+  std::vector<std::size_t> order;
   std::uint64_t state = round_ * kFruitless + fruitless_ + 1;
   for (std::size_t pass = 0; pass < kRounds[round_].calls; ++pass) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's linear congruential generator
     const std::size_t first = round_ == 0 ? 0 : (state >> 33) % left_.size();
     for (std::size_t i = 0; i < left_.size(); ++i) {
       const std::size_t choice = left_[(first + i) % left_.size()];
-      if (!in_doubt(choice)) order_.push_back(choice);
+      if (!in_doubt(choice)) order.push_back(choice);
     }
   }
   // In a row: a call behind another plan's meets ranks that are still busy with that.
   for (const std::size_t choice : doubtful_)
-    order_.insert(order_.end(), std::min(kDoubtful, kRounds[round_].calls), choice);
-  seconds_.assign(order_.size(), 0);
-  bytes_.assign(order_.size(), 0);
-  calls_ = 0;
+    order.insert(order.end(), std::min(kDoubtful, kRounds[round_].calls), choice);
+  begin_calls(std::move(order));
   if (budgeted()) rest_before_round();
 }
 
@@ -119,6 +172,7 @@ bool Autotuning::take_times() {
 void Autotuning::end_round() {
   if (!take_times()) {
     if (++fruitless_ == kFruitless) return finish();
+    if (trying_) return begin_trial();
     return measuring_ ? measure_mpi() : begin_round();
   }
   if (budgeted()) {
@@ -126,6 +180,7 @@ void Autotuning::end_round() {
     pick_incumbent();
     if (std::exchange(measuring_, false)) return begin_round();
   }
+  if (trying_) return finish();  // by the medians
   give_up_slow();
   if (++round_ == kRounds.size() || left_.size() == 1) return finish();
   begin_round();

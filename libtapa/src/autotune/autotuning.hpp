@@ -70,6 +70,26 @@ class Autotuning {
   Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest = 0,
              std::uint64_t largest = UINT64_MAX);
 
+  /// What an earlier run has found: `plan` was faster than MPI. So it carries out the first kMpiCalls calls,
+  /// MPI as many, and it stays if that is so again; else MPI wins, and the others should be probed. With a
+  /// limited budget, which must outlive it, what the calls have taken longer is paid.
+  [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
+                                        std::uint64_t largest = UINT64_MAX);
+
+  /// A plan with what is known of it.
+  struct Known {
+    Choice choice;
+    double seconds = 0;  ///< median, 0 = it was not called
+    std::size_t calls = 0;
+    bool given_up = false;
+  };
+  /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
+  [[nodiscard]] static Autotuning finished(const std::vector<Known>& best_first);
+
+  /// What is known now of the plans that were called, the best first: before the end those of few calls come
+  /// behind the others, and those given up last.
+  [[nodiscard]] std::vector<Known> known() const;
+
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 
   /// Whether nothing is left to probe.
@@ -102,11 +122,15 @@ class Autotuning {
   /// Its shortest time, 0 when it was never called.
   [[nodiscard]] double least(std::size_t choice) const;
   /// Calls made of a choice in rounds that are over.
-  [[nodiscard]] std::size_t calls_of(std::size_t choice) const { return times_[choice].size(); }
+  [[nodiscard]] std::size_t calls_of(std::size_t choice) const {
+    return known_calls_.empty() ? times_[choice].size() : known_calls_[choice];
+  }
 
  private:
   void begin_round();
   void measure_mpi();
+  void begin_trial();
+  void begin_calls(std::vector<std::size_t> order);
   [[nodiscard]] bool budgeted() const { return budget_ != nullptr; }
   void pay_round();
   void rest_before_round();
@@ -129,6 +153,7 @@ class Autotuning {
   std::size_t preferred_ = 0;      // unless another one is clearly faster
   std::size_t incumbent_ = 0;      // what is known to be the fastest
   bool measuring_ = false;         // a round of MPI alone
+  bool trying_ = false;            // see trial()
   std::uint64_t rest_ = 0;
   std::uint64_t rested_ = 0;
   std::vector<std::size_t> order_;  // choices of the round's calls
@@ -138,6 +163,7 @@ class Autotuning {
   std::vector<std::vector<double>> times_;  // of each choice, agreed
   std::vector<std::size_t> ranking_;        // until complete: those given up, the last one first
   bool complete_ = false;
+  std::vector<std::size_t> known_calls_;  // of each choice, of an earlier run; empty when it is of this one
 };
 
 }  // namespace tapa

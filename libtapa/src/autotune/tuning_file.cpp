@@ -51,11 +51,7 @@ std::vector<TunedLevel> read_levels(const JsonReader& list, int ranks) {
 Measurement read_measurement(const JsonReader& value, const std::vector<TunedLevel>& levels) {
   value.only_keys({"choice", "bytes", "seconds"});
   Measurement m;
-  try {
-    m.choice = parse_choice(value.at("choice").text(longest_text));
-  } catch (const std::invalid_argument& error) {
-    value.at("choice").fail(std::string("a plan: ") + error.what());
-  }
+  m.choice = read_choice(value.at("choice"));
   for (const std::string& split : m.choice.splits) {
     if (std::none_of(levels.begin(), levels.end(), [&](const TunedLevel& l) { return l.name == split; })) {
       value.at("choice").fail("a plan that splits at a level of this file, not at '" + split + "'");
@@ -67,6 +63,14 @@ Measurement read_measurement(const JsonReader& value, const std::vector<TunedLev
 }
 
 }  // namespace
+
+Choice read_choice(const JsonReader& value) {
+  try {
+    return parse_choice(value.text(longest_text));
+  } catch (const std::invalid_argument& error) {
+    value.fail(std::string("a plan: ") + error.what());
+  }
+}
 
 Tuning parse_tuning(const std::string& text, const std::string& path) {
   const std::string origin = "tuning file " + path;

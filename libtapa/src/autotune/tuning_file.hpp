@@ -12,6 +12,8 @@
 
 namespace tapa {
 
+class JsonReader;
+
 /// A longer file is none.
 inline constexpr std::size_t max_tuning_bytes = std::size_t{16} << 20;
 
@@ -41,6 +43,9 @@ struct Tuning {
 /// Checks a file's text; `path` is for messages. Throws std::invalid_argument: "tuning file PATH: $.PLACE:
 /// VALUE, expected ...".
 [[nodiscard]] Tuning parse_tuning(const std::string& text, const std::string& path);
+
+/// A plan by its text, in any file. Throws std::invalid_argument.
+[[nodiscard]] Choice read_choice(const JsonReader& value);
 
 /// The file's text.
 [[nodiscard]] std::string tuning_json(const Tuning& tuning);

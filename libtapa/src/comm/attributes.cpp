@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "comm/comm_state.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
@@ -53,8 +54,12 @@ void print_report() {
   std::optional<ReportHead> head;
   if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
     const SetupTotal setup = setup_total();
-    head = {0, seconds_since_beginning(), is_guest() ? "MPI_Init" : "the first call", setup.setups,
-            setup.seconds};
+    head = {0,
+            seconds_since_beginning(),
+            is_guest() ? "MPI_Init" : "the first call",
+            setup.setups,
+            setup.seconds,
+            learnt_report()};
     PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
   }
   std::fputs(format_report(rows, head).c_str(), stderr);
@@ -157,7 +162,9 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
 
 void CommState::end_all() {
   if (world_ends()) return;
+  for (const auto& state : all()) state->keep_learnt();
   print_report();
+  save_learnt();
   end_world();
   freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();

@@ -9,6 +9,7 @@
 
 #include "autotune/tuning_file.hpp"
 #include "comm/guest.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -48,9 +49,11 @@ void leave_to_mpi(const std::string& message, int rank) {
 CommState::CommState(MPI_Comm user) {
   check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
   check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
+  if (talks_early(size_)) newcomer_ = Newcomer(true);
 }
 
 CommState::~CommState() {
+  keep_learnt();
   if (parts_) keep_rows(parts_->report.rows(name_, rank_, size_));
   release();
 }
@@ -122,6 +125,7 @@ void CommState::adopt(Agreement agreement) {
   }
   parts_->chooser.set(options, std::move(machine));
   note_options();
+  recall_learnt();
 }
 
 /// What follows from the options.

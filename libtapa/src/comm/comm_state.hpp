@@ -202,6 +202,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] FastRun& fast_run() { return fast_run_; }
   void record_probe(const ProbeKey& key, double seconds, std::uint64_t sent);
 
+  /// Notes what this communicator has found, for later runs. Once, on its rank 0.
+  void keep_learnt() noexcept;
+
   /// The rows of the report so far.
   [[nodiscard]] std::vector<ReportRow> report_rows() const;
 
@@ -211,6 +214,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
  private:
   void adopt(Agreement agreement);
   void enlist();
+  void recall_learnt();
+  void tell_learnt();
   [[nodiscard]] MachineView view_machine(const Options& options) const;
   void decide_device_way(const Options& options, MachineView& machine);
   [[nodiscard]] bool striped(const Topology& topology) const;
@@ -226,6 +231,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Newcomer newcomer_{sets_up_at_once()};
   bool looked_ = false;    // at whose ranks these are
   bool given_up_ = false;  // a guest's: MPI has it for good
+  bool early_ = false;     // it was set up in its first call, as earlier runs had found that to pay
+  bool noted_ = false;     // what it has found
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
   Agreement agreement_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/comm_state.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
@@ -51,7 +52,7 @@ void warn_once(const std::string& message) {
 }
 
 /// Rank 0's.
-Word judge(const Newcomer& newcomer, bool now) {
+Word judge(const Newcomer& newcomer, int ranks, bool now) {
   try {
     const Options options = environment_options();
     if (!options.settings().enable) return {Verdict::never, 0};
@@ -60,7 +61,9 @@ Word judge(const Newcomer& newcomer, bool now) {
       return {Verdict::never, 0};
     }
     if (now || eager(options)) return {Verdict::set_up, -1};
-    return {newcomer.worth(setup_seconds()) ? Verdict::set_up : Verdict::wait, newcomer.spent()};
+    const LearntAdvice learnt = learnt_advice(options, ranks);
+    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(), learnt.hopeless);
+    return {worth ? Verdict::set_up : Verdict::wait, newcomer.spent()};
   } catch (const CallError& e) {
     warn_once(e.what());
     return {Verdict::never, 0};
@@ -179,12 +182,13 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
       return false;
     }
     const Word word =
-        hear_verdict(user, rank_ == 0 ? judge(newcomer_, !nanoseconds) : Word{Verdict::wait, 0});
+        hear_verdict(user, rank_ == 0 ? judge(newcomer_, size_, !nanoseconds) : Word{Verdict::wait, 0});
     switch (word.verdict) {
       case Verdict::wait:
         newcomer_.wait_on();
         return false;
       case Verdict::set_up:
+        early_ = word.spent == 0;
         set_up(user);
         if (rank_ == 0) tell_setup(newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);

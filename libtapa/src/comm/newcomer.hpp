@@ -20,6 +20,9 @@ class Newcomer {
   /// whatever comes after it, the program has lost no more than 1.7 % to it.
   static constexpr double kPatience = 60;
 
+  /// So many times as long where none has ever paid: what is lost to it is a tenth of a per cent.
+  static constexpr double kDoubt = 16;
+
   /// A set-up takes at least so many times as long as the shortest call, as it talks as often.
   static constexpr double kTalks = 16;
   /// But that call may have been a long one. Seconds.
@@ -41,9 +44,10 @@ class Newcomer {
   /// Whether the ranks talk in the next call.
   [[nodiscard]] bool asks() const { return estimated_ >= next_; }
 
-  /// Rank 0's answer; `setup_seconds`: what a set-up takes.
-  [[nodiscard]] bool worth(double setup_seconds) const {
-    return spent_ > kPatience * std::max(setup_seconds, std::min(kTalks * shortest_, kMostTalking));
+  /// Rank 0's answer; `setup_seconds`: what a set-up takes. `hopeless`: it has never paid in earlier runs.
+  [[nodiscard]] bool worth(double setup_seconds, bool hopeless = false) const {
+    return spent_ > (hopeless ? kDoubt : 1) * kPatience *
+                        std::max(setup_seconds, std::min(kTalks * shortest_, kMostTalking));
   }
 
   /// The ranks have agreed to wait.

@@ -166,6 +166,16 @@ constexpr Row rows[] = {
      [](Settings& s, std::string_view v) {
        s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
      }},
+    {{"cache", "TAPA_CACHE", "0|1|path of a file, with a / in it", "1",
+      "what blocking calls have found is kept for the next run of the same shape on the same machine with "
+      "the same "
+      "libraries: in tapa/learnt.json below XDG_CACHE_HOME or ~/.cache, or in another file; 0: it is neither "
+      "read "
+      "nor written"},
+     [](Settings&, std::string_view v) {
+       if (v.find('/') == std::string_view::npos)
+         one_of(v, {"0", "1", "off", "on", "no", "yes", "false", "true"});
+     }},
     {{"gpu", "TAPA_GPU", "auto|mpi|stage|host", "auto",
       "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
       "MPI "

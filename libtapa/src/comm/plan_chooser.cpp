@@ -54,6 +54,14 @@ bool PlanChooser::one_choice() const {
          (machine_.shares_buffers && machine_.topology->nodes() == 1 && machine_.measurements.empty());
 }
 
+bool PlanChooser::possible(const Choice& choice, bool memory) const {
+  if (choice.algorithm == Algorithm::mpi) return true;
+  if (choice.algorithm == Algorithm::memory) return memory && machine_.shares_buffers;
+  if (one_choice()) return false;  // short ways know of no other
+  const std::vector<Choice> all = candidates(*machine_.topology, {false, memory, false});
+  return std::ranges::find(all, choice) != all.end();
+}
+
 bool PlanChooser::mpi_is_forced() const {
   const Settings& settings = options_->settings();
   if (!settings.enable || machine_.gpu_memory) return true;

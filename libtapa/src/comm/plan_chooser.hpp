@@ -42,6 +42,7 @@ class PlanChooser final : public CandidateSource {
   [[nodiscard]] std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const override;
   [[nodiscard]] bool tunes(std::size_t bytes) const override;
   [[nodiscard]] bool one_choice() const override;
+  [[nodiscard]] bool possible(const Choice& choice, bool memory) const override;
 
   /// Whether MPI is asked for by name, or another plan is that cannot be carried out here: then MPI gets
   /// every call, exactly as it was made.

@@ -120,6 +120,7 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
   text += comparison_line(s);
   if (head.setups > 0)
     text += print("  set-up      %d communicators, %.1f ms\n", head.setups, 1e3 * head.setup_seconds);
+  if (!head.learnt.empty()) text += "  learnt      " + head.learnt + "\n";
   return text;
 }
 

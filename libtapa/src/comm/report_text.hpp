@@ -19,6 +19,7 @@ struct ReportHead {
   std::string since;   ///< from when on: "MPI_Init"
   int setups = 0;      ///< communicators that were set up
   double setup_seconds = 0;
+  std::string learnt;  ///< what was used of earlier runs, or ""
 };
 
 /// The name of an entry point as the program wrote it: a guest's program called MPI's ("TAPA_Ialltoallv" ->

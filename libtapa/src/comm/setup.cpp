@@ -42,7 +42,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000004;
+constexpr std::uint64_t kMagic = 0x7461706100000005;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -279,6 +279,7 @@ void Setup::take_records(const std::string& all, const std::vector<int>& displs)
   result_.options = std::make_shared<const Options>(std::move(shared.options));
   result_.tuning = std::move(shared.tuning);
   result_.topology = std::move(shared.topology);
+  result_.learnt = std::move(shared.learnt);
   // Each of these is the same on all ranks.
   const bool wanted = result_.options->settings().shm_limit > 0;
   const bool possible = std::ranges::none_of(tokens, &std::string::empty);

@@ -23,6 +23,7 @@ struct Agreement {
   std::shared_ptr<const Options> options;  ///< rank 0's
   std::string tuning;                      ///< text of rank 0's tuning file, or empty
   std::string topology;                    ///< what rank 0's option asks for, as a topology file, or empty
+  std::string learnt;                      ///< what earlier runs have found, as far as rank 0 knows
   std::vector<std::string> records;        ///< how each rank describes its place, for merge_records
   int ranks_on_host = 1;                   ///< of this rank's host
   bool crowded = false;                    ///< the job has more ranks on this host than it has processors

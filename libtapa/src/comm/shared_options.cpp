@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotune/tuning_file.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/setup.hpp"
 #include "run/world.hpp"
 #include "topology/input_file.hpp"
@@ -38,6 +39,13 @@ Topology topology_asked_for(const std::string& text, MPI_Comm comm) {
   return override_topology(text, world_size).subset(in_world);
 }
 
+/// What earlier runs say of such communicators. Sizes are probed only with option "adapt".
+std::string learnt_of(MPI_Comm comm, const Options& options) {
+  int size = 0;
+  check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size > 1 && options.settings().adapt ? learnt_for(options, size) : std::string();
+}
+
 /// One part of several in a string: its length, a colon, its bytes.
 std::string framed(const std::string& part) {
   return std::to_string(part.size()) + ":" + part;
@@ -62,7 +70,8 @@ std::string pack_options(MPI_Comm comm) {
     const Options options = environment_options();
     const std::string& topology = options.settings().topology;
     return kGood + framed(options.serialize()) + framed(read_tuning_file(options.settings().tuning)) +
-           framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm)));
+           framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm))) +
+           framed(learnt_of(comm, options));
   } catch (const std::exception& e) {
     return kBad + std::string(e.what());
   }
@@ -77,6 +86,7 @@ SharedOptions unpack_options(const std::string& packed) {
   shared.options = Options::deserialize(take_framed(rest));
   shared.tuning = take_framed(rest);
   shared.topology = take_framed(rest);
+  shared.learnt = take_framed(rest);
   return shared;
 }
 

@@ -16,6 +16,7 @@ struct SharedOptions {
   Options options;
   std::string tuning;    ///< text of the tuning file, or empty
   std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
+  std::string learnt;    ///< what earlier runs have found, for parse_learnt(), or empty
 };
 
 /// This process's, for the ranks of `comm`; or why there are none, which unpack_options() then throws.

@@ -1,0 +1,74 @@
+// What the file of earlier runs costs a job's rank 0 in MPI_Init and in MPI_Finalize, in microseconds: the
+// medians of 200 times each. Usage: tapa_learnt_benchmark FOLDER (a file is made and removed there)
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "autotune/learnt_file.hpp"
+#include "autotune/learnt_path.hpp"
+#include "comm/learnt_store.hpp"
+
+namespace {
+
+template <class Body>
+void measure(const char* what, const Body& body) {
+  std::vector<double> times;
+  for (int i = 0; i < 200; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    body();
+    times.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count());
+  }
+  std::ranges::nth_element(times, times.begin() + 100);
+  std::printf("%-44s %8.1f us\n", what, times[100]);
+}
+
+/// A program with 20 sizes, on communicators of 6 kinds.
+tapa::Learnt some(const tapa::LearntWhere& where) {
+  tapa::Learnt learnt;
+  for (int kind = 0; kind < 6; ++kind) {
+    tapa::LearntShape shape{where, 4 << kind, std::to_string(kind), tapa::today(), 1, {}};
+    shape.where.job = 128;
+    for (int size = 0; size < 20; ++size) {
+      shape.sizes.push_back({true, std::size_t{1} << size, true, 1000, tapa::today(), {}});
+      for (const char* plan : {"tapa:split=node", "mpi", "pairwise"})
+        shape.sizes.back().plans.push_back({tapa::parse_choice(plan), 1.2345678901234567e-5, 65, false});
+    }
+    learnt.shapes.push_back(std::move(shape));
+  }
+  return learnt;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 || !std::filesystem::is_directory(argv[1])) {
+    std::fprintf(stderr, "usage: tapa_learnt_benchmark FOLDER, expected one that exists\n");
+    return 2;
+  }
+  MPI_Init(&argc, &argv);
+  const std::string file = std::string(argv[1]) + "/tapa_learnt_benchmark.json";
+  const tapa::LearntWhere where = tapa::learnt_where(tapa::Options());
+  measure("look for it, none there (drop-in)", [&] {
+    const char* const home = std::getenv("HOME");
+    static_cast<void>(
+        ::access(tapa::learnt_path(file + ".none", "", home != nullptr ? home : "").c_str(), R_OK));
+  });
+  measure("read it, none there", [&] { static_cast<void>(tapa::read_learnt(file)); });
+  measure("write a first result", [&] { static_cast<void>(tapa::write_learnt(file, {})); });
+  const tapa::Learnt learnt = some(where);
+  measure("write 120 sizes", [&] { static_cast<void>(tapa::write_learnt(file, learnt)); });
+  std::printf("%-44s %8zu bytes\n", "", static_cast<std::size_t>(std::filesystem::file_size(file)));
+  measure("read 120 sizes", [&] { static_cast<void>(tapa::read_learnt(file)); });
+  std::filesystem::remove(file);
+  MPI_Finalize();
+  return 0;
+}

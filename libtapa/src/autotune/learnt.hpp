@@ -1,0 +1,122 @@
+/// @file
+/// What competitions of plans have found, kept from one run of a program to the next: which results hold
+/// where, how those of a new run join older ones, and what the next run may begin with. Pure: no MPI, no
+/// files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/choice.hpp"
+
+namespace tapa {
+
+/// Where a time was measured, as far as one rank knows before the ranks talk. Times hold where all is equal.
+struct LearntWhere {
+  std::string libtapa;   ///< version
+  std::string mpi;       ///< what MPI says of its version
+  std::string cpu;       ///< model and number of processors
+  std::string settings;  ///< digest of all settings that plans or MPI's times depend on
+  int job = 0;           ///< ranks of MPI_COMM_WORLD
+  bool operator==(const LearntWhere&) const = default;
+  /// Whether it is the same machine with the same libraries.
+  [[nodiscard]] bool same_machine(const LearntWhere& other) const {
+    return libtapa == other.libtapa && mpi == other.mpi && cpu == other.cpu;
+  }
+};
+
+/// A plan that was called.
+struct LearntPlan {
+  Choice choice;
+  double seconds = 0;     ///< median of the slowest rank's times
+  int samples = 0;        ///< calls
+  bool given_up = false;  ///< clearly slower than another one
+  bool operator==(const LearntPlan&) const = default;
+};
+
+/// Calls of one class of sizes.
+struct LearntSize {
+  bool uniform = false;   ///< all blocks of a call are equal
+  std::size_t bytes = 0;  ///< of a (mean) block, a power of two or 0
+  bool decided = false;   ///< the first plan has won; else it is the best so far
+  int calls = 0;          ///< in the last run
+  int day = 0;            ///< since 1970, when it was measured; 0: in this run
+  std::vector<LearntPlan> plans;
+  bool operator==(const LearntSize&) const = default;
+};
+
+/// All communicators with the same ranks in the same places.
+struct LearntShape {
+  LearntWhere where;
+  int ranks = 0;
+  std::string topology;  ///< digest of what plans depend on
+  int day = 0;           ///< since 1970, when it was used last; 0: in this run
+  double least = 0;      ///< seconds that MPI needs for the all-to-alls of each such communicator of a run
+  std::vector<LearntSize> sizes;
+  bool operator==(const LearntShape&) const = default;
+  [[nodiscard]] bool same_place(const LearntShape& other) const {
+    return where == other.where && ranks == other.ranks && topology == other.topology;
+  }
+};
+
+/// Contents of the file, and what a run adds.
+struct Learnt {
+  std::vector<LearntShape> shapes;
+  bool operator==(const Learnt&) const = default;
+};
+
+/// Most of each that is kept, and read.
+inline constexpr std::size_t kMostLearntShapes = 64;
+inline constexpr std::size_t kMostLearntSizes = 96;  ///< of a shape
+inline constexpr std::size_t kMostLearntPlans = 8;   ///< of a size
+/// Longer files are neither written nor read.
+inline constexpr std::size_t kMostLearntBytes = std::size_t{64} << 10;
+/// Days after which a result holds no more: what it came from may have changed without a new version.
+inline constexpr int kLearntDays = 30;
+
+/// How calls of a size may begin.
+struct LearntStart {
+  enum class Kind : std::uint8_t {
+    compete,  ///< as without: all candidates but those in `without`
+    mpi,      ///< MPI's: no plan was faster
+    trial,    ///< with `plan`, which was faster than MPI, and must be so again
+  };
+  Kind kind = Kind::compete;
+  Choice plan;
+  std::vector<Choice> without;
+};
+[[nodiscard]] LearntStart start_from(const LearntSize& size);
+
+/// Share of MPI's time that plans have saved, all sizes together, by the calls of the last run: 0 to 1.
+[[nodiscard]] double gain_of(const LearntShape& shape);
+
+/// Seconds that MPI needs for the calls of the last run, as far as is known.
+[[nodiscard]] double life_of(std::span<const LearntSize> sizes);
+
+/// Whether communicators that may be of any of these shapes are worth a set-up in their first call, as each
+/// of the last run has paid for it several times.
+[[nodiscard]] bool pays_at_once(std::span<const LearntShape> shapes, double setup_seconds);
+/// Whether none of these has ever gained anything, whatever was tried.
+[[nodiscard]] bool never_paid(std::span<const LearntShape> shapes);
+
+/// What holds today, of one machine: the shapes of communicators of `ranks` ranks (0: of any number).
+[[nodiscard]] std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where, int ranks,
+                                               int today);
+
+/// What one communicator has found, added to what others of the same run have.
+void add_to_run(Learnt& run, LearntShape shape);
+
+/// What the file should hold after a run. Results of the run take the place of older ones; what it has left
+/// out, as it was known to be slow, stays. No more than fits, the shapes that were used last.
+[[nodiscard]] Learnt merged(Learnt before, const Learnt& run, int today);
+
+/// A communicator of `ranks` ranks has ended whose all-to-alls took MPI no longer than that.
+void shorten(Learnt& learnt, const LearntWhere& where, int ranks, double seconds);
+
+/// Whether it is worth a write: a new result, or one that would soon count as unused.
+[[nodiscard]] bool differs(const Learnt& before, const Learnt& after);
+
+}  // namespace tapa

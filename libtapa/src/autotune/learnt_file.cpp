@@ -1,0 +1,117 @@
+#include "autotune/learnt_file.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "autotune/tuning_file.hpp"
+#include "topology/json_reader.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr const char* format_name = "tapa-learnt/1";
+constexpr std::size_t longest_text = 8192;  // MPICH's version
+
+/// What a sum of such can be taken of.
+double read_seconds(const JsonReader& value) {
+  const double seconds = value.positive("seconds");
+  if (seconds > 1e9) value.fail("a number of seconds, at most 1e9");
+  return seconds;
+}
+
+LearntPlan read_plan(const JsonReader& value) {
+  value.only_keys({"choice", "seconds", "samples", "given_up"});
+  LearntPlan plan;
+  plan.choice = read_choice(value.at("choice"));
+  plan.seconds = read_seconds(value.at("seconds"));
+  plan.samples = value.at("samples").integer(1, INT32_MAX);
+  plan.given_up = value.at("given_up").boolean();
+  return plan;
+}
+
+LearntSize read_size(const JsonReader& value) {
+  value.only_keys({"uniform", "bytes", "decided", "calls", "day", "plans"});
+  LearntSize size;
+  size.uniform = value.at("uniform").boolean();
+  size.bytes = static_cast<std::size_t>(value.at("bytes").integer(0, INT32_MAX));
+  if (size.bytes != 0 && !std::has_single_bit(size.bytes)) value.at("bytes").fail("0 or a power of two");
+  size.decided = value.at("decided").boolean();
+  size.calls = value.at("calls").integer(0, INT32_MAX);
+  size.day = value.at("day").integer(1, INT32_MAX);
+  const JsonReader list = value.at("plans");
+  for (std::size_t i = 0, n = list.size(1, kMostLearntPlans, "plans"); i < n; ++i) {
+    size.plans.push_back(read_plan(list.at(i)));
+    for (std::size_t k = 0; k < i; ++k) {
+      if (size.plans[k].choice == size.plans[i].choice)
+        list.at(i).at("choice").fail("a plan that the list does not have yet");
+    }
+  }
+  return size;
+}
+
+LearntShape read_shape(const JsonReader& value) {
+  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "least", "sizes"});
+  LearntShape shape;
+  shape.where.libtapa = value.at("libtapa").text();
+  shape.where.mpi = value.at("mpi").text(longest_text);
+  shape.where.cpu = value.at("cpu").text();
+  shape.where.settings = value.at("settings").text();
+  shape.where.job = value.at("job").integer(1, INT32_MAX);
+  shape.ranks = value.at("ranks").integer(2, shape.where.job);
+  shape.topology = value.at("topology").text();
+  shape.day = value.at("day").integer(1, INT32_MAX);
+  if (value.has("least")) shape.least = read_seconds(value.at("least"));
+  const JsonReader list = value.at("sizes");
+  for (std::size_t i = 0, n = list.size(1, kMostLearntSizes, "sizes"); i < n; ++i)
+    shape.sizes.push_back(read_size(list.at(i)));
+  return shape;
+}
+
+nlohmann::ordered_json size_json(const LearntSize& size) {
+  nlohmann::ordered_json out = {{"uniform", size.uniform},
+                                {"bytes", size.bytes},
+                                {"decided", size.decided},
+                                {"calls", size.calls},
+                                {"day", size.day}};
+  for (const LearntPlan& plan : size.plans) {
+    out["plans"].push_back({{"choice", to_string(plan.choice)},
+                            {"seconds", plan.seconds},
+                            {"samples", plan.samples},
+                            {"given_up", plan.given_up}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Learnt parse_learnt(const std::string& text, const std::string& path) {
+  const std::string origin = "cache " + path;
+  const nlohmann::json document = parse_json(text, origin, kMostLearntBytes);
+  const JsonReader root(document, origin);
+  if (const JsonReader format = root.at("format"); format.text() != format_name)
+    format.fail(std::string("\"") + format_name + "\"");
+  root.only_keys({"format", "shapes"});
+  Learnt learnt;
+  const JsonReader list = root.at("shapes");
+  for (std::size_t i = 0, n = list.size(0, kMostLearntShapes, "shapes"); i < n; ++i)
+    learnt.shapes.push_back(read_shape(list.at(i)));
+  return learnt;
+}
+
+std::string learnt_json(const Learnt& learnt) {
+  nlohmann::ordered_json out = {{"format", format_name}, {"shapes", nlohmann::ordered_json::array()}};
+  for (const LearntShape& shape : learnt.shapes) {
+    nlohmann::ordered_json row = {{"libtapa", shape.where.libtapa}, {"mpi", shape.where.mpi},
+                                  {"cpu", shape.where.cpu},         {"settings", shape.where.settings},
+                                  {"job", shape.where.job},         {"ranks", shape.ranks},
+                                  {"topology", shape.topology},     {"day", shape.day}};
+    if (shape.least > 0) row["least"] = shape.least;
+    for (const LearntSize& size : shape.sizes) row["sizes"].push_back(size_json(size));
+    out["shapes"].push_back(std::move(row));
+  }
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tapa

@@ -1,0 +1,179 @@
+// What the sizes of a communicator begin with after an earlier run, and what they leave to the next one.
+#include "autotune/autotuner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace tapa {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr Offer kOffer{true, false, false};
+constexpr std::size_t kBytes = 1024;
+
+/// Three plans, all expected to take as long.
+class Source final : public CandidateSource {
+ public:
+  [[nodiscard]] std::vector<Candidate> ranked(std::size_t, Offer) const override {
+    std::vector<Candidate> all;
+    for (const char* plan : {"linear", "pairwise", "bruck"}) all.push_back({parse_choice(plan), 1e-5, false});
+    return all;
+  }
+  [[nodiscard]] bool tunes(std::size_t) const override { return true; }
+  [[nodiscard]] bool one_choice() const override { return false; }
+  [[nodiscard]] bool possible(const Choice& choice, bool) const override {
+    return choice.algorithm != Algorithm::tapa && choice.algorithm != Algorithm::memory;
+  }
+};
+
+LearntSize earlier(std::vector<LearntPlan> plans, bool decided = true) {
+  return {true, kBytes, decided, 500, 20000, std::move(plans)};
+}
+LearntPlan plan(const std::string& choice, double seconds, bool given_up = false) {
+  return {parse_choice(choice), seconds, 65, given_up};
+}
+
+/// A communicator of four ranks in a guest's program.
+struct Communicator {
+  explicit Communicator(std::vector<LearntSize> sizes = {}, bool limited = true) {
+    if (limited) tuner.limit(1000);
+    tuner.remember(std::move(sizes));
+  }
+  const ProbeKey key = Autotuner::key_of(true, kBytes, kOffer);
+
+  /// Makes calls as an operation does; the plan of the last one.
+  std::string call(int times, const std::map<std::string, double>& seconds) {
+    std::string taken;
+    for (int i = 0; i < times; ++i) {
+      if (!tuner.undecided(key, kBytes, true)) {
+        tuner.decided_by(key)->count();
+        taken = tuner.decided(true, kBytes, kOffer, false)->text;
+        continue;
+      }
+      Autotuner::Running& running = tuner.running(key, kBytes, kOffer);
+      if (running.autotuning.round_over()) static_cast<void>(tuner.end_round(key, running));
+      if (running.autotuning.complete()) {
+        running.count();
+        taken = tuner.decided(true, kBytes, kOffer, false)->text;
+        continue;
+      }
+      taken = to_string(running.autotuning.next());
+      called.insert(taken);
+      if (running.autotuning.resting()) {
+        running.count();
+      } else {
+        tuner.record(key, seconds.at(taken), 0);
+      }
+    }
+    return taken;
+  }
+
+  Source source;
+  Autotuner tuner{source, 4};
+  std::set<std::string> called;
+};
+
+const std::map<std::string, double> kPairwiseWins{
+    {"linear", 2e-5}, {"pairwise", 1e-5}, {"bruck", 3e-5}, {"mpi", 2e-5}};
+
+TEST(Autotuner, WithoutEarlierRunsMpiBegins) {
+  Communicator comm;
+  EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
+  EXPECT_EQ(comm.tuner.used().sizes, 0);
+}
+
+TEST(Autotuner, AnEarlierWinnerBeginsAndStays) {
+  Communicator comm({earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5), plan("linear", 5e-5, true)})});
+  EXPECT_EQ(comm.call(1, kPairwiseWins), "pairwise");
+  EXPECT_EQ(comm.call(100, kPairwiseWins), "pairwise");
+  EXPECT_THAT(comm.called, ElementsAre("mpi", "pairwise")) << "no other was tried";
+  EXPECT_EQ(comm.tuner.used().sizes, 1);
+  EXPECT_EQ(comm.tuner.used().refuted, 0);
+  const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
+  ASSERT_EQ(learnt.size(), 1U);
+  EXPECT_EQ(learnt[0].day, 20000) << "nothing new";
+  EXPECT_EQ(learnt[0].calls, 91);
+  EXPECT_EQ(comm.tuner.learnt(20001)[0].day, 0) << "it still holds, and is told anew before it is too old";
+  EXPECT_TRUE(comm.tuner.learnt(20001)[0].decided);
+}
+
+TEST(Autotuner, AWinnerThatLosesNowIsDropped) {
+  for (const bool limited : {true, false}) {
+    Communicator comm({earlier({plan("bruck", 1e-5), plan("mpi", 2e-5), plan("pairwise", 5e-5, true)})},
+                      limited);
+    EXPECT_EQ(comm.call(5, kPairwiseWins), "bruck");
+    EXPECT_EQ(comm.call(5, kPairwiseWins), "mpi");
+    EXPECT_EQ(comm.call(1000, kPairwiseWins), "pairwise") << "all compete again";
+    EXPECT_EQ(comm.tuner.used().refuted, 1);
+    const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
+    ASSERT_EQ(learnt.size(), 1U);
+    EXPECT_EQ(learnt[0].day, 0);
+    EXPECT_EQ(to_string(learnt[0].plans[0].choice), "pairwise");
+  }
+}
+
+TEST(Autotuner, WhereNoPlanWasFasterMpiHasAllCallsUntilTheReview) {
+  for (const bool limited : {true, false}) {
+    Communicator comm({earlier({plan("mpi", 1e-5), plan("pairwise", 2e-5, true)})}, limited);
+    EXPECT_EQ(comm.call(4000, kPairwiseWins), "mpi");
+    EXPECT_THAT(comm.called, IsEmpty()) << "no probe";
+    EXPECT_EQ(comm.tuner.learnt(30000)[0].day, 20000) << "nothing was measured";
+    EXPECT_EQ(comm.call(2000, kPairwiseWins), "pairwise") << "found out";
+    EXPECT_EQ(comm.tuner.learnt(30000)[0].day, 0);
+  }
+}
+
+TEST(Autotuner, ATieIsMpis) {
+  Communicator comm({earlier({plan("linear", 1e-5), plan("mpi", 1e-5)})});
+  EXPECT_EQ(comm.call(100, kPairwiseWins), "mpi");
+  EXPECT_THAT(comm.called, IsEmpty());
+}
+
+TEST(Autotuner, WhatWasGivenUpTakesNoPart) {
+  Communicator comm({earlier({plan("mpi", 1e-5), plan("bruck", 9e-5, true)}, false)}, false);
+  comm.call(1000, kPairwiseWins);
+  EXPECT_THAT(comm.called, ElementsAre("linear", "mpi", "pairwise"));
+}
+
+TEST(Autotuner, PlansThatCannotBeHereAreNoPlans) {
+  for (const char* strange : {"tapa:split=node", "memory"}) {
+    Communicator comm({earlier({plan(strange, 1e-6), plan("mpi", 2e-5)})});
+    EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
+    EXPECT_EQ(comm.tuner.used().sizes, 0);
+  }
+}
+
+TEST(Autotuner, OtherSizesAndFormsBeginAnew) {
+  LearntSize other = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
+  other.bytes = 2 * kBytes;
+  LearntSize ragged = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
+  ragged.uniform = false;
+  Communicator comm({other, ragged});
+  EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
+}
+
+TEST(Autotuner, WhatIsNotOverIsToldAsFarAsItGot) {
+  Communicator comm({}, false);
+  comm.call(60, kPairwiseWins);
+  const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
+  ASSERT_EQ(learnt.size(), 1U);
+  EXPECT_FALSE(learnt[0].decided);
+  EXPECT_EQ(to_string(learnt[0].plans[0].choice), "pairwise");
+  EXPECT_EQ(start_from(learnt[0]).kind, LearntStart::Kind::trial);
+}
+
+TEST(Autotuner, AnOptionThatIsSetForgetsAll) {
+  Communicator comm({earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)})});
+  comm.call(20, kPairwiseWins);
+  comm.tuner.reset();
+  EXPECT_THAT(comm.tuner.learnt(20000), IsEmpty());
+  EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
+}
+
+}  // namespace
+}  // namespace tapa

@@ -1,0 +1,423 @@
+// What runs leave to each other: joining, giving way, what to begin with; and the file's text.
+#include "autotune/learnt.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "autotune/learnt_file.hpp"
+#include "autotune/learnt_key.hpp"
+#include "autotune/learnt_path.hpp"
+
+namespace tapa {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Kind = LearntStart::Kind;
+
+constexpr int kToday = 20000;
+
+LearntPlan plan(const std::string& choice, double seconds, int samples = 65, bool given_up = false) {
+  return {parse_choice(choice), seconds, samples, given_up};
+}
+
+LearntSize a_size(std::vector<LearntPlan> plans, bool decided = true, int day = kToday) {
+  return {true, 1024, decided, 1000, day, std::move(plans)};
+}
+
+LearntWhere a_place() {
+  return {"0.1.0", "Open MPI v4.1.4", "a processor, 64", "0123456789abcdef", 16};
+}
+
+LearntShape a_shape(std::vector<LearntSize> sizes = {a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
+  return {a_place(), 4, "fedcba9876543210", kToday, 0.25, std::move(sizes)};
+}
+
+/// The same result as a run tells it.
+LearntShape of_this_run(LearntShape shape) {
+  shape.day = 0;
+  for (LearntSize& size : shape.sizes) size.day = 0;
+  return shape;
+}
+
+// What calls begin with.
+
+TEST(LearntStart, AWinnerIsTriedAgain) {
+  const LearntStart start = start_from(a_size({plan("memory", 1e-5), plan("mpi", 2e-5)}));
+  EXPECT_EQ(start.kind, Kind::trial);
+  EXPECT_EQ(to_string(start.plan), "memory");
+}
+
+TEST(LearntStart, WhatNeverPaidIsNotTriedAgain) {
+  EXPECT_EQ(start_from(a_size({plan("mpi", 1e-5), plan("memory", 2e-5)})).kind, Kind::mpi);
+  EXPECT_EQ(start_from(a_size({plan("memory", 0.97e-5), plan("mpi", 1e-5)})).kind, Kind::mpi);  // a tie
+}
+
+TEST(LearntStart, AFewCallsMustTellMore) {
+  struct Case {
+    double seconds;
+    int samples;
+    bool decided;
+    Kind kind;
+  };
+  for (const auto& [seconds, samples, decided, kind] : std::vector<Case>{{0.84e-5, 5, false, Kind::trial},
+                                                                         {0.86e-5, 5, false, Kind::compete},
+                                                                         {0.84e-5, 4, false, Kind::compete},
+                                                                         {0.95e-5, 17, false, Kind::trial},
+                                                                         {0.95e-5, 16, false, Kind::compete},
+                                                                         {0.95e-5, 2, true, Kind::trial}}) {
+    const LearntStart start =
+        start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided));
+    EXPECT_EQ(start.kind, kind) << seconds << " " << samples << " " << decided;
+  }
+}
+
+TEST(LearntStart, WhatWasGivenUpIsLeftOut) {
+  const LearntStart start = start_from(
+      a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9), plan("pairwise", 3e-5, 3, true)}, false));
+  EXPECT_EQ(start.kind, Kind::compete);
+  EXPECT_THAT(start.without, ElementsAre(parse_choice("pairwise")));
+}
+
+TEST(LearntStart, WithoutMpiNothingIsKnown) {
+  EXPECT_EQ(start_from(a_size({plan("linear", 1e-5)})).kind, Kind::compete);
+  EXPECT_EQ(start_from(a_size({})).kind, Kind::compete);
+}
+
+// Whether a set-up pays.
+
+TEST(Learnt, GainIsByTime) {
+  EXPECT_DOUBLE_EQ(gain_of(a_shape()), 0.5);
+  EXPECT_DOUBLE_EQ(gain_of(a_shape({})), 0);
+  LearntSize lost = a_size({plan("mpi", 6e-5), plan("memory", 7e-5)});
+  lost.bytes = 64;
+  EXPECT_DOUBLE_EQ(gain_of(a_shape({a_shape().sizes[0], lost})), 0.125);
+  EXPECT_NEAR(life_of(a_shape({a_shape().sizes[0], lost}).sizes), 0.08, 1e-12);
+}
+
+TEST(Learnt, PaysAtOnceWhereEachShapeHas) {
+  const LearntShape good = a_shape();  // saves 0.125 s
+  LearntShape bad = good;
+  bad.least = 0.01;
+  EXPECT_TRUE(pays_at_once({&good, 1}, 0.031));
+  EXPECT_FALSE(pays_at_once({&good, 1}, 0.032));
+  EXPECT_FALSE(pays_at_once({}, 1e-9));
+  EXPECT_FALSE(pays_at_once(std::vector{good, bad}, 0.005));
+  EXPECT_TRUE(pays_at_once(std::vector{good, bad}, 0.001));
+}
+
+TEST(Learnt, NeverPaidIsOfAllSizes) {
+  const LearntSize lost = a_size({plan("mpi", 1e-5), plan("memory", 2e-5)});
+  const LearntSize open = a_size({plan("mpi", 1e-5), plan("memory", 1e-5, 3)}, false);
+  EXPECT_TRUE(never_paid(std::vector{a_shape({lost})}));
+  EXPECT_FALSE(never_paid(std::vector{a_shape({lost, open})}));
+  EXPECT_FALSE(never_paid(std::vector{a_shape({lost}), a_shape()}));
+  EXPECT_FALSE(never_paid(std::vector{a_shape({})}));
+  EXPECT_FALSE(never_paid({}));
+}
+
+// What fits.
+
+TEST(Learnt, FitsWhereAllIsEqual) {
+  const Learnt learnt{{a_shape()}};
+  const auto count = [&](const LearntWhere& where, int ranks, int today) {
+    return fitting(learnt, where, ranks, today).size();
+  };
+  EXPECT_EQ(count(a_place(), 4, kToday), 1U);
+  EXPECT_EQ(count(a_place(), 0, kToday), 1U);
+  EXPECT_EQ(count(a_place(), 8, kToday), 0U);
+  EXPECT_EQ(count(a_place(), 4, kToday + kLearntDays), 1U);
+  EXPECT_EQ(count(a_place(), 4, kToday + kLearntDays + 1), 0U);
+  EXPECT_EQ(count(a_place(), 4, kToday - 1), 0U) << "measured in the future";
+  const std::vector<std::function<void(LearntWhere&)>> changes{
+      [](LearntWhere& w) { w.libtapa = "0.2.0"; }, [](LearntWhere& w) { w.mpi += " "; },
+      [](LearntWhere& w) { w.cpu = "another"; }, [](LearntWhere& w) { w.settings = ""; },
+      [](LearntWhere& w) { w.job = 17; }};
+  for (const auto& change : changes) {
+    LearntWhere other = a_place();
+    change(other);
+    EXPECT_EQ(count(other, 4, kToday), 0U);
+  }
+}
+
+// A run's communicators.
+
+TEST(Learnt, CommunicatorsOfARunAreOneShape) {
+  Learnt run;
+  LearntShape first = of_this_run(a_shape({a_size({plan("mpi", 1e-5, 5)}, false)}));
+  LearntShape second = of_this_run(a_shape());
+  second.least = 0.1;
+  add_to_run(run, first);
+  add_to_run(run, second);
+  ASSERT_EQ(run.shapes.size(), 1U);
+  EXPECT_DOUBLE_EQ(run.shapes[0].least, 0.1);
+  ASSERT_EQ(run.shapes[0].sizes.size(), 1U);
+  EXPECT_TRUE(run.shapes[0].sizes[0].decided) << "the one that tells more";
+  EXPECT_EQ(run.shapes[0].sizes[0].calls, 2000);
+  add_to_run(run, first);
+  EXPECT_TRUE(run.shapes[0].sizes[0].decided);
+  EXPECT_EQ(run.shapes[0].sizes[0].calls, 3000);
+  LearntShape elsewhere = second;
+  elsewhere.topology = "0";
+  add_to_run(run, elsewhere);
+  EXPECT_EQ(run.shapes.size(), 2U);
+}
+
+TEST(Learnt, ANewResultTellsMoreThanAKnownOne) {
+  Learnt run;
+  LearntShape known = of_this_run(a_shape());
+  known.sizes[0].day = kToday - 3;
+  LearntShape fresh = of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("memory", 2e-5)}, false)}));
+  add_to_run(run, known);
+  add_to_run(run, fresh);
+  EXPECT_EQ(run.shapes[0].sizes[0].plans, fresh.sizes[0].plans);
+}
+
+// Runs after each other.
+
+TEST(Merged, AFirstRunIsStamped) {
+  const Learnt after = merged({}, {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(after, Learnt{{a_shape()}});
+}
+
+TEST(Merged, NothingIsNothing) {
+  EXPECT_EQ(merged({}, {}, kToday), Learnt{});
+  EXPECT_EQ(merged({{a_shape()}}, {}, kToday), Learnt{{a_shape()}});
+  EXPECT_EQ(merged({}, {{of_this_run(a_shape({}))}}, kToday), Learnt{}) << "a shape without sizes";
+}
+
+TEST(Merged, ANewResultReplacesAnOldOneButForWhatItLeftOut) {
+  const LearntShape old = a_shape({a_size({plan("linear", 1e-5), plan("mpi", 2e-5, 65, true),
+                                           plan("pairwise", 9e-5, 3, true), plan("bruck", 2e-5, 9)})});
+  const LearntShape fresh =
+      of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 3e-5, 9, true)})}));
+  const Learnt after = merged({{old}}, {{fresh}}, kToday + 1);
+  ASSERT_EQ(after.shapes.size(), 1U);
+  ASSERT_EQ(after.shapes[0].sizes.size(), 1U);
+  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday + 1);
+  EXPECT_THAT(after.shapes[0].sizes[0].plans,
+              ElementsAre(plan("mpi", 1e-5), plan("linear", 3e-5, 9, true), plan("pairwise", 9e-5, 3, true)));
+  // What was left out is forgotten with the result that it came from.
+  const Learnt late = merged({{old}}, {{fresh}}, kToday + kLearntDays + 1);
+  EXPECT_EQ(late.shapes[0].sizes[0].plans.size(), 2U);
+}
+
+TEST(Merged, WhatStillHoldsKeepsItsDay) {
+  LearntShape known = a_shape();
+  known.day = 0;
+  known.sizes[0].calls = 7;
+  const Learnt after = merged({{a_shape()}}, {{known}}, kToday + 5);
+  EXPECT_EQ(after.shapes[0].day, kToday + 5);
+  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday);
+  EXPECT_EQ(after.shapes[0].sizes[0].calls, 7);
+}
+
+TEST(Merged, LivesShrinkAtOnceAndGrowSlowly) {
+  Learnt file{{a_shape()}};  // 0.25 s
+  const auto run = [&](double least) {
+    LearntShape shape = of_this_run(a_shape());
+    shape.least = least;
+    file = merged(file, {{shape}}, kToday);
+    return file.shapes[0].least;
+  };
+  EXPECT_DOUBLE_EQ(run(10), 0.5);
+  EXPECT_DOUBLE_EQ(run(10), 1);
+  EXPECT_DOUBLE_EQ(run(0.01), 0.01);
+  EXPECT_DOUBLE_EQ(run(0), 0);
+  EXPECT_DOUBLE_EQ(run(10), 1e-3);
+  EXPECT_DOUBLE_EQ(run(10), 2e-3);
+  shorten(file, a_place(), 8, 1e-6);
+  EXPECT_DOUBLE_EQ(file.shapes[0].least, 2e-3);
+  shorten(file, a_place(), 4, 1e-6);
+  EXPECT_DOUBLE_EQ(file.shapes[0].least, 1e-6);
+}
+
+TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
+  Learnt file;
+  const auto run = [&](int number, int day, std::size_t sizes) {
+    LearntShape shape = of_this_run(a_shape({}));
+    shape.topology = std::to_string(number);
+    shape.where.mpi = std::string(512, 'x');
+    for (std::size_t i = 0; i < sizes; ++i) {
+      shape.sizes.push_back(a_size({}));
+      shape.sizes.back().bytes = std::size_t{1} << (i % 31);
+      shape.sizes.back().uniform = i < 31;
+      for (const char* text :
+           {"mpi", "memory", "linear:window=100", "pairwise", "bruck:radix=100",
+            "tapa:split=socket+node,order=slow-first,fast=bruck(10),slow=linear(10),pipeline=99",
+            "leaders:split=node,leaders=all,local=leader,fast=pairwise,slow=bruck(16)"})
+        shape.sizes.back().plans.push_back(plan(text, 1.2345678901234567e-5 * (1 + number), 1 << 30));
+      shape.sizes.back().day = 0;
+      shape.sizes.back().calls = 1 << 30;
+    }
+    file = merged(std::move(file), {{shape}}, day);
+    const std::string text = learnt_json(file);
+    EXPECT_LE(text.size(), kMostLearntBytes);
+    EXPECT_EQ(parse_learnt(text, "written"), file);
+    EXPECT_LE(file.shapes.size(), kMostLearntShapes);
+    EXPECT_EQ(file.shapes[0].topology, std::to_string(number)) << "the last one stays";
+  };
+  for (int number = 0; number < 100; ++number) run(number, kToday + number, 1);
+  EXPECT_GT(file.shapes.size(), 20U);
+  for (int number = 100; number < 110; ++number) run(number, kToday + number, 10);
+  EXPECT_LT(file.shapes.size(), 10U);
+  EXPECT_GE(file.shapes.size(), 2U);
+  run(110, kToday + 110, 60);
+  EXPECT_LT(file.shapes[0].sizes.size(), 60U) << "some of its sizes had to go";
+  EXPECT_GT(file.shapes[0].sizes.size(), 10U);
+}
+
+TEST(Differs, OnlyWhatCounts) {
+  const Learnt before{{a_shape()}};
+  const auto changed = [&](const std::function<void(LearntShape&)>& change) {
+    Learnt after = before;
+    change(after.shapes[0]);
+    return differs(before, after);
+  };
+  EXPECT_FALSE(changed([](LearntShape&) {}));
+  EXPECT_FALSE(changed([](LearntShape& s) { s.sizes[0].calls = 1; }));
+  EXPECT_FALSE(changed([](LearntShape& s) { s.day += 2; }));
+  EXPECT_FALSE(changed([](LearntShape& s) { s.least *= 1.9; }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.day += 3; }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.least *= 2.1; }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.least = 0; }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].day += 1; }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].plans.pop_back(); }));
+  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes.push_back(s.sizes[0]); }));
+  EXPECT_TRUE(differs({}, before));
+}
+
+// The file.
+
+json a_document() {
+  return json::parse(learnt_json({{a_shape()}}));
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    (void)parse_learnt(text, "c.json");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(LearntFile, ReadsWhatItWrites) {
+  const Learnt learnt{{a_shape(), a_shape({a_size({plan("linear", 0.25, 1, true)}, false, 1)})}};
+  EXPECT_EQ(parse_learnt(learnt_json(learnt), "c.json"), learnt);
+  EXPECT_EQ(parse_learnt(learnt_json({}), "c.json"), Learnt{});
+}
+
+TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
+  struct Case {
+    const char* pointer;
+    json value;
+    const char* message;
+  };
+  const std::vector<Case> cases{
+      {"/format", "tapa-learnt/2", "cache c.json: $.format: \"tapa-learnt/2\", expected \"tapa-learnt/1\""},
+      {"/shapes/0/extra", 1, "unknown key \"extra\""},
+      {"/shapes/0/ranks", 1, "$.shapes[0].ranks: 1, expected an integer from 2 to 16"},
+      {"/shapes/0/ranks", 17, "$.shapes[0].ranks: 17"},
+      {"/shapes/0/job", 0, "$.shapes[0].job"},
+      {"/shapes/0/mpi", "a\nb", "$.shapes[0].mpi"},
+      {"/shapes/0/least", -1, "$.shapes[0].least"},
+      {"/shapes/0/least", 1e300, "$.shapes[0].least"},
+      {"/shapes/0/day", 0, "$.shapes[0].day"},
+      {"/shapes/0/sizes", json::array(), "$.shapes[0].sizes"},
+      {"/shapes/0/sizes/0/bytes", 3, "$.shapes[0].sizes[0].bytes: 3, expected 0 or a power of two"},
+      {"/shapes/0/sizes/0/calls", 4294967296LL, "$.shapes[0].sizes[0].calls"},
+      {"/shapes/0/sizes/0/plans/0/choice", "fast",
+       "$.shapes[0].sizes[0].plans[0].choice: \"fast\", expected a plan"},
+      {"/shapes/0/sizes/0/plans/0/choice", "mpi", "$.shapes[0].sizes[0].plans[1].choice"},
+      {"/shapes/0/sizes/0/plans/0/seconds", 0, "$.shapes[0].sizes[0].plans[0].seconds"},
+      {"/shapes/0/sizes/0/plans/0/seconds", "1", "$.shapes[0].sizes[0].plans[0].seconds"},
+      {"/shapes/0/sizes/0/plans/0/samples", 0, "$.shapes[0].sizes[0].plans[0].samples"},
+      {"/shapes/0/sizes/0/plans/0/given_up", 1, "$.shapes[0].sizes[0].plans[0].given_up"}};
+  for (const auto& [pointer, value, message] : cases) {
+    json document = a_document();
+    document[json::json_pointer(pointer)] = value;
+    EXPECT_THAT(error_of(document.dump()), HasSubstr(message));
+  }
+}
+
+TEST(LearntFile, HasLimits) {
+  const auto repeated = [](const char* list, std::size_t times) {
+    json document = a_document();
+    json& array = document[json::json_pointer(list)];
+    const json first = array[0];
+    while (array.size() < times) array.push_back(first);
+    return document.dump();
+  };
+  EXPECT_THAT(error_of(repeated("/shapes", kMostLearntShapes + 1)), HasSubstr("$.shapes"));
+  EXPECT_THAT(error_of(repeated("/shapes/0/sizes", kMostLearntSizes + 1)), HasSubstr("sizes"));
+  EXPECT_THAT(error_of(std::string(kMostLearntBytes + 1, ' ')), HasSubstr("65536"));
+}
+
+TEST(LearntFile, EveryCutIsRefused) {
+  const std::string whole = learnt_json({{a_shape()}});
+  for (std::size_t length = 0; length + 2 < whole.size(); ++length)
+    EXPECT_NE(error_of(whole.substr(0, length)), "accepted") << length;
+}
+
+// Where it is, and what it is for.
+
+TEST(LearntPath, ByTheStandardOrByHand) {
+  EXPECT_EQ(learnt_path("", "", "/home/a"), "/home/a/.cache/tapa/learnt.json");
+  EXPECT_EQ(learnt_path("1", "/var/cache", "/home/a"), "/var/cache/tapa/learnt.json");
+  EXPECT_EQ(learnt_path("on", "relative", "/home/a"), "/home/a/.cache/tapa/learnt.json");
+  EXPECT_EQ(learnt_path("1", "", ""), "");
+  EXPECT_EQ(learnt_path("1", "", "home"), "");
+  EXPECT_EQ(learnt_path("0", "/var/cache", "/home/a"), "");
+  EXPECT_EQ(learnt_path("off", "/var/cache", "/home/a"), "");
+  EXPECT_EQ(learnt_path("./here", "/var/cache", "/home/a"), "./here");
+}
+
+TEST(LearntKey, DigestsAreTheSameEverywhere) {
+  EXPECT_EQ(digest_of(""), "cbf29ce484222325");
+  EXPECT_EQ(digest_of("a"), "af63dc4c8601ec8c");
+}
+
+TEST(LearntKey, TopologiesThatPlansTellApart) {
+  const Topology base = make_uniform_topology({2, 2});
+  const std::string digest = topology_digest(base, false);
+  EXPECT_EQ(topology_digest(make_uniform_topology({2, 2}), false), digest);
+  EXPECT_NE(topology_digest(base, true), digest);
+  EXPECT_NE(topology_digest(make_uniform_topology({4}), false), digest);
+  EXPECT_NE(topology_digest(make_uniform_topology({2, 4}), false), digest);
+  const std::vector<std::function<void(Topology&)>> changes{
+      [](Topology& t) {
+        t.levels[0].group = {0, 1, 0, 1};
+      },
+      [](Topology& t) { t.levels[0].name = "rack"; }, [](Topology& t) { t.nic_level = 0; },
+      [](Topology& t) { t.nics[0].bandwidth = 1e9; }, [](Topology& t) { t.cores_per_rank = 0.5; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Topology other = base;
+    changes[i](other);
+    EXPECT_NE(topology_digest(other, false), digest) << i;
+  }
+  Topology named = base;  // other hosts of the same kind
+  named.name = "other";
+  named.sources.push_back({"file", true, "x"});
+  EXPECT_EQ(topology_digest(named, false), digest);
+}
+
+TEST(LearntKey, SettingsOfMpi) {
+  const char* const environment[] = {"UCX_TLS=tcp",
+                                     "HOME=/home/a",
+                                     "OMPI_MCA_orte_hnp_uri=12.0",
+                                     "OMPI_MCA_coll_tuned_use_dynamic_rules=1",
+                                     "OMPI_MCA_btl_tcp_if_include=nic0",
+                                     "OMPI_MCA_btl=self,tcp",
+                                     nullptr};
+  EXPECT_THAT(mpi_settings(environment),
+              ElementsAre("OMPI_MCA_btl=self,tcp", "OMPI_MCA_coll_tuned_use_dynamic_rules=1", "UCX_TLS=tcp"));
+}
+
+}  // namespace
+}  // namespace tapa

@@ -1,0 +1,234 @@
+"""learnt_test.py CASE PRELOAD LAUNCHER PROGRAM: what a run leaves in the file of TAPA_CACHE, and what the next one makes of it.
+
+PROGRAM is program_repeat, run on 4 ranks, each time with the drop-in (PRELOAD; "linked": it calls TAPA_Alltoall itself). Whatever
+the file is, its results must be right."""
+
+import json
+import os
+import pathlib
+import re
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+CASE, PRELOAD, LAUNCHER, PROGRAM = sys.argv[1:]
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="learnt-test-"))
+FILE = FOLDER / "learnt.json"
+
+
+def start(calls: int = 400, bytes_: int = 1024, **settings: str | None) -> subprocess.Popen:
+    environment = {**os.environ, "TAPA_CACHE": str(FILE), **settings}
+    environment = {name: value for name, value in environment.items() if value is not None}
+    own = [] if PRELOAD == "linked" else ["env", f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{PRELOAD}"]
+    command = [*LAUNCHER.split(), "4", *own, PROGRAM, str(bytes_), str(calls)]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def end(process: subprocess.Popen) -> str:
+    """What it said on standard error; its results were right."""
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0 and out == "0 wrong bytes\n", f"status {process.returncode}: {out}{err}"
+    return err
+
+
+def run(**more: str | int | None) -> str:
+    return end(start(**more))
+
+
+def reported(**more: str | int | None) -> tuple[re.Match | None, str]:
+    """The line of the report, and the whole."""
+    text = run(**{"TAPA_REPORT": "1", **more})
+    return re.search(r"^  learnt +(.*)$", text, re.M), text
+
+
+def used(line: re.Match | None) -> int:
+    found = line and re.match(r"earlier runs' results begin (\d+) sizes", line[1])
+    return int(found[1]) if found else 0
+
+
+def content() -> dict:
+    return json.loads(FILE.read_text())
+
+
+def change(edit: Callable[[dict], object]) -> None:
+    """Edits the shapes of the file."""
+    document = content()
+    for shape in document["shapes"]:
+        edit(shape)
+    FILE.write_text(json.dumps(document))
+
+
+def plans_are(*plans: tuple[str, float]) -> Callable[[dict], object]:
+    """Puts these in place of what was found: (plan, seconds)."""
+
+    def edit(shape: dict) -> None:
+        for size in shape["sizes"]:
+            size.update(decided=True, calls=1000)
+            size["plans"] = [{"choice": p, "seconds": s, "samples": 65, "given_up": i > 0} for i, (p, s) in enumerate(plans)]
+
+    return edit
+
+
+def nothing_else() -> None:
+    others = [entry.name for entry in FOLDER.iterdir() if entry != FILE]
+    assert not others, f"drafts are left: {others}"
+
+
+def case_second_run() -> None:
+    line, text = reported()
+    assert line and line[1].startswith("no earlier run's results fit"), text
+    assert stat.S_IMODE(FILE.stat().st_mode) == 0o600, oct(FILE.stat().st_mode)
+    shape = content()["shapes"][0]
+    assert shape["ranks"] == shape["job"] == 4 and shape["sizes"], shape
+    line, text = reported()
+    assert used(line) >= 1, text
+    nothing_else()
+
+
+def case_at_once() -> None:
+    """Twenty calls of 0.1 ms are no reason to do so again."""
+    reported()
+    change(plans_are(("memory", 1e-5), ("mpi", 1e-4)))
+    change(lambda shape: shape.update(least=10.0))
+    text = run(calls=20, TAPA_LOG="info")
+    assert re.search(r"a communicator was set up in [0-9.]+ ms, after 0\.0 ms of all-to-alls", text), text
+    assert content()["shapes"][0].get("least", 0) < 1, "this run was short: " + text + FILE.read_text()
+    text = run(calls=20, TAPA_LOG="info")
+    assert "was set up" not in text, text
+
+
+def case_never_paid() -> None:
+    reported()
+    change(plans_are(("mpi", 1e-5), ("memory", 2e-5)))
+    before = content()
+    line, text = reported()
+    assert used(line) >= 1 and "tried in comparison" not in text and "MPI is the fastest" in text, text
+    assert [s["sizes"][0]["plans"] for s in content()["shapes"]] == [s["sizes"][0]["plans"] for s in before["shapes"]]
+
+
+def case_damaged() -> None:
+    reported()
+    good = FILE.read_text()
+    for bad in (
+        "",
+        good[: len(good) // 2],
+        good.replace("tapa-learnt/1", "tapa-learnt/9"),
+        good.replace('"memory"', '"fast"'),
+        good + " " * 70000,
+    ):
+        FILE.write_text(bad)
+        text = run(TAPA_REPORT="1", TAPA_LOG="info")
+        assert re.search(r"info: cache .*(not used|is longer)", text), text
+        assert content()["shapes"], "it is a good one again"
+        FILE.write_text(bad)
+        assert "cache" not in run(calls=20), "nothing is said unless it is asked for"
+
+
+def case_others_file() -> None:
+    """A file that TAPA_CACHE names by mistake is not lost; in the place of its own a damaged one is replaced."""
+    for other in ("{", "export PATH=...\n", " " * 70000):
+        FILE.write_text(other)
+        text = run(TAPA_REPORT="1", TAPA_LOG="info")
+        assert "cannot be written: is not one of libtapa's" in text, text
+        assert FILE.read_text() == other
+        own = FOLDER / "tapa" / "learnt.json"
+        own.parent.mkdir(exist_ok=True)
+        own.write_text(other)
+        run(TAPA_REPORT="1", TAPA_CACHE="1", XDG_CACHE_HOME=str(FOLDER))
+        assert json.loads(own.read_text())["shapes"]
+
+
+def case_no_file() -> None:
+    """What is no file is left alone, and nothing waits for it. All in a folder of the test's own: what a defect replaces is nobody's."""
+    kinds = [lambda: os.mkfifo(FILE), FILE.mkdir, lambda: socket.socket(socket.AF_UNIX).bind(str(FILE))]
+    if os.geteuid() == 0:
+        kinds += [
+            lambda: os.mknod(FILE, 0o600 | stat.S_IFCHR, os.makedev(1, 5)),
+            lambda: os.mknod(FILE, 0o600 | stat.S_IFCHR, os.makedev(1, 7)),
+        ]
+    for make in kinds:
+        try:
+            make()
+        except PermissionError:  # no devices in this container
+            continue
+        before = FILE.stat()
+        text = run(TAPA_REPORT="1", TAPA_LOG="info")
+        assert re.search(r"info: cache .*: (is no file|No such device)", text) and "cannot be written: is no file" in text, text
+        run(calls=20)
+        after = FILE.stat()
+        assert (before.st_mode, before.st_ino, before.st_rdev) == (after.st_mode, after.st_ino, after.st_rdev), (
+            f"replaced: {oct(before.st_mode)}"
+        )
+        nothing_else()
+        FILE.rmdir() if FILE.is_dir() else FILE.unlink()
+
+
+def case_elsewhere() -> None:
+    reported()
+    line, text = reported(TAPA_SHM_LIMIT="1000")
+    assert used(line) == 0, text
+    assert len(content()["shapes"]) == 2, "plans may be others"
+    for key, value in (("libtapa", "0.0.9"), ("mpi", "Another MPI"), ("cpu", "another"), ("topology", "0"), ("job", 8)):
+        reported()
+        change(lambda shape, key=key, value=value: shape.update({key: value}))
+        line, text = reported()
+        assert used(line) == 0, key + text
+        assert any(shape[key] == value for shape in content()["shapes"]), "what is another's stays"
+        FILE.unlink()
+
+
+def case_cannot_be_kept() -> None:
+    for path in ("/proc/learnt.json", str(FOLDER / "missing" / "learnt.json")):
+        text = run(TAPA_REPORT="1", TAPA_CACHE=path, TAPA_LOG="info")
+        assert "cannot be written" in text, text
+        assert "cache" not in run(calls=20, TAPA_CACHE=path)
+    if os.geteuid() != 0:
+        FOLDER.chmod(0o500)
+        assert "cannot be written: Permission denied" in run(TAPA_REPORT="1", TAPA_LOG="info")
+        FOLDER.chmod(0o700)
+    for home in (None, "/nonexistent", "relative"):
+        assert "cache" not in run(TAPA_CACHE="1", HOME=home, XDG_CACHE_HOME=None, TAPA_REPORT="0"), home
+    nothing_else()
+
+
+def case_off() -> None:
+    """And where it is by default."""
+    reported(TAPA_CACHE="0", HOME=str(FOLDER), XDG_CACHE_HOME=None)
+    assert not list(FOLDER.iterdir())
+    line, text = reported(TAPA_CACHE="0")
+    assert line is None, text
+    reported(TAPA_CACHE=None, HOME=str(FOLDER), XDG_CACHE_HOME=None)
+    assert (FOLDER / ".cache/tapa/learnt.json").is_file()
+    assert stat.S_IMODE((FOLDER / ".cache/tapa").stat().st_mode) == 0o700
+    other = FOLDER / "xdg"
+    reported(TAPA_CACHE="1", HOME=str(FOLDER), XDG_CACHE_HOME=str(other))
+    assert (other / "tapa/learnt.json").is_file()
+
+
+def case_link() -> None:
+    """A link stays one."""
+    real = FOLDER / "real.json"
+    real.write_text("")
+    FILE.symlink_to(real)
+    reported()
+    assert FILE.is_symlink() and json.loads(real.read_text())["shapes"]
+
+
+def case_together() -> None:
+    """Jobs that end at once: of each, or of the last."""
+    jobs = [start(calls=200, TAPA_REPORT="1", TAPA_KEEP=str(1 << (20 + i))) for i in range(4)]
+    for job in jobs:
+        end(job)
+    assert 1 <= len(content()["shapes"]) <= 4
+    nothing_else()
+    line, text = reported(TAPA_KEEP=str(1 << 20))
+    assert line, text
+
+
+try:
+    globals()["case_" + CASE]()
+finally:
+    subprocess.run(["rm", "-rf", str(FOLDER)], check=False)
