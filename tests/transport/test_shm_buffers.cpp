@@ -223,6 +223,65 @@ TEST(ShmBuffers, ShortBlocksOfManyMembers) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// Blocks of the sizes that travel in slots, beside empty, shorter and longer ones, of other sizes in each
+// call; calls of equal blocks lie between, so that a slot is written again after one round and after several.
+TEST(ShmBuffers, BlocksInSlots) {
+  constexpr std::size_t least = ShmBuffers::kSlotFrom;
+  for (const std::size_t members : {2U, 5U}) {
+    const std::size_t most = Memory(members).buffers(0)->slot_bytes();
+    ASSERT_GT(most, 2 * least);
+    const std::array<std::size_t, 7> lengths{0, 24, least - 1, least, 2 * least + 24, most, most + 1};
+    const Sizes sizes = [&](std::size_t src, std::size_t dst, int call) {
+      return lengths[(src * 5 + dst * 3 + static_cast<std::size_t>(call)) % lengths.size()];
+    };
+    for (const bool packed : {false, true}) {
+      const auto wrong = in_threads(members, sizes, packed, [&](Rank& rank) {
+        std::size_t sum = 0;
+        for (int number = 0; number < 30; ++number) {
+          sum += rank.call(number);
+          const std::size_t bytes = lengths[static_cast<std::size_t>(number) % lengths.size()];
+          for (int repeat = 0; bytes > 0 && repeat < number % 4; ++repeat)
+            sum += rank.uniform_call(number, bytes, ShmExchange::fits(rank.buffers(), bytes) && repeat == 1);
+        }
+        return sum;
+      });
+      EXPECT_EQ(wrong, 0U) << members << (packed ? " members, packed" : " members");
+    }
+  }
+}
+
+TEST(ShmBuffers, OwnBlocksHaveNoSlot) {
+  const auto buffers = Memory(2).buffers(0);
+  const ShmBlock shorter{nullptr, 8};
+  const ShmBlock longest{nullptr, buffers->slot_bytes()};
+  EXPECT_TRUE(ShmExchange::fits(*buffers, std::array{shorter, longest}));
+  EXPECT_FALSE(ShmExchange::fits(*buffers, std::array{longest, shorter}));
+}
+
+// The two slots of a pair change hands from round to round, and are nobody else's.
+TEST(ShmBuffers, SlotsAreWrittenByTheirReaders) {
+  constexpr std::size_t members = 4;
+  Memory memory(members);
+  const auto buffers = memory.buffers(0);
+  std::map<const std::byte*, std::pair<std::size_t, std::size_t>> pairs;
+  for (std::size_t from = 0; from < members; ++from) {
+    for (std::size_t to = 0; to < members; ++to) {
+      if (from == to) continue;
+      EXPECT_NE(buffers->slot(from, to, 2), buffers->slot(from, to, 3));
+      EXPECT_EQ(buffers->slot(from, to, 2), buffers->slot(to, from, 3));
+      EXPECT_EQ(buffers->slot(from, to, 2), buffers->slot(from, to, 4));
+      EXPECT_TRUE(pairs.try_emplace(buffers->slot(from, to, 2), from, to).second);
+    }
+  }
+  const std::byte* before = nullptr;
+  for (const auto& [at, pair] : pairs) {
+    if (before != nullptr) {
+      EXPECT_GE(static_cast<std::size_t>(at - before), buffers->slot_bytes());
+    }
+    before = at;
+  }
+}
+
 // Datatypes with gaps that a buffer does not hold: they are packed part by part.
 TEST(ShmBuffers, LongPackedBlocksTravelInParts) {
   const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {

@@ -90,32 +90,37 @@ bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_know
   return key.mpi || ended(key) == nullptr;
 }
 
-std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
+Autotuner::Fastest Autotuner::fastest(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
   const Autotuning* found = ended({uniform, true, size_class_of(bytes)});
   if (found == nullptr) found = ended({uniform, false, size_class_of(bytes)});
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr) return {};
   const Autotuning& autotuning = *found;
   for (const std::size_t i : autotuning.ranking()) {
     const Choice& choice = autotuning.choices()[i];
     if (!allowed(choice, offer) || (not_mpi && choice.algorithm == Algorithm::mpi)) continue;
-    const double median = autotuning.median(i);
-    return Decision{choice, to_string(choice),
-                    "the fastest of " + std::to_string(autotuning.choices().size()) +
-                        " plans that were probed, " + in_microseconds(median),
-                    median};
+    return {&choice, found, i};
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
+  const Fastest plan = fastest(uniform, bytes, offer, not_mpi);
+  if (plan.choice == nullptr) return std::nullopt;
+  return Decision{*plan.choice, to_string(*plan.choice),
+                  "the fastest of " + std::to_string(plan.in->choices().size()) +
+                      " plans that were probed, " + in_microseconds(plan.median()),
+                  plan.median()};
 }
 
 // What a plan gains must be more than a tie, as it has been probed in blocking calls only.
 bool Autotuner::beats_mpi(std::size_t bytes, Offer offer) const {
   const Autotuning* const found = ended({true, true, size_class_of(bytes)});
-  const auto plan = decided(true, bytes, offer, true);
-  if (found == nullptr || !plan) return false;
+  const Fastest plan = fastest(true, bytes, offer, true);
+  if (found == nullptr || plan.choice == nullptr) return false;
   const auto mpi = std::ranges::find(found->choices(), Algorithm::mpi, &Choice::algorithm);
   if (mpi == found->choices().end()) return false;
   const double seconds = found->median(static_cast<std::size_t>(mpi - found->choices().begin()));
-  return plan->predicted < (1 - kClearGain) * seconds;
+  return plan.median() < (1 - kClearGain) * seconds;
 }
 
 /// What the competition of the nearest size, at most kNearby times larger or smaller, has found.

@@ -84,7 +84,16 @@ class Autotuner {
   /// is known.
   [[nodiscard]] bool undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const;
 
+  /// A plan that was probed, or null.
+  struct Fastest {
+    const Choice* choice = nullptr;
+    const Autotuning* in = nullptr;  // where it was
+    std::size_t at = 0;
+    [[nodiscard]] double median() const { return in->median(at); }  // seconds
+  };
   /// The fastest plan that suits the offer, once the size is decided. `not_mpi`: MPI is passed over.
+  [[nodiscard]] Fastest fastest(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const;
+  /// The same with what is said about it, which takes longer than a short exchange.
   [[nodiscard]] std::optional<Decision> decided(bool uniform, std::size_t bytes, Offer offer,
                                                 bool not_mpi) const;
 

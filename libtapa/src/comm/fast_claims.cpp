@@ -76,8 +76,8 @@ CommState::FastPath CommState::blocks_way(bool may_use_mpi) {
   if (running != nullptr && !running->autotuning.complete()) {
     way.mpi = running->autotuning.next().algorithm == Algorithm::mpi;
   } else if (!parts_->chooser.forced()) {
-    if (const auto winner = parts_->tuner.decided(false, bytes, offer, parts_->mean.due()))
-      way.mpi = winner->choice.algorithm == Algorithm::mpi;
+    const Choice* const winner = parts_->tuner.fastest(false, bytes, offer, parts_->mean.due()).choice;
+    way.mpi = winner != nullptr && winner->algorithm == Algorithm::mpi;
   }
   if (!way.mpi) way.buffers = &parts_->channels.common();
   return way;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -160,9 +161,29 @@ class Timed {
   double began_;
 };
 
+/// The blocks of one side of a v call with int counts; false when they are not all dense.
+bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
+  const TypeInfo info = type_info(side.type);
+  const bool countable = info.size < std::numeric_limits<MPI_Aint>::max() >> 31;
+  if (side.counts == nullptr || !info.dense(2) || !countable) return false;
+  blocks.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const auto bytes = static_cast<std::size_t>(side.counts[peer]) * info.size;
+    std::byte* const data = address_at(side.buffer, side.displs[peer] * info.extent + info.first);
+    blocks[peer] = {bytes == 0 ? nullptr : data, bytes, 0};
+  }
+  return true;
+}
+
 /// Blocks of any sizes and types, over the buffers.
 void show_blocks(const Arguments& arguments, CommState& state, ShmBuffers& buffers) {
   CommState::FastRun& fast = state.fast_run();
+  ShmBlocks& dense = fast.described;
+  if (arguments.form == Form::v && dense_blocks(arguments.send, state.size(), dense.send) &&
+      dense_blocks(arguments.recv, state.size(), dense.recv)) {
+    fast.run.begin(buffers, dense.send, dense.recv, nullptr);
+    return finish(fast.run, state.waiter());
+  }
   normalise(arguments, state.size(), fast.blocks);
   fast.described.describe(fast.blocks, state.comm());
   fast.run.begin(buffers, fast.described.send, fast.described.recv, &fast.described);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <string>
 
 #include "run/error.hpp"
@@ -13,9 +12,28 @@ namespace tapa {
 
 namespace {
 
+/// Equal blocks of dense elements.
+void fill_row(const Side& side, const TypeInfo& info, std::vector<Block>& blocks) {
+  Block block;
+  block.bytes = block_bytes(info, side.count);
+  block.count = side.count;
+  const MPI_Aint step = block_offset(Form::uniform, side, info, 1);
+  std::byte* const first = address_at(side.buffer, info.first);
+  MPI_Aint at = 0;
+  for (Block& b : blocks) {
+    if (block.bytes != 0) block.data = address_at(first, at);
+    b = block;
+    at += step;
+  }
+}
+
 void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Block>& blocks) {
   blocks.resize(static_cast<std::size_t>(ranks));
   TypeInfo info;
+  if (a.form == Form::uniform) {
+    info = type_info(side.type);
+    if (info.dense(side.count)) return fill_row(side, info, blocks);
+  }
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
     const MPI_Count count = side.count_of(peer);
@@ -78,13 +96,9 @@ void unpack_bytes(const std::byte* from, const Block& block, MPI_Comm comm) {
 
 }  // namespace
 
-std::size_t block_bytes(const TypeInfo& info, MPI_Count count) {
-  if (info.size != 0 &&
-      static_cast<std::uint64_t>(count) > std::numeric_limits<MPI_Aint>::max() / info.size) {
-    throw CallError(MPI_ERR_COUNT, "count " + std::to_string(count) + " of a type of " +
-                                       std::to_string(info.size) + " bytes exceeds the address space");
-  }
-  return static_cast<std::size_t>(count) * info.size;
+void refuse_count(const TypeInfo& info, MPI_Count count) {
+  throw CallError(MPI_ERR_COUNT, "count " + std::to_string(count) + " of a type of " +
+                                     std::to_string(info.size) + " bytes exceeds the address space");
 }
 
 MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer) {

@@ -76,9 +76,14 @@ struct Exchange {
   std::size_t uniform_bytes = 0;
 };
 
+[[noreturn]] void refuse_count(const TypeInfo& info, MPI_Count count);
 /// Bytes of a block of `count` elements. Throws CallError (MPI_ERR_COUNT) where they exceed the address
 /// space.
-[[nodiscard]] std::size_t block_bytes(const TypeInfo& info, MPI_Count count);
+[[nodiscard]] inline std::size_t block_bytes(const TypeInfo& info, MPI_Count count) {
+  MPI_Aint bytes = 0;
+  if (__builtin_mul_overflow(count, info.size, &bytes) || bytes < 0) refuse_count(info, count);
+  return static_cast<std::size_t>(bytes);
+}
 
 /// Offset of a peer's block from the buffer.
 [[nodiscard]] MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer);

@@ -27,6 +27,16 @@ HookFunction open_mpi(const char* name) {
 #endif
 }
 
+/// Looked up once: that takes longer than a short exchange. Null: there are none.
+struct Hooks {
+  HookFunction add = open_mpi("opal_progress_register");
+  HookFunction remove = open_mpi("opal_progress_unregister");
+};
+const Hooks& hooks() {
+  static const Hooks found;
+  return found;
+}
+
 // MPICH's generalized requests that are polled. Found at run time: not every MPI of its kind has them.
 #ifdef MPICH_VERSION
 using StartPolled = decltype(&PMPIX_Grequest_start);
@@ -155,8 +165,7 @@ Progress::Progress() {
 void Progress::pick_driver() {
   const char* wish = std::getenv("TAPA_PROGRESS");
   const std::string wanted = wish == nullptr ? "auto" : wish;
-  const bool hook_possible =
-      open_mpi("opal_progress_register") != nullptr && open_mpi("opal_progress_unregister") != nullptr;
+  const bool hook_possible = hooks().add != nullptr && hooks().remove != nullptr;
   const bool thread_possible = threads_allowed();
   if (wanted == "none") return;
   if (hook_possible && (wanted != "thread" || !thread_possible)) {
@@ -189,7 +198,7 @@ int Progress::poll() {
 void Progress::wake() {
   awake_ = true;
   if (driver_ == Driver::hook && !hooked_) {
-    open_mpi("opal_progress_register")(&Progress::hook);
+    hooks().add(&Progress::hook);
     hooked_ = true;
   } else if (driver_ == Driver::thread) {
     if (!thread_.joinable()) thread_ = std::thread(&Progress::run_thread, this);
@@ -202,7 +211,7 @@ void Progress::rest() {
   if (!jobs_.empty() || persistent_count_ != 0) return;
   awake_ = false;
   if (!hooked_) return;
-  open_mpi("opal_progress_unregister")(&Progress::hook);
+  hooks().remove(&Progress::hook);
   hooked_ = false;
 }
 
@@ -238,7 +247,7 @@ void Progress::shut_down() {
     thread_.join();
   }
   const Inside inside(*this);
-  if (hooked_) open_mpi("opal_progress_unregister")(&Progress::hook);
+  if (hooked_) hooks().remove(&Progress::hook);
   hooked_ = false;
   driver_ = Driver::none;
   // Requests that the program did not free are unusable now. Their records stay, as MPI may still free the

@@ -51,14 +51,15 @@ std::string too_long(std::size_t member, std::size_t got, std::size_t expected) 
 }  // namespace
 
 bool ShmExchange::fits(const ShmBuffers& buffers, std::size_t bytes) {
-  return !buffers.always_stays(bytes) && (buffers.members() - 1) * bytes <= kUniformRoom;
+  return !buffers.always_stays(bytes) && uniform_piece(buffers, bytes) == bytes;
 }
 
 bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send) {
   std::size_t total = table_bytes(buffers.members());
-  for (const ShmBlock& block : send) {
-    if (buffers.always_stays(block.bytes)) return false;
-    total += room_of(block.bytes);
+  for (std::size_t m = 0; m < send.size(); ++m) {
+    const std::size_t bytes = send[m].bytes;
+    if (buffers.always_stays(bytes)) return false;
+    if (m == buffers.self() || !buffers.in_slot(bytes)) total += room_of(bytes);
   }
   return total <= ShmBuffers::kBufferBytes;
 }
@@ -85,10 +86,10 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
   send_base_ = send;
   recv_base_ = recv;
   bytes_ = bytes;
-  const std::size_t others = buffers.members() - 1;
-  piece_ = std::max<std::size_t>(1, uniform_piece(std::max<std::size_t>(1, others), bytes));
+  slots_ = uniform_in_slots(buffers, bytes);
+  piece_ = std::max<std::size_t>(1, uniform_piece(buffers, bytes));
   own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
-  blocks_at_ = uniform_at(others * piece_);
+  blocks_at_ = uniform_at((buffers.members() - 1) * piece_);
   own_direct_ = true;
   overlap_ = send == recv;
   apart_ = overlap_ ? std::nullopt : buffers.stays(send, bytes, buffers.members());
@@ -103,14 +104,12 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   packer_ = packer;
   send_ = send;
   recv_ = recv;
-  sent_room_.assign(buffers.members(), nullptr);
+  if (packer != nullptr) sent_room_.assign(buffers.members(), nullptr);
   const ShmBlock& from = send[buffers.self()];
   const ShmBlock& to = recv[buffers.self()];
   own_direct_ = from.bytes == to.bytes && (from.bytes == 0 || (from.data != nullptr && to.data != nullptr));
-  own_total_ = 0;
-  for (const ShmBlock& block : send) own_total_ += block.bytes;
-  total_ = own_total_;
   plan_table();
+  total_ = own_total_;
 }
 
 /// Bytes of which each part of a block is a multiple when it travels in parts through the buffer. 0: it must
@@ -132,26 +131,35 @@ std::optional<BlockPlace> ShmExchange::stays(std::size_t member) const {
   return BlockPlace{0, BlockPlace::kPrivate};
 }
 
+/// Whether a block that does not stay goes to its receiver's slot.
+bool ShmExchange::in_slot(std::size_t member) const {
+  return member != buffers_->self() && buffers_->in_slot(send_[member].bytes);
+}
+
 /// How many rounds the blocks that go through the buffer need.
 void ShmExchange::plan_table() {
   const std::size_t members = buffers_->members();
   const std::size_t room = ShmBuffers::kBufferBytes - table_bytes(members);
   std::size_t rooms = 0;
   std::size_t bytes = 0;
-  stays_.clear();
+  stays_.resize(members);
   filled_ = 0;
+  own_total_ = 0;
   for (std::size_t m = 0; m < members; ++m) {
-    stays_.push_back(stays(m));
+    if (send_[m].bytes == 0) continue;
+    own_total_ += send_[m].bytes;
+    stays_[m] = stays(m);
     if (m == buffers_->self() && own_direct_) continue;
-    if (send_[m].bytes > 0) filled_ |= bit_of(m);
-    if (stays_[m]) continue;
+    filled_ |= bit_of(m);
+    if (stays_[m] || in_slot(m)) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
   }
   if (rooms <= room) return;
   std::size_t each = room;  // but for what rounding up may add
   for (std::size_t m = 0; m < members; ++m) {
-    if (!stays_[m] && (m != buffers_->self() || !own_direct_)) each -= std::max(grain(m), kLine);
+    if (send_[m].bytes > 0 && !stays_[m] && !in_slot(m) && (m != buffers_->self() || !own_direct_))
+      each -= std::max(grain(m), kLine);
   }
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
@@ -188,7 +196,7 @@ void ShmExchange::write_uniform(std::byte* buffer) {
   const std::size_t self = buffers_->self();
   const std::size_t others = buffers_->members() - 1;
   std::byte* const to = buffer + blocks_at_;
-  if (piece_ == bytes_) {
+  if (piece_ == bytes_ && !slots_) {
     std::memcpy(to, send_base_, self * bytes_);
     std::memcpy(to + self * bytes_, send_base_ + (self + 1) * bytes_, (others - self) * bytes_);
     return;
@@ -197,7 +205,9 @@ void ShmExchange::write_uniform(std::byte* buffer) {
   const std::size_t count = std::min(piece_, bytes_ - begin);
   for (std::size_t m = 0; m <= others; ++m) {
     if (m == self) continue;
-    std::memcpy(to + place_of(m, self) * piece_, send_base_ + m * bytes_ + begin, count);
+    std::byte* const piece =
+        slots_ ? buffers_->slot(self, m, buffers_->round() + 1) : to + place_of(m, self) * piece_;
+    std::memcpy(piece, send_base_ + m * bytes_ + begin, count);
   }
 }
 
@@ -227,7 +237,7 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   entry.whole = bytes;
   entry.bytes = 0;
   entry.place = {};
-  if (m == buffers_->self() && own_direct_) return;
+  if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
   if (const auto& place = stays_[m]) {
     if (at_ > 0) return;
     entry.bytes = bytes;
@@ -237,7 +247,8 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   }
   std::size_t piece = bytes;
   bool gathers = send_[m].data == nullptr;
-  if (own_rounds_ > 1) {
+  const bool slot = in_slot(m);
+  if (own_rounds_ > 1 && !slot) {
     const std::size_t unit = grain(m);
     piece = up((bytes + own_rounds_ - 1) / own_rounds_, std::max(unit, kLine));
     gathers = gathers && unit != 0;
@@ -245,14 +256,16 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   const std::size_t begin = std::min(bytes, at_ * piece);
   entry.bytes = std::min(piece, bytes - begin);
   if (entry.bytes == 0) return;
-  std::byte* const to = entry.bytes <= kInEntry ? entry.block.data() : buffer + next;
-  entry.place.at = static_cast<std::uint64_t>(to - buffer);
+  std::byte* const to = slot                      ? buffers_->slot(buffers_->self(), m, buffers_->round() + 1)
+                        : entry.bytes <= kInEntry ? entry.block.data()
+                                                  : buffer + next;
+  entry.place = slot ? BlockPlace{0, BlockPlace::kSlot} : BlockPlace{static_cast<std::uint64_t>(to - buffer)};
   if (gathers) {
     gather(m, begin, entry.bytes, to);
   } else {
     copy_block(to, sent(m) + begin, entry.bytes);
   }
-  next += room_of(entry.bytes);
+  if (!slot) next += room_of(entry.bytes);
 }
 
 void ShmExchange::fail(std::string what) {
@@ -314,11 +327,9 @@ void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t 
 void ShmExchange::take(std::size_t member, const std::byte* buffer) {
   const auto* const header = reinterpret_cast<const BufferHeader*>(buffer);
   const std::size_t self = buffers_->self();
-  if (at_ == 0) rounds_ = std::max(rounds_, header->rounds);
-  if (at_ == 0 && header->form == BufferForm::table && member != self) total_ += header->bytes;
   if (header->form == BufferForm::equal && uniform_ && header->bytes == bytes_ && piece_ == bytes_) {
     // As a rule: all of equal blocks in one round.
-    if (at_ == 0) copy_block(place(member), buffer + blocks_at_ + place_of(self, member) * bytes_, bytes_);
+    if (at_ == 0) copy_block(place(member), uniform_block(member, buffer), bytes_);
     return;
   }
   if (header->form == BufferForm::apart) {
@@ -327,19 +338,19 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
   }
   if (header->form == BufferForm::equal) {
     const std::size_t whole = header->bytes;
-    const std::size_t others = buffers_->members() - 1;
-    const std::size_t piece = uniform_piece(others, whole);
+    const std::size_t piece = uniform_piece(*buffers_, whole);
     const std::size_t begin = std::min(whole, at_ * piece);
-    const std::byte* const blocks = buffer + uniform_at(others * piece);
-    deliver(member, blocks + place_of(self, member) * piece, std::min(piece, whole - begin), whole);
-    return;
-  }
-  if ((header->filled & bit_of(self)) == 0) {
-    if (at_ == 0) deliver(member, nullptr, 0, 0);
+    const std::byte* const blocks = buffer + uniform_at((buffers_->members() - 1) * piece);
+    const std::byte* const from = uniform_in_slots(*buffers_, whole)
+                                      ? buffers_->slot(member, self, buffers_->round())
+                                      : blocks + place_of(self, member) * piece;
+    deliver(member, from, std::min(piece, whole - begin), whole);
     return;
   }
   const BlockEntry& entry = entry_of(buffer, self);
-  if (entry.place.kind != BlockPlace::kBuffer) {
+  if (entry.place.kind == BlockPlace::kSlot) {
+    deliver(member, buffers_->slot(member, self, buffers_->round()), entry.bytes, entry.whole);
+  } else if (entry.place.kind != BlockPlace::kBuffer) {
     fetch(member, entry.place, entry.bytes);
   } else {
     deliver(member, buffer + entry.place.at, entry.bytes, entry.whole);
@@ -349,21 +360,36 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
 /// Where a member whose sequence number is there is looked at next.
 const std::byte* ShmExchange::first_line(std::size_t member) const {
   const auto* const buffer = reinterpret_cast<const std::byte*>(buffers_->buffer(member, buffers_->round()));
+  return uniform_ ? uniform_block(member, buffer) : buffer + kLine + buffers_->self() * sizeof(BlockEntry);
+}
+
+/// Where a member of an exchange of equal blocks like the own one shows its block for this rank.
+const std::byte* ShmExchange::uniform_block(std::size_t member, const std::byte* buffer) const {
   const std::size_t self = buffers_->self();
-  return buffer +
-         (uniform_ ? blocks_at_ + place_of(self, member) * piece_ : kLine + self * sizeof(BlockEntry));
+  return slots_ ? buffers_->slot(member, self, buffers_->round())
+                : buffer + blocks_at_ + place_of(self, member) * piece_;
 }
 
 /// Asks for the blocks that do not lie in the tables.
 void ShmExchange::expect_blocks() const {
-  const std::uint64_t mine = bit_of(buffers_->self());
   for (const std::uint32_t m : shown_) {
     const BufferHeader* const header = buffers_->buffer(m, buffers_->round());
-    if (header->form != BufferForm::table || (header->filled & mine) == 0) continue;
+    if (header->form != BufferForm::table) continue;
     const auto* const buffer = reinterpret_cast<const std::byte*>(header);
     const BlockEntry& entry = entry_of(buffer, buffers_->self());
     if (entry.place.kind == BlockPlace::kBuffer) expect(buffer + entry.place.at);
+    if (entry.place.kind == BlockPlace::kSlot) expect(buffers_->slot(m, buffers_->self(), buffers_->round()));
   }
+}
+
+/// What a member's header tells; false when nothing more is to be read of its round.
+bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
+  const bool table = header.form == BufferForm::table;
+  if (at_ == 0) {
+    rounds_ = std::max(rounds_, header.rounds);
+    if (table && member != buffers_->self()) total_ += header.bytes;
+  }
+  return !table || (header.filled & bit_of(buffers_->self())) != 0;
 }
 
 /// Reads what has arrived; true when everybody's round was read. Lines of all that have arrived are asked for
@@ -373,9 +399,10 @@ bool ShmExchange::read_round() {
   std::size_t kept = 0;
   shown_.clear();
   for (const std::uint32_t m : pending_) {
-    if (buffers_->buffer(m, round)->sequence.load(std::memory_order_acquire) != round) {
+    const BufferHeader& header = *buffers_->buffer(m, round);
+    if (header.sequence.load(std::memory_order_acquire) != round) {
       pending_[kept++] = m;
-    } else {
+    } else if (note_header(m, header)) {
       shown_.push_back(m);
       expect(first_line(m));
     }
@@ -429,7 +456,7 @@ bool ShmExchange::advance() {
         return false;
       }
       if (uniform_) {
-        buffers_->fetch_next(buffers_->members() * bytes_);
+        buffers_->fetch_next(slots_ ? 0 : buffers_->members() * bytes_);
       } else {
         buffers_->fetch_next(0);
         if (packer_ != nullptr) packer_->release_rooms();

@@ -83,7 +83,9 @@ class ShmExchange {
   void write_entry(std::size_t member, std::byte* buffer, std::size_t& next);
   void await_round();
   bool read_round();
+  [[nodiscard]] bool note_header(std::size_t member, const BufferHeader& header);
   [[nodiscard]] const std::byte* first_line(std::size_t member) const;
+  [[nodiscard]] const std::byte* uniform_block(std::size_t member, const std::byte* buffer) const;
   void expect_blocks() const;
   bool drained();
   [[nodiscard]] bool tells_together() const;
@@ -94,6 +96,7 @@ class ShmExchange {
   void take_given();
   void give_pieces();
   [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
+  [[nodiscard]] bool in_slot(std::size_t member) const;
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
@@ -125,6 +128,7 @@ class ShmExchange {
   bool overlap_ = false;
   std::optional<BlockPlace> apart_;               // uniform: where all blocks stay
   std::vector<std::optional<BlockPlace>> stays_;  // else: where blocks stay that do
+  bool slots_ = false;                            // uniform: whether blocks travel in slots
   std::size_t piece_ = 0;                         // uniform: bytes of a block that travel in one round
   std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a buffer
   std::uint32_t own_rounds_ = 1;                  // that the own blocks need

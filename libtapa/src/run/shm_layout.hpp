@@ -3,6 +3,7 @@
 /// sizes, the blocks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,10 +38,17 @@ inline std::size_t uniform_at(std::size_t total) {
   return total <= kBesideHeader ? kBesideHeaderAt : kLine;
 }
 
+/// Whether uniform blocks travel in slots, longer ones part by part.
+inline bool uniform_in_slots(const ShmBuffers& buffers, std::size_t bytes) {
+  return buffers.members() > 1 && bytes >= ShmBuffers::kSlotFrom;
+}
+
 /// Bytes of a uniform block that travel in one round.
-inline std::size_t uniform_piece(std::size_t others, std::size_t bytes) {
+inline std::size_t uniform_piece(const ShmBuffers& buffers, std::size_t bytes) {
+  if (uniform_in_slots(buffers, bytes)) return std::min(bytes, buffers.slot_bytes());
+  const std::size_t others = std::max<std::size_t>(1, buffers.members() - 1);
   if (others * bytes <= kUniformRoom) return bytes;
-  return kUniformRoom / others / kLine * kLine;
+  return std::max<std::size_t>(1, kUniformRoom / others / kLine * kLine);
 }
 
 /// A member's place among the others of `self`.

@@ -11,30 +11,26 @@ namespace tapa {
 
 namespace {
 
-constexpr std::size_t kSets = 4096;     // bytes after which addresses share a set of the first-level cache
-constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
-
-// Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the first-level
-// cache.
-std::size_t stagger(std::size_t member) {
-  return member % (kSets / kLinePair) * kLinePair;
+/// Of each slot when a region has one for each other member: whole lines, and an odd number of them, so that
+/// slots begin in different sets of a cache.
+std::size_t lines_of_slot(std::size_t slots_bytes, std::size_t members) {
+  const std::size_t lines = slots_bytes / std::max<std::size_t>(1, members - 1) / 64;
+  return lines % 2 == 0 && lines > 0 ? lines - 1 : lines;
 }
-
-// Behind a line for each member come the pieces that were asked for, then the buffers.
-constexpr std::size_t kPiecesAt = ShmBuffers::kMostMembers * 64;
 
 }  // namespace
 
 // Each buffer has room for staggering.
 std::size_t ShmBuffers::region_bytes() {
-  return kPiecesAt + kPiecesBytes + 2 * (kBufferBytes + kSets);
+  return kPiecesAt + kPiecesBytes + kSlotsBytes + 2 * (kBufferBytes + kSets);
 }
 
 ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
     : self_(self),
       regions_(std::move(regions)),
       bells_(std::move(bells)),
-      order_(near_first(self, std::vector<int>(regions_.size()))) {}
+      order_(near_first(self, std::vector<int>(regions_.size()))),
+      slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64) {}
 
 std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
   std::vector<std::uint32_t> others;
@@ -82,11 +78,6 @@ const std::byte* ShmBuffers::view(std::size_t member, BlockPlace place, std::siz
 
 bool ShmBuffers::attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const {
   return read_process(pids_[member], address, to);
-}
-
-BufferHeader* ShmBuffers::buffer(std::size_t member, std::uint64_t round) const {
-  std::byte* const buffers = regions_[member] + kPiecesAt + kPiecesBytes + stagger(member);
-  return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
 }
 
 ShmBuffers::Line& ShmBuffers::line(std::size_t teller, std::size_t told) const {

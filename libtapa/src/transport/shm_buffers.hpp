@@ -19,6 +19,14 @@
 /// number says both "my blocks are here" and "I am done with yours" is why two buffers suffice and no rank
 /// counts readers.
 ///
+/// Each two members have two slots as well, one in the region of each, for blocks of a middling size: in even
+/// rounds each of the two writes the one in its own region, in odd rounds the one in the other's. So in two
+/// rounds after each other who writes a slot is who has read it: its cache has the lines already, and a line
+/// moves between caches once a round, where a buffer's moves twice (to its reader, and back to be written).
+/// Why nothing is overwritten too early: let f be the round of a write, g the last one before that used this
+/// slot. If f - g is odd, the writer of f was the reader of g. Else it was the writer of g too, and g <= f -
+/// 2: it has seen the reader's number f - 1, which was stored behind all reads of rounds up to f - 2.
+///
 /// Blocks that stay in their owner's memory and are read there (see shm_exchange.hpp) are not covered by
 /// this: their owner must not return before they are read. Who has read one stores the round for its owner in
 /// a line of its own region (release), and the owner waits for it (acquire); who has read all of a round may
@@ -51,6 +59,7 @@ enum class BufferForm : std::uint32_t {
 struct BlockPlace {
   static constexpr std::uint64_t kBuffer = 0;   ///< in the buffer
   static constexpr std::uint64_t kPrivate = 1;  ///< in its sender's memory
+  static constexpr std::uint64_t kSlot = 2;     ///< in the slot for its receiver
   std::uint64_t at = 0;                         ///< offset in the buffer, or address in its sender's memory
   std::uint64_t kind = kBuffer;  ///< one of these, or the ArenaKey of an allocation that others can map
 };
@@ -121,7 +130,24 @@ class ShmBuffers {
   [[nodiscard]] std::size_t members() const { return regions_.size(); }
 
   /// The buffer of a member in a round.
-  [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const;
+  [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const {
+    // Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the
+    // first-level cache.
+    const std::size_t stagger = member % (kSets / kLinePair) * kLinePair;
+    std::byte* const buffers = regions_[member] + kBuffersAt + stagger;
+    return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
+  }
+  /// Where `from` writes in a round what `to` reads there, slot_bytes() long. Of two different members.
+  [[nodiscard]] std::byte* slot(std::size_t from, std::size_t to, std::uint64_t round) const {
+    const std::size_t owner = (round & 1) == 0 ? from : to;
+    const std::size_t other = (round & 1) == 0 ? to : from;
+    const std::size_t place = other < owner ? other : other - 1;
+    return regions_[owner] + kSlotsAt + place * slot_bytes_;
+  }
+  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
+  /// Whether blocks of this size travel in slots. A short one is cheaper beside others; a slot takes a page.
+  [[nodiscard]] bool in_slot(std::size_t bytes) const { return bytes >= kSlotFrom && bytes <= slot_bytes_; }
+  static constexpr std::size_t kSlotFrom = 512;
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
   /// The same to all members: everything of this round was read here.
@@ -165,13 +191,22 @@ class ShmBuffers {
   [[nodiscard]] Line& line(std::size_t teller, std::size_t told) const;
   /// The memory of pieces that `owner` gives to `reader`.
   [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
+  static constexpr std::size_t kSets =
+      4096;  // bytes after which addresses share a set of the first-level cache
+  static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
+  // A region: a line for each member, the pieces that were asked for, the slots, the buffers.
+  static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
+  static constexpr std::size_t kSlotsAt = kPiecesAt + kPiecesBytes;
+  static constexpr std::size_t kSlotsBytes = kBufferBytes;
+  static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
   void ring_others() const;
 
   std::size_t self_;
   std::vector<std::byte*> regions_;
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
+  std::size_t slot_bytes_;
   std::atomic<bool> sleepers_{false};
   bool together_ = false;
   std::vector<pid_t> pids_;

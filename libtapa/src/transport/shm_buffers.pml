@@ -5,24 +5,39 @@
  * stores of two sequence numbers is seen by whoever sees the second one: release and acquire promise that, so
  * the model's memory may be one that all see alike.
  *
+ * With SLOTS blocks lie in slots, but those of two ranks in one round, so that a slot is written again after one
+ * round and after two; a slot holds whom it was written for, too.
+ *
  * With STAY blocks stay in the memory that they are sent from, and readers tell its owner (TOGETHER: all owners
  * at once). Deliberate mistakes, which must be found: ONE_BUFFER, EARLY_NUMBER (stored before the blocks are
  * written), NO_DRAIN (the owner returns before its memory is read), HASTY (the next round begins before all
- * blocks of this one are read).
+ * blocks of this one are read), OWN_SLOTS (slots are always those in the writer's region).
  */
 #define RANKS 3
 #define ROUNDS 5
+#ifdef SLOTS
+#define IN_SLOT(from, round) ((from) == 0 || (round) != 3)
+#else
+#define IN_SLOT(from, round) false
+#endif
 
 #ifdef ONE_BUFFER
 #define BUFFER(rank, round) (rank)
 #else
 #define BUFFER(rank, round) ((rank) * 2 + (round) % 2)
 #endif
+#ifdef OWN_SLOTS
+#define SLOT(from, to, round) ((from) * RANKS + (to))
+#else
+#define SLOT(from, to, round) ((round) % 2 == 0 -> (from) * RANKS + (to) : (to) * RANKS + (from))
+#endif
 #define TOLD(reader, owner) ((reader) * RANKS + (owner))
 
 byte number[2 * RANKS];
 byte buffer[2 * RANKS];
 bool buffer_changes[2 * RANKS];
+byte slot[RANKS * RANKS]; /* round and receiver */
+bool slot_changes[RANKS * RANKS];
 byte sent[RANKS];
 byte told[RANKS * RANKS];
 
@@ -34,8 +49,41 @@ inline write_buffer(me, round) {
   }
 }
 
-/* The block of one member: in its buffer, or in what it sends. */
+/* Slots for the others. */
+inline write_slots(me, round) {
+  d_step {
+    slot_changes[SLOT(me, (me + 1) % RANKS, round)] = true;
+    slot_changes[SLOT(me, (me + 2) % RANKS, round)] = true
+  }
+  d_step {
+    slot[SLOT(me, (me + 1) % RANKS, round)] = round * RANKS + (me + 1) % RANKS;
+    slot[SLOT(me, (me + 2) % RANKS, round)] = round * RANKS + (me + 2) % RANKS;
+    slot_changes[SLOT(me, (me + 1) % RANKS, round)] = false;
+    slot_changes[SLOT(me, (me + 2) % RANKS, round)] = false
+  }
+}
+
+inline write_blocks(me, round) {
+  if
+  :: IN_SLOT(me, round) -> write_slots(me, round)
+  :: else -> write_buffer(me, round)
+  fi
+}
+
+inline read_slot(me, from, round) {
+  assert(!slot_changes[SLOT(from, me, round)] && slot[SLOT(from, me, round)] == round * RANKS + me);
+  assert(!slot_changes[SLOT(from, me, round)] && slot[SLOT(from, me, round)] == round * RANKS + me)
+}
+
+/* The block of one member: in a slot, in its buffer, or in what it sends. */
 inline read_block(me, from, round) {
+  if
+  :: IN_SLOT(from, round) -> read_slot(me, from, round)
+  :: else -> read_plain(me, from, round)
+  fi
+}
+
+inline read_plain(me, from, round) {
   assert(!buffer_changes[BUFFER(from, round)] && buffer[BUFFER(from, round)] == round);
 #ifdef STAY
   assert(sent[from] == round);
@@ -58,9 +106,9 @@ proctype Rank(byte me) {
     sent[me] = round;
 #ifdef EARLY_NUMBER
     number[BUFFER(me, round)] = round;
-    write_buffer(me, round);
+    write_blocks(me, round);
 #else
-    write_buffer(me, round);
+    write_blocks(me, round);
     number[BUFFER(me, round)] = round;
 #endif
     got = 1 << me;
