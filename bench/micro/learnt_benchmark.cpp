@@ -14,6 +14,7 @@
 
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_path.hpp"
+#include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "autotune/learnt_file.hpp"
 #include "comm/device_calls.hpp"
+#include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/options.hpp"
 #include "info.hpp"

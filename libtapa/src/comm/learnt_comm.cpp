@@ -7,6 +7,7 @@
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_key.hpp"
 #include "comm/comm_state.hpp"
+#include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "run/log.hpp"
 #include "run/world.hpp"

@@ -17,9 +17,6 @@ namespace tapa {
 /// with rights that its user does not have.
 [[nodiscard]] std::string learnt_file(const Options& options);
 
-/// Where this process is. MPI_Init was called.
-[[nodiscard]] LearntWhere learnt_where(const Options& options);
-
 /// Days since 1970.
 [[nodiscard]] int today();
 

@@ -1,0 +1,26 @@
+/// @file
+/// The file of what earlier runs have found, as a guest touches it: a text of at most kMostLearntBytes, whole
+/// or not at all, and never in the place of anything else.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace tapa {
+
+/// The text of a file; nothing, with a line at TAPA_LOG=info that says why, where it cannot be read, is
+/// longer, or is no regular file; without a line where there is none.
+[[nodiscard]] std::optional<std::string> text_of(const std::string& path);
+
+/// Puts it there under a name of its own first; readable by the user alone. A link stays, what it leads to is
+/// replaced. Returns why it could not, or "".
+[[nodiscard]] std::string replace_file(const std::string& path, const std::string& text);
+
+/// Whether there is a regular file that is neither empty nor begins like one of these: the user named it by
+/// mistake.
+[[nodiscard]] bool is_of_another(const std::string& path);
+
+/// The folders of the default place, for the user alone. Errors show when the file is made.
+void make_folders(const std::string& file);
+
+}  // namespace tapa
