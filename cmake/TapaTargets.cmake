@@ -6,6 +6,7 @@
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_skipped_test(TEST WHY [LABELS ...])
 #   tapa_export_only(LIBRARY PATTERN...)
 #
 # A test that cannot run here (a program is missing, no namespaces) exits with 77 and counts as skipped.
@@ -107,6 +108,13 @@ function(tapa_test_properties test timeout grace env labels)
   set_tests_properties(${test} PROPERTIES
     TIMEOUT ${limit} SKIP_RETURN_CODE 77 LABELS "${labels}"
     ENVIRONMENT "${TAPA_TEST_ENV};MPIEXEC_TIMEOUT=${timeout};${env}")
+endfunction()
+
+# What cannot run here shows as a skipped test that says why.
+function(tapa_skipped_test test why)
+  cmake_parse_arguments(ARG "" "" "LABELS" ${ARGN})
+  add_test(NAME ${test} COMMAND sh -c "echo \"skipped: $1\"; exit 77" skip ${why})
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}")
 endfunction()
 
 # A GoogleTest program without MPI, in bin/tests. Target `unit_tests` and label `unit` are all of them. A long one runs as

@@ -2,22 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "report_row.hpp"
+
 namespace tapa {
 namespace {
-
-ReportRow row(const std::string& communicator, int rank, int ranks, std::size_t size_class) {
-  ReportRow r;
-  r.communicator = communicator;
-  r.rank = rank;
-  r.ranks = ranks;
-  r.function = "TAPA_Alltoall";
-  r.size_class = size_class;
-  r.plan = "linear";
-  r.calls = 4;
-  r.bytes = 4096;
-  r.seconds = 0.004;
-  return r;
-}
 
 TEST(Report, CountsByFunctionSizeClassAndPlan) {
   Report report;

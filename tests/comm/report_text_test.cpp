@@ -5,26 +5,14 @@
 
 #include <array>
 
+#include "report_row.hpp"
+
 namespace tapa {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-ReportRow row(const std::string& communicator, int rank, int ranks, std::size_t size_class) {
-  ReportRow r;
-  r.communicator = communicator;
-  r.rank = rank;
-  r.ranks = ranks;
-  r.function = "MPI_Alltoall";
-  r.size_class = size_class;
-  r.plan = "linear";
-  r.calls = 4;
-  r.bytes = 4096;
-  r.seconds = 0.004;
-  return r;
-}
 
 ReportRow forwarded(const std::string& function, std::uint64_t calls, const std::string& reason) {
   ReportRow r = row("world", 0, 8, 64);

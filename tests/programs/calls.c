@@ -2,19 +2,11 @@
  * for each case (name, calls, wrong elements, checksum over all ranks). Knows nothing of libtapa. Exit status
  * 1 when data is wrong. */
 #include <mpi.h>
-#ifdef HAVE_MPIX_PERSISTENT
-#include <mpi-ext.h>
-#define Alltoall_init MPIX_Alltoall_init
-#define Alltoallv_init MPIX_Alltoallv_init
-#define Alltoallw_init MPIX_Alltoallw_init
-#elif defined(HAVE_MPI_PERSISTENT)
-#define Alltoall_init MPI_Alltoall_init
-#define Alltoallv_init MPI_Alltoallv_init
-#define Alltoallw_init MPI_Alltoallw_init
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "persistent.h"
 
 enum { kRepeats = 3, kGuard = -7 };
 

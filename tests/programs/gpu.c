@@ -13,20 +13,17 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <mpi.h>
-#ifdef HAVE_MPIX_PERSISTENT
-#include <mpi-ext.h>
-#define Alltoall_init MPIX_Alltoall_init
-#define PERSISTENT 1
-#elif defined(HAVE_MPI_PERSISTENT)
-#define Alltoall_init MPI_Alltoall_init
-#define PERSISTENT 1
-#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "persistent.h"
+#ifdef Alltoall_init
+#define PERSISTENT 1
+#endif
 #ifdef USE_TAPA
 #include <tapa/tapa.h>
 #define MPI_Alltoall TAPA_Alltoall

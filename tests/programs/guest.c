@@ -3,16 +3,12 @@
  *
  *   guest MODE [NUMBER [NAME=VALUE]]    the variable is set on rank 0 only */
 #include <mpi.h>
-#ifdef HAVE_MPIX_PERSISTENT
-#include <mpi-ext.h>
-#define Alltoall_init MPIX_Alltoall_init
-#elif defined(HAVE_MPI_PERSISTENT)
-#define Alltoall_init MPI_Alltoall_init
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "persistent.h"
 
 enum { kElements = 16, kMostRanks = 16, kMost = 512 };
 

@@ -1,16 +1,8 @@
 #include "exchange.h"
 
-#ifdef HAVE_MPIX_PERSISTENT
-#include <mpi-ext.h>
-#define Alltoall_init MPIX_Alltoall_init
-#define Alltoallv_init MPIX_Alltoallv_init
-#define Alltoallw_init MPIX_Alltoallw_init
-#elif defined(HAVE_MPI_PERSISTENT)
-#define Alltoall_init MPI_Alltoall_init
-#define Alltoallv_init MPI_Alltoallv_init
-#define Alltoallw_init MPI_Alltoallw_init
-#endif
 #include <string.h>
+
+#include "../persistent.h"
 
 enum { kGuard = 64, kLongBlock = 65536, kGroup = 1024 };
 
