@@ -175,8 +175,8 @@ int forward_blocking(const Arguments& arguments) {
   return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
 }
 
-int forward_plain(const Arguments& arguments) {
-  return told_by_mpi(arguments.function, call_mpi(arguments, arguments.comm, nullptr));
+int forward_plain(const Arguments& arguments, MPI_Request* request) {
+  return told_by_mpi(arguments.function, call_mpi(arguments, arguments.comm, request));
 }
 
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {

@@ -33,6 +33,14 @@ struct PassingCalls {
 };
 thread_local constinit PassingCalls passing_calls{};
 
+/// The communicator of this thread's last nonblocking call that was not set up.
+struct NotReady {
+  bool known = false;
+  MPI_Comm comm;
+  std::uint64_t freed;  // freed_handles then
+};
+thread_local constinit NotReady not_ready{};
+
 bool same_kind(const Arguments& a, const Passing& known) {
   return known.state != nullptr && a.comm == known.comm && a.form == known.form &&
          a.recv.type == known.recvtype && a.in_place() == known.in_place &&
@@ -73,6 +81,15 @@ void remember_passing(const Arguments& arguments, CommState& state) {
                                              freed_handles.load(std::memory_order_acquire),
                                              type_info(arguments.recv.type).size};
   passing_calls.next = (passing_calls.next + 1) % passing_calls.calls.size();
+}
+
+bool passes_nonblocking(const Arguments& arguments) {
+  return not_ready.known && arguments.comm == not_ready.comm && !arguments.large &&
+         not_ready.freed == freed_handles.load(std::memory_order_acquire) && !gpu_in_use();
+}
+
+void remember_not_ready(MPI_Comm comm) {
+  not_ready = {true, comm, freed_handles.load(std::memory_order_acquire)};
 }
 
 }  // namespace tapa

@@ -6,6 +6,8 @@
 #include "api/device_buffers.hpp"
 #include "api/forward.hpp"
 #include "api/forwarded.hpp"
+#include "api/passing.hpp"
+#include "comm/guest.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
@@ -171,6 +173,11 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
   bool as_made = false;
   ForwardedCall counted(arguments);
+  if (passes_nonblocking(arguments)) {
+    clear_last_error();
+    counted.forwarded(reasons::not_ready);
+    return counted.end(forward_plain(arguments, request));
+  }
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);
@@ -180,6 +187,7 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
     const char* const reason = reason_for_nonblocking(arguments, state.get());
     counted.forwarded(reason);
     if (reason != nullptr) {
+      if (reason == reasons::not_ready && is_guest()) remember_not_ready(arguments.comm);
       as_made = state && state->ready() && state->device_way().mpi_takes;
       check_before_mpi(arguments);
       return false;

@@ -98,6 +98,7 @@ void CommState::set_up(MPI_Comm user) {
   enlist();
   note_setup_seconds(PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);
+  freed_handles.fetch_add(1, std::memory_order_release);  // threads remember that it was not set up
 }
 
 void CommState::adopt(Agreement agreement) {

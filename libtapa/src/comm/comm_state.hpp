@@ -88,8 +88,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// For a blocking call of a program that may know nothing of the library: set_up() at once, or when MPI's
   /// all-to-alls have taken long enough to pay for it. Collective. True: it is set up. Never throws: what a
   /// guest cannot set up stays with MPI, which is said once.
-  /// `nanoseconds`: what the call should take, see Newcomer; nothing: it will be made often, so the set-up
-  /// pays at once.
+  /// `nanoseconds`: what the call should take, see Newcomer; nothing: it makes a persistent request, see
+  /// SetupAllowance.
   [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
   /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
   /// counted then. The short way of what welcome() would answer.

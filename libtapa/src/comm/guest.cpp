@@ -11,8 +11,10 @@
 #include "comm/comm_state.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
+#include "comm/setup_allowance.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
+#include "run/process_age.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 
@@ -30,6 +32,7 @@ std::atomic<double> beginning{0};
 
 std::mutex total_mutex;
 SetupTotal total;
+SetupAllowance allowance;  // with the same mutex
 
 // What rank 0 tells the ranks of a new communicator. The magic number shows that all mean the same.
 enum class Verdict : std::uint64_t { wait = 0x746170610300, set_up, never };
@@ -51,8 +54,14 @@ void warn_once(const std::string& message) {
   if (!said.exchange(true)) log_warn(message + "; all-to-all stays with MPI");
 }
 
+bool pays_for_persistent(bool hopeless) {
+  const double age = process_age();
+  const std::lock_guard lock(total_mutex);
+  return allowance.take(setup_seconds(), age, hopeless);
+}
+
 /// Rank 0's.
-Word judge(const Newcomer& newcomer, int ranks, bool now) {
+Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
   try {
     const Options options = environment_options();
     if (!options.settings().enable) return {Verdict::never, 0};
@@ -60,9 +69,10 @@ Word judge(const Newcomer& newcomer, int ranks, bool now) {
       warn_once(gpu_message(0, "TAPA_GPU=mpi"));
       return {Verdict::never, 0};
     }
-    if (now || eager(options)) return {Verdict::set_up, -1};
+    if (eager(options)) return {Verdict::set_up, -1};
     const LearntAdvice learnt = learnt_advice(options, ranks);
-    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(), learnt.hopeless);
+    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(), learnt.hopeless) ||
+                       (persistent && pays_for_persistent(learnt.hopeless));
     return {worth ? Verdict::set_up : Verdict::wait, newcomer.spent()};
   } catch (const CallError& e) {
     warn_once(e.what());
@@ -188,7 +198,7 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
         newcomer_.wait_on();
         return false;
       case Verdict::set_up:
-        early_ = word.spent == 0;
+        early_ = nanoseconds && word.spent == 0;
         set_up(user);
         if (rank_ == 0) tell_setup(newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);

@@ -8,8 +8,8 @@
 
 namespace tapa {
 
-/// Counts communicators and derived datatypes that were freed, of those that the library has seen, and
-/// options that were set: what is remembered goes by them too.
+/// Counts communicators and derived datatypes that were freed, of those that the library has seen,
+/// communicators that were set up, and options that were set: what is remembered goes by them too.
 inline std::atomic<std::uint64_t> freed_handles{0};
 
 }  // namespace tapa
