@@ -440,18 +440,27 @@ TEST(ShmBuffers, IsUsedByOneAtATime) {
   EXPECT_TRUE(buffers->claim());
 }
 
+// One member has all to read, the other waits, and the reverse.
+std::size_t one_sided(std::size_t src, std::size_t, int call) {
+  return src == static_cast<std::size_t>(call) % 2 ? 700'000 : 0;
+}
+
 // As real processes, whose memory the kernel may or may not show.
 TEST(ShmBuffers, ProcessesReadEachOther) {
   Memory memory(2);
   auto* const pids = static_cast<std::atomic<pid_t>*>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto run = [&](std::size_t self) {
-    Rank rank(memory.buffers(self), no_sizes, false);
+    Rank rank(memory.buffers(self), one_sided, false);
     pids[self] = getpid();
     while (pids[1 - self] == 0) std::this_thread::yield();
     rank.buffers().let_stay({pids[0], pids[1]}, 1000);
     std::size_t wrong = 0;
     for (int number = 0; number < 20; ++number) wrong += rank.uniform_call(number, 300'000, false);
+    for (const bool together : {false, true}) {  // then owners write, too
+      rank.buffers().tell_together(together);
+      for (int number = 0; number < 20; ++number) wrong += rank.call(number);
+    }
     return wrong;
   };
   const pid_t child = fork();

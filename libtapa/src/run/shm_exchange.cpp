@@ -73,6 +73,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   own_rounds_ = 1;
   at_ = 0;
   readers_.clear();
+  offered_.clear();
   refused_.clear();
   given_.clear();
   fetched_ = false;
@@ -411,8 +412,9 @@ bool ShmExchange::read_round() {
   if (!uniform_) expect_blocks();
   for (const std::uint32_t m : shown_)
     take(m, reinterpret_cast<const std::byte*>(buffers_->buffer(m, round)));
+  if (!offered_.empty()) move_offered();
   if (!refused_.empty()) take_given();
-  return kept == 0 && refused_.empty();
+  return kept == 0 && offered_.empty() && refused_.empty();
 }
 
 void ShmExchange::await_round() {
@@ -445,14 +447,14 @@ bool ShmExchange::advance() {
       stage_ = Stage::read;
     } else if (stage_ == Stage::read) {
       if (!read_round()) {
-        if (!readers_.empty()) give_pieces();
+        serve_readers();
         return false;
       }
       if (at_ == 0 && fetched_ && tells_together()) buffers_->tell_all_read();
       stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
     } else {
       if (!drained()) {
-        if (!readers_.empty()) give_pieces();
+        serve_readers();
         return false;
       }
       if (uniform_) {
@@ -470,7 +472,12 @@ bool ShmExchange::advance() {
 }
 
 std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {
-  const auto& list = stage_ == Stage::drain ? readers_ : pending_.empty() ? refused_ : pending_;
+  std::vector<std::uint32_t> moving;
+  for (const Offered& block : offered_) moving.push_back(block.member);
+  const auto& list = stage_ == Stage::drain ? readers_
+                     : !pending_.empty()    ? pending_
+                     : !moving.empty()      ? moving
+                                            : refused_;
   return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(limit, list.size()))};
 }
 

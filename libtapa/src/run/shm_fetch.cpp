@@ -13,14 +13,91 @@ void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes)
   fetched_ = true;
   if (const std::byte* const seen = buffers_->view(member, place, bytes)) {
     deliver(member, seen, bytes, bytes);
+  } else if (offer(member, place.at, bytes)) {
+    return;
   } else if (!attach(member, place.at, bytes)) {
-    refused_.push_back(static_cast<std::uint32_t>(member));
-    refused_bytes_.resize(buffers_->members());
-    refused_bytes_[member] = bytes;
-    buffers_->ask(member);
+    ask(member, bytes);
     return;
   }
   if (!tells_together()) buffers_->tell_read(member);
+}
+
+/// The kernel did not show a block: its owner must give it.
+void ShmExchange::ask(std::size_t member, std::size_t bytes) {
+  refused_.push_back(static_cast<std::uint32_t>(member));
+  refused_bytes_.resize(buffers_->members());
+  refused_bytes_[member] = bytes;
+  buffers_->ask(member);
+}
+
+/// Lets a block be moved by its owner too. False: it is not one of those.
+bool ShmExchange::offer(std::size_t member, std::uint64_t address, std::size_t bytes) {
+  if (uniform_ || !buffers_->shares_blocks() || bytes > expected(member)) return false;
+  std::byte* const to = place(member);
+  if (to == nullptr) return false;
+  buffers_->shared_block(buffers_->self(), member).offer(first_, reinterpret_cast<std::uintptr_t>(to));
+  offered_.push_back({static_cast<std::uint32_t>(member), address, BlockPieces(bytes), std::nullopt});
+  return true;
+}
+
+/// Moves what is left of the blocks that were offered. All of them were offered before, so that their owners
+/// are at work meanwhile.
+void ShmExchange::move_offered() {
+  std::erase_if(offered_, [this](Offered& block) { return move(block); });
+}
+
+/// True when the block is here, or its owner must give it.
+bool ShmExchange::move(Offered& block) {
+  if (!block.others) take_pieces(block);
+  const SharedBlock& shared = buffers_->shared_block(buffers_->self(), block.member);
+  if (!shared.moved(*block.others)) return false;
+  const std::size_t bytes = block.pieces.whole;
+  if (block.refused || (shared.failed() && !attach(block.member, block.address, bytes))) {
+    ask(block.member, bytes);
+    return true;
+  }
+  got_[block.member] = bytes;
+  buffers_->tell_read(block.member);
+  return true;
+}
+
+/// Reads pieces of a block until none is left.
+void ShmExchange::take_pieces(Offered& block) {
+  SharedBlock& shared = buffers_->shared_block(buffers_->self(), block.member);
+  const BlockPieces& pieces = block.pieces;
+  std::size_t own = 0;
+  std::size_t taken = pieces.count;
+  while (const auto piece = shared.take(first_, pieces.count)) {
+    ++own;
+    const std::span to{place(block.member) + pieces.begin(*piece), pieces.bytes(*piece)};
+    if (buffers_->attach(block.member, block.address + pieces.begin(*piece), to)) continue;
+    block.refused = true;
+    taken = shared.close(first_, pieces.count);
+    break;
+  }
+  block.others = taken - own;
+}
+
+/// While this rank waits it writes pieces of its blocks into their readers' memory.
+void ShmExchange::help_readers() {
+  for (const std::uint32_t m : readers_) {
+    if (stays_[m]->kind != BlockPlace::kPrivate) continue;  // mapped
+    const BlockPieces pieces(send_[m].bytes);
+    SharedBlock& shared = buffers_->shared_block(m, buffers_->self());
+    const auto piece = shared.take(first_, pieces.count);
+    if (!piece) continue;
+    const std::size_t begin = pieces.begin(*piece);
+    helps_ = buffers_->push(m, shared.address() + begin, {sent(m) + begin, pieces.bytes(*piece)});
+    buffers_->tell_moved(m, helps_);
+    if (!helps_) return;
+  }
+}
+
+/// What others may want from this rank while it waits.
+void ShmExchange::serve_readers() {
+  if (readers_.empty()) return;
+  if (helps_ && !uniform_ && buffers_->shares_blocks()) help_readers();
+  give_pieces();
 }
 
 /// False: the kernel refuses, although it did not when the members connected.

@@ -80,6 +80,15 @@ bool ShmBuffers::attach(std::size_t member, std::uint64_t address, std::span<std
   return read_process(pids_[member], address, to);
 }
 
+bool ShmBuffers::push(std::size_t member, std::uint64_t address, std::span<const std::byte> from) const {
+  return write_process(pids_[member], address, from);
+}
+
+void ShmBuffers::tell_moved(std::size_t reader, bool there) const {
+  shared_block(reader, self_).tell_moved(there);
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
+}
+
 ShmBuffers::Line& ShmBuffers::line(std::size_t teller, std::size_t told) const {
   static_assert(sizeof(Line) <= 64);
   return *reinterpret_cast<Line*>(regions_[teller] + told * 64);

@@ -44,6 +44,8 @@
 #include <utility>
 #include <vector>
 
+#include "transport/shared_block.hpp"
+
 namespace tapa {
 
 struct Doorbell;
@@ -108,6 +110,18 @@ class ShmBuffers {
   [[nodiscard]] const std::byte* view(std::size_t member, BlockPlace place, std::size_t bytes) const;
   /// Copies to `to` from the memory of a member; false when the kernel refuses.
   [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const;
+
+  /// Whether both ends move blocks that stay, where these have different sizes: a member may have much to
+  /// read while others wait. Only where every member has a core: a reader waits for who has taken a piece.
+  [[nodiscard]] bool shares_blocks() const { return together_; }
+  /// What the reader of a block and its owner have taken of it.
+  [[nodiscard]] SharedBlock& shared_block(std::size_t reader, std::size_t owner) const {
+    return line(reader, owner).block;
+  }
+  /// Copies to the memory of a member; false when the kernel refuses.
+  [[nodiscard]] bool push(std::size_t member, std::uint64_t address, std::span<const std::byte> from) const;
+  /// Tells `reader` that a piece of its block was moved.
+  void tell_moved(std::size_t reader, bool there) const;
 
   // When the kernel refuses all the same, the reader asks the owner for its block, piece by piece: by a
   // number that it counts up, which the owner repeats when the piece is there.
@@ -186,8 +200,9 @@ class ShmBuffers {
                                        // line of a member with itself: everybody's
     std::atomic<std::uint64_t> asked;  // pieces that the first has asked the second for
     std::atomic<std::uint64_t> given;  // pieces that the first has given the second
+    SharedBlock block;                 // of the second, which the first reads
   };
-  /// Only `teller` changes it.
+  /// Only `teller` changes it, but for the block.
   [[nodiscard]] Line& line(std::size_t teller, std::size_t told) const;
   /// The memory of pieces that `owner` gives to `reader`.
   [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
