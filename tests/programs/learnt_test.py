@@ -197,7 +197,7 @@ def case_cannot_be_kept() -> None:
 def case_off() -> None:
     """And where it is by default."""
     reported(TAPA_CACHE="0", HOME=str(FOLDER), XDG_CACHE_HOME=None)
-    assert not list(FOLDER.iterdir())
+    assert not (FOLDER / ".cache/tapa").exists()  # drivers of GPUs keep things in a home, too
     line, text = reported(TAPA_CACHE="0")
     assert line is None, text
     reported(TAPA_CACHE=None, HOME=str(FOLDER), XDG_CACHE_HOME=None)

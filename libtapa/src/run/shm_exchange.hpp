@@ -154,8 +154,8 @@ class ShmExchange {
     std::optional<std::size_t> others;  // pieces that its sender has taken, once none is left
     bool refused = false;               // the kernel did not show it
   };
-  [[nodiscard]] bool move(Offered& block);
-  void take_pieces(Offered& block);
+  [[nodiscard]] bool moved(const Offered& block);
+  void take_pieces(Offered& block, bool all);
   void help_readers();
   std::vector<Offered> offered_;            // of this round, until all of it is here
   bool helps_ = true;                       // whether the kernel lets this rank write into others' memory

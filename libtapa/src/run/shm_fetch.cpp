@@ -41,14 +41,16 @@ bool ShmExchange::offer(std::size_t member, std::uint64_t address, std::size_t b
 }
 
 /// Moves what is left of the blocks that were offered. All of them were offered before, so that their owners
-/// are at work meanwhile.
+/// are at work meanwhile: of all but the last this rank takes all that is left.
 void ShmExchange::move_offered() {
-  std::erase_if(offered_, [this](Offered& block) { return move(block); });
+  for (Offered& block : offered_) {
+    if (!block.others) take_pieces(block, &block != &offered_.back());
+  }
+  std::erase_if(offered_, [this](const Offered& block) { return moved(block); });
 }
 
 /// True when the block is here, or its owner must give it.
-bool ShmExchange::move(Offered& block) {
-  if (!block.others) take_pieces(block);
+bool ShmExchange::moved(const Offered& block) {
   const SharedBlock& shared = buffers_->shared_block(buffers_->self(), block.member);
   if (!shared.moved(*block.others)) return false;
   const std::size_t bytes = block.pieces.whole;
@@ -62,15 +64,16 @@ bool ShmExchange::move(Offered& block) {
 }
 
 /// Reads pieces of a block until none is left.
-void ShmExchange::take_pieces(Offered& block) {
+void ShmExchange::take_pieces(Offered& block, bool all) {
   SharedBlock& shared = buffers_->shared_block(buffers_->self(), block.member);
   const BlockPieces& pieces = block.pieces;
   std::size_t own = 0;
   std::size_t taken = pieces.count;
-  while (const auto piece = shared.take(first_, pieces.count)) {
-    ++own;
-    const std::span to{place(block.member) + pieces.begin(*piece), pieces.bytes(*piece)};
-    if (buffers_->attach(block.member, block.address + pieces.begin(*piece), to)) continue;
+  while (const auto part = shared.take(first_, pieces.count, all)) {
+    own += part->count;
+    const std::size_t begin = pieces.begin(part->first);
+    const std::span to{place(block.member) + begin, pieces.bytes(part->first, part->count)};
+    if (buffers_->attach(block.member, block.address + begin, to)) continue;
     block.refused = true;
     taken = shared.close(first_, pieces.count);
     break;
@@ -78,17 +81,18 @@ void ShmExchange::take_pieces(Offered& block) {
   block.others = taken - own;
 }
 
-/// While this rank waits it writes pieces of its blocks into their readers' memory.
+/// While this rank waits it writes parts of its blocks into their readers' memory.
 void ShmExchange::help_readers() {
   for (const std::uint32_t m : readers_) {
     if (stays_[m]->kind != BlockPlace::kPrivate) continue;  // mapped
     const BlockPieces pieces(send_[m].bytes);
     SharedBlock& shared = buffers_->shared_block(m, buffers_->self());
-    const auto piece = shared.take(first_, pieces.count);
-    if (!piece) continue;
-    const std::size_t begin = pieces.begin(*piece);
-    helps_ = buffers_->push(m, shared.address() + begin, {sent(m) + begin, pieces.bytes(*piece)});
-    buffers_->tell_moved(m, helps_);
+    const auto part = shared.take(first_, pieces.count);
+    if (!part) continue;
+    const std::size_t begin = pieces.begin(part->first);
+    helps_ = buffers_->push(m, shared.address() + begin,
+                            {sent(m) + begin, pieces.bytes(part->first, part->count)});
+    buffers_->tell_moved(m, part->count, helps_);
     if (!helps_) return;
   }
 }

@@ -22,7 +22,10 @@ struct BlockPieces {
     count = std::max<std::size_t>(1, (bytes + each - 1) / each);
   }
   [[nodiscard]] std::size_t begin(std::size_t piece) const { return piece * each; }
-  [[nodiscard]] std::size_t bytes(std::size_t piece) const { return std::min(each, whole - begin(piece)); }
+  /// Of so many pieces.
+  [[nodiscard]] std::size_t bytes(std::size_t first, std::size_t count) const {
+    return std::min(count * each, whole - begin(first));
+  }
 
   std::size_t whole;
   std::size_t each = 0;  // bytes of all but the last
@@ -43,14 +46,25 @@ class SharedBlock {
     next_.store(round * kRound, std::memory_order_release);
   }
 
-  /// The next piece, for whoever asks first. Nothing when all are taken, or the block is not of that round.
-  [[nodiscard]] std::optional<std::size_t> take(std::uint64_t round, std::size_t pieces) {
+  /// Pieces one after the other.
+  struct Taken {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  /// Half of the pieces that are left, or `all` of them, for whoever asks first: the fewer are left, the
+  /// sooner the other end is done with its own. Nothing when all are taken, or the block is not of that
+  /// round.
+  [[nodiscard]] std::optional<Taken> take(std::uint64_t round, std::size_t pieces, bool all = false) {
     std::uint64_t seen = next_.load(std::memory_order_acquire);
-    do {
-      if (seen / kRound != round || seen % kRound >= pieces) return std::nullopt;
-    } while (
-        !next_.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel, std::memory_order_acquire));
-    return static_cast<std::size_t>(seen % kRound);
+    for (;;) {
+      const std::uint64_t first = seen % kRound;
+      if (seen / kRound != round || first >= pieces) return std::nullopt;
+      const std::uint64_t left = pieces - first;
+      const std::uint64_t count = all ? left : (left + 1) / 2;
+      if (next_.compare_exchange_weak(seen, seen + count, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+        return Taken{static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
+    }
   }
 
   /// Reader: nobody takes any more. How many were taken.
@@ -62,8 +76,10 @@ class SharedBlock {
 
   /// Sender: where the block belongs. After take().
   [[nodiscard]] std::uint64_t address() const { return address_.load(std::memory_order_relaxed); }
-  /// Sender: a piece that it took is there, or could not be moved.
-  void tell_moved(bool there) { moved_.fetch_add(there ? 1 : 1 + kFailed, std::memory_order_release); }
+  /// Sender: pieces that it took are there, or could not be moved.
+  void tell_moved(std::size_t count, bool there) {
+    moved_.fetch_add(there ? count : count + kFailed, std::memory_order_release);
+  }
 
   /// Reader: whether the sender is done with the `count` pieces that it took.
   [[nodiscard]] bool moved(std::size_t count) const {

@@ -84,8 +84,8 @@ bool ShmBuffers::push(std::size_t member, std::uint64_t address, std::span<const
   return write_process(pids_[member], address, from);
 }
 
-void ShmBuffers::tell_moved(std::size_t reader, bool there) const {
-  shared_block(reader, self_).tell_moved(there);
+void ShmBuffers::tell_moved(std::size_t reader, std::size_t count, bool there) const {
+  shared_block(reader, self_).tell_moved(count, there);
   if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
 }
 

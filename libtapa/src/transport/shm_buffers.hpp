@@ -120,8 +120,8 @@ class ShmBuffers {
   }
   /// Copies to the memory of a member; false when the kernel refuses.
   [[nodiscard]] bool push(std::size_t member, std::uint64_t address, std::span<const std::byte> from) const;
-  /// Tells `reader` that a piece of its block was moved.
-  void tell_moved(std::size_t reader, bool there) const;
+  /// Tells `reader` that so many pieces of its block were moved.
+  void tell_moved(std::size_t reader, std::size_t count, bool there) const;
 
   // When the kernel refuses all the same, the reader asks the owner for its block, piece by piece: by a
   // number that it counts up, which the owner repeats when the piece is there.
