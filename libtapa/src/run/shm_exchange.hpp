@@ -108,6 +108,13 @@ class ShmExchange {
   void fail(std::string what);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
   [[nodiscard]] const std::byte* sent(std::size_t member);
+  /// This rank's block for a member that reads it here.
+  [[nodiscard]] std::size_t own_bytes(std::size_t member) const {
+    return uniform_ ? bytes_ : send_[member].bytes;
+  }
+  [[nodiscard]] const std::byte* own_block(std::size_t member) {
+    return uniform_ ? send_base_ + member * bytes_ : sent(member);
+  }
   [[nodiscard]] std::size_t expected(std::size_t member) const {
     return uniform_ ? bytes_ : recv_[member].bytes;
   }

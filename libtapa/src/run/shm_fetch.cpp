@@ -32,7 +32,7 @@ void ShmExchange::ask(std::size_t member, std::size_t bytes) {
 
 /// Lets a block be moved by its owner too. False: it is not one of those.
 bool ShmExchange::offer(std::size_t member, std::uint64_t address, std::size_t bytes) {
-  if (uniform_ || !buffers_->shares_blocks() || bytes > expected(member)) return false;
+  if (!buffers_->shares_blocks() || bytes > expected(member)) return false;
   std::byte* const to = place(member);
   if (to == nullptr) return false;
   buffers_->shared_block(buffers_->self(), member).offer(first_, reinterpret_cast<std::uintptr_t>(to));
@@ -59,7 +59,7 @@ bool ShmExchange::moved(const Offered& block) {
     return true;
   }
   got_[block.member] = bytes;
-  buffers_->tell_read(block.member);
+  if (!tells_together()) buffers_->tell_read(block.member);
   return true;
 }
 
@@ -84,14 +84,14 @@ void ShmExchange::take_pieces(Offered& block, bool all) {
 /// While this rank waits it writes parts of its blocks into their readers' memory.
 void ShmExchange::help_readers() {
   for (const std::uint32_t m : readers_) {
-    if (stays_[m]->kind != BlockPlace::kPrivate) continue;  // mapped
-    const BlockPieces pieces(send_[m].bytes);
+    if ((uniform_ ? apart_ : stays_[m])->kind != BlockPlace::kPrivate) continue;  // mapped
+    const BlockPieces pieces(own_bytes(m));
     SharedBlock& shared = buffers_->shared_block(m, buffers_->self());
     const auto part = shared.take(first_, pieces.count);
     if (!part) continue;
     const std::size_t begin = pieces.begin(part->first);
     helps_ = buffers_->push(m, shared.address() + begin,
-                            {sent(m) + begin, pieces.bytes(part->first, part->count)});
+                            {own_block(m) + begin, pieces.bytes(part->first, part->count)});
     buffers_->tell_moved(m, part->count, helps_);
     if (!helps_) return;
   }
@@ -100,7 +100,7 @@ void ShmExchange::help_readers() {
 /// What others may want from this rank while it waits.
 void ShmExchange::serve_readers() {
   if (readers_.empty()) return;
-  if (helps_ && !uniform_ && buffers_->shares_blocks()) help_readers();
+  if (helps_ && buffers_->shares_blocks()) help_readers();
   give_pieces();
 }
 
@@ -137,8 +137,8 @@ void ShmExchange::give_pieces() {
     std::byte* const to = buffers_->asked(m);
     if (to == nullptr) continue;
     buffers_->stop_attach();
-    const std::size_t whole = uniform_ ? bytes_ : send_[m].bytes;
-    const std::byte* const from = uniform_ ? send_base_ + m * bytes_ : sent(m);
+    const std::size_t whole = own_bytes(m);
+    const std::byte* const from = own_block(m);
     given_.resize(buffers_->members());
     const std::size_t bytes = std::min(buffers_->piece_bytes(), whole - given_[m]);
     std::memcpy(to, from + given_[m], bytes);

@@ -111,8 +111,8 @@ class ShmBuffers {
   /// Copies to `to` from the memory of a member; false when the kernel refuses.
   [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::span<std::byte> to) const;
 
-  /// Whether both ends move blocks that stay, where these have different sizes: a member may have much to
-  /// read while others wait. Only where every member has a core: a reader waits for who has taken a piece.
+  /// Whether both ends move blocks that stay: a member may have much to read while others wait. Only where
+  /// every member has a core: a reader waits for who has taken a piece.
   [[nodiscard]] bool shares_blocks() const { return together_; }
   /// What the reader of a block and its owner have taken of it.
   [[nodiscard]] SharedBlock& shared_block(std::size_t reader, std::size_t owner) const {
