@@ -354,6 +354,34 @@ TEST(ShmBuffers, BlocksThatTheKernelDoesNotShow) {
   }
 }
 
+// The kernel lets some members neither read nor write what others have; these read by themselves what is
+// theirs.
+TEST(ShmBuffers, OwnersThatMayNotWrite) {
+  constexpr pid_t nobody = 0x7ffffff0;
+  const auto wrong = in_threads(4, skewed, true, [&](Rank& rank) {
+    const pid_t seen = rank.buffers().self() % 2 == 0 ? getpid() : nobody;
+    rank.buffers().tell_together(true);
+    std::size_t sum = 0;
+    for (int number = 0; number < 40; ++number) {
+      rank.buffers().let_stay(std::vector<pid_t>(4, seen), 100);
+      sum += rank.call(number);
+    }
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST(ShmBuffers, LongEqualBlocksOfManyMembersAreMovedByBothEnds) {
+  const auto wrong = in_threads(8, no_sizes, false, [](Rank& rank) {
+    rank.buffers().let_stay(std::vector<pid_t>(8, getpid()), 1000);
+    rank.buffers().tell_together(true);
+    std::size_t sum = 0;
+    for (int number = 0; number < 8; ++number) sum += rank.uniform_call(number, 100'000, false);
+    return sum;
+  });
+  EXPECT_EQ(wrong, 0U);
+}
+
 TEST(ShmBuffers, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
   Memory memory(2);
   std::string failure;

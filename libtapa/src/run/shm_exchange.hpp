@@ -96,6 +96,7 @@ class ShmExchange {
   void ask(std::size_t member, std::size_t bytes);
   void take_given();
   void serve_readers();
+  [[nodiscard]] bool shares_blocks() const;
   void move_offered();
   [[nodiscard]] bool offer(std::size_t member, std::uint64_t address, std::size_t bytes);
   void give_pieces();

@@ -30,9 +30,18 @@ void ShmExchange::ask(std::size_t member, std::size_t bytes) {
   buffers_->ask(member);
 }
 
+/// Whether both ends move blocks. Where all have the same to read only long ones of many ranks gain by it
+/// (docs/memory.md).
+bool ShmExchange::shares_blocks() const {
+  constexpr std::size_t equal_from = std::size_t{32} << 10;
+  constexpr std::size_t equal_members = 8;
+  return buffers_->shares_blocks() &&
+         (!uniform_ || (bytes_ >= equal_from && buffers_->members() >= equal_members));
+}
+
 /// Lets a block be moved by its owner too. False: it is not one of those.
 bool ShmExchange::offer(std::size_t member, std::uint64_t address, std::size_t bytes) {
-  if (!buffers_->shares_blocks() || bytes > expected(member)) return false;
+  if (!shares_blocks() || bytes > expected(member)) return false;
   std::byte* const to = place(member);
   if (to == nullptr) return false;
   buffers_->shared_block(buffers_->self(), member).offer(first_, reinterpret_cast<std::uintptr_t>(to));
@@ -100,7 +109,7 @@ void ShmExchange::help_readers() {
 /// What others may want from this rank while it waits.
 void ShmExchange::serve_readers() {
   if (readers_.empty()) return;
-  if (helps_ && buffers_->shares_blocks()) help_readers();
+  if (helps_ && shares_blocks()) help_readers();
   give_pieces();
 }
 
