@@ -4,13 +4,15 @@
 #include <stdexcept>
 #include <string>
 
+#include "signals_held.hpp"
 #include "weights/atomic_file.hpp"
 
 namespace tapa {
 
-/// The file is there whole or not at all. Throws std::invalid_argument: "OPTION NAME: cannot be written:
-/// WHY".
+/// The file is there whole or not at all, and no draft of it, also where the program is asked to end. Throws
+/// std::invalid_argument: "OPTION NAME: cannot be written: WHY".
 inline void write_file(const std::string& option, const std::string& name, const std::string& text) {
+  const SignalsHeld held;
   try {
     dit::write_atomically(name, [&](std::ostream& out) { out << text; });
   } catch (const std::runtime_error& error) {
@@ -21,6 +23,7 @@ inline void write_file(const std::string& option, const std::string& name, const
 /// Before long work: throws as write_file would. An empty name is none.
 inline void require_writable(const std::string& option, const std::string& name) {
   if (name.empty()) return;
+  const SignalsHeld held;
   try {
     dit::check_writable(name);
   } catch (const std::runtime_error& error) {

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "signals_held.hpp"
 #include "weights/atomic_file.hpp"
 
 namespace dit::tool {
@@ -26,6 +27,7 @@ void require_writable(const Output& output) {
   if (!std::filesystem::is_directory(folder)) refuse(option, path, "there is no folder " + folder.string());
   if (kind == FileKind::picture && path.has_extension() && path.extension() != ".png")
     refuse(option, path, "a PNG is written, expected a name that ends in .png");
+  const tapa::SignalsHeld held;
   try {
     check_writable(path);
   } catch (const std::runtime_error& error) {
@@ -61,6 +63,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
     std::cout << text << std::flush;
     return;
   }
+  const tapa::SignalsHeld held;
   write_atomically(path, [&](std::ostream& out) { out << text; });
 }
 
