@@ -8,9 +8,9 @@
 
 namespace tapa {
 
-/// The state of a blocking call's communicator when the call is like one that was remembered and again MPI's, as it
-/// was made: nothing of it has to be looked at, nor does any rank expect a word. It is counted then. Else
-/// null. The state lives until a communicator is freed.
+/// The state of a blocking call's communicator when the call is like one that was remembered and again MPI's,
+/// as it was made: nothing of it has to be looked at, nor does any rank expect a word. It is counted then.
+/// Else null. The state lives until a communicator is freed.
 [[nodiscard]] CommState* passes_for(const Arguments& arguments);
 
 /// MPI gets this call as it was made, as the ranks do not want the state to be set up yet.
