@@ -17,8 +17,7 @@ void uniform(MPI_Comm comm, int n, int call) {
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < n; ++i) send.push_back(value(rank, p, i) + call);
   }
-  expect(TAPA_Alltoall(send.data(), n, MPI_INT, recv.data(), n, MPI_INT, comm) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoall(send.data(), n, MPI_INT, recv.data(), n, MPI_INT, comm));
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < n; ++i) {
       if (recv[static_cast<std::size_t>(p * n + i)] == value(p, rank, i) + call) continue;
@@ -47,9 +46,8 @@ void varying(MPI_Comm comm, int call) {
     for (int i = 0; i < ragged(rank, p); ++i) send.push_back(value(rank, p, i) + call);
   }
   std::vector<std::int32_t> recv(static_cast<std::size_t>(received), kGuard);
-  expect(TAPA_Alltoallv(send.data(), sendcounts.data(), sdispls.data(), MPI_INT, recv.data(),
-                        recvcounts.data(), rdispls.data(), MPI_INT, comm) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoallv(send.data(), sendcounts.data(), sdispls.data(), MPI_INT, recv.data(),
+                             recvcounts.data(), rdispls.data(), MPI_INT, comm));
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < ragged(p, rank); ++i) {
       if (recv[static_cast<std::size_t>(rdispls[static_cast<std::size_t>(p)] + i)] ==
@@ -63,7 +61,7 @@ void varying(MPI_Comm comm, int call) {
 std::string plan_for(MPI_Comm comm, std::size_t bytes) {
   char plan[200] = {};
   int length = 0;
-  expect(TAPA_Comm_plan(comm, bytes, plan, sizeof plan, &length) == MPI_SUCCESS, TAPA_Last_error());
+  expect_done(TAPA_Comm_plan(comm, bytes, plan, sizeof plan, &length));
   std::string text(sizeof plan, '\0');
   std::copy(plan, plan + sizeof plan, text.begin());
   std::string of_rank_0 = text;
@@ -87,8 +85,7 @@ void spread(MPI_Comm comm, int call) {
   }
   const int extent = (n - 1) * stride + 1;
   std::vector<std::int32_t> recv(static_cast<std::size_t>(extent * size), kGuard);
-  expect(TAPA_Alltoall(send.data(), n, MPI_INT, recv.data(), 1, type, comm) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoall(send.data(), n, MPI_INT, recv.data(), 1, type, comm));
   MPI_Type_free(&type);
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < extent; ++i) {
@@ -107,8 +104,7 @@ void in_place(MPI_Comm comm, int n, int call) {
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < n; ++i) data.push_back(value(rank, p, i) + call);
   }
-  expect(TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(), n, MPI_INT, comm) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(), n, MPI_INT, comm));
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < n; ++i) {
       if (data[static_cast<std::size_t>(p * n + i)] == value(p, rank, i) + call) continue;
@@ -127,12 +123,10 @@ void requests(MPI_Comm comm, int n, int call) {
   }
   std::vector<std::int32_t> second = first;
   std::array<MPI_Request, 2> both{};
-  expect(TAPA_Ialltoall(send.data(), n, MPI_INT, first.data(), n, MPI_INT, comm, &both[0]) == MPI_SUCCESS,
-         TAPA_Last_error());
-  expect(TAPA_Alltoall_init(send.data(), n, MPI_INT, second.data(), n, MPI_INT, comm, MPI_INFO_NULL,
-                            &both[1]) == MPI_SUCCESS,
-         TAPA_Last_error());
-  expect(TAPA_Start(&both[1]) == MPI_SUCCESS, TAPA_Last_error());
+  expect_done(TAPA_Ialltoall(send.data(), n, MPI_INT, first.data(), n, MPI_INT, comm, &both[0]));
+  expect_done(
+      TAPA_Alltoall_init(send.data(), n, MPI_INT, second.data(), n, MPI_INT, comm, MPI_INFO_NULL, &both[1]));
+  expect_done(TAPA_Start(&both[1]));
   uniform(comm, n, call);
   MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE);
   TAPA_Request_free(&both[1]);
@@ -156,9 +150,8 @@ void selected(MPI_Comm comm, TAPA_Selection selection, int rows, int call) {
     displs.push_back(p * rows);
     for (int i = 0; i < rows; ++i) send.push_back(value(rank, p, i) + call);
   }
-  expect(TAPA_Alltoallv_select(send.data(), displs.data(), recv.data(), displs.data(), sizeof(std::int32_t),
-                               selection) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoallv_select(send.data(), displs.data(), recv.data(), displs.data(),
+                                    sizeof(std::int32_t), selection));
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < rows; ++i) {
       if (recv[static_cast<std::size_t>(p * rows + i)] == value(p, rank, i) + call) continue;
@@ -175,9 +168,8 @@ TAPA_Selection select_all(MPI_Comm comm, int rows) {
     for (int i = 0; i < rows; ++i) active.push_back(i);
   }
   TAPA_Selection selection = TAPA_SELECTION_NULL;
-  expect(TAPA_Selection_create(each.data(), each.data(), each.data(), active.data(), 0, "world", comm,
-                               &selection) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Selection_create(each.data(), each.data(), each.data(), active.data(), 0, "world", comm,
+                                    &selection));
   return selection;
 }
 

@@ -207,8 +207,8 @@ class Suite {
     for (int p = 0; p < size_; ++p) {
       for (int i = 0; i < n; ++i) dense.push_back(value(rank_, p, i));
     }
-    expect(TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, dense.data(), n, MPI_INT, comm_) == MPI_SUCCESS,
-           plan + " alltoall in place failed: " + TAPA_Last_error());
+    expect_done(TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, dense.data(), n, MPI_INT, comm_),
+                plan + " alltoall in place");
     for (int p = 0; p < size_; ++p) {
       for (int i = 0; i < n; ++i) {
         if (dense[static_cast<std::size_t>(p * n + i)] == value(p, rank_, i)) continue;
@@ -234,8 +234,7 @@ int main(int argc, char** argv) {
     const bool large = argc > 1 && std::string(argv[1]) == "--large";
     Suite suite(MPI_COMM_WORLD, large);
     for (int i = large ? 2 : 1; i < argc; ++i) {
-      expect(TAPA_Comm_set(MPI_COMM_WORLD, "plan", argv[i]) == MPI_SUCCESS,
-             std::string("plan ") + argv[i] + ": " + TAPA_Last_error());
+      expect_done(TAPA_Comm_set(MPI_COMM_WORLD, "plan", argv[i]), std::string("plan ") + argv[i]);
       suite.run(argv[i]);
     }
   }

@@ -38,8 +38,7 @@ std::string stderr_of(const std::function<void()>& body) {
 }
 
 void set(MPI_Comm comm, const char* key, const char* value) {
-  expect(TAPA_Comm_set(comm, key, value) == MPI_SUCCESS,
-         std::string("option ") + key + ": " + TAPA_Last_error());
+  expect_done(TAPA_Comm_set(comm, key, value), std::string("option ") + key);
 }
 
 /// Rank 2 sends rank 1 four bytes more than rank 1 expects: all ranks are told the same.

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tapa/tapa.h"
+
 namespace checks {
 
 inline int failures = 0;
@@ -34,6 +36,12 @@ inline void fail(const std::string& what) {
 
 inline void expect(bool good, const std::string& what) {
   if (!good) fail(what);
+}
+
+/// A call of the library's that must succeed. Asks for the error's text behind it: among the arguments of
+/// expect() that would be read before the call is made.
+inline void expect_done(int code, const std::string& what = {}) {
+  if (code != MPI_SUCCESS) fail((what.empty() ? "" : what + " failed: ") + TAPA_Last_error());
 }
 
 inline void expect_equal(const std::string& got, const std::string& expected, const std::string& what) {

@@ -28,8 +28,7 @@ void exchange(int n, int salt) {
   const auto ints = static_cast<std::size_t>(n * size);
   std::vector<std::int32_t> ordinary(ints), recv(ints);
   void* memory = nullptr;
-  expect(TAPA_Alloc(static_cast<MPI_Aint>(ints * sizeof(std::int32_t)), &memory) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alloc(static_cast<MPI_Aint>(ints * sizeof(std::int32_t)), &memory));
   auto* const registered = static_cast<std::int32_t*>(memory);
   for (int p = 0; p < size; ++p) {
     for (int i = 0; i < n; ++i) {
@@ -40,8 +39,7 @@ void exchange(int n, int salt) {
   for (const std::int32_t* send :
        {const_cast<const std::int32_t*>(ordinary.data()), const_cast<const std::int32_t*>(registered)}) {
     recv.assign(ints, kGuard);
-    expect(TAPA_Alltoall(send, n, MPI_INT, recv.data(), n, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS,
-           TAPA_Last_error());
+    expect_done(TAPA_Alltoall(send, n, MPI_INT, recv.data(), n, MPI_INT, MPI_COMM_WORLD));
     for (int p = 0; p < size; ++p) {
       for (int i = 0; i < n; ++i) {
         if (recv[static_cast<std::size_t>(p * n + i)] == value(p, rank, i) + salt) continue;
@@ -50,7 +48,7 @@ void exchange(int n, int salt) {
       }
     }
   }
-  expect(TAPA_Free(memory) == MPI_SUCCESS, TAPA_Last_error());
+  expect_done(TAPA_Free(memory));
 }
 
 void exchanges(int salt) {

@@ -12,8 +12,7 @@ namespace {
 constexpr int kInts = 50;
 
 void set(MPI_Comm comm, const char* key, const char* value) {
-  expect(TAPA_Comm_set(comm, key, value) == MPI_SUCCESS,
-         std::string("option ") + key + ": " + TAPA_Last_error());
+  expect_done(TAPA_Comm_set(comm, key, value), std::string("option ") + key);
 }
 
 /// Lets MPI move for a while.
@@ -52,9 +51,8 @@ void plan_while_counts_are_checked(MPI_Comm comm, const char* before, const char
   set(comm, "plan", before);
   if (b.rank % 2 == 0) usleep(50000);
   MPI_Request request = MPI_REQUEST_NULL;
-  expect(TAPA_Ialltoallv(b.send.data(), b.counts.data(), b.displs.data(), MPI_INT, b.recv.data(),
-                         b.counts.data(), b.displs.data(), MPI_INT, comm, &request) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Ialltoallv(b.send.data(), b.counts.data(), b.displs.data(), MPI_INT, b.recv.data(),
+                              b.counts.data(), b.displs.data(), MPI_INT, comm, &request));
   if (b.rank % 2 == 0) look_around(comm);
   set(comm, "plan", after);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -66,9 +64,8 @@ void way_of_messages_of_a_started_request(MPI_Comm comm) {
   Buffers b(comm);
   MPI_Request request = MPI_REQUEST_NULL;
   set(comm, "plan", "linear");
-  expect(TAPA_Alltoall_init(b.send.data(), kInts, MPI_INT, b.recv.data(), kInts, MPI_INT, comm, MPI_INFO_NULL,
-                            &request) == MPI_SUCCESS,
-         TAPA_Last_error());
+  expect_done(TAPA_Alltoall_init(b.send.data(), kInts, MPI_INT, b.recv.data(), kInts, MPI_INT, comm,
+                                 MPI_INFO_NULL, &request));
   for (const char* limit : {"0", "4096"}) {
     TAPA_Start(&request);
     set(comm, "shm-limit", limit);

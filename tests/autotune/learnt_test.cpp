@@ -199,12 +199,55 @@ TEST(Merged, ANewResultReplacesAnOldOneButForWhatItLeftOut) {
   const Learnt after = merged({{old}}, {{fresh}}, kToday + 1);
   ASSERT_EQ(after.shapes.size(), 1U);
   ASSERT_EQ(after.shapes[0].sizes.size(), 1U);
-  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday + 1);
+  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday) << "as old as what it has from before";
   EXPECT_THAT(after.shapes[0].sizes[0].plans,
               ElementsAre(plan("mpi", 1e-5), plan("linear", 3e-5, 9, true), plan("pairwise", 9e-5, 3, true)));
   // What was left out is forgotten with the result that it came from.
   const Learnt late = merged({{old}}, {{fresh}}, kToday + kLearntDays + 1);
   EXPECT_EQ(late.shapes[0].sizes[0].plans.size(), 2U);
+}
+
+// A program that runs each day, and never so long that a size is decided.
+TEST(Merged, WhatWasLeftOutComesBackAfterAMonth) {
+  Learnt file{{a_shape({a_size({plan("mpi", 1e-5), plan("pairwise", 9e-5, 3, true)}, false)})}};
+  const LearntShape fresh =
+      of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9)}, false)}));
+  const auto is_left_out = [&] { return !start_from(file.shapes[0].sizes[0]).without.empty(); };
+  for (int day = kToday + 1; day <= kToday + kLearntDays; ++day) {
+    file = merged(file, {{fresh}}, day);
+    ASSERT_TRUE(is_left_out()) << day - kToday;
+  }
+  file = merged(file, {{fresh}}, kToday + kLearntDays + 1);
+  EXPECT_FALSE(is_left_out());
+}
+
+TEST(Merged, WhatHoldsNoMoreGivesWayFirst) {
+  Learnt file;
+  for (int number = 0; number < 100; ++number) {  // under a clock that was ten years ahead
+    LearntShape ahead = a_shape();
+    ahead.topology = std::to_string(number);
+    file = merged(file, {{of_this_run(ahead)}}, kToday + 3650);
+  }
+  file = merged(file, {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(fitting(file, a_place(), 4, kToday).size(), 1U);
+
+  std::vector<LearntPlan> long_plans;
+  for (int radix = 2; radix < 2 + static_cast<int>(kMostLearntPlans); ++radix)
+    long_plans.push_back(plan(
+        "leaders:split=node,leaders=all,local=leader,fast=pairwise,slow=bruck(" + std::to_string(radix) + ")",
+        1e-5));
+  LearntShape full = a_shape({});
+  for (std::size_t i = 0; i < 31; ++i) {
+    full.sizes.push_back(a_size(long_plans));
+    full.sizes.back().bytes = std::size_t{1} << i;
+    full.sizes.back().calls = 1 << 20;
+  }
+  file = merged({}, {{of_this_run(full)}}, kToday);
+  LearntShape today = a_shape({a_size(long_plans)});
+  today.sizes[0].uniform = false;
+  today.sizes[0].calls = 1;
+  file = merged(file, {{of_this_run(today)}}, kToday + kLearntDays + 1);
+  EXPECT_EQ(fitting(file, a_place(), 4, kToday + kLearntDays + 1).size(), 1U) << "few calls, but of today";
 }
 
 TEST(Merged, WhatStillHoldsKeepsItsDay) {

@@ -19,12 +19,14 @@ FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="learnt-test-"))
 FILE = FOLDER / "learnt.json"
 
 
-def start(calls: int = 400, bytes_: int = 1024, **settings: str | None) -> subprocess.Popen:
+def start(calls: int = 400, bytes_: int = 1024, more: str = "", cwd: pathlib.Path | None = None, **settings: str | None) -> subprocess.Popen:
     environment = {**os.environ, "TAPA_CACHE": str(FILE), **settings}
     environment = {name: value for name, value in environment.items() if value is not None}
     own = [] if PRELOAD == "linked" else ["env", f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{PRELOAD}"]
-    command = [*LAUNCHER.split(), "4", *own, PROGRAM, str(bytes_), str(calls)]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [*LAUNCHER.split(), "4", *own, PROGRAM, str(bytes_), str(calls), *more.split()]
+    return subprocess.Popen(
+        command, env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def end(process: subprocess.Popen) -> str:
@@ -34,11 +36,11 @@ def end(process: subprocess.Popen) -> str:
     return err
 
 
-def run(**more: str | int | None) -> str:
+def run(**more: str | int | pathlib.Path | None) -> str:
     return end(start(**more))
 
 
-def reported(**more: str | int | None) -> tuple[re.Match | None, str]:
+def reported(**more: str | int | pathlib.Path | None) -> tuple[re.Match | None, str]:
     """The line of the report, and the whole."""
     text = run(**{"TAPA_REPORT": "1", **more})
     return re.search(r"^  learnt +(.*)$", text, re.M), text
@@ -215,6 +217,48 @@ def case_link() -> None:
     FILE.symlink_to(real)
     reported()
     assert FILE.is_symlink() and json.loads(real.read_text())["shapes"]
+
+
+def case_elsewhere_at_the_end() -> None:
+    """A program may leave the folder in which it began."""
+    results = FOLDER / "results"
+    results.mkdir()
+    for _ in range(2):
+        line, text = reported(more=str(results), cwd=FOLDER, TAPA_CACHE="./learnt.json")
+    assert used(line) >= 1 and FILE.is_file(), text
+    assert not list(results.iterdir()), "in the wrong place"
+
+
+def case_others_home() -> None:
+    """A job of root's, as an example, under a user's HOME: it leaves nothing there, and no link of that user's leads it anywhere."""
+    if os.geteuid() != 0:
+        print("skipped: only root can make another user's folder")
+        sys.exit(77)
+    home, other = FOLDER / "home", FOLDER / "other"
+    tapa = home / ".cache" / "tapa"
+    FOLDER.chmod(0o755)
+    other.write_text("root's\n")
+    home.mkdir()
+    os.chown(home, 12345, 12345)
+    settings = {"TAPA_CACHE": None, "HOME": str(home), "XDG_CACHE_HOME": None, "TAPA_LOG": "info"}
+    line, text = reported(**settings)
+    assert line is None and not list(home.iterdir()), text
+    assert re.search(r"info: cache .*: in another user's folder", text), text
+    tapa.mkdir(parents=True)
+    (tapa / "learnt.json").symlink_to(other)
+    for folder in (tapa.parent, tapa):
+        os.chown(folder, 12345, 12345)
+    reported(**settings)
+    assert other.read_text() == "root's\n"
+
+
+def case_merged() -> None:
+    """Communicators with ranks of other jobs are left out: how many there are says nothing of this job, and the file stays readable."""
+    for _ in range(2):
+        text = run(more="merged", TAPA_LOG="info")
+        assert "not used" not in text, text
+    reported()
+    assert [(shape["job"], shape["ranks"]) for shape in content()["shapes"]] == [(4, 4)], FILE.read_text()
 
 
 def case_together() -> None:

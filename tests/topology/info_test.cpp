@@ -221,7 +221,7 @@ TEST(Algorithms, EachHasAPredictedTime) {
 
 TEST(Info, SaysWhatEarlierRunsHaveLeft) {
   const LearntWhere here{"0.1.0", "MPI", "a processor", "0", 4};
-  EXPECT_EQ(learnt_text({}, here, 100), "nothing is kept (TAPA_CACHE=0, or no home)");
+  EXPECT_EQ(learnt_text({}, here, 100), "nothing is kept (TAPA_CACHE=0, no home, or another user's)");
   EXPECT_EQ(learnt_text({"/f", "is no file", {}}, here, 100), "/f: not used: is no file");
   EXPECT_EQ(learnt_text({"/f", "", {}}, here, 100), "/f: empty");
   const LearntSize size{true, 64, true, 9, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};

@@ -203,7 +203,7 @@ std::string as_text(const Topology& topology, const std::vector<Record>& records
 }
 
 std::string learnt_text(const LearntFile& file, const LearntWhere& here, int today) {
-  if (file.path.empty()) return "nothing is kept (TAPA_CACHE=0, or no home)";
+  if (file.path.empty()) return "nothing is kept (TAPA_CACHE=0, no home, or another user's)";
   if (!file.problem.empty()) return file.path + ": not used: " + file.problem;
   std::size_t all = 0;
   std::size_t machine = 0;

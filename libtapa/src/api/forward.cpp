@@ -38,7 +38,7 @@ class HandedTask final : public Task {
  public:
   /// `staged`: the copies that MPI works on; may be null.
   HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
-      : staged_(std::move(staged)) {
+      : staged_(std::move(staged)), function_(arguments.function) {
     const QuietErrors quiet(arguments.comm);
     if (staged_) staged_->fetch();
     const Arguments& given = staged_ ? staged_->arguments() : arguments;
@@ -58,14 +58,17 @@ class HandedTask final : public Task {
     return true;
   }
   [[nodiscard]] int result() const noexcept override { return code_; }
-  [[nodiscard]] std::string message() const override { return message_; }
+  [[nodiscard]] std::string message() const override {
+    return std::string(function_) + ": " + (message_.empty() ? mpi_error_text(code_) : message_);
+  }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
   MpiCallStorage storage_;
   std::unique_ptr<StagedCall> staged_;
+  const char* function_;
   int code_ = MPI_SUCCESS;
-  std::string message_;
+  std::string message_;  // of what failed outside of MPI
 };
 
 /// Whether the call needs arrays that MPI reads after it has returned.
@@ -98,12 +101,6 @@ MpiCallStorage& kept_storage() {
   thread_local constinit MpiCallStorage* storage = nullptr;
   if (storage == nullptr) storage = new MpiCallStorage;
   return *storage;
-}
-
-/// MPI has called the error handler.
-int told_by_mpi(const char* function, int code) {
-  if (code != MPI_SUCCESS) set_last_error(std::string(function) + ": " + mpi_error_text(code));
-  return code;
 }
 
 /// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
@@ -172,11 +169,13 @@ int forward_blocking(const Arguments& arguments) {
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
+  enter_mpi(arguments.function);
+  return leave_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
 }
 
 int forward_plain(const Arguments& arguments, MPI_Request* request) {
-  return told_by_mpi(arguments.function, call_mpi(arguments, arguments.comm, request));
+  enter_mpi(arguments.function);
+  return leave_mpi(arguments.function, call_mpi(arguments, arguments.comm, request));
 }
 
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -200,7 +199,8 @@ int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* r
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  return told_by_mpi(arguments.function, call_mpi(narrowed, arguments.comm, request));
+  enter_mpi(arguments.function);
+  return leave_mpi(arguments.function, call_mpi(narrowed, arguments.comm, request));
 }
 
 int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -215,7 +215,8 @@ int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request)
   });
   if (code != MPI_SUCCESS) return code;
   forwarded_init.store(true, std::memory_order_relaxed);
-  return told_by_mpi(arguments.function, call_mpi_init(arguments, request));
+  enter_mpi(arguments.function);
+  return leave_mpi(arguments.function, call_mpi_init(arguments, request));
 }
 
 bool has_forwarded_init() {

@@ -70,11 +70,14 @@ bool tells_more(const LearntSize& a, const LearntSize& b) {
   return a.decided != b.decided ? a.decided : samples(a) > samples(b);
 }
 
-/// An older result under a new one: the new one stands, and what it has left out as slow stays slow.
+/// An older result under a new one: the new one stands, and what it has left out as slow stays slow. Then
+/// both are as old as that: it would never be tried again if each run made it new.
 LearntSize joined(const LearntSize& old, LearntSize fresh) {
   for (const LearntPlan& plan : old.plans) {
     if (fresh.plans.size() >= kMostLearntPlans) break;
-    if (plan.given_up && plan_of(fresh, plan.choice) == nullptr) fresh.plans.push_back(plan);
+    if (!plan.given_up || plan_of(fresh, plan.choice) != nullptr) continue;
+    fresh.plans.push_back(plan);
+    fresh.day = old.day;
   }
   return fresh;
 }
@@ -107,16 +110,20 @@ std::size_t bytes_of(const LearntShape& shape) {
   return bytes;
 }
 
-/// No shape takes more than half of the file: sizes of few calls give way.
-void keep_what_fits(LearntShape& shape) {
+/// No shape takes more than half of the file: what holds no more gives way, then sizes of few calls.
+void keep_what_fits(LearntShape& shape, int today) {
+  const auto worth = [&](const LearntSize& size) {
+    return std::pair(days_between(size.day, today) <= kLearntDays, size.calls);
+  };
   while (!shape.sizes.empty() && bytes_of(shape) > kMostLearntBytes / 2)
-    shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, &LearntSize::calls));
+    shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, worth));
 }
 
-void keep_what_fits(Learnt& learnt) {
-  for (LearntShape& shape : learnt.shapes) keep_what_fits(shape);
+void keep_what_fits(Learnt& learnt, int today) {
+  for (LearntShape& shape : learnt.shapes) keep_what_fits(shape, today);
   std::erase_if(learnt.shapes, [](const LearntShape& shape) { return shape.sizes.empty(); });
-  std::ranges::stable_sort(learnt.shapes, std::greater(), &LearntShape::day);
+  std::ranges::stable_sort(learnt.shapes, {},
+                           [&](const LearntShape& shape) { return days_between(shape.day, today); });
   std::size_t bytes = 100;
   std::size_t kept = 0;
   while (kept < std::min(learnt.shapes.size(), kMostLearntShapes)) {
@@ -226,7 +233,7 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
     old->day = today;
     for (const LearntSize& size : fresh.sizes) add_size(old->sizes, size, today);
   }
-  keep_what_fits(before);
+  keep_what_fits(before, today);
   return before;
 }
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "autotune/learnt_file.hpp"
@@ -46,6 +48,27 @@ struct Notes {
 Notes& notes() {
   static auto* const instance = new Notes;
   return *instance;
+}
+
+/// Where relative paths begin, however the program changes its folder: "" when that is not known.
+const std::string& first_folder() {
+  static const auto* const folder = [] {
+    std::error_code problem;
+    return new std::string(std::filesystem::current_path(problem).string());
+  }();
+  return *folder;
+}
+
+/// A path of the user's, with a / in it, and not the default place.
+bool is_named(const Options& options) {
+  return options.text("cache").find('/') != std::string::npos;
+}
+
+bool is_in_own_place(const std::string& file) {
+  if (!is_in_others_folder(file)) return true;
+  static std::once_flag told;
+  std::call_once(told, [&] { log_info("cache " + file + ": in another user's folder; nothing is kept"); });
+  return false;
 }
 
 /// As the file was when it was first asked for.
@@ -85,7 +108,7 @@ void save() {
   Learnt after = merged(before, known.run, today());
   for (const auto& [ranks, seconds] : known.lives) shorten(after, learnt_where(*options), ranks, seconds);
   if (!differs(before, after)) return;
-  const bool named = options->text("cache").find('/') != std::string::npos;
+  const bool named = is_named(*options);
   if (!named) make_folders(file);
   const std::string problem =
       named && is_of_another(file) ? "is not one of libtapa's" : write_learnt(file, after);
@@ -96,11 +119,19 @@ void save() {
 
 std::string learnt_file(const Options& options) {
   if (::getauxval(AT_SECURE) != 0) return {};
-  return learnt_path(options.text("cache"), variable("XDG_CACHE_HOME"), variable("HOME"));
+  std::string file = learnt_path(options.text("cache"), variable("XDG_CACHE_HOME"), variable("HOME"));
+  if (file.empty()) return {};
+  const bool whole = file.front() == '/' || first_folder().empty();
+  if (is_named(options)) return whole ? file : first_folder() + "/" + file;
+  return is_in_own_place(file) ? file : std::string();
+}
+
+void note_folder() {
+  static_cast<void>(first_folder());
 }
 
 int today() {
-  return static_cast<int>(std::time(nullptr) / 86400);
+  return std::max(1, static_cast<int>(std::time(nullptr) / 86400));  // of a clock that was never set
 }
 
 Learnt read_learnt(const std::string& file) {

@@ -13,11 +13,14 @@
 
 namespace tapa {
 
-/// The file that these options name, "" when there is none: it is off, there is no home, or the program runs
-/// with rights that its user does not have.
+/// The file that these options name, "" when there is none: it is off, there is no home or it is another
+/// user's, or the program runs with rights that its user does not have.
 [[nodiscard]] std::string learnt_file(const Options& options);
 
-/// Days since 1970.
+/// The first call: what is named by a relative path is meant from here.
+void note_folder();
+
+/// Days since 1970, 1 at least.
 [[nodiscard]] int today();
 
 /// What the file holds now; nothing where there is none, or none that can be read.

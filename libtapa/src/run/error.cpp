@@ -18,6 +18,7 @@ namespace {
 
 // Destroyed at no time: programs make calls, and ask for this text, while threads and the process end.
 thread_local constinit std::array<char, 2048> last_error_text{};
+thread_local constinit const char* in_mpi = nullptr;  // the call that MPI carries out
 
 void note(const char* function, const char* what) noexcept {
   std::snprintf(last_error_text.data(), last_error_text.size(), "%s: %s", function, what);
@@ -54,10 +55,23 @@ void check_mpi(int code, const char* call) {
 }
 
 const char* last_error() {
+  if (in_mpi != nullptr && last_error_text[0] == '\0')  // an error handler asks, or has left by a jump
+    note(in_mpi, "an error in MPI's own call, whose code the error handler was told");
   return last_error_text.data();
 }
 void clear_last_error() {
   last_error_text[0] = '\0';
+  in_mpi = nullptr;
+}
+
+void enter_mpi(const char* function) {
+  in_mpi = function;
+}
+
+int leave_mpi(const char* function, int code) {
+  in_mpi = nullptr;
+  if (code != MPI_SUCCESS) note(function, mpi_error_text(code).c_str());
+  return code;
 }
 
 void set_last_error(const std::string& message) {

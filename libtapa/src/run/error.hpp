@@ -49,6 +49,12 @@ void clear_last_error();
 /// Sets it, cut to 2 KiB, without calling an error handler: for calls that fail in MPI's hands.
 void set_last_error(const std::string& message);
 
+/// MPI carries out this entry point's call from here on: where it calls an error handler that asks for the
+/// text, or never returns, there are words. clear_last_error() comes first.
+void enter_mpi(const char* function);
+/// It has returned this code: MPI's text of an error becomes the last one. Returns `code`.
+int leave_mpi(const char* function, int code);
+
 /// Whether errors on `comm` end the program.
 [[nodiscard]] bool errors_are_fatal(MPI_Comm comm);
 
