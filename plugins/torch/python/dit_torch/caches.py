@@ -1,7 +1,7 @@
 """Caches that leave out parts of a forward pass: which of them all ranks decide alike.
 
-A rank sees its own tokens only. What goes by the number of the step, or by numbers that were given, leaves out
-the same on all ranks. What goes by the tokens does not, and is refused.
+A rank sees its own tokens only. What goes by the number of the step, or by numbers that were given, leaves
+out the same on all ranks. What goes by the tokens does not, and is refused.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def check_caches(model: Any, whole: bool, halves: bool) -> None:
                 _refuse(_BY_TOKENS[name])
             if name == _MAG and hook.config.calibrate:
                 raise ValueError(
-                    "transformer: its cache has a MagCacheConfig with calibrate = True, by which each rank would "
-                    "measure its own tokens; expected False, with the ratios measured before enable()"
+                    "transformer: its cache has a MagCacheConfig with calibrate = True, by which each rank "
+                    "would measure its own tokens; expected False, with the ratios measured before enable()"
                 )
             if halves and name in _BY_CALLS:
                 raise ValueError(
-                    f"transformer: its cache has a {_BY_CALLS[name]}, which counts the calls of both guidance "
-                    "branches together; expected another cache, or cfg_parallel = False"
+                    f"transformer: its cache has a {_BY_CALLS[name]}, which counts the calls of both "
+                    "guidance branches together; expected another cache, or cfg_parallel = False"
                 )
     if getattr(model, "_is_cached", False) and hasattr(model, "_context_manager") and (halves or not whole):
         raise ValueError(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from .awaited import Awaited
 from .group import Group, kept_group
-from .patch import Patch
+from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
 _OF_SAMPLES = (
@@ -115,7 +115,7 @@ class GuidanceBranches:
         self.last: tuple[str | None, Size | None] = (None, None)  # branch and size of the call before
         self.waiting: First | None = None
         self._original = model.forward
-        self._signature = inspect.signature(model.forward)
+        self._signature = signature_of(model)
         self._note = model.register_forward_pre_hook(self._note_size, with_kwargs=True)
         self._patches = [Patch(model, "forward", self._patched(model.forward))]
         if hasattr(model, "cache_context"):

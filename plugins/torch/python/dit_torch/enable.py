@@ -285,8 +285,8 @@ def _schedule(schedule: str, ranks: Group) -> str:
 
 
 class _Hooks:
-    """Those of the plan and of the family on the transformer's modules. Who puts other modules in the place of the transformer's, as adapters
-    do with its last layer, takes ours away with them: they are set anew then."""
+    """Those of the plan and of the family on the transformer's modules. Who puts others in their place, as
+    adapters do with the last layer, takes ours away with them: they are set anew then."""
 
     def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: plans.Plan) -> None:
         self.model, self.parallel, self.family = model, parallel, family

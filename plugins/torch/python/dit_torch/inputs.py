@@ -6,13 +6,13 @@ one of no seed at all. So the first forward pass of each size compares a few num
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .group import Group
+from .patch import signature_of
 
 _NUMBERS = 32  # of each tensor
 # Ranks that encoded the same prompt by themselves may differ in the last places of 16 bits.
@@ -20,11 +20,11 @@ _TOLERANCE = 0.1
 
 
 class Inputs:
-    """Of one transformer. compare() is collective where a size is new, and sizes are the same on all ranks."""
+    """Of one transformer. compare() is collective where a size is new: sizes are the same on all ranks."""
 
     def __init__(self, model: nn.Module, group: Group) -> None:
         self.group = group
-        self._names = list(inspect.signature(model.forward).parameters)
+        self._names = list(signature_of(model).parameters)
         self._known: set[tuple[Any, ...]] = set()
 
     def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

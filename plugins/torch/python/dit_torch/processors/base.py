@@ -231,7 +231,7 @@ class Norms(NamedTuple):
     all_heads: bool = False  # a norm takes all heads of a token together
 
     def travel(self) -> bool:
-        """Whether the exchange can apply them on the way: RMSNorms whose weights lie ready. Others are called."""
+        """Whether the exchange applies them: RMSNorms whose weights are there. Others are called."""
         if (self.query is None) != (self.key is None) or (self.text_query is None) != (self.text_key is None):
             return False
         given = [norm for norm in self[:4] if norm is not None]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..parallel import Parallel
-from ..patch import Patch
+from ..patch import Patch, signature_of
 from ..plan import Gather, Plan, Split
 from .base import Processor, half_table, is_bare
 from .family import Family, Removable
@@ -99,7 +99,7 @@ def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
     expected = list(inspect.signature(single_forward).parameters)[1:]
     for block in transformer.single_transformer_blocks:
         # Of another version of diffusers a block stays as it is, and its MLP comes first.
-        if "forward" not in vars(block) and list(inspect.signature(block.forward).parameters) == expected:
+        if "forward" not in vars(block) and list(signature_of(block).parameters) == expected:
             removable.append(Patch(block, "forward", functools.partial(single_forward, block)))
     return removable
 

@@ -95,11 +95,7 @@ class Flux2SingleProcessor(Processor):
 
 def _is_plain(linear: nn.Module) -> bool:
     """Whether rows of its weight are rows of its result."""
-    return (
-        type(linear) is nn.Linear
-        and type(linear.weight) is nn.Parameter
-        and is_bare(linear)
-    )
+    return type(linear) is nn.Linear and type(linear.weight) is nn.Parameter and is_bare(linear)
 
 
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
