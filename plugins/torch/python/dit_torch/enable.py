@@ -39,6 +39,7 @@ class Enabled(NotCopied):
     plan: plans.Plan
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
+    ours: dict[str, Any]  # in their place
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
@@ -140,7 +141,8 @@ def enable(
         _set(model, ours)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
         left.atexit = False
-        setattr(model, _STATE, Enabled(parallel, family, plan, handles, originals, follower, whole, left))
+        this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, left)
+        setattr(model, _STATE, this)
         undo.pop_all()
     return transformer
 
@@ -372,11 +374,18 @@ def new_image(transformer: nn.Module) -> None:
 
 
 def disable(transformer: nn.Module) -> nn.Module:
-    """Gives back the transformer that enable() was given: its processors, none of our hooks. Collective."""
+    """Gives back the transformer that enable() was given: its processors, none of our hooks. Processors that
+    were put there since, as by an IP-Adapter, stay. Collective."""
     model = plain(transformer)
     this = enabled(model)
     _remove(this.handles)
-    _set(model, this.originals)
+    now = processors_of(model)
+    back = {
+        name: this.originals[name] if now[name] is one else now[name]
+        for name, one in this.ours.items()
+        if name in now
+    }
+    _set(model, back)
     delattr(model, _STATE)
     this.release()
     return transformer
