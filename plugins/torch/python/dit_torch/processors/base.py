@@ -218,7 +218,11 @@ def joined(first: Tensor | None, second: Tensor) -> Tensor:
 
 def is_bare(module: nn.Module) -> bool:
     """Whether nobody has put something around a module's forward: offloading, casting, a cache, a hook."""
-    return not (module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__)
+    if module._forward_hooks or module._forward_pre_hooks:
+        return False
+    own = module.__dict__.get("forward")
+    # accelerate leaves the class's on the module when it takes its hooks away.
+    return own is None or getattr(own, "__func__", None) is type(module).forward
 
 
 class Norms(NamedTuple):
