@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -246,6 +247,28 @@ def _modes() -> bool:
     again = _output(model)
     dit_torch.disable(model)
     return torch.equal(before, inside) and torch.equal(before, again)
+
+
+def _threads() -> list[bool]:
+    """As servers do: enabled by one thread, called and disabled by others."""
+    model = tiny.flux(3)
+    told = [_output(model)]
+    calls = (
+        lambda: dit_torch.enable(model),
+        lambda: told.append(_output(model)),
+        lambda: told.append(_output(model)),
+        lambda: dit_torch.disable(model),
+    )
+    for call in calls:
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+    told.append(_output(model))
+    return [torch.allclose(one, told[0], rtol=0, atol=1e-5) for one in told]
+
+
+def test_threads_take_turns() -> None:
+    assert ranks.run(2, _threads) == [[True] * 4] * 2
 
 
 def test_inference_mode() -> None:

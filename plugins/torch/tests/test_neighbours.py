@@ -150,30 +150,49 @@ def _refused(change: Callable[[], nn.Module]) -> str:
     return str(told.value)
 
 
-def _layer_norm() -> nn.Module:
-    return tiny.sd3(3, qk_norm="layer_norm")
-
-
-def _first_block_cache() -> nn.Module:
-    from diffusers import FirstBlockCacheConfig
-
-    model = tiny.flux(3)
-    model.enable_cache(FirstBlockCacheConfig(threshold=0.2))
-    return model
-
-
 def _parallelism() -> nn.Module:
     model = tiny.flux(3)
     model._parallel_config = object()  # as enable_parallelism() leaves it
     return model
 
 
+def _with_ip_adapter(model: Any = None) -> nn.Module:
+    """Its processors, which load_ip_adapter() sets."""
+    from diffusers.models.transformers import transformer_flux
+
+    model = model or tiny.flux(3)
+    processors = dict(model.attn_processors)
+    for name in processors:
+        if name.startswith("transformer_blocks"):
+            processors[name] = transformer_flux.FluxIPAdapterAttnProcessor(48, 20)
+    model.set_attn_processor(processors)
+    return model
+
+
+def _ip_adapter_later() -> list[Any]:
+    model = dit_torch.enable(tiny.flux(3))
+    _with_ip_adapter(model)
+    with pytest.raises(RuntimeError) as told:
+        _output(model)
+    dit_torch.disable(model)
+    names = {type(one).__name__ for one in model.attn_processors.values()}
+    return [str(told.value), names]
+
+
+def test_processors_that_are_set_later_are_told_and_stay() -> None:
+    words, names = ranks.run(1, _ip_adapter_later)[0]
+    assert "was replaced by FluxIPAdapterAttnProcessor after dit_torch.enable()" in words
+    assert names == {"FluxIPAdapterAttnProcessor", "FluxAttnProcessor"}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_layer_norm, "norm_q of transformer_blocks.0.attn is a LayerNorm; expected RMSNorm"),
-        (_first_block_cache, "FirstBlockCacheConfig, by which each rank leaves out other blocks"),
         (_parallelism, "enable_parallelism() was called"),
+        (
+            _with_ip_adapter,
+            "FluxIPAdapterAttnProcessor at transformer_blocks.0.attn; expected",
+        ),
     ],
 )
 def test_what_would_compute_something_else_is_refused(change: Callable[[], nn.Module], words: str) -> None:

@@ -4,8 +4,8 @@ Diffusers' pipelines compute the two branches of classifier-free guidance in one
 
 * in one call, with a batch of twice the size: each half of the ranks takes half of the samples;
 * in two calls, in a `cache_context` called "cond" or "uncond" each. The first half of the ranks computes the
-  first call while the others go on to the second, with NaNs in place of what they did not compute; when the
-  second is done, all get both. That works as nothing of the first call's result is read in between.
+  first call while the others go on to the second, with a result that is awaited; when the second is done, all
+  get both. Where no second one follows, the result of the first is sent when it is read.
 
 That there will be two calls is only known once two came: the first two of a size are computed by all ranks.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -23,10 +22,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .awaited import Awaited
 from .group import Group, kept_group
-from .patch import Patch
-
-logger = logging.getLogger("dit_torch")
+from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
 _OF_SAMPLES = (
@@ -80,12 +78,30 @@ class Pair(NamedTuple):
     dtype: torch.dtype
 
 
-class First(NamedTuple):
+class First:
     """A first call whose second is awaited."""
 
-    branch: str
-    size: Size
-    output: Tensor  # a placeholder on the half that did not compute it
+    def __init__(self, halves: Halves, pair: Pair, size: Size, output: Tensor | None, device: Any) -> None:
+        self.halves, self.pair, self.size = halves, pair, size
+        self.output = output  # None on the half that did not compute it, until it is there
+        self.settled = False
+        self.promise = Awaited(pair.shape, pair.dtype, device, self.value)
+
+    def value(self) -> Tensor:
+        """Collective where the second call did not come: all ranks read alike."""
+        if not self.settled:
+            mine = self.output
+            if mine is None:
+                mine = torch.empty(self.pair.shape, dtype=self.pair.dtype, device=self.promise.device)
+            self.exchange(mine)
+        assert self.output is not None
+        return self.output
+
+    def exchange(self, mine: Tensor) -> Tensor:
+        """What the halves computed, the first's first. Collective."""
+        both = self.halves.gather(mine)
+        self.settled, self.output = True, both[0] if self.output is None else self.output
+        return both
 
 
 class GuidanceBranches:
@@ -99,7 +115,7 @@ class GuidanceBranches:
         self.last: tuple[str | None, Size | None] = (None, None)  # branch and size of the call before
         self.waiting: First | None = None
         self._original = model.forward
-        self._signature = inspect.signature(model.forward)
+        self._signature = signature_of(model)
         self._note = model.register_forward_pre_hook(self._note_size, with_kwargs=True)
         self._patches = [Patch(model, "forward", self._patched(model.forward))]
         if hasattr(model, "cache_context"):
@@ -146,13 +162,18 @@ class GuidanceBranches:
     def _call(self, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None
         branch = self.context if self.context in _BRANCHES else None
-        if self.waiting is not None:
-            return self._second(self.waiting, branch, arguments)
+        before, self.last = self.last, (branch, self.size)
+        first, self.waiting = self.waiting, None
+        if first is not None and not first.settled:
+            if (branch, self.size) == (_other(first.pair.first), first.size):
+                return self._second(first, arguments)
+            first.value()
+        if first is not None:
+            self.pairs.pop(first.size, None)  # no guidance any more
         pair = self.pairs.get(self.size)
         if pair is not None and pair.first == branch:
             return self._first(pair, arguments)
         output = self._unpaired(arguments)
-        before, self.last = self.last, (branch, self.size)
         if branch is not None and before[0] is not None and before == (_other(branch), self.size):
             self.pairs[self.size] = Pair(before[0], output.shape, output.dtype)
         return output
@@ -169,27 +190,17 @@ class GuidanceBranches:
 
     def _first(self, pair: Pair, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None
-        if self.halves.number == 0:
-            output = self._compute(arguments)
-        else:
-            device = arguments["hidden_states"].device
-            output = torch.full(pair.shape, torch.nan, dtype=pair.dtype, device=device)
-        self.waiting = First(pair.first, self.size, output)
-        return output
+        output = self._compute(arguments) if self.halves.number == 0 else None
+        device = arguments["hidden_states"].device
+        self.waiting = First(self.halves, pair, self.size, output, device)
+        return self.waiting.promise
 
-    def _second(self, first: First, branch: str | None, arguments: dict[str, Any]) -> Tensor:
-        self.waiting = None
-        if branch != _other(first.branch) or self.size != first.size:
-            self.pairs.clear()
-            raise RuntimeError(
-                f'cfg_parallel: the branch "{first.branch}" of a step was not followed by '
-                f'"{_other(first.branch)}", as it was before; expected guidance in all steps. What was '
-                "computed since is lost; images without guidance can be made from now on"
-            )
+    def _second(self, first: First, arguments: dict[str, Any]) -> Tensor:
         if self.halves.number == 0:
-            return self.halves.gather(first.output)[1]
+            assert first.output is not None
+            return first.exchange(first.output)[1]
         output = self._compute(arguments)
-        first.output.copy_(self.halves.gather(output)[0])
+        first.exchange(output)
         return output
 
     def _unpaired(self, arguments: dict[str, Any]) -> Tensor:

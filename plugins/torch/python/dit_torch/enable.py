@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,12 +15,14 @@ import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
+from .caches import check_caches
 from .cfg_parallel import GuidanceBranches, Halves
 from .exchanges import Exchanges
 from .group import Group, give, take
+from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
 from .policy import Follower, check_policy
-from .processors import Family, check_norms, family_of, processors_of, supported
+from .processors import Family, family_of, processors_of, supported
 from .steps import steps_of
 from .times import Times
 
@@ -36,6 +39,7 @@ class Enabled(NotCopied):
     plan: plans.Plan
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
+    ours: dict[str, Any]  # in their place
     follower: Follower | None  # of a lossy policy
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
@@ -98,7 +102,10 @@ def enable(
         whole = take(group, seconds)
         undo.callback(give, whole)
         number, asked = _agree(
-            whole, lambda: _asked(model, schedule, policy, steps, branches, cfg_parallel, timeout_seconds)
+            whole,
+            lambda: _asked(
+                model, whole.whole, schedule, policy, steps, branches, cfg_parallel, timeout_seconds
+            ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
         ranks, halves = whole, None
@@ -119,19 +126,23 @@ def enable(
         }
         handles: list[Any] = []
         undo.callback(_remove, handles)
-        handles.append(model.register_forward_pre_hook(_Watch(parallel, ours)))
+        plan = family.plan(model)
+        hooks = _Hooks(model, parallel, family, plan)
+        watch = _Watch(parallel, ours, hooks, Inputs(model, whole), halves is not None)
+        handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
         if follower is not None:
             handles.append(follower.register(model))
         if halves is not None:
             handles.append(GuidanceBranches(model, halves))
-        plan = family.plan(model)
-        handles += plans.apply(model, plan, parallel)
-        handles += family.hooks(model, parallel)
+        handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), parallel)
+        handles.append(hooks)
+        hooks.set()
         _set(model, ours)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
         left.atexit = False
-        setattr(model, _STATE, Enabled(parallel, family, plan, handles, originals, follower, whole, left))
+        this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, left)
+        setattr(model, _STATE, this)
         undo.pop_all()
     return transformer
 
@@ -148,7 +159,14 @@ class _Asked:
 
 
 def _asked(
-    model: Any, schedule: Any, policy: Any, steps: Any, branches: Any, cfg_parallel: Any, timeout: Any
+    model: Any,
+    whole: bool,
+    schedule: Any,
+    policy: Any,
+    steps: Any,
+    branches: Any,
+    cfg_parallel: Any,
+    timeout: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -162,10 +180,9 @@ def _asked(
     if not _is_positive(timeout):
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     family = _family(model)
-    _refuse_others(model)
+    _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
-    check_norms(model, [name for name, make in makers.items() if make is not None])
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
     if cfg_parallel and policy != "exact":
@@ -210,22 +227,13 @@ def _family(model: nn.Module) -> Family:
     return family
 
 
-# They leave a block out where its input changes little, which each rank would decide by its own tokens.
-_CACHES = ("FirstBlockCacheConfig", "SeaCacheConfig")
-
-
-def _refuse_others(model: Any) -> None:
+def _refuse_others(model: Any, whole: bool, halves: bool) -> None:
     """What else makes a model compute other things on other ranks."""
     if getattr(model, "_parallel_config", None) is not None:
         raise ValueError(
             "transformer: diffusers' enable_parallelism() was called; expected a model without it"
         )
-    cache = type(getattr(model, "_cache_config", None)).__name__
-    if cache in _CACHES:
-        raise ValueError(
-            f"transformer: its cache has a {cache}, by which each rank leaves out other blocks; expected "
-            "no cache, or one that goes by the step (disable_cache() takes it back)"
-        )
+    check_caches(model, whole, halves)
 
 
 def _agree(whole: Group, ask: Callable[[], _Asked]) -> tuple[int, _Asked]:
@@ -278,14 +286,43 @@ def _schedule(schedule: str, ranks: Group) -> str:
     return "flat" if ranks.one_node else "v-first"
 
 
+class _Hooks:
+    """Those of the plan and of the family on the transformer's modules. Who puts others in their place, as
+    adapters do with the last layer, takes ours away with them: they are set anew then."""
+
+    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: plans.Plan) -> None:
+        self.model, self.parallel, self.family = model, parallel, family
+        self.plan = tuple(entry for entry in plan if entry.module)  # the transformer itself stays
+        self.handles: list[Any] = []
+        self.modules: list[nn.Module | None] = []  # that they are on, or above them
+
+    def set(self) -> None:
+        self.modules = list(self.model._modules.values())
+        self.handles += plans.apply(self.model, self.plan, self.parallel)
+        self.handles += self.family.hooks(self.model, self.parallel)
+
+    def remove(self) -> None:
+        _remove(self.handles)
+        self.handles = []
+
+    def follow(self) -> None:
+        found = self.model._modules.values()
+        if len(found) != len(self.modules) or any(map(operator.is_not, found, self.modules)):
+            self.remove()
+            self.set()
+
+
 class _Watch:
     """Forward pre-hook, the first: what was changed after enable() is noticed, and what a forward pass that
     failed has left under way is given up."""
 
-    def __init__(self, parallel: Parallel, processors: dict[str, Any]) -> None:
-        self.parallel, self.processors = parallel, processors
+    def __init__(
+        self, parallel: Parallel, processors: dict[str, Any], hooks: _Hooks, inputs: Inputs, halves: bool
+    ) -> None:
+        self.parallel, self.processors, self.hooks = parallel, processors, hooks
+        self.inputs, self.halves = inputs, halves
 
-    def __call__(self, model: Any, args: Any) -> None:
+    def __call__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if torch.compiler.is_compiling():
             return
         for name, processor in self.processors.items():
@@ -295,10 +332,12 @@ class _Watch:
                     f"the attention processor of {name} was replaced by {type(found).__name__} after "
                     "dit_torch.enable(): call disable() before, and enable() again"
                 )
-        _refuse_others(model)
+        _refuse_others(model, self.inputs.group.whole, self.halves)
+        self.hooks.follow()
         if self.parallel.under_way:
             self.parallel.under_way = False
             self.parallel.exchanges.renew()
+        self.inputs.compare(args, kwargs)
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
@@ -335,11 +374,18 @@ def new_image(transformer: nn.Module) -> None:
 
 
 def disable(transformer: nn.Module) -> nn.Module:
-    """Gives back the transformer that enable() was given: its processors, none of our hooks. Collective."""
+    """Gives back the transformer that enable() was given: its processors, none of our hooks. Processors that
+    were put there since, as by an IP-Adapter, stay. Collective."""
     model = plain(transformer)
     this = enabled(model)
     _remove(this.handles)
-    _set(model, this.originals)
+    now = processors_of(model)
+    back = {
+        name: this.originals[name] if now[name] is one else now[name]
+        for name, one in this.ours.items()
+        if name in now
+    }
+    _set(model, back)
     delattr(model, _STATE)
     this.release()
     return transformer

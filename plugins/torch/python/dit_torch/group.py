@@ -157,6 +157,7 @@ class Group:
     :ivar process_group: whom the caller named; None: all ranks
     :ivar control: gloo, for small agreements from Python
     :ivar name: the same on all ranks and in every run, so that compiled graphs that name it can be kept
+    :ivar whole: it has all ranks of torch.distributed
     :ivar one_node: whether all ranks are on one node
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     """
@@ -168,8 +169,8 @@ class Group:
         self.process_group = process_group
         self.rank: int = dist.get_rank(process_group)
         self.size = len(self.ranks)
-        self._whole = self.size == dist.get_world_size()
-        self.name = f"w{self.size}" if self._whole else "r" + "-".join(str(r) for r in self.ranks)
+        self.whole = self.size == dist.get_world_size()
+        self.name = f"w{self.size}" if self.whole else "r" + "-".join(str(r) for r in self.ranks)
         self._bootstrap: dist.ProcessGroup | None = None
         self.library: Library | None = None
         self.control = self._gloo("control", timeout_seconds)
@@ -197,7 +198,7 @@ class Group:
 
     def _gloo(self, purpose: str, seconds: float) -> dist.ProcessGroup:
         timeout = datetime.timedelta(seconds=seconds)
-        if self._whole:
+        if self.whole:
             return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
         return kept_group(self.ranks, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
 
@@ -242,7 +243,7 @@ class Group:
 
     def _destroy(self) -> None:
         for group in (self.control, self._bootstrap):
-            if group is not None and self._whole and _lives(group):
+            if group is not None and self.whole and _lives(group):
                 dist.destroy_process_group(group)
 
 

@@ -1,12 +1,19 @@
-"""Functions of ours in the place of a module's."""
+"""A module's functions: what they take, and ours in their place."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from torch import nn
+
+
+def signature_of(module: nn.Module) -> inspect.Signature:
+    """Of forward, as its class has it: what others put in its place may say (*args, **kwargs)."""
+    signature = inspect.signature(type(module).forward)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Patch:

@@ -7,7 +7,6 @@ puts the parts together again. Token counts need not divide by the ranks.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .layout import even_part
 from .parallel import Parallel, enabled
+from .patch import signature_of
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
 STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
@@ -135,7 +135,7 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
 
 
 def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Parallel) -> Callable[..., Any]:
-    positions = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
+    positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
     for entry in entries:
         if entry.name not in positions:
             raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ._library import library
 from .parallel import Parallel
+from .patch import signature_of
 from .steps import Steps, steps_of
 
 
@@ -41,7 +41,7 @@ class Follower:
         self.parallel = parallel
         self.steps = steps  # a number or a scheduler
         self.follow = Steps(branches)
-        self._positions = list(inspect.signature(transformer.forward).parameters)
+        self._positions = list(signature_of(transformer).parameters)
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
         return transformer.register_forward_pre_hook(self._hook, with_kwargs=True)

@@ -12,22 +12,21 @@ All give the same bits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from .._library import ELEMENT_TYPES
 from ..attention import attend
 from ..exchange import (
     KEY,
     NORM_HEAD,
-    NORM_NONE,
     NORM_TOKEN,
     NOTHING,
     OUTPUT,
     QUERY,
     ROPE_INTERLEAVED,
-    ROPE_NONE,
     VALUE,
     Exchange,
     Pending,
@@ -58,18 +57,25 @@ class Processor:
     def attention(
         self,
         projections: Projections,
-        of_q: Prepare = NOTHING,
-        of_k: Prepare = NOTHING,
+        norms: Norms,
+        rope: tuple[Tensor, Tensor] | None = None,
         mask: Tensor | None = None,
         **streams: Any,
     ) -> Tensor:
         """Projects, exchanges, attends, exchanges back. Returns the output in the sequence layout,
         [batch, rows, heads * head_dim].
 
+        :param norms: of Q and K
+        :param rope: cosine and sine, [tokens, head_dim / 2] each, fp32, of the whole joint sequence
         :param mask: for all tokens of the joint sequence, as attention takes it
         :param streams: of Parallel.joint: which tokens there are
         """
         layer = self.parallel.layer(self.layer)
+        if norms.travel():
+            of_q, of_k = norms.prepare(rope)
+        else:
+            projections = Normed(projections, norms)
+            of_q = of_k = prepare_rope(rope)
         if self.parallel.schedule == "flat":
             q, k, v = projections.query(), projections.key(), projections.value()
             exchange = self.parallel.joint(v, **streams)
@@ -148,6 +154,9 @@ class Projections:
     Each is called once, in the schedule's order.
     """
 
+    text_rows = 0  # of the rows, which come first, or last
+    image_first = False
+
     def query(self) -> Tensor:
         raise NotImplementedError
 
@@ -161,6 +170,42 @@ class Projections:
         """Computes what needs none of them, while they travel."""
 
 
+class Normed(Projections):
+    """With norms that are called before Q and K leave."""
+
+    def __init__(self, inner: Projections, norms: Norms) -> None:
+        self.inner, self.norms = inner, norms
+        self.text_rows, self.image_first = inner.text_rows, inner.image_first
+
+    def query(self) -> Tensor:
+        return self._normed(self.inner.query(), self.norms.query, self.norms.text_query)
+
+    def key(self) -> Tensor:
+        return self._normed(self.inner.key(), self.norms.key, self.norms.text_key)
+
+    def value(self) -> Tensor:
+        return self.inner.value()
+
+    def beside(self) -> None:
+        self.inner.beside()
+
+    def _normed(self, x: Tensor, norm: Any, text_norm: Any) -> Tensor:
+        if text_norm is None or self.text_rows == 0:
+            return self._call(norm, x)
+        first = x.shape[1] - self.text_rows if self.image_first else self.text_rows
+        by = (norm, text_norm) if self.image_first else (text_norm, norm)
+        parts = zip(by, (x[:, :first], x[:, first:]), strict=True)
+        return torch.cat([self._call(one, part) for one, part in parts], dim=1)
+
+    def _call(self, norm: Any, x: Tensor) -> Tensor:
+        if norm is None:
+            return x
+        # A kernel sends V with Q and K: they stay of its type.
+        if self.norms.all_heads:
+            return norm(x.flatten(2, 3)).unflatten(-1, x.shape[2:]).to(x.dtype)
+        return norm(x).to(x.dtype)
+
+
 def heads(x: Tensor, head_dim: int) -> Tensor:
     """[batch, rows, heads * head_dim] -> [batch, rows, heads, head_dim]"""
     return x.unflatten(-1, (-1, head_dim))
@@ -171,32 +216,62 @@ def joined(first: Tensor | None, second: Tensor) -> Tensor:
     return second if first is None else torch.cat([first, second], dim=1)
 
 
-def prepare(
-    norm: Any,
-    text_norm: Any = None,
-    rope: tuple[Tensor, Tensor] | None = None,
-    rope_kind: int = ROPE_INTERLEAVED,
-    all_heads: bool = False,
-) -> Prepare:
-    """How Q or K is prepared on its way, from the norms of the module and half tables of rotary embedding.
+def is_bare(module: nn.Module) -> bool:
+    """Whether nobody has put something around a module's forward: offloading, casting, a cache, a hook."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        return False
+    own = module.__dict__.get("forward")
+    # accelerate leaves the class's on the module when it takes its hooks away.
+    return own is None or getattr(own, "__func__", None) is type(module).forward
 
-    :param norm: RMSNorm of torch or of diffusers, or None
-    :param text_norm: of text tokens, if it is another
-    :param rope: cosine and sine, [tokens, head_dim / 2] each, fp32, of the whole joint sequence
-    :param all_heads: the norm takes all heads of a token together
-    """
-    cosine, sine = (None, None) if rope is None else rope
-    kind = ROPE_NONE if rope is None else rope_kind
-    if norm is None:
-        return Prepare(cosine=cosine, sine=sine, rope=kind)
-    return Prepare(
-        weight=norm.weight,
-        text_weight=None if text_norm is None else text_norm.weight,
-        cosine=cosine,
-        sine=sine,
-        epsilon=epsilon_of(norm),
-        norm=NORM_TOKEN if all_heads else NORM_HEAD,
-        rope=kind,
+
+class Norms(NamedTuple):
+    """Those of Q and K of an attention module: of image tokens, and of text tokens if they have others."""
+
+    query: Any
+    key: Any
+    text_query: Any = None
+    text_key: Any = None
+    all_heads: bool = False  # a norm takes all heads of a token together
+
+    def travel(self) -> bool:
+        """Whether the exchange applies them: RMSNorms whose weights are there. Others are called."""
+        if (self.query is None) != (self.key is None) or (self.text_query is None) != (self.text_key is None):
+            return False
+        given = [norm for norm in self[:4] if norm is not None]
+        if self.query is None:
+            return not given
+        return all(map(_is_rms_norm, given)) and len({epsilon_of(norm) for norm in given}) == 1
+
+    def prepare(self, rope: tuple[Tensor, Tensor] | None) -> tuple[Prepare, Prepare]:
+        return self._prepare(self.query, self.text_query, rope), self._prepare(self.key, self.text_key, rope)
+
+    def _prepare(self, norm: Any, text_norm: Any, rope: tuple[Tensor, Tensor] | None) -> Prepare:
+        if norm is None:
+            return prepare_rope(rope)
+        return prepare_rope(rope)._replace(
+            weight=norm.weight,
+            text_weight=None if text_norm is None else text_norm.weight,
+            epsilon=epsilon_of(norm),
+            norm=NORM_TOKEN if self.all_heads else NORM_HEAD,
+        )
+
+
+def prepare_rope(rope: tuple[Tensor, Tensor] | None) -> Prepare:
+    if rope is None:
+        return NOTHING
+    return Prepare(cosine=rope[0], sine=rope[1], rope=ROPE_INTERLEAVED)
+
+
+def _is_rms_norm(norm: Any) -> bool:
+    weight = getattr(norm, "weight", None)
+    return (
+        type(norm).__name__ == "RMSNorm"
+        and getattr(norm, "bias", None) is None
+        and is_bare(norm)
+        and weight is not None
+        and weight.dtype in ELEMENT_TYPES
+        and not weight.is_meta
     )
 
 
@@ -211,12 +286,12 @@ def half_table(table: Tensor) -> Tensor:
 
 
 __all__ = [
-    "NORM_NONE",
+    "Norms",
     "Processor",
     "Projections",
     "epsilon_of",
     "half_table",
     "heads",
+    "is_bare",
     "joined",
-    "prepare",
 ]

@@ -68,30 +68,6 @@ def supported() -> list[str]:
     return sorted(_FILES)
 
 
-_NORMS = ("norm_q", "norm_k", "norm_added_q", "norm_added_k")
-
-
-def check_norms(transformer: nn.Module, attentions: list[str]) -> None:
-    """Raises ValueError unless Q and K of these modules have RMSNorm, alike for both, or no norm: they are
-    normalised on their way."""
-    for name in attentions:
-        module = transformer.get_submodule(name)
-        if getattr(module, "cross_attention_dim_head", None) is not None:
-            continue  # Wan's cross-attention is diffusers' own, and its image has a norm of K alone
-        norms = [getattr(module, norm, None) for norm in _NORMS]
-        for which, norm in zip(_NORMS, norms, strict=True):
-            if norm is not None and all(cls.__name__ != "RMSNorm" for cls in type(norm).__mro__):
-                raise ValueError(
-                    f"transformer: {which} of {name} is a {type(norm).__name__}; expected RMSNorm, or none"
-                )
-        for pair in (norms[:2], norms[2:]):
-            if (pair[0] is None) != (pair[1] is None):
-                raise ValueError(f"transformer: {name} has a norm of Q or of K; expected both, or none")
-        epsilons = {norm.eps for norm in norms if norm is not None}
-        if len(epsilons) > 1:
-            raise ValueError(f"transformer: norms of {name} have eps {sorted(epsilons)}; expected one")
-
-
 def processors_of(transformer: nn.Module) -> dict[str, Any]:
     """diffusers' attention processors by the names of their modules, in the order of execution."""
     return {

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from ..parallel import Parallel
-from ..patch import Patch
+from ..patch import Patch, signature_of
 from ..plan import Gather, Plan, Split
-from .base import Processor, half_table, prepare
+from .base import Processor, half_table, is_bare
 from .family import Family, Removable
-from .joint import JointProjections
+from .joint import JointProjections, norms_of
 
 
 class SingleProjections(JointProjections):
@@ -46,12 +46,8 @@ class FluxProcessor(Processor):
     ) -> Tensor | tuple[Tensor, Tensor]:
         refuse_mask(attention_mask)
         text = encoder_hidden_states if attn.added_kv_proj_dim is not None else None
-        text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
-        o = self.attention(
-            JointProjections(attn, hidden_states, text, fused=attn.fused_projections),
-            prepare(attn.norm_q, text_norms[0], image_rotary_emb),
-            prepare(attn.norm_k, text_norms[1], image_rotary_emb),
-        )
+        projections = JointProjections(attn, hidden_states, text, fused=attn.fused_projections)
+        o = self.attention(projections, norms_of(attn, text is not None), image_rotary_emb)
         if encoder_hidden_states is None:
             return o
         rows = encoder_hidden_states.shape[1]
@@ -61,9 +57,7 @@ class FluxProcessor(Processor):
     def beside_mlp(self, block: Any, x: Tensor, rope: tuple[Tensor, Tensor] | None) -> Tensor:
         """Attention and MLP of a single-stream block, side by side on the last dimension."""
         projections = SingleProjections(block, x)
-        o = self.attention(
-            projections, prepare(block.attn.norm_q, None, rope), prepare(block.attn.norm_k, None, rope)
-        )
+        o = self.attention(projections, norms_of(block.attn, False), rope)
         return torch.cat([o, projections.mlp], dim=2)
 
 
@@ -76,6 +70,10 @@ def single_forward(
     joint_attention_kwargs: dict[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """FluxSingleTransformerBlock.forward, but that the MLP's first half comes where the schedule says."""
+    if not is_bare(block.attn):  # what is around attention, as a cache, has to see it
+        return type(block).forward(
+            block, hidden_states, encoder_hidden_states, temb, image_rotary_emb, joint_attention_kwargs
+        )
     rows = encoder_hidden_states.shape[1]
     residual = torch.cat([encoder_hidden_states, hidden_states], dim=1)
     x, gate = block.norm(residual, emb=temb)
@@ -101,7 +99,7 @@ def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
     expected = list(inspect.signature(single_forward).parameters)[1:]
     for block in transformer.single_transformer_blocks:
         # Of another version of diffusers a block stays as it is, and its MLP comes first.
-        if "forward" not in vars(block) and list(inspect.signature(block.forward).parameters) == expected:
+        if "forward" not in vars(block) and list(signature_of(block).parameters) == expected:
             removable.append(Patch(block, "forward", functools.partial(single_forward, block)))
     return removable
 

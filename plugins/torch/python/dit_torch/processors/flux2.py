@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
-from .base import Processor, Projections, heads, prepare
+from .base import Processor, Projections, heads, is_bare
 from .family import Family, Removable
 from .flux import half_tables, refuse_mask
-from .joint import JointProjections
+from .joint import JointProjections, norms_of
 
 
 class Flux2Processor(Processor):
@@ -34,12 +34,8 @@ class Flux2Processor(Processor):
     ) -> Tensor | tuple[Tensor, Tensor]:
         refuse_mask(attention_mask)
         text = encoder_hidden_states if attn.added_kv_proj_dim is not None else None
-        text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
-        o = self.attention(
-            JointProjections(attn, hidden_states, text, fused=attn.fused_projections),
-            prepare(attn.norm_q, text_norms[0], image_rotary_emb),
-            prepare(attn.norm_k, text_norms[1], image_rotary_emb),
-        )
+        projections = JointProjections(attn, hidden_states, text, fused=attn.fused_projections)
+        o = self.attention(projections, norms_of(attn, text is not None), image_rotary_emb)
         if encoder_hidden_states is None:
             return attn.to_out[1](attn.to_out[0](o))
         rows = encoder_hidden_states.shape[1]
@@ -93,22 +89,13 @@ class Flux2SingleProcessor(Processor):
     ) -> Tensor:
         refuse_mask(attention_mask)
         projections = PackedProjections(attn, hidden_states)
-        o = self.attention(
-            projections,
-            prepare(attn.norm_q, None, image_rotary_emb),
-            prepare(attn.norm_k, None, image_rotary_emb),
-        )
+        o = self.attention(projections, norms_of(attn, False), image_rotary_emb)
         return attn.to_out(torch.cat([o, projections.mlp], dim=-1))
 
 
 def _is_plain(linear: nn.Module) -> bool:
     """Whether rows of its weight are rows of its result."""
-    return (
-        type(linear) is nn.Linear
-        and type(linear.weight) is nn.Parameter
-        and not linear._forward_hooks
-        and not linear._forward_pre_hooks
-    )
+    return type(linear) is nn.Linear and type(linear.weight) is nn.Parameter and is_bare(linear)
 
 
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from .base import Projections, heads, joined
+from .base import Norms, Projections, heads, joined
 
 
 class JointProjections(Projections):
@@ -22,6 +22,7 @@ class JointProjections(Projections):
         fused: bool = False,
     ) -> None:
         self.attn, self.image, self.text, self.image_first = attn, image, text, image_first
+        self.text_rows = 0 if text is None else text.shape[1]
         self.head_dim: int = attn.inner_dim // attn.heads
         self.fused: tuple[Tensor, ...] | None = None
         if fused:
@@ -47,3 +48,17 @@ class JointProjections(Projections):
 
     def value(self) -> Tensor:
         return self._project("to_v", "add_v_proj", 2)
+
+
+_NO_NORM = nn.Identity()
+
+
+def norms_of(attn: Any, with_text: bool) -> Norms:
+    """Of a module with norm_q, norm_k and, where there is text, norm_added_q and norm_added_k."""
+    image = (attn.norm_q, attn.norm_k)
+    if not with_text:
+        return Norms(*image)
+    text = (attn.norm_added_q, attn.norm_added_k)
+    if text == (None, None) != image:
+        text = (_NO_NORM, _NO_NORM)  # else the text would get the image's
+    return Norms(*image, *text)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
-from .base import Processor, prepare
+from .base import Processor
 from .family import Family, Removable
-from .joint import JointProjections
+from .joint import JointProjections, norms_of
 
 # diffusers 0.36 takes a text mask and attends to masked tokens all the same.
 _HEEDS_TEXT_MASK = hasattr(transformer_qwenimage, "compute_text_seq_len_from_mask")
@@ -42,8 +42,8 @@ class QwenImageProcessor(Processor):
             attention_mask = self.joint_mask(encoder_hidden_states_mask)
         o = self.attention(
             JointProjections(attn, hidden_states, encoder_hidden_states),
-            prepare(attn.norm_q, attn.norm_added_q, image_rotary_emb),
-            prepare(attn.norm_k, attn.norm_added_k, image_rotary_emb),
+            norms_of(attn, True),
+            image_rotary_emb,
             attention_mask,
         )
         rows = encoder_hidden_states.shape[1]

@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from ..plan import Gather, Plan, Split
-from .base import Processor, prepare
+from .base import Processor
 from .family import Family
 from .flux import refuse_mask
-from .joint import JointProjections
+from .joint import JointProjections, norms_of
 
 
 class SD3Processor(Processor):
@@ -32,11 +32,9 @@ class SD3Processor(Processor):
     ) -> Tensor | tuple[Tensor, Tensor]:
         refuse_mask(attention_mask)
         text = encoder_hidden_states
-        text_norms = (None, None) if text is None else (attn.norm_added_q, attn.norm_added_k)
         o = self.attention(
             JointProjections(attn, hidden_states, text, image_first=True),
-            prepare(attn.norm_q, text_norms[0]),
-            prepare(attn.norm_k, text_norms[1]),
+            norms_of(attn, text is not None),
             text=None if text is None else "text",
             image_first=True,
         )

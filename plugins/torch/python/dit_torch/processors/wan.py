@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..parallel import Parallel
 from ..plan import Gather, Plan, Split
-from .base import Processor, half_table, prepare
+from .base import Norms, Processor, half_table
 from .family import Family, Removable
 from .joint import JointProjections
 
@@ -34,8 +34,8 @@ class WanProcessor(Processor):
         fused = getattr(attn, "fused_projections", False)
         o = self.attention(
             JointProjections(attn, hidden_states, None, fused=fused),
-            prepare(attn.norm_q, None, rotary_emb, all_heads=True),
-            prepare(attn.norm_k, None, rotary_emb, all_heads=True),
+            Norms(attn.norm_q, attn.norm_k, all_heads=True),
+            rotary_emb,
             attention_mask,
             text=None,
         )
