@@ -241,6 +241,10 @@ def case_others_home() -> None:
     home.mkdir()
     os.chown(home, 12345, 12345)
     settings = {"TAPA_CACHE": None, "HOME": str(home), "XDG_CACHE_HOME": None, "TAPA_LOG": "info"}
+    reported(**{**settings, "TAPA_CACHE": "0"})
+    if list(home.iterdir()):
+        print("skipped: something else of this machine, as a GPU's driver, makes folders in a home")
+        sys.exit(77)
     line, text = reported(**settings)
     assert line is None and not list(home.iterdir()), text
     assert re.search(r"info: cache .*: in another user's folder", text), text
