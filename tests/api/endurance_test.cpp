@@ -24,6 +24,21 @@ long resident_kib() {
   return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/// KiB that `work` takes, on the rank where it takes most: in the first of eight rounds in which that is
+/// allowed, as Intel MPI's own pools grow for some hundred communicators. A leak is one in all rounds.
+template <class Work>
+long growth_kib(long allowed, const Work& work) {
+  long grown = 0;
+  for (int round = 0; round < 8; ++round) {
+    const long before = resident_kib();
+    work();
+    grown = resident_kib() - before;
+    PMPI_Allreduce(MPI_IN_PLACE, &grown, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    if (grown <= allowed) break;
+  }
+  return grown;
+}
+
 void calls(MPI_Comm comm, int times) {
   const auto n = static_cast<std::size_t>(size_of(comm));
   std::vector<int> out(16 * n, rank_of(comm));
@@ -50,13 +65,11 @@ void calls(MPI_Comm comm, int times) {
 
 void no_growth_in_calls() {
   calls(MPI_COMM_WORLD, 500);
-  const long memory = resident_kib();
   const long before = communicators;
-  calls(MPI_COMM_WORLD, 10000);
+  const long grown = growth_kib(512, [] { calls(MPI_COMM_WORLD, 10000); });
   expect(communicators == before, "10,000 calls made communicators");
   expect(datatypes == 0, "10,000 calls left " + std::to_string(datatypes) + " datatypes");
-  expect(resident_kib() - memory < 512,
-         "10,000 calls took " + std::to_string(resident_kib() - memory) + " KiB");
+  expect(grown <= 512, "10,000 calls took " + std::to_string(grown) + " KiB");
 }
 
 void no_growth_in_communicators() {
@@ -67,14 +80,17 @@ void no_growth_in_communicators() {
     PMPI_Comm_free(&copy);
   };
   const long before = communicators;
-  for (int i = 0; i < 50; ++i) cycle();
-  const long memory = resident_kib();
-  for (int i = 0; i < 300; ++i) cycle();
+  long cycles = 0;
+  const auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) cycle();
+    cycles += times;
+  };
+  run(50);
+  const long grown = growth_kib(1024, [&] { run(300); });
   // Each cycle frees the duplicate, which MPI_Comm_dup made uncounted, and the library's own.
-  expect(communicators == before - 350,
-         "communicators left: " + std::to_string(communicators - before + 350));
-  expect(resident_kib() - memory < 1024,
-         "300 communicators took " + std::to_string(resident_kib() - memory) + " KiB");
+  expect(communicators == before - cycles,
+         "communicators left: " + std::to_string(communicators - before + cycles));
+  expect(grown <= 1024, "300 communicators took " + std::to_string(grown) + " KiB");
 }
 
 }  // namespace

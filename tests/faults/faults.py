@@ -27,6 +27,7 @@ from pathlib import Path
 FACTOR = float(os.environ.get("TIMEOUT_FACTOR", "1"))
 LIMIT = 60 * FACTOR  # seconds in which a job must have ended
 RANKS = 4
+CRASHES = {signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV}
 
 # What the victim does, and what makes the library go that way.
 PHASES = {
@@ -55,6 +56,7 @@ class Result:
     out: str
     err: str
     late: bool = False
+    pid: int = 0  # of what was started: the program, or mpirun
 
     @property
     def right(self) -> bool:
@@ -64,6 +66,28 @@ class Result:
     def named(self) -> bool:
         """Ended with an error, and somebody said which."""
         return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|mpiexec|signal", self.err + self.out, re.I))
+
+    @property
+    def crash(self) -> str:
+        """The signal of a wrong access or of a program that gave itself up, where one ended a rank or a program without ranks. Not
+        mpirun: that of Open MPI 4.1.4 itself often ends so when it is interrupted, whatever it runs."""
+        text = self.err + self.out
+        by_mpirun = [(0, number) for number in re.findall(r"exited on signal (\d+)", text)]
+        by_ranks = re.findall(r"\[\S+:(\d+)\] Signal: .*\((\d+)\)", text)
+        alone = [] if by_ranks else [(0, -self.status)]
+        numbers = [int(number) for pid, number in [*by_mpirun, *by_ranks, *alone] if int(pid) != self.pid]
+        return next((signal.Signals(number).name for number in numbers if number in CRASHES), "")
+
+    @property
+    def end(self) -> str:
+        """How it ended, in a few words."""
+        if self.right or self.status == 0:
+            return "right data" if self.right else "status 0"
+        lines = [line for line in (self.err + self.out).splitlines() if not line.startswith("victim:")]
+        for words in (r"tapa", r"MPI_ERR|exited on signal|Signal:", r"mpirun|mpiexec|open files|memory|error"):
+            if found := [line for line in lines if re.search(words, line, re.I)]:
+                return f"ended: {found[0].strip()[:150]}"
+        return f"ended with status {self.status}"
 
 
 def fault_of_stopped(result: Result, rank: int, watched: bool) -> str:
@@ -76,6 +100,10 @@ def fault_of_stopped(result: Result, rank: int, watched: bool) -> str:
 
 def fault_of_refused(result: Result, what: str) -> str:
     """What is wrong after something was refused to ranks, or nothing."""
+    if "victim: WRONG" in result.out:
+        return "wrong data"
+    if result.crash:
+        return f"a rank was ended by {result.crash}"
     if result.right or (what in MAY_END and result.named):
         return ""
     return f"status {result.status}, data not right"
@@ -145,7 +173,7 @@ class Job:
             self.process.wait()
         for reader in self.readers:
             reader.join(10)
-        return Result(self.process.returncode, "".join(self.out), "".join(self.err), late)
+        return Result(self.process.returncode, "".join(self.out), "".join(self.err), late, self.process.pid)
 
     def left(self, ignore: tuple[str, ...] = ()) -> list[str]:
         """What is there and was not before: processes, shared memory, temporary files."""
@@ -166,31 +194,45 @@ class Faults:
         self.victim = str(Path(options.bin) / "tests" / "faults_victim")
         self.random = random.Random(options.seed)
         self.passed = 0
+        self.as_plain = 0  # wrong without the drop-in too
         self.failures: list[str] = []
 
-    def job(self, phase: str, seconds: float, *arguments: str, **environment: str) -> Job:
+    def job(self, phase: str, seconds: float, *arguments: str, plain: bool = False, **environment: str) -> Job:
+        """`plain`: without the drop-in."""
         name, variables = PHASES[phase]
         words = [f"{k}={v}" for k, v in {**variables, **environment}.items()]
-        preload = f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{self.options.preload}"
-        command = [*self.launch, str(RANKS), "env", *words, preload, self.victim, name, str(seconds), *arguments]
+        if not plain:
+            words.append(f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{self.options.preload}")
+        command = [*self.launch, str(RANKS), "env", *words, self.victim, name, str(seconds), *arguments]
         return Job(command, {"TAPA_FALLBACK": "silent"})
 
-    def tell(self, case: str, wrong: str, result: Result | None = None) -> None:
+    def tell(self, case: str, wrong: str, result: Result) -> None:
         if not wrong:
             self.passed += 1
-            print(f"ok: {case}", flush=True)
+            print(f"ok: {case}: {result.end}", flush=True)
             return
         self.failures.append(case)
         print(f"FAILED: {case}: {wrong}", flush=True)
-        if result:
-            print("\n".join((result.out + result.err).splitlines()[-15:]), flush=True)
+        print("\n".join((result.out + result.err).splitlines()[-15:]), flush=True)
 
-    def finish(self, case: str, job: Job, judge: Callable[[Result], str]) -> None:
-        """`judge(result)`: what is wrong with it, or nothing."""
+    def finish(self, case: str, job: Job, judge: Callable[[Result], str], plain: Callable[[], Job] | None = None) -> None:
+        """`judge(result)`: what is wrong with it, or nothing. `plain()`: the same job without the drop-in; what is wrong with
+        that too is MPI's own, but for wrong data and memory of ours that is left."""
+        result, wrong = self.outcome(job, judge)
+        ours = wrong == "wrong data" or "/dev/shm" in wrong
+        if wrong and not ours and plain and (same := self.outcome(plain(), judge)[1]):
+            self.as_plain += 1
+            print(f"as without the drop-in: {case}: {wrong}; without: {same}", flush=True)
+            return
+        self.tell(case, wrong, result)
+
+    @staticmethod
+    def outcome(job: Job, judge: Callable[[Result], str]) -> tuple[Result, str]:
+        """Its result, and what is wrong with it or what it left."""
         result = job.end()
         wrong = f"no end within {job.limit:.0f} s" if result.late else judge(result)
         left = job.left()
-        self.tell(case, wrong or (f"left behind: {', '.join(left)}" if left else ""), result)
+        return result, wrong or (f"left behind: {', '.join(left)}" if left else "")
 
     # ---------------------------------------------------------------- ranks that die or stand still
 
@@ -234,10 +276,10 @@ class Faults:
                         continue
                     for phase in phases:
                         arguments = ["--refuse", what, "--who", who, *(["--late"] if when == "later" else [])]
-                        job = self.job(phase, 0.3, *arguments)
-
+                        start = functools.partial(self.job, phase, 0.3, *arguments)
+                        plain = functools.partial(start, plain=True)
                         judge = functools.partial(fault_of_refused, what=what)
-                        self.finish(f"{what} refused to {who}, {when} call, {phase}", job, judge)
+                        self.finish(f"{what} refused to {who}, {when} call, {phase}", start(), judge, plain)
 
     def fork(self) -> None:
         for phase in PHASES if self.options.long else ["large"]:
@@ -251,13 +293,14 @@ class Faults:
         """INT, TERM and KILL end every tool soon, and what it was to write is there whole or not at all."""
         folder = Path(self.options.bin)
         launch = [*self.launch, "2"]
+        long = ["--versus", "mpi", "-m", "64:1048576", "-i", "100000"]
         tools = {
-            "tapa-tune": [*launch, str(folder / "tapa-tune"), "--time", "60000", "-o", "FILE"],
-            "tapa_alltoall": [*launch, str(folder / "tapa_alltoall"), "-m", "64:1048576", "-i", "100000", "--json", "FILE"],
+            "tapa-tune": [*launch, str(folder / "tapa-tune"), "--time", "60000", "--sizes", "16,67108864", "-o", "FILE"],
+            "tapa_alltoall": [*launch, str(folder / "tapa_alltoall"), *long, "--json", "FILE"],
             "tapa-sim": [str(folder / "tapa-sim"), "aurora", "--nodes", "8", "--json", "FILE"],
             "tapa-plan": [str(folder / "tapa-plan"), "--topology", "64x8", "--bytes", "65536", "--svg", "FILE"],
             "tapa-info": [str(folder / "tapa-info"), "--topology", "64x12", "--write", "FILE"],
-            "dit": [str(folder / "dit"), "--help"],
+            "dit": [str(folder / "dit"), "bench", "--steps", "1000", "--json", "FILE"],
             "dit-conformance": [str(folder / "dit-conformance"), "--plugin", "local", "--ranks", "4"],
         }
         numbers = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
@@ -271,12 +314,13 @@ class Faults:
                         job = Job([part.replace("FILE", str(file)) for part in command], {}, limit=20 * FACTOR)
                         time.sleep(delay)
                         ended = job.process.poll() is not None
+                        failed = "an error before the signal" if ended and job.process.returncode else ""
                         if not ended:
                             os.kill(job.process.pid, number)
                         if name == "tapa-sim" and word == "KILL" and not ended:
                             self.sweep_after_kill(job, folder / name)
                         self.finish(f"SIG{word} to {name} after {delay} s{', which had ended' if ended else ''}", job,
-                                    lambda r: self.file_is_whole(Path(where), file, word))  # noqa: B023  # fmt: skip
+                                    lambda r: failed or r.crash or self.file_is_whole(Path(where), file, word))  # noqa: B023  # fmt: skip
 
     @staticmethod
     def sweep_after_kill(job: Job, tool: Path) -> None:
@@ -366,8 +410,8 @@ def main() -> int:
     faults = Faults(options)
     for group in options.groups or groups:
         getattr(faults, group)()
-    print(f"{faults.passed} passed, {len(faults.failures)} failed")
-    if not faults.passed and not faults.failures:
+    print(f"{faults.passed} passed, {faults.as_plain} wrong without the drop-in too, {len(faults.failures)} failed")
+    if not faults.passed and not faults.as_plain and not faults.failures:
         return 77
     return 1 if faults.failures else 0
 

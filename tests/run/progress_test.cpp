@@ -205,7 +205,9 @@ TEST_F(ProgressTest, TaskThatEndsAtOnce) {
   Log log;
   MPI_Request request = submit(1, 0, &log);
   int flag = 0;
-  EXPECT_EQ(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  for (int tests = 0; flag == 0 && tests < 100; ++tests) {  // the first ones of Intel MPI may miss an end
+    ASSERT_EQ(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  }
   EXPECT_EQ(flag, 1);
   EXPECT_EQ(log.starts, 1);
 }

@@ -13,6 +13,7 @@
 #include "autotune/measure.hpp"
 #include "autotune/pairs.hpp"
 #include "plan/median.hpp"
+#include "topology/json_reader.hpp"
 
 namespace tapa {
 
@@ -288,7 +289,7 @@ std::string hosts(MPI_Comm comm, int ranks) {
   for (const std::string& name : names) {
     list += (list.empty() ? "" : ", ") + name;
   }
-  return list.substr(0, 4000);
+  return plain_text(list, 4000);
 }
 
 std::string now() {
@@ -310,7 +311,8 @@ Tuning measure_machine(MPI_Comm comm, const Topology& topology, const TuneProgre
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   PMPI_Get_library_version(version.data(), &length);
-  tuning.mpi = std::string(version.data()).substr(0, std::strcspn(version.data(), "\r\n"));
+  const std::string first_line(version.data(), std::strcspn(version.data(), "\r\n"));
+  tuning.mpi = plain_text(first_line, 4000);  // MPICH's has a tab
   Machine machine(comm, topology);
   progress("cores and memory");
   tuning.cores_per_rank = machine.cores_per_rank();

@@ -9,12 +9,14 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
 #include "autotune/learnt_key.hpp"
 #include "tapa/tapa.h"
+#include "topology/json_reader.hpp"
 #include "topology/sysfs.hpp"
 
 extern char** environ;
@@ -45,18 +47,15 @@ std::string processor() {
 #endif
 }
 
-/// As a line of text that a JSON file may have.
-std::string printable(std::string text, std::size_t most) {
-  text.resize(std::min(text.size(), most));
-  for (char& c : text) c = c < ' ' || c > '~' ? '?' : c;
-  return text.empty() ? "unknown" : text;
+std::string or_unknown(std::string text) {
+  return text.empty() ? "unknown" : std::move(text);
 }
 
 std::string mpi_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   PMPI_Get_library_version(text.data(), &length);
-  return printable(text.data(), 512);
+  return or_unknown(plain_text(text.data(), 512));
 }
 
 /// Options that change neither plans nor what they take.
@@ -85,7 +84,8 @@ LearntWhere learnt_where(const Options& options) {
     where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
                      std::to_string(TAPA_VERSION_PATCH);
     where->mpi = mpi_version();
-    where->cpu = printable(processor(), 128) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
+    where->cpu =
+        or_unknown(plain_text(processor(), 128)) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
     PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
     return where;
   }();

@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -171,8 +172,8 @@ class Progress {
   MPI_Comm ends_ = MPI_COMM_NULL;      // likewise; carries the ends of nonblocking operations
   int next_tag_ = 0;
   int type_keyval_ = MPI_KEYVAL_INVALID;
-  char byte_ = 0;  // what starts send
-  char sink_ = 0;  // and receive
+  std::array<char, 2> bytes_{};  // what starts and ends send
+  char sink_ = 0;                // and receive
 
   std::thread thread_;
   std::condition_variable wake_;

@@ -111,6 +111,16 @@ JsonReader JsonReader::at(std::size_t index) const {
   return JsonReader((*value_)[index], *origin_, path_ + "[" + std::to_string(index) + "]");
 }
 
+std::string plain_text(std::string text, std::size_t most) {
+  text.resize(std::min(text.size(), most));
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = ' ';
+    if (byte > 0x7f) c = '?';
+  }
+  return text;
+}
+
 std::string JsonReader::text(std::size_t max, bool may_be_empty) const {
   const std::string expected = "text of " + std::string(may_be_empty ? "0" : "1") + " to " +
                                std::to_string(max) + " bytes without control characters";

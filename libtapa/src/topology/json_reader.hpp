@@ -19,6 +19,10 @@ namespace tapa {
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& origin,
                                         std::size_t max_bytes);
 
+/// Text of others (a library's version) as JsonReader::text(most) takes it: control characters become blanks,
+/// other bytes that are not ASCII question marks.
+[[nodiscard]] std::string plain_text(std::string text, std::size_t most);
+
 /// One value of a parsed document, with its path. Holds references: document and origin must outlive it.
 /// All checks throw std::invalid_argument: "ORIGIN: $.path: VALUE, expected WHAT".
 class JsonReader {
