@@ -7,11 +7,12 @@
  * an old value, which weak memory may show for a while, is one that is waited on.
  *
  * As it is: rounds in buffers. STAY: blocks in their senders' memory; TOGETHER: readers tell all owners at once. PIECES: those
- * that a reader asks for. BELL: falling asleep, with the stores of each side held back as long as C11 allows.
+ * that a reader asks for. SHARED: a block that both ends move (shared_block.hpp). BELL: falling asleep, with the stores of each side held back as long as C11 allows.
  * Deliberate mistakes, which must be found: RELAXED_NUMBER_STORE, RELAXED_NUMBER_LOAD, RELAXED_TOLD_STORE, RELAXED_TOLD_LOAD,
- * RELAXED_ASK_STORE, RELAXED_ASK_LOAD, RELAXED_GIVE_STORE, RELAXED_GIVE_LOAD, NO_FENCE_RINGING, NO_FENCE_SLEEPING.
+ * RELAXED_ASK_STORE, RELAXED_ASK_LOAD, RELAXED_GIVE_STORE, RELAXED_GIVE_LOAD, NO_FENCE_RINGING, NO_FENCE_SLEEPING;
+ * SHARED: RELAXED_OFFER, RELAXED_TAKE, RELAXED_MOVED_ADD, RELAXED_MOVED_LOAD, LATE_RESET, HASTY_READER.
  */
-#ifdef PIECES
+#if defined(PIECES) || defined(SHARED)
 #define RANKS 2
 #else
 #define RANKS 3
@@ -199,6 +200,129 @@ active proctype Owner() { /* 1 */
     use_to_write(piece, 1);
     count++;
     STORE_GIVE(given, count, given_clock, 1)
+  od
+}
+
+#elif defined(SHARED)
+
+/* Bytes that both may write. */
+typedef Moved { byte written; byte writer; byte read[RANKS] };
+
+inline write_there(bytes, me) {
+  d_step {
+    for (i : 0 .. RANKS - 1) { assert(bytes.read[i] <= now[me].seen[i]) }
+    assert(bytes.written <= now[me].seen[bytes.writer]);
+    bytes.written = now[me].seen[me];
+    bytes.writer = me;
+    i = 0
+  }
+}
+
+inline read_there(bytes, me) {
+  d_step {
+    assert(bytes.written > 0 && bytes.written <= now[me].seen[bytes.writer]);
+    bytes.read[me] = now[me].seen[me]
+  }
+}
+
+/* Adding goes on with what earlier releases have left with the word. */
+inline add_release(clock, me) {
+  d_step {
+    for (i : 0 .. RANKS - 1) {
+      if
+      :: now[me].seen[i] > clock.seen[i] -> clock.seen[i] = now[me].seen[i]
+      :: else
+      fi
+    }
+    now[me].seen[me]++;
+    i = 0
+  }
+}
+
+#define PARTS 2
+byte number, told;              /* the sender shows its block; the reader has it */
+byte next_round, next, moved;   /* of SharedBlock */
+Clock number_clock, told_clock, next_clock, moved_clock;
+Moved address, source[PARTS], target[PARTS];
+
+#ifdef RELAXED_OFFER
+#define LEAVE_OFFER(me) skip
+#else
+#define LEAVE_OFFER(me) add_release(next_clock, me)
+#endif
+#ifdef RELAXED_TAKE
+#define SEEN_OFFER(me) skip
+#else
+#define SEEN_OFFER(me) take_over(next_clock, me)
+#endif
+#ifdef RELAXED_MOVED_ADD
+#define LEAVE_MOVED(me) skip
+#else
+#define LEAVE_MOVED(me) add_release(moved_clock, me)
+#endif
+#ifdef RELAXED_MOVED_LOAD
+#define SEEN_MOVED(me) skip
+#else
+#define SEEN_MOVED(me) take_over(moved_clock, me)
+#endif
+
+active proctype Reader() { /* 0 */
+  byte i, part, own;
+  byte round = 1;
+  now[0].seen[0] = 1;
+  do
+  :: round > ROUNDS -> break
+  :: else ->
+    write_there(target[0], 0); /* the caller, between its calls */
+    write_there(target[1], 0);
+    number == round;
+    take_over(number_clock, 0);
+#ifndef LATE_RESET
+    moved = 0;
+#endif
+    write_there(address, 0);
+    atomic { next_round = round; next = 0; LEAVE_OFFER(0) }
+#ifdef LATE_RESET
+    moved = 0;
+#endif
+    own = 0;
+    do
+    :: atomic { next < PARTS -> part = next; next++ }
+      read_there(source[part], 0);
+      write_there(target[part], 0);
+      own++
+    :: atomic { next == PARTS -> break }
+    od;
+#ifndef HASTY_READER
+    moved == PARTS - own;
+    SEEN_MOVED(0);
+#endif
+    store_release(told, round, told_clock, 0);
+    read_there(target[0], 0); /* the caller */
+    read_there(target[1], 0);
+    round++
+  od
+}
+
+active proctype Sender() { /* 1 */
+  byte i, part;
+  byte round = 1;
+  now[1].seen[1] = 1;
+  do
+  :: round > ROUNDS -> break
+  :: else ->
+    write_there(source[0], 1);
+    write_there(source[1], 1);
+    store_release(number, round, number_clock, 1);
+    do
+    :: told >= round -> take_over(told_clock, 1); break
+    :: atomic { next_round == round && next < PARTS -> part = next; next++; SEEN_OFFER(1) }
+      read_there(address, 1);
+      read_there(source[part], 1);
+      write_there(target[part], 1);
+      atomic { moved++; LEAVE_MOVED(1) }
+    od;
+    round++
   od
 }
 
