@@ -1,14 +1,15 @@
 /* All-to-alls with buffers in the memory of a GPU that is none (tests/run/fake_gpu.c): the processor may not
  * touch it, but for MPI, of which we say that it is GPU-aware.
  *
- *   gpu DRIVER all|one|turns|host|late|reused|options|uploaded [strict]
+ *   gpu DRIVER all|one|many|turns|host|late|reused|options|uploaded [strict]
  *
- * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. turns: all use
- * it, and have buffers there in some of the calls, each rank in others. host: they use it, but all buffers
- * are in host memory. late: they use it when the communicator is set up already. reused: its memory comes to
- * lie where memory of the host was. options: as host, and options change between calls of which some ranks
- * have made the like before. uploaded: as all, and what is sent was copied there just before, from memory
- * that is not pinned. strict: MPI may not touch its memory either. Exit status 1 when something is wrong. */
+ * all, one: all ranks, or one, use the GPU from the beginning on and have their buffers there. many: as one,
+ * and first a persistent call on each of many new communicators, soon freed. turns: all use it, and have
+ * buffers there in some of the calls, each rank in others. host: they use it, but all buffers are in host
+ * memory. late: they use it when the communicator is set up already. reused: its memory comes to lie where
+ * memory of the host was. options: as host, and options change between calls of which some ranks have made
+ * the like before. uploaded: as all, and what is sent was copied there just before, from memory that is not
+ * pinned. strict: MPI may not touch its memory either. Exit status 1 when something is wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -47,6 +48,7 @@ enum { kElements = 600, kMostRanks = 8, kRounds = 20 };
 enum { kInts = kMostRanks * kElements };
 
 static int rank, size;
+static MPI_Comm comm = MPI_COMM_NULL;     /* of the calls */
 static MPI_Datatype every_second, listed; /* the same ints, as a vector and as a list */
 static int as_list;
 static void (*initialise)(void);
@@ -96,23 +98,22 @@ static int call(int form, int* send, int* recv) {
   }
   switch (form) {
     case 0:
-      return MPI_Alltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD);
+      return MPI_Alltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, comm);
     case 1:
-      return MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, MPI_COMM_WORLD);
+      return MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comm);
     case 2:
-      return MPI_Alltoallw(send, counts, bytes, types, recv, counts, bytes, types, MPI_COMM_WORLD);
+      return MPI_Alltoallw(send, counts, bytes, types, recv, counts, bytes, types, comm);
     case 3:
-      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, kElements, MPI_INT, MPI_COMM_WORLD);
+      return MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, kElements, MPI_INT, comm);
     case 4: /* received in every second place */
-      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second, MPI_COMM_WORLD);
+      return MPI_Alltoall(send, kElements, MPI_INT, recv, 1, as_list ? listed : every_second, comm);
     case 5:
-      code = MPI_Ialltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD, &request);
+      code = MPI_Ialltoall(send, kElements, MPI_INT, recv, kElements, MPI_INT, comm, &request);
       if (code == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
       return code;
     default:
 #ifdef PERSISTENT
-      code = Alltoall_init(send, kElements, MPI_INT, recv, kElements, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
-                           &request);
+      code = Alltoall_init(send, kElements, MPI_INT, recv, kElements, MPI_INT, comm, MPI_INFO_NULL, &request);
       if (code != MPI_SUCCESS) return code;
       MPI_Start(&request);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -176,12 +177,14 @@ int main(int argc, char** argv) {
   static int host[3 * kInts], places[kElements];
   int *send = host, *recv = host + kInts, *there = NULL, bad = 0, all = 0;
   const char* mode = argc > 2 ? argv[2] : "";
-  const int late = strcmp(mode, "late") == 0, one = strcmp(mode, "one") == 0;
+  const int late = strcmp(mode, "late") == 0, many = strcmp(mode, "many") == 0;
+  const int one = many || strcmp(mode, "one") == 0;
   const int turns = strcmp(mode, "turns") == 0;
   void* driver = dlopen(argv[1], RTLD_NOW);
   void* frame;
   MPI_Datatype short_of_a_gap;
   MPI_Init(&argc, &argv);
+  comm = MPI_COMM_WORLD;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -221,6 +224,12 @@ int main(int argc, char** argv) {
       recv = there + kInts;
       on_gpu = 1;
     }
+  }
+  for (int round = 0; many && kForms > 6 && round < kRounds; ++round) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    bad += wrong(6, round, send, recv);
+    MPI_Comm_free(&comm);
+    comm = MPI_COMM_WORLD;
   }
   if (strcmp(mode, "options") == 0) bad += changing_options(send, recv);
   for (int round = 0; round < kRounds; ++round)

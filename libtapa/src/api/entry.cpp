@@ -69,7 +69,7 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
-CommState* state_for_blocking(MPI_Comm comm, const Arguments* call) {
+CommState* state_for_blocking(MPI_Comm comm, const Arguments* call, bool needed) {
   CommState* state = CommState::cached(comm);
   if (state == nullptr) {
     if (is_mpis_own(comm) || (call != nullptr && peers_of(comm) == 1)) return nullptr;
@@ -79,7 +79,7 @@ CommState* state_for_blocking(MPI_Comm comm, const Arguments* call) {
   if (is_guest()) {
     std::optional<std::uint64_t> nanoseconds;
     if (call != nullptr) nanoseconds = Newcomer::estimate(uniform_bytes(*call), state->size());
-    return state->welcome(comm, nanoseconds) ? state : nullptr;
+    return state->welcome(comm, nanoseconds, needed) ? state : nullptr;
   }
   state->set_up(comm);
   return state;

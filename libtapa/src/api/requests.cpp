@@ -8,8 +8,10 @@
 #include "api/forwarded.hpp"
 #include "api/passing.hpp"
 #include "comm/guest.hpp"
+#include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/mpi_call.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
@@ -126,6 +128,17 @@ const char* reason_for_persistent(MPI_Comm comm, CommState* state) {
   return state->is_mpis() || state->leaves_persistent() ? reasons::device : nullptr;
 }
 
+/// Whether MPI cannot carry a persistent call out: it has none of its kind, or a buffer is in GPU memory that
+/// it does not take.
+bool mpi_cannot(const Arguments& arguments) noexcept {
+  try {
+    require_mpi_init(arguments);
+    return gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm));
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 void require_request(const MPI_Request* request) {
@@ -208,7 +221,7 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_request(request);
     counted.forwarded(reasons::foreign);
     if (is_mpis_own(arguments.comm)) return false;
-    CommState* const state = state_for_blocking(arguments.comm, nullptr);
+    CommState* const state = state_for_blocking(arguments.comm, nullptr, is_guest() && mpi_cannot(arguments));
     const char* const reason = reason_for_persistent(arguments.comm, state);
     counted.forwarded(reason);
     if (reason != nullptr) {

@@ -89,8 +89,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// all-to-alls have taken long enough to pay for it. Collective. True: it is set up. Never throws: what a
   /// guest cannot set up stays with MPI, which is said once.
   /// `nanoseconds`: what the call should take, see Newcomer; nothing: it makes a persistent request, see
-  /// SetupAllowance.
-  [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept;
+  /// SetupAllowance; `needed`: one that MPI cannot carry out.
+  [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
+                             bool needed = false) noexcept;
   /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
   /// counted then. The short way of what welcome() would answer.
   [[nodiscard]] bool passes(std::uint64_t nanoseconds) {

@@ -1,9 +1,11 @@
 #include "comm/guest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -57,7 +59,13 @@ void warn_once(const std::string& message) {
 bool pays_for_persistent(bool hopeless) {
   const double age = process_age();
   const std::lock_guard lock(total_mutex);
-  return allowance.take(setup_seconds(), age, hopeless);
+  return allowance.allows(setup_seconds(), age, hopeless);
+}
+
+/// On every rank, as each may be rank 0 of the next communicator.
+void charge_persistent() {
+  const std::lock_guard lock(total_mutex);
+  allowance.spend(setup_seconds());
 }
 
 /// Rank 0's.
@@ -80,28 +88,45 @@ Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
   }
 }
 
-/// Rank 0 tells all. Nonblocking, so that it can be told whom this rank waits for; on all ranks, whether they
-/// watch or not, as blocking and nonblocking calls do not match.
-Word hear_verdict(MPI_Comm user, Word word) {
-  MPI_Request request = MPI_REQUEST_NULL;
+/// Waits in a way that can be told: so no blocking collective, on any rank, whether it watches or not, as
+/// blocking and nonblocking calls do not match.
+void wait_told(MPI_Request request, const char* whom) {
   const double began = PMPI_Wtime();
   double next = own_timeout();
-  check_mpi(PMPI_Ibcast(&word, sizeof word, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
   if (next <= 0) {
-    check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Ibcast");
-    return word;
+    check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    return;
   }
   for (int complete = 0; complete == 0;) {
-    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Ibcast");
+    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
     const double age = PMPI_Wtime() - began;
     if (complete != 0 || age < next) continue;
     next = 2 * age;
     char text[128];
     std::snprintf(text, sizeof text,
-                  "first all-to-all of a communicator unfinished after %.1f s: waits for rank 0", age);
+                  "first all-to-all of a communicator unfinished after %.1f s: waits for %s", age, whom);
     print_line(text);
   }
+}
+
+/// Rank 0 tells all.
+Word hear_verdict(MPI_Comm user, Word word) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Ibcast(&word, sizeof word, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
+  wait_told(request, "rank 0");
   return word;
+}
+
+/// The same where a rank may have a call that MPI cannot carry out (`needed`): then the set-up does not wait.
+Word agree_with_needs(MPI_Comm user, bool first, Word word, bool needed) {
+  constexpr auto verdict = [](Verdict v) { return static_cast<double>(static_cast<std::uint64_t>(v)); };
+  std::array<double, 2> most{needed ? verdict(Verdict::set_up) : 0, std::numeric_limits<double>::lowest()};
+  if (first) most = {std::max(most[0], verdict(word.verdict)), word.spent};
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, most.data(), 2, MPI_DOUBLE, MPI_MAX, user, &request),
+            "MPI_Iallreduce");
+  wait_told(request, "other ranks");
+  return {static_cast<Verdict>(static_cast<std::uint64_t>(most[0])), most[1]};
 }
 
 void tell_setup(double spent) {
@@ -180,7 +205,7 @@ double seconds_since_beginning() {
   return PMPI_Wtime() - beginning;
 }
 
-bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds) noexcept {
+bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds, bool needed) noexcept {
   if (ready()) return true;
   if (given_up_) return false;
   const bool asks = newcomer_.asks();
@@ -191,8 +216,8 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
       given_up_ = true;
       return false;
     }
-    const Word word =
-        hear_verdict(user, rank_ == 0 ? judge(newcomer_, size_, !nanoseconds) : Word{Verdict::wait, 0});
+    const Word own = rank_ == 0 ? judge(newcomer_, size_, !nanoseconds) : Word{Verdict::wait, 0};
+    const Word word = nanoseconds ? hear_verdict(user, own) : agree_with_needs(user, rank_ == 0, own, needed);
     switch (word.verdict) {
       case Verdict::wait:
         newcomer_.wait_on();
@@ -200,6 +225,7 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds)
       case Verdict::set_up:
         early_ = nanoseconds && word.spent == 0;
         set_up(user);
+        if (!nanoseconds) charge_persistent();
         if (rank_ == 0) tell_setup(newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;

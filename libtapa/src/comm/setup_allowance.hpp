@@ -11,17 +11,17 @@ namespace tapa {
 /// share of the time that the process has lived.
 class SetupAllowance {
  public:
-  /// Takes `expected` seconds for another set-up, if that keeps all of them below the share that other calls
-  /// have in mind too (Newcomer::kPatience). `age`: of the process, in seconds. `hopeless`: a set-up has
-  /// never paid in earlier runs.
-  [[nodiscard]] bool take(double expected, double age, bool hopeless = false) {
-    if ((hopeless ? Newcomer::kDoubt : 1) * Newcomer::kPatience * (taken_ + expected) > age) return false;
-    taken_ += expected;
-    return true;
+  /// Whether another set-up, which will take `expected` seconds, keeps all of them below the share that
+  /// other calls have in mind too (Newcomer::kPatience). `age`: of the process, in seconds. `hopeless`: a
+  /// set-up has never paid in earlier runs.
+  [[nodiscard]] bool allows(double expected, double age, bool hopeless = false) const {
+    return (hopeless ? Newcomer::kDoubt : 1) * Newcomer::kPatience * (spent_ + expected) <= age;
   }
+  /// What one has taken.
+  void spend(double seconds) { spent_ += seconds; }
 
  private:
-  double taken_ = 0;
+  double spent_ = 0;
 };
 
 }  // namespace tapa

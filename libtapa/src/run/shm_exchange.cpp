@@ -290,6 +290,16 @@ void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t byt
   }
 }
 
+/// Memory for a block that must be put together; null when there is none.
+std::byte* ShmExchange::received_room(std::size_t member) {
+  try {
+    return packer_->room(member, false);
+  } catch (const std::exception& e) {
+    fail(e.what());
+    return nullptr;
+  }
+}
+
 /// A longer block than this rank expects; a shorter one is no error, as in MPI.
 bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
   if (whole <= expected(member)) return false;
@@ -320,7 +330,8 @@ void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t 
   const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
   if (fits && !in_room) return scatter(member, got, bytes, from);
   if (got == 0) in_room_.push_back(id);
-  std::byte* const room = packer_->room(member, false);
+  std::byte* const room = received_room(member);
+  if (room == nullptr) return;
   std::memcpy(room + got, from, bytes);
   if (got + bytes == whole) scatter(member, 0, whole, room);
 }

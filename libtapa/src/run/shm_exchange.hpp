@@ -105,6 +105,7 @@ class ShmExchange {
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
+  [[nodiscard]] std::byte* received_room(std::size_t member);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
@@ -166,7 +167,6 @@ class ShmExchange {
   void take_pieces(Offered& block, bool all);
   void help_readers();
   std::vector<Offered> offered_;            // of this round, until all of it is here
-  bool helps_ = true;                       // whether the kernel lets this rank write into others' memory
   std::vector<std::uint32_t> refused_;      // members whose blocks the kernel did not show, asked for
   std::vector<std::size_t> refused_bytes_;  // by member: of these blocks
   std::vector<std::size_t> given_;          // bytes that readers were given who have asked; empty: nobody has

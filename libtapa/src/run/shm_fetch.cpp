@@ -44,8 +44,8 @@ bool ShmExchange::offer(std::size_t member, std::uint64_t address, std::size_t b
   if (!shares_blocks() || bytes > expected(member)) return false;
   std::byte* const to = place(member);
   if (to == nullptr) return false;
-  buffers_->shared_block(buffers_->self(), member).offer(first_, reinterpret_cast<std::uintptr_t>(to));
   offered_.push_back({static_cast<std::uint32_t>(member), address, BlockPieces(bytes), std::nullopt});
+  buffers_->shared_block(buffers_->self(), member).offer(first_, reinterpret_cast<std::uintptr_t>(to));
   return true;
 }
 
@@ -92,24 +92,28 @@ void ShmExchange::take_pieces(Offered& block, bool all) {
 
 /// While this rank waits it writes parts of its blocks into their readers' memory.
 void ShmExchange::help_readers() {
-  for (const std::uint32_t m : readers_) {
+  for (std::size_t i = 0; i < readers_.size(); ++i) {
+    // Each owner begins with another reader.
+    const std::uint32_t m = readers_[(buffers_->self() + i) % readers_.size()];
     if ((uniform_ ? apart_ : stays_[m])->kind != BlockPlace::kPrivate) continue;  // mapped
     const BlockPieces pieces(own_bytes(m));
     SharedBlock& shared = buffers_->shared_block(m, buffers_->self());
     const auto part = shared.take(first_, pieces.count);
     if (!part) continue;
     const std::size_t begin = pieces.begin(part->first);
-    helps_ = buffers_->push(m, shared.address() + begin,
-                            {own_block(m) + begin, pieces.bytes(part->first, part->count)});
-    buffers_->tell_moved(m, part->count, helps_);
-    if (!helps_) return;
+    const bool there = buffers_->push(m, shared.address() + begin,
+                                      {own_block(m) + begin, pieces.bytes(part->first, part->count)});
+    buffers_->tell_moved(m, part->count, there);
+    if (there) continue;
+    buffers_->stop_push();
+    return;
   }
 }
 
 /// What others may want from this rank while it waits.
 void ShmExchange::serve_readers() {
   if (readers_.empty()) return;
-  if (helps_ && shares_blocks()) help_readers();
+  if (shares_blocks() && buffers_->may_push()) help_readers();
   give_pieces();
 }
 
@@ -117,7 +121,8 @@ void ShmExchange::serve_readers() {
 bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
   if (refuse(member, bytes)) return true;
   std::byte* const direct = place(member);
-  std::byte* const to = direct != nullptr ? direct : packer_->room(member, false);
+  std::byte* const to = direct != nullptr ? direct : received_room(member);
+  if (to == nullptr) return true;
   if (!buffers_->attach(member, address, {to, bytes})) return false;
   got_[member] = bytes;
   if (direct == nullptr) scatter(member, 0, bytes, to);

@@ -120,6 +120,9 @@ class ShmBuffers {
   }
   /// Copies to the memory of a member; false when the kernel refuses.
   [[nodiscard]] bool push(std::size_t member, std::uint64_t address, std::span<const std::byte> from) const;
+  /// Once it has refused.
+  void stop_push() { pushes_.store(false, std::memory_order_relaxed); }
+  [[nodiscard]] bool may_push() const { return pushes_.load(std::memory_order_relaxed); }
   /// Tells `reader` that so many pieces of its block were moved.
   void tell_moved(std::size_t reader, std::size_t count, bool there) const;
 
@@ -226,6 +229,7 @@ class ShmBuffers {
   bool together_ = false;
   std::vector<pid_t> pids_;
   std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
+  std::atomic<bool> pushes_{true};
   std::uint64_t round_ = 0;
   std::atomic<bool> claimed_{false};
 };
