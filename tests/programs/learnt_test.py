@@ -19,7 +19,9 @@ FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="learnt-test-"))
 FILE = FOLDER / "learnt.json"
 
 
-def start(calls: int = 400, bytes_: int = 1024, more: str = "", cwd: pathlib.Path | None = None, **settings: str | None) -> subprocess.Popen:
+def start(
+    calls: int = 400, bytes_: int = 1024, more: str = "", cwd: pathlib.Path | None = None, **settings: str | None
+) -> subprocess.Popen:
     environment = {**os.environ, "TAPA_CACHE": str(FILE), **settings}
     environment = {name: value for name, value in environment.items() if value is not None}
     own = [] if PRELOAD == "linked" else ["env", f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{PRELOAD}"]
