@@ -1,14 +1,10 @@
 #include "launch.hpp"
 
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
-#include <string>
+
+#include "run/process_age.hpp"
 
 namespace dit::tool {
 
@@ -32,21 +28,6 @@ std::optional<int> first_of(const std::array<const char*, N>& variables) {
   return std::nullopt;
 }
 
-/// Seconds since this process began; 0 where the kernel does not tell.
-double age_of_process() {
-  std::ifstream file("/proc/self/stat");
-  std::string line;
-  std::getline(file, line);
-  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));  // names have blanks
-  std::string skipped;
-  for (int field = 3; field < 22; ++field) fields >> skipped;
-  double ticks = 0;
-  if (!(fields >> ticks)) return 0;
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) - ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
 }  // namespace
 
 std::optional<Launch> launch_from_environment() {
@@ -61,7 +42,7 @@ std::optional<Launch> launch_from_environment() {
 }
 
 std::chrono::duration<double> time_for_rank_0() {
-  return std::chrono::duration<double>(2 + 2 * std::clamp(age_of_process(), 0.0, 30.0));
+  return std::chrono::duration<double>(2 + 2 * std::clamp(tapa::process_age(), 0.0, 30.0));
 }
 
 }  // namespace dit::tool

@@ -221,7 +221,9 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_request(request);
     counted.forwarded(reasons::foreign);
     if (is_mpis_own(arguments.comm)) return false;
-    CommState* const state = state_for_blocking(arguments.comm, nullptr, is_guest() && mpi_cannot(arguments));
+    const CommState* const known = CommState::cached(arguments.comm);
+    const bool undecided = is_guest() && (known == nullptr || !known->ready());
+    CommState* const state = state_for_blocking(arguments.comm, nullptr, undecided && mpi_cannot(arguments));
     const char* const reason = reason_for_persistent(arguments.comm, state);
     counted.forwarded(reason);
     if (reason != nullptr) {

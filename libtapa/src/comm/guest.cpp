@@ -8,7 +8,6 @@
 #include <limits>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "comm/comm_state.hpp"
 #include "comm/learnt_store.hpp"
@@ -136,13 +135,6 @@ void tell_setup(double spent) {
   log_info(text);
 }
 
-/// Whether all ranks of a communicator are of this MPI_COMM_WORLD. Others may not have the drop-in: ranks
-/// that were spawned do not inherit it. Alike on all ranks of this world, and on those of the other one.
-bool is_of_this_world(MPI_Comm comm) {
-  const std::vector<int> there = ranks_in_world(comm);
-  return std::ranges::find(there, MPI_UNDEFINED) == there.end();
-}
-
 }  // namespace
 
 void become_guest(bool sets_up_at_once) {
@@ -212,6 +204,7 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
   newcomer_.count(nanoseconds.value_or(0));
   if (nanoseconds && !asks) return false;
   try {
+    // Others may not have the drop-in: ranks that were spawned do not inherit it.
     if (!std::exchange(looked_, true) && !is_of_this_world(user)) {
       given_up_ = true;
       return false;

@@ -3,7 +3,6 @@
 #include <exception>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_key.hpp"
@@ -55,8 +54,7 @@ void CommState::tell_learnt() {
     return;
   }
   if (!speaks && !early_) return;
-  const std::vector<int> in_job = ranks_in_world(agreement_.comm);
-  if (std::ranges::find(in_job, MPI_UNDEFINED) != in_job.end()) return;  // another job is part of it
+  if (!is_of_this_world(agreement_.comm)) return;
   const auto locked = parts();
   const std::shared_ptr<const Options> options = locked->chooser.options();
   if (altered(*options)) return;

@@ -73,6 +73,14 @@ class ShmExchange {
 
  private:
   enum class Stage : std::uint8_t { write, read, drain, done };
+  /// A block of another rank that both ends move.
+  struct Offered {
+    std::uint32_t member;
+    std::uint64_t address;  // there
+    BlockPieces pieces;
+    std::optional<std::size_t> others;  // pieces that its sender has taken, once none is left
+    bool refused = false;               // the kernel did not show it
+  };
 
   void begin_common(ShmBuffers& buffers);
   void plan_table();
@@ -97,8 +105,11 @@ class ShmExchange {
   void take_given();
   void serve_readers();
   [[nodiscard]] bool shares_blocks() const;
-  void move_offered();
   [[nodiscard]] bool offer(std::size_t member, std::uint64_t address, std::size_t bytes);
+  void move_offered();
+  void take_pieces(Offered& block, bool all);
+  [[nodiscard]] bool moved(const Offered& block);
+  void help_readers();
   void give_pieces();
   [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
   [[nodiscard]] bool in_slot(std::size_t member) const;
@@ -155,19 +166,8 @@ class ShmExchange {
   std::vector<std::uint32_t> in_room_;  // members whose blocks are put together before they are unpacked
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
-  /// A block of another rank that both ends move.
-  struct Offered {
-    std::uint32_t member;
-    std::uint64_t address;  // there
-    BlockPieces pieces;
-    std::optional<std::size_t> others;  // pieces that its sender has taken, once none is left
-    bool refused = false;               // the kernel did not show it
-  };
-  [[nodiscard]] bool moved(const Offered& block);
-  void take_pieces(Offered& block, bool all);
-  void help_readers();
-  std::vector<Offered> offered_;            // of this round, until all of it is here
-  std::vector<std::uint32_t> refused_;      // members whose blocks the kernel did not show, asked for
+  std::vector<Offered> offered_;        // of this round, until all of it is here
+  std::vector<std::uint32_t> refused_;  // members whose blocks the kernel did not show, asked for
   std::vector<std::size_t> refused_bytes_;  // by member: of these blocks
   std::vector<std::size_t> given_;          // bytes that readers were given who have asked; empty: nobody has
   unsigned looks_ = 0;                      // for such readers

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <numeric>
@@ -52,6 +53,11 @@ std::vector<int> ranks_in_world(MPI_Comm comm) {
   PMPI_Group_free(&world);
   check_mpi(code, "MPI_Group_translate_ranks");
   return there;
+}
+
+bool is_of_this_world(MPI_Comm comm) {
+  const std::vector<int> there = ranks_in_world(comm);
+  return std::ranges::find(there, MPI_UNDEFINED) == there.end();
 }
 
 }  // namespace tapa

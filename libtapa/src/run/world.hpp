@@ -24,4 +24,8 @@ void end_world();
 /// jobs. Local. Throws CallError.
 [[nodiscard]] std::vector<int> ranks_in_world(MPI_Comm comm);
 
+/// Whether all its ranks are of this MPI_COMM_WORLD, not of another job's. Local, and alike on all ranks of
+/// this world. Throws CallError.
+[[nodiscard]] bool is_of_this_world(MPI_Comm comm);
+
 }  // namespace tapa

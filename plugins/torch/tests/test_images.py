@@ -23,10 +23,6 @@ _SD3 = dict.fromkeys((*_FLUX, "text_encoder_3", "tokenizer_3"))
 _SIZE = {"height": 8, "width": 10}
 
 
-def _noise(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def _picture(seed: int = 5, height: int = 8, width: int = 10) -> Tensor:
     return torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(seed))
 
@@ -62,10 +58,10 @@ def _video_vae() -> Any:
 
 def _prompts(batch: int = 1) -> dict[str, Any]:
     return {
-        "prompt_embeds": _noise(batch, 7, 24, seed=1),
-        "pooled_prompt_embeds": _noise(batch, 12, seed=2),
-        "negative_prompt_embeds": _noise(batch, 7, 24, seed=11),
-        "negative_pooled_prompt_embeds": _noise(batch, 12, seed=12),
+        "prompt_embeds": tiny.noise(batch, 7, 24, seed=1),
+        "pooled_prompt_embeds": tiny.noise(batch, 12, seed=2),
+        "negative_prompt_embeds": tiny.noise(batch, 7, 24, seed=11),
+        "negative_pooled_prompt_embeds": tiny.noise(batch, 12, seed=12),
     }
 
 
@@ -91,42 +87,15 @@ def _flux_inpaint() -> Case:
 
 def _flux_control() -> Case:
     """The control's channels beside the latents'."""
-    transformer = diffusers.FluxTransformer2DModel(
-        in_channels=16,
-        out_channels=8,
-        num_layers=2,
-        num_single_layers=2,
-        attention_head_dim=16,
-        num_attention_heads=3,
-        joint_attention_dim=24,
-        pooled_projection_dim=12,
-        guidance_embeds=True,
-        axes_dims_rope=(4, 6, 6),
-    )
+    transformer = tiny.flux(3, in_channels=16, out_channels=8)
     given = _prompts() | {"image": _picture(), "control_image": _picture(8), "strength": 0.9}
-    pipeline = _flux(diffusers.FluxControlImg2ImgPipeline, tiny._randomise(transformer))
+    pipeline = _flux(diffusers.FluxControlImg2ImgPipeline, transformer)
     return pipeline, {name: x for name, x in given.items() if "negative" not in name} | _SIZE
 
 
 def _flux_controlnets() -> Case:
     """Residuals of two ControlNets for both kinds of blocks."""
-    nets = [
-        tiny._randomise(
-            diffusers.FluxControlNetModel(
-                in_channels=8,
-                num_layers=1,
-                num_single_layers=1,
-                attention_head_dim=16,
-                num_attention_heads=3,
-                joint_attention_dim=24,
-                pooled_projection_dim=12,
-                guidance_embeds=True,
-                axes_dims_rope=(4, 6, 6),
-                num_mode=4,
-            )
-        )
-        for _ in range(2)
-    ]
+    nets = [tiny.flux_controlnet(3, num_layers=1, num_single_layers=1, num_mode=4) for _ in range(2)]
     given = {
         "control_image": [_picture(), _picture(8)],
         "control_mode": [0, 1],
@@ -156,7 +125,7 @@ def _flux2_edit() -> Case:
         transformer=tiny.flux2(3),
     )
     pixels = (_picture(5, 64, 64)[0].permute(1, 2, 0) * 255).byte().numpy()
-    given = {"prompt_embeds": _noise(1, 7, 24, seed=1), "image": [image.fromarray(pixels)]}
+    given = {"prompt_embeds": tiny.noise(1, 7, 24, seed=1), "image": [image.fromarray(pixels)]}
     return pipeline, given | {"height": 32, "width": 40}
 
 
@@ -210,7 +179,10 @@ def _wan_experts() -> Case:
         transformer_2=tiny.wan(5),
         boundary_ratio=0.8,
     )
-    given = {"prompt_embeds": _noise(1, 7, 24, seed=1), "negative_prompt_embeds": _noise(1, 7, 24, seed=2)}
+    given = {
+        "prompt_embeds": tiny.noise(1, 7, 24, seed=1),
+        "negative_prompt_embeds": tiny.noise(1, 7, 24, seed=2),
+    }
     size = {"height": 32, "width": 48, "num_frames": 5}
     return pipeline, given | size | {"guidance_scale": 4.0, "guidance_scale_2": 3.0}
 

@@ -17,10 +17,6 @@ import tiny
 STEPS = 3
 
 
-def _noise(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def _wan() -> tuple[Any, dict[str, Any]]:
     """Guidance in two calls."""
     pipeline = diffusers.WanPipeline(
@@ -31,12 +27,12 @@ def _wan() -> tuple[Any, dict[str, Any]]:
         transformer=tiny.wan(3),
     )
     return pipeline, {
-        "prompt_embeds": _noise(1, 7, 24, seed=1),
-        "negative_prompt_embeds": _noise(1, 7, 24, seed=2),
+        "prompt_embeds": tiny.noise(1, 7, 24, seed=1),
+        "negative_prompt_embeds": tiny.noise(1, 7, 24, seed=2),
         "height": 32,
         "width": 48,
         "num_frames": 9,
-        "latents": _noise(1, 4, 3, 4, 6, seed=3),
+        "latents": tiny.noise(1, 4, 3, 4, 6, seed=3),
         "guidance_scale": 4.0,
     }
 
@@ -51,13 +47,13 @@ def _qwenimage() -> tuple[Any, dict[str, Any]]:
         transformer=tiny.qwenimage(3),
     )
     return pipeline, {
-        "prompt_embeds": _noise(1, 7, 24, seed=1),
+        "prompt_embeds": tiny.noise(1, 7, 24, seed=1),
         "prompt_embeds_mask": torch.ones(1, 7, dtype=torch.int64),
-        "negative_prompt_embeds": _noise(1, 3, 24, seed=2),
+        "negative_prompt_embeds": tiny.noise(1, 3, 24, seed=2),
         "negative_prompt_embeds_mask": torch.ones(1, 3, dtype=torch.int64),
         "height": 64,
         "width": 80,
-        "latents": _noise(1, 20, 8, seed=3),
+        "latents": tiny.noise(1, 20, 8, seed=3),
         "true_cfg_scale": 4.0,
     }
 
@@ -79,13 +75,13 @@ def _sd3() -> tuple[Any, dict[str, Any]]:
         transformer=tiny.sd35(3), scheduler=diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0), **nothing
     )
     return pipeline, {
-        "prompt_embeds": _noise(1, 7, 24, seed=1),
-        "negative_prompt_embeds": _noise(1, 7, 24, seed=2),
-        "pooled_prompt_embeds": _noise(1, 12, seed=4),
-        "negative_pooled_prompt_embeds": _noise(1, 12, seed=5),
+        "prompt_embeds": tiny.noise(1, 7, 24, seed=1),
+        "negative_prompt_embeds": tiny.noise(1, 7, 24, seed=2),
+        "pooled_prompt_embeds": tiny.noise(1, 12, seed=4),
+        "negative_pooled_prompt_embeds": tiny.noise(1, 12, seed=5),
         "height": 64,
         "width": 80,
-        "latents": _noise(1, 4, 8, 10, seed=3),
+        "latents": tiny.noise(1, 4, 8, 10, seed=3),
         "guidance_scale": 4.0,
     }
 

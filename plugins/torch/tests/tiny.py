@@ -25,22 +25,30 @@ def _randomise(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def flux(heads: int) -> nn.Module:
+def _flux_config(heads: int) -> dict[str, Any]:
+    return {
+        "in_channels": 8,
+        "num_layers": 2,
+        "num_single_layers": 2,
+        "attention_head_dim": 16,
+        "num_attention_heads": heads,
+        "joint_attention_dim": 24,
+        "pooled_projection_dim": 12,
+        "guidance_embeds": True,
+        "axes_dims_rope": (4, 6, 6),
+    }
+
+
+def flux(heads: int, **config: Any) -> nn.Module:
     from diffusers import FluxTransformer2DModel
 
-    return _randomise(
-        FluxTransformer2DModel(
-            in_channels=8,
-            num_layers=2,
-            num_single_layers=2,
-            attention_head_dim=16,
-            num_attention_heads=heads,
-            joint_attention_dim=24,
-            pooled_projection_dim=12,
-            guidance_embeds=True,
-            axes_dims_rope=(4, 6, 6),
-        )
-    )
+    return _randomise(FluxTransformer2DModel(**_flux_config(heads) | config))
+
+
+def flux_controlnet(heads: int, **config: Any) -> nn.Module:
+    from diffusers import FluxControlNetModel
+
+    return _randomise(FluxControlNetModel(**_flux_config(heads) | config))
 
 
 def _ids(height: int, width: int, axes: int) -> Tensor:
@@ -100,6 +108,10 @@ def flux2_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]
         "txt_ids": text_ids.expand(batch, -1, -1),
         "guidance": torch.full((batch,), 3.5),
     }
+
+
+def noise(*shape: int, seed: int) -> Tensor:
+    return _noise(seed)(*shape)
 
 
 def _noise(seed: int) -> Callable[..., Tensor]:
