@@ -10,6 +10,7 @@
 #include "comm/learnt_store.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
@@ -124,18 +125,14 @@ const char* TAPA_Last_error(void) {
 static void warm_up() {
   char from = 0;
   char to = 0;
-  MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm comm = MPI_COMM_NULL;
   TAPA_Alltoall(&from, 1, MPI_BYTE, &to, 1, MPI_BYTE, MPI_COMM_SELF);
-  if (PMPI_Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS) return;
-  if (PMPI_Comm_create(MPI_COMM_SELF, group, &comm) == MPI_SUCCESS) {
-    contained("TAPA_Guest", [&] {
-      CommState* const state = CommState::of(comm).get();
-      return state->passes(0) ? MPI_SUCCESS : MPI_ERR_OTHER;
-    });
-    PMPI_Comm_free(&comm);
-  }
-  PMPI_Group_free(&group);
+  if (make_private_comm(MPI_COMM_SELF, &comm) != MPI_SUCCESS) return;
+  contained("TAPA_Guest", [&] {
+    CommState* const state = CommState::of(comm).get();
+    return state->passes(0) ? MPI_SUCCESS : MPI_ERR_OTHER;
+  });
+  PMPI_Comm_free(&comm);
 }
 
 int TAPA_Guest(const char* version, int at_once) {

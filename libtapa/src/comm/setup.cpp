@@ -25,6 +25,7 @@
 #include "comm/shared_options.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
 #include "topology/detect.hpp"
@@ -236,14 +237,8 @@ void Setup::check_versions() const {
   }
 }
 
-/// Not a duplicate: that would call the user's functions that copy attributes.
 void Setup::make_comm() {
-  MPI_Group group = MPI_GROUP_NULL;
-  check_mpi(PMPI_Comm_group(user_, &group), "MPI_Comm_group");
-  const int code = PMPI_Comm_create(user_, group, &result_.comm);
-  PMPI_Group_free(&group);
-  check_mpi(code, "MPI_Comm_create");
-  check_mpi(PMPI_Comm_set_errhandler(result_.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(make_private_comm(user_, &result_.comm), "MPI_Comm_create");
 }
 
 void Setup::tell_records() {
@@ -304,7 +299,7 @@ void Setup::note_gpus() {
 /// Where the options of today or of later may ask for it. Alike on all ranks.
 void Setup::make_device_comm() {
   if (decide_device_way(result_.device, Settings{}).way != DeviceWay::engine) return;
-  check_mpi(PMPI_Comm_dup(result_.comm, &result_.device_comm), "MPI_Comm_dup");
+  check_mpi(make_private_comm(user_, &result_.device_comm), "MPI_Comm_create");
 }
 
 void Setup::count_cores() {

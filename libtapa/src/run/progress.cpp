@@ -9,6 +9,7 @@
 
 #include "run/error.hpp"
 #include "run/handover.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress_parts.hpp"
 
 namespace tapa {
@@ -384,17 +385,12 @@ int Progress::advance_jobs() {
   return ended;
 }
 
-// Communicators of this rank alone with tags of their own; their making involves no other rank. No duplicate
-// of MPI_COMM_SELF: that would call the user's functions that copy attributes.
+// Communicators of this rank alone with tags of their own; their making involves no other rank.
 int Progress::make_self() {
   if (ends_ != MPI_COMM_NULL) return MPI_SUCCESS;
   int code = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_freed, &type_keyval_, nullptr);
-  MPI_Group group = MPI_GROUP_NULL;
-  if (code == MPI_SUCCESS) code = PMPI_Comm_group(MPI_COMM_SELF, &group);
-  if (code == MPI_SUCCESS) code = PMPI_Comm_create(MPI_COMM_SELF, group, &self_);
-  if (group != MPI_GROUP_NULL) PMPI_Group_free(&group);
-  if (code == MPI_SUCCESS) code = PMPI_Comm_set_errhandler(self_, MPI_ERRORS_RETURN);
-  if (code == MPI_SUCCESS) code = PMPI_Comm_dup(self_, &ends_);
+  if (code == MPI_SUCCESS) code = make_private_comm(MPI_COMM_SELF, &self_);
+  if (code == MPI_SUCCESS) code = make_private_comm(MPI_COMM_SELF, &ends_);
   return code;
 }
 

@@ -3,7 +3,7 @@
 import random
 
 from lines import Line, Shape
-from model import Model, legal
+from model import MAKES, Model, legal
 
 KINDS = ["barrier", "bcast", "allreduce", "reduce", "scan", "gather", "scatter", "allgather", "reduce_scatter"]
 WRONG = ["count", "recvcount", "type", "recvtype", "icount", "itype", "vtype", "vnull", "wnull"]
@@ -168,6 +168,14 @@ class Drawing:
         if all(comm.thread != thread for comm in self.model.comms.values()):
             return  # it has given all of its communicators away
         verb = self.random.choices(list(self.likes), list(self.likes.values()))[0]
+        if self.shape.threads > 1 and (verb == "make" or verb in MAKES):
+            self.add(-1, "meet")
+            self.do(thread, verb)
+            self.add(-1, "meet")
+        else:
+            self.do(thread, verb)
+
+    def do(self, thread: int, verb: str) -> None:
         if verb in ("alltoall", "burst", "make", "meet"):
             getattr(self, verb)(thread)
         elif verb in ("epoch", "free_window"):

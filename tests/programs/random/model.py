@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from lines import Line
 
+# Lines in which MPI makes communicators, a window's too.
+MAKES = {"dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring", "churn", "window"}
+
 
 @dataclass
 class Comm:
@@ -38,6 +41,8 @@ class Model:
         self.comms = {"world": Comm(0, fixed=True), "self": Comm(0, fixed=True)}
         self.requests: dict[str, Request] = {}
         self.windows: dict[str, tuple[int, str]] = {}
+        self.seen: set[int] = set()  # threads that have had a line since they met
+        self.making: int | None = None  # the one that has made a communicator since
 
     def pending(self, comm: str) -> list[Request]:
         return [r for r in self.requests.values() if r.comm == comm and (r.active or r.persistent)]
@@ -49,7 +54,22 @@ class Model:
                 return False
             for comm in self.comms.values():
                 comm.touched = comm.given = False
+            self.seen.clear()
+            self.making = None
             return True
+        makes = self.threads > 1 and line.verb in MAKES
+        # Open MPI makes the communicators of all threads in one order: threads that make some at once may wait for each other for
+        # ever, and a thread whose first all-to-all sets its communicator up with them. So one makes while the others meet.
+        if self.making not in (None, line.thread) or (makes and self.seen - {line.thread}):
+            return False
+        if not self.takes(line):
+            return False
+        self.seen.add(line.thread)
+        if makes:
+            self.making = line.thread
+        return True
+
+    def takes(self, line: Line) -> bool:
         # Open MPI 4.1 may hang where anything but waiting is done while MPI_Comm_idup is under way.
         if line.verb not in ("wait", "late", "iprobe") and any(r.makes for r in self.requests.values()):
             return False

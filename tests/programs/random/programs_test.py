@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What is drawn is legal, the same for a seed, and made smaller without losing what fails."""
 
+import itertools
 import unittest
 
 from drawing import draw
 from lines import Line, Shape, read_line, text_of
-from model import Model, legal
+from model import MAKES, Model, legal
 from shrinking import smaller
 
 SHAPES = [Shape(4), Shape(2, patient=True), Shape(3), Shape(6, layouts=True), Shape(4, threads=2, one_sided=False), Shape(3, threads=3)]
@@ -50,6 +51,19 @@ class Draw(unittest.TestCase):
                     name = line.words.get(word)
                     if name and line.verb != "give":
                         self.assertEqual(user.setdefault(name, line.thread), line.thread, f"seed {seed}: {line}")
+
+    def test_threads_make_communicators_one_at_a_time(self) -> None:
+        shape = Shape(4, threads=2, one_sided=False)
+        made = 0
+        for seed in range(40):
+            lines = draw(seed, shape)
+            meets = [-1, *(i for i, line in enumerate(lines) if line.verb == "meet"), len(lines)]
+            for begin, end in itertools.pairwise(meets):
+                part = lines[begin + 1 : end]
+                if any(line.verb in MAKES for line in part):
+                    made += 1
+                    self.assertEqual(len({line.thread for line in part}), 1, f"seed {seed}: {part[0]}")
+        self.assertGreater(made, 100)
 
 
 class Legal(unittest.TestCase):

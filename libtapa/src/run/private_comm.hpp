@@ -1,0 +1,15 @@
+/// @file
+/// Communicators that the library makes for itself.
+#pragma once
+
+#include <mpi.h>
+
+namespace tapa {
+
+/// A communicator of the ranks of `of` in their order, with MPI_ERRORS_RETURN; collective over them, the
+/// caller frees it. Not a duplicate: that would call the user's functions that copy attributes. Take the
+/// oldest communicator that there is: Open MPI makes those of all threads in the order of what they are made
+/// from, so one that is made from a new one waits for whatever other threads are making. Returns MPI's code.
+int make_private_comm(MPI_Comm of, MPI_Comm* made);
+
+}  // namespace tapa
