@@ -90,14 +90,11 @@ const Candidate& VersusRow::ours() const {
 }
 
 const Candidate& VersusRow::best_of_mpi() const {
-  const Candidate* best = nullptr;
-  for (const Candidate& c : candidates) {
-    if (!c.ours && (best == nullptr || c.time.median < best->time.median)) {
-      best = &c;
-    }
-  }
-  assert(best != nullptr);
-  return *best;
+  const auto least = [](const Candidate& a, const Candidate& b) {
+    return a.ours != b.ours ? b.ours : a.time.median < b.time.median;
+  };
+  assert(!candidates.empty());
+  return *std::ranges::min_element(candidates, least);
 }
 
 std::string versus_header(const Columns& columns) {

@@ -34,9 +34,9 @@ using namespace tapa::bench;
 
 namespace {
 
-int rank_ = 0;
-int size_ = 1;
-Devices devices_;
+int this_rank = 0;
+int job_size = 1;
+Devices all_devices;
 
 std::uint8_t byte_of(std::uint64_t call, int from, int to, std::size_t at) {
   std::uint64_t value = call * 1000003 + static_cast<std::uint64_t>(from) * 8191 +
@@ -58,7 +58,9 @@ struct Call {
   std::vector<int> bytes;  // [from * size + to]
   int shift = 0;           // of buffers from where their allocations begin
   bool kept = false;       // whether buffers in device memory are KeptBuffers
-  [[nodiscard]] int of(int from, int to) const { return bytes[static_cast<std::size_t>(from * size_ + to)]; }
+  [[nodiscard]] int of(int from, int to) const {
+    return bytes[static_cast<std::size_t>(from * job_size + to)];
+  }
   [[nodiscard]] bool uneven() const {
     return form == Form::v || form == Form::w || form == Form::nonblocking_v;
   }
@@ -72,8 +74,8 @@ struct Layout {
 /// Blocks with a gap between them where the form allows it; `spread`: each byte takes two.
 Layout layout_of(const Call& call, bool send, std::size_t spread) {
   Layout l;
-  for (int peer = 0; peer < size_; ++peer) {
-    const int bytes = send ? call.of(rank_, peer) : call.of(peer, rank_);
+  for (int peer = 0; peer < job_size; ++peer) {
+    const int bytes = send ? call.of(this_rank, peer) : call.of(peer, this_rank);
     l.counts.push_back(bytes);
     l.displs.push_back(static_cast<int>(l.bytes));
     l.bytes += static_cast<std::size_t>(bytes) * spread + (call.uneven() ? 24 : 0);
@@ -82,7 +84,7 @@ Layout layout_of(const Call& call, bool send, std::size_t spread) {
 }
 
 void make_call(const Call& call, char* send, char* recv, const Layout& s, const Layout& r) {
-  const std::vector<MPI_Datatype> types(static_cast<std::size_t>(size_), MPI_BYTE);
+  const std::vector<MPI_Datatype> types(static_cast<std::size_t>(job_size), MPI_BYTE);
   const int each = call.of(0, 0);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Datatype every_second = MPI_DATATYPE_NULL;
@@ -131,17 +133,17 @@ std::size_t run(const Call& call, Kind send_kind, Kind recv_kind, KeptBuffers& k
   const auto shift = static_cast<std::size_t>(call.shift);
   const bool keep_send = call.kept && send_kind == Kind::device;
   const bool keep_recv = call.kept && recv_kind == Kind::device;
-  const Buffer fresh_send(send_kind, keep_send ? 1 : s.bytes + shift + guard, devices_);
-  const Buffer fresh_recv(recv_kind, keep_recv ? 1 : r.bytes + shift + guard, devices_);
+  const Buffer fresh_send(send_kind, keep_send ? 1 : s.bytes + shift + guard, all_devices);
+  const Buffer fresh_recv(recv_kind, keep_recv ? 1 : r.bytes + shift + guard, all_devices);
   const auto which = 2 * (call.number / 8 % 2);
   char* const send = keep_send ? kept.get(which, s.bytes + shift + guard, own) : fresh_send.get();
   char* const recv = keep_recv ? kept.get(which + 1, r.bytes + shift + guard, own) : fresh_recv.get();
   std::vector<std::uint8_t> host(s.bytes);
   const bool in_place = call.form == Form::in_place;
-  for (int to = 0; to < size_; ++to) {
-    for (int i = 0; i < call.of(rank_, to); ++i)
+  for (int to = 0; to < job_size; ++to) {
+    for (int i = 0; i < call.of(this_rank, to); ++i)
       host[static_cast<std::size_t>(s.displs[static_cast<std::size_t>(to)] + i)] =
-          byte_of(call.number, rank_, to, static_cast<std::size_t>(i));
+          byte_of(call.number, this_rank, to, static_cast<std::size_t>(i));
   }
   std::vector<std::uint8_t> expected(r.bytes + shift + guard, 0xa5);
   if (in_place) std::copy(host.begin(), host.end(), expected.begin() + call.shift);
@@ -149,11 +151,11 @@ std::size_t run(const Call& call, Kind send_kind, Kind recv_kind, KeptBuffers& k
   // As programs do it: short copies are on their way when they return, which is the library's to know.
   cuda(cudaMemcpy(send + shift, host.data(), host.size(), cudaMemcpyDefault), "cudaMemcpy");
   make_call(call, send + shift, recv + shift, s, r);
-  for (int from = 0; from < size_; ++from) {
-    for (int i = 0; i < call.of(from, rank_); ++i)
+  for (int from = 0; from < job_size; ++from) {
+    for (int i = 0; i < call.of(from, this_rank); ++i)
       expected[shift + static_cast<std::size_t>(r.displs[static_cast<std::size_t>(from)]) +
                static_cast<std::size_t>(i) * spread] =
-          byte_of(call.number, from, rank_, static_cast<std::size_t>(i));
+          byte_of(call.number, from, this_rank, static_cast<std::size_t>(i));
   }
   std::vector<std::uint8_t> got(expected.size());
   cuda(cudaMemcpy(got.data(), recv, got.size(), cudaMemcpyDefault), "cudaMemcpy");
@@ -176,12 +178,13 @@ Call draw(std::mt19937_64& random, int most, bool any, double kept, std::vector<
   call.shift = random() % 3 == 0 ? static_cast<int>(random() % 40) : 0;
   // Copies of single bytes take their time.
   const int each = length(random, call.form == Form::strided ? std::min(most, 2000) : most);
-  for (int i = 0; i < size_ * size_; ++i) call.bytes.push_back(call.uneven() ? length(random, most) : each);
+  for (int i = 0; i < job_size * job_size; ++i)
+    call.bytes.push_back(call.uneven() ? length(random, most) : each);
   if (call.form == Form::strided && each == 0) call.form = Form::alltoall;
   const bool mixed = any && random() % 2 == 0;
   const auto one = static_cast<Kind>(any && random() % 3 == 0 ? random() % kKinds : 0);
   kinds.clear();
-  for (int i = 0; i < 2 * size_; ++i) kinds.push_back(mixed ? static_cast<Kind>(random() % kKinds) : one);
+  for (int i = 0; i < 2 * job_size; ++i) kinds.push_back(mixed ? static_cast<Kind>(random() % kKinds) : one);
   return call;
 }
 
@@ -190,7 +193,7 @@ std::size_t other_communicators() {
   std::size_t wrong = 0;
   const Memory send(1 << 16);
   const Memory recv(1 << 16);
-  std::vector<int> there(1 << 14, rank_ + 7);
+  std::vector<int> there(1 << 14, this_rank + 7);
   std::vector<int> back(1 << 14, -1);
   cuda(cudaMemcpy(send.get(), there.data(), send.bytes(), cudaMemcpyDefault), "cudaMemcpy");
   MPI_Alltoall(send.get(), 1 << 14, MPI_INT, recv.get(), 1 << 14, MPI_INT, MPI_COMM_SELF);
@@ -202,7 +205,8 @@ std::size_t other_communicators() {
     for (int call = 0; call < 3; ++call)
       MPI_Alltoall(send.get(), 100, MPI_INT, recv.get(), 100, MPI_INT, comm);
     cuda(cudaMemcpy(back.data(), recv.get(), recv.bytes(), cudaMemcpyDefault), "cudaMemcpy");
-    for (int from = 0; from < size_; ++from) wrong += back[static_cast<std::size_t>(100 * from)] != from + 7;
+    for (int from = 0; from < job_size; ++from)
+      wrong += back[static_cast<std::size_t>(100 * from)] != from + 7;
     MPI_Comm_free(&comm);
   }
   return wrong;
@@ -214,33 +218,33 @@ int check(const Arguments& arguments) {
   const int most = static_cast<int>(arguments.number("bytes", 3 << 20));
   const bool any = arguments.text("kinds", "any") == "any";
   const double kept_share = arguments.number("kept", 0.5);
-  std::mt19937_64 own(static_cast<std::uint64_t>(rank_) + 99);
+  std::mt19937_64 own(static_cast<std::uint64_t>(this_rank) + 99);
   KeptBuffers kept;
   unsigned long long all[2] = {other_communicators(), 0};
   for (int i = 0; i < calls; ++i) {
     std::vector<Kind> kinds;
     const Call call = draw(random, most, any, kept_share, kinds);
-    const Kind send = kinds[static_cast<std::size_t>(rank_)];
-    const Kind recv = kinds[static_cast<std::size_t>(size_ + rank_)];
+    const Kind send = kinds[static_cast<std::size_t>(this_rank)];
+    const Kind recv = kinds[static_cast<std::size_t>(job_size + this_rank)];
     const std::size_t wrong = run(call, send, recv, kept, own);
     if (wrong != 0 && all[1]++ < 4) {
-      std::printf("rank %d call %d %s, %d bytes from rank 0, %s to %s: %zu bytes wrong\n", rank_, i,
-                  kFormNames[static_cast<int>(call.form)], call.of(0, rank_),
+      std::printf("rank %d call %d %s, %d bytes from rank 0, %s to %s: %zu bytes wrong\n", this_rank, i,
+                  kFormNames[static_cast<int>(call.form)], call.of(0, this_rank),
                   kKindNames[static_cast<int>(send)], kKindNames[static_cast<int>(recv)], wrong);
     }
     all[0] += wrong;
   }
   MPI_Allreduce(MPI_IN_PLACE, all, 2, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank_ == 0)
-    std::printf("%d ranks, %d calls, %s memory: %llu calls with %llu wrong bytes\n", size_, calls,
+  if (this_rank == 0)
+    std::printf("%d ranks, %d calls, %s memory: %llu calls with %llu wrong bytes\n", job_size, calls,
                 any ? "any" : "device", all[1], all[0]);
   return all[0] == 0 ? 0 : 1;
 }
 
 /// Calls with host buffers, after which the communicator is set up.
 void begin_on_host() {
-  std::vector<int> send(static_cast<std::size_t>(size_), rank_);
-  std::vector<int> recv(static_cast<std::size_t>(size_));
+  std::vector<int> send(static_cast<std::size_t>(job_size), this_rank);
+  std::vector<int> recv(static_cast<std::size_t>(job_size));
   for (int i = 0; i < 3; ++i) MPI_Alltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, MPI_COMM_WORLD);
 }
 
@@ -248,20 +252,21 @@ void begin_on_host() {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  MPI_Comm_rank(MPI_COMM_WORLD, &this_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &job_size);
   int code = 2;
   try {
     const Arguments arguments(argc, argv);
     if (arguments.number("late", 0) > 0) begin_on_host();
-    cuda(cudaGetDeviceCount(&devices_.count), "cudaGetDeviceCount");
-    devices_.own = rank_ % devices_.count;
-    cuda(cudaSetDevice(devices_.own), "cudaSetDevice");
+    cuda(cudaGetDeviceCount(&all_devices.count), "cudaGetDeviceCount");
+    all_devices.own = this_rank % all_devices.count;
+    cuda(cudaSetDevice(all_devices.own), "cudaSetDevice");
     cuda(cudaFree(nullptr), "cudaFree");
     code = check(arguments);
-    if (rank_ < static_cast<int>(arguments.number("reset", 0))) cuda(cudaDeviceReset(), "cudaDeviceReset");
+    if (this_rank < static_cast<int>(arguments.number("reset", 0)))
+      cuda(cudaDeviceReset(), "cudaDeviceReset");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rank %d: %s\n", rank_, error.what());
+    std::fprintf(stderr, "rank %d: %s\n", this_rank, error.what());
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   MPI_Finalize();

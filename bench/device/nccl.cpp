@@ -139,7 +139,7 @@ std::unique_ptr<Nccl> Nccl::make(const Launch& launch, const std::string& librar
   } catch (const std::exception& error) {
     why = error.what();
   }
-  const std::vector<char> there = gather<char>(launch, made != nullptr);
+  const std::vector<char> there = gather<char>(launch, made != nullptr ? 1 : 0);
   if (std::find(there.begin(), there.end(), 0) == there.end()) return made;
   if (launch.rank == 0) {
     std::fprintf(stderr, "no NCCL (%s): %s\n", policy == Policy::zero_cta ? "zero-CTA" : "default",

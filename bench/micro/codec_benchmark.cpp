@@ -55,7 +55,7 @@ void decode_residual(const Codec& codec, std::int64_t rows, Block& block) {
 
 void run(benchmark::State& state, Body body, const Codec& codec) {
   Block block(codec, state.range(0));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     body(codec, state.range(0), block);
     benchmark::ClobberMemory();
   }
@@ -67,7 +67,7 @@ void copy(benchmark::State& state) {
   const std::vector<std::byte> from(static_cast<std::size_t>(state.range(0) * kRow) * sizeof(float),
                                     std::byte{1});
   std::vector<std::byte> to(from.size());
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     std::memcpy(to.data(), from.data(), from.size());
     benchmark::ClobberMemory();
   }

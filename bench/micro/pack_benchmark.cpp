@@ -40,7 +40,7 @@ void pack_scatter(benchmark::State& state) {
   const UlyssesLayout layout(shape_of(state.range(0), state.range(1), state.range(2)), ranks);
   const std::vector<PeerBlock> peers = layout.scatter_heads(AttentionTensor::query, rank).send;
   Memory memory(peers);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     pack(peers, element_bytes, memory.tensor, memory.buffer);
     benchmark::ClobberMemory();
   }
@@ -52,7 +52,7 @@ void unpack_gather(benchmark::State& state) {
   const UlyssesLayout layout(shape_of(state.range(0), state.range(1), state.range(2)), ranks);
   const std::vector<PeerBlock> peers = layout.gather_heads(rank).recv;
   Memory memory(peers);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     unpack(peers, element_bytes, memory.buffer, memory.tensor);
     benchmark::ClobberMemory();
   }
@@ -63,7 +63,7 @@ void unpack_gather(benchmark::State& state) {
 void copy(benchmark::State& state) {
   const UlyssesLayout layout(shape_of(state.range(0), state.range(1), state.range(2)), ranks);
   Memory memory(layout.gather_heads(rank).recv);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     std::memcpy(memory.buffer.data(), memory.tensor.data(), memory.buffer.size());
     benchmark::ClobberMemory();
   }
@@ -74,7 +74,7 @@ void copy(benchmark::State& state) {
 void make_layout(benchmark::State& state) {
   const int count = static_cast<int>(state.range(0));
   const UlyssesLayout layout({2, 333, 4096, 38, 38, 64}, count);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(layout.scatter_heads(AttentionTensor::query, count / 2));
   }
 }
@@ -85,7 +85,7 @@ void choose_rows(benchmark::State& state) {
   for (float& score : scores) {
     score = std::uniform_real_distribution<float>()(random);
   }
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(choose_active_rows(scores, 0.6));
   }
   state.SetItemsProcessed(state.range(0) * static_cast<std::int64_t>(state.iterations()));

@@ -38,7 +38,7 @@ void plan_rank_of(benchmark::State& state, const Choice& choice) {
   const Topology topology = cluster(ranks);
   const Counts counts = Counts::uniform(ranks, 1024);
   std::size_t steps = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const RankPlan plan = plan_rank(topology, counts, choice, ranks / 2);
     steps = plan.steps.size();
     benchmark::DoNotOptimize(plan);
@@ -50,7 +50,7 @@ void plan_rank_of(benchmark::State& state, const Choice& choice) {
 void choose(benchmark::State& state) {
   const Topology topology = cluster(static_cast<int>(state.range(0)));
   const Rates rates = rates_from(topology);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(rank_candidates(topology, rates, {}, 1024, {}));
   }
 }
@@ -102,7 +102,7 @@ class Prepared {
 // New buffers for a prepared plan: what a blocking call pays each time.
 void bind(benchmark::State& state, const Choice& choice) {
   Prepared prepared(static_cast<int>(state.range(0)), 64, choice);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     prepared.bind();
   }
 }
@@ -111,7 +111,7 @@ void bind(benchmark::State& state, const Choice& choice) {
 void pack_and_unpack(benchmark::State& state, const Choice& choice) {
   Prepared prepared(static_cast<int>(state.range(0)), static_cast<std::size_t>(state.range(1)), choice);
   prepared.bind();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     prepared.run();
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(prepared.bytes()) *

@@ -213,7 +213,6 @@ class Builder {
     return found;
   }
 
- private:
   World& w_;
   const Topology& t_;
   sg4::NetZone* root_ = nullptr;

@@ -100,8 +100,9 @@ void structs(MPI_Comm comm) {
     std::int32_t id = 0;
     std::memcpy(&mass, &in[at(13 * k)], 8);
     std::memcpy(&id, &in[at(13 * k + 9)], 4);
-    expect(mass == k / 2 + 0.5 && in[at(13 * k + 8)] == static_cast<char>('a' + 2 * rank + k % 2) &&
-               id == value(k / 2, rank, k % 2),
+    const int sender = k / 2;
+    expect(mass == sender + 0.5 && in[at(13 * k + 8)] == static_cast<char>('a' + 2 * rank + k % 2) &&
+               id == value(sender, rank, k % 2),
            "structs: wrong data");
   }
   expect(in.back() == '?', "structs: guard overwritten");

@@ -18,7 +18,7 @@ ExchangeContext::ExchangeContext(const ExchangePlugin& plugin, const Options& op
 }
 
 ExchangeContext::ExchangeContext(ExchangeContext&& other) noexcept
-    : plugin_(other.plugin_),
+    : plugin_(std::move(other.plugin_)),
       context_(std::exchange(other.context_, nullptr)),
       next_layout_id_(other.next_layout_id_) {}
 

@@ -65,8 +65,8 @@ struct StridedTensor {
   StridedTensor() = default;
   /// Dense, of a shape that is known elsewhere.
   template <typename Memory>
-  requires std::convertible_to<Memory&&, std::span<Byte>> StridedTensor(Memory&& dense)
-      : bytes(dense) {}  // NOLINT(google-explicit-constructor)
+  // A StridedTensor is no span; NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
+  requires std::convertible_to<Memory&&, std::span<Byte>> StridedTensor(Memory&& dense) : bytes(dense) {}
   StridedTensor(std::span<Byte> memory, const TensorShape& of, const TensorStrides& lies)
       : bytes(memory), shape(of), strides(lies) {}
   [[nodiscard]] bool is_dense() const { return dit::is_dense(shape, strides); }

@@ -141,11 +141,6 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
 
 }  // namespace
 
-void require_request(const MPI_Request* request) {
-  if (request == nullptr)
-    throw CallError(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
-}
-
 void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   const int code = Progress::instance().submit(

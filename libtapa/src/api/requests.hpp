@@ -7,12 +7,16 @@
 #include <memory>
 
 #include "api/entry.hpp"
+#include "run/error.hpp"
 #include "run/staged_call.hpp"
 
 namespace tapa {
 
 /// Throws CallError unless `request` may take a new request.
-void require_request(const MPI_Request* request);
+inline void require_request(const MPI_Request* request) {
+  if (request == nullptr)
+    throw CallError(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
+}
 
 /// Carries out a nonblocking call of one of MPI's forms and returns its MPI code. Where the operation
 /// would not always advance (Progress::always_advances()), and on intercommunicators, the call is MPI's own.

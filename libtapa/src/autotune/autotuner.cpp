@@ -201,8 +201,8 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
         if (plan.choice.algorithm == Algorithm::mpi || has(plan.choice))
           known.push_back({plan.choice, plan.seconds, static_cast<std::size_t>(plan.samples), plan.given_up});
       }
-      std::ranges::stable_partition(known,
-                                    [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; });
+      const auto is_mpi = [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; };
+      std::stable_partition(known.begin(), known.end(), is_mpi);
       if (known.size() < 2) return;  // nothing that MPI could be compared with later
       running.autotuning = Autotuning::finished(known);
       running.learnt = &*found;

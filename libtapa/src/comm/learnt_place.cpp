@@ -19,6 +19,7 @@
 #include "topology/json_reader.hpp"
 #include "topology/sysfs.hpp"
 
+// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
 extern char** environ;
 
 namespace tapa {

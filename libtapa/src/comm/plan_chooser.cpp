@@ -33,9 +33,8 @@ std::vector<Candidate> PlanChooser::ranked(std::size_t bytes, Offer offer) const
   offer.mpi = offer.mpi && mpi_measured;
   auto ranked = rank_candidates(*machine_.topology, machine_.rates, machine_.measurements, bytes, offer);
   // Where ranks share memory it comes first for all sizes, whatever the model says: short ways rely on that.
-  if (one_choice())
-    std::ranges::stable_partition(ranked,
-                                  [](const Candidate& c) { return c.choice.algorithm == Algorithm::memory; });
+  const auto is_memory = [](const Candidate& c) { return c.choice.algorithm == Algorithm::memory; };
+  if (one_choice()) std::stable_partition(ranked.begin(), ranked.end(), is_memory);
   return ranked;
 }
 

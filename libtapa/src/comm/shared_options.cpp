@@ -58,7 +58,7 @@ std::string take_framed(std::string_view& from) {
   if (colon == std::string_view::npos || error != std::errc() || length > from.size() - colon - 1) {
     throw SetupError(MPI_ERR_INTERN, "what rank 0 shares is cut short");
   }
-  const std::string part(from.substr(colon + 1, length));
+  std::string part(from.substr(colon + 1, length));
   from.remove_prefix(colon + 1 + length);
   return part;
 }

@@ -31,7 +31,7 @@ class Agreement {
   /// Every rank's value. Collective. Throws DeviceError when the caller's allgather fails.
   template <class Value>
   [[nodiscard]] std::vector<Value> gather(const Value& mine) const {
-    const std::vector<Value> all = gather_everywhere(mine);
+    std::vector<Value> all = gather_everywhere(mine);
     if (members_.empty()) return all;
     std::vector<Value> some;
     for (const int member : members_) some.push_back(all[static_cast<std::size_t>(member)]);

@@ -27,7 +27,7 @@ constexpr std::size_t kRequests = kPipeSlots + 1;  ///< of a pipe
 
 }  // namespace
 
-PipeMover::PipeMover(Messenger& messenger, std::vector<HostPipe> pipes, std::size_t chunk)
+PipeMover::PipeMover(Messenger& messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
     : messenger_(messenger), chunk_(chunk) {
   for (const HostPipe& pipe : pipes) {
     // Receivers are ready for the first chunks from the start.
@@ -96,10 +96,8 @@ bool PipeMover::complete(Ends& ends) {
   return true;
 }
 
-Proxy::Proxy(std::unique_ptr<Messenger> messenger, std::vector<HostPipe> pipes, std::size_t chunk)
-    : messenger_(std::move(messenger)),
-      mover_(*messenger_, std::move(pipes), chunk),
-      thread_([this] { run(); }) {}
+Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
+    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk), thread_([this] { run(); }) {}
 
 Proxy::~Proxy() {
   stop_ = true;

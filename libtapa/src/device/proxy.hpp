@@ -32,7 +32,7 @@ struct HostPipe {
 class PipeMover {
  public:
   /// `chunk`: bytes of a slot.
-  PipeMover(Messenger& messenger, std::vector<HostPipe> pipes, std::size_t chunk);
+  PipeMover(Messenger& messenger, const std::vector<HostPipe>& pipes, std::size_t chunk);
 
   /// Moves what can be moved. True when something moved. Throws DeviceError.
   bool turn();
@@ -62,7 +62,7 @@ class PipeMover {
 /// A thread that turns a PipeMover until it is stopped or a message fails.
 class Proxy {
  public:
-  Proxy(std::unique_ptr<Messenger> messenger, std::vector<HostPipe> pipes, std::size_t chunk);
+  Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk);
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;

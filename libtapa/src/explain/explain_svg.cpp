@@ -171,8 +171,9 @@ class Picture {
         width, height, width, height);
     svg += format("<rect width='%.0f' height='%.0f' fill='white'/>\n", width, height) + markers() + title();
     for (std::size_t i = 0; i < drawing_.panels.size(); ++i) {
+      const std::size_t row = i / columns_;
       svg += panel(drawing_.panels[i], static_cast<double>(i % columns_) * kPanel,
-                   kTop + static_cast<double>(i / columns_) * (kHigh + kHead));
+                   kTop + static_cast<double>(row) * (kHigh + kHead));
     }
     return svg + "</svg>\n";
   }

@@ -179,7 +179,7 @@ std::vector<int> parse_cpu_list(const std::string& text) {
 }
 
 std::vector<int> allowed_cpus(const std::string& proc, const std::string& sys) {
-  const Cpus online = list_in(sys + "/devices/system/cpu/online");
+  Cpus online = list_in(sys + "/devices/system/cpu/online");
   std::ifstream groups(proc + "/self/cgroup");  // lines "id:controllers:path"
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');

@@ -96,7 +96,7 @@ std::string read_kind(const JsonReader& file) {
   const JsonReader schema = file.at("schema");
   if (schema.text() != "tapa-topology/1") schema.fail("\"tapa-topology/1\"");
   const JsonReader kind = file.at("kind");
-  const std::string text = kind.text();
+  std::string text = kind.text();
   if (text != "machine" && text != "ranks") kind.fail("\"machine\" or \"ranks\"");
   return text;
 }

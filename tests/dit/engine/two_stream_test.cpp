@@ -1,5 +1,6 @@
 // A model of two streams and of two kinds of blocks behind the engine: joint text, shared key and value
 // heads, an MLP beside attention.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "../message_of.hpp"

@@ -131,7 +131,10 @@ class Check(unittest.TestCase):
         self.assertEqual(text.count("layer 1 "), 2)  # two tables
 
     def test_a_difference_above_the_tolerance_is_status_1(self) -> None:
-        result = run("check", "--model", MODEL, "--ranks", "3", "--tolerance", "1e-30")
+        result = run("check", "--model", MODEL, "--ranks", "3", "--tolerance", "1e-30", "--json", "tight.json")
+        if result.returncode == 0:  # good only if there is no difference
+            self.assertEqual({line["image"]["largest"] for line in json.loads(ground.read("tight.json"))["runs"]}, {0})
+            self.skipTest("with this libtorch three ranks have the bits of one")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"^dit: relative difference [0-9.e-]+ \(.* on 3 ranks, .*\), expected at most 1.00e-30\n$")
         self.assertIn("layer 0", result.stdout)

@@ -15,7 +15,9 @@ class LinkOrder(unittest.TestCase):
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
         standard = [i for i, name in enumerate(needed) if name.startswith("libstdc++.so")]
         torch = [i for i, name in enumerate(needed) if re.match(r"lib(torch|c10)", name)]
-        self.assertTrue(standard and torch, needed)
+        self.assertTrue(torch, needed)
+        if not standard:
+            self.skipTest("this compiler links its standard library into programs")
         self.assertLess(standard[0], torch[0], needed)
 
 

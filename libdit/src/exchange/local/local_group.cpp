@@ -215,7 +215,7 @@ std::shared_ptr<LocalGroup> LocalGroup::subgroup(std::uint64_t number, int colou
     for (const int member : members) nodes.push_back(nodes_[static_cast<std::size_t>(member)]);
     entry.group = std::make_shared<LocalGroup>(job_, std::move(nodes), has_nodes_);
   }
-  const std::shared_ptr<LocalGroup> group = entry.group;
+  std::shared_ptr<LocalGroup> group = entry.group;
   if (++entry.taken == members.size()) subgroups_.erase(key);
   return group;
 }
