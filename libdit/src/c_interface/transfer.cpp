@@ -161,6 +161,7 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   const dit::TransferPlace place{call.layer, call.step, call.branch};
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
+    way_->require_startable(place, call.stream);
   }
   const dit::SourceTensor source = prepared(call, given);
   ActiveSet active;
