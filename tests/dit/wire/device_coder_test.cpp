@@ -64,16 +64,18 @@ class End {
         memory_(coder_->make_memory(remembered, options)),
         target(target_bytes, std::byte{0xab}) {}
 
+  /// What becomes of an encoding before the one that is sent.
+  enum class Undone { nothing, for_bf16, for_the_same };
+
   struct Source {
     const SourceTensor& tensor;
     std::span<const std::uint32_t> active;
   };
 
-  /// What is left behind: of an encoding that is undone, for one in bf16, and of the one that is sent.
   void step(ExchangeContext& context, std::vector<WireMode> modes, const Source& source,
-            const TensorShape& shape, const TensorStrides& strides, bool undone) {
+            const TensorShape& shape, const TensorStrides& strides, Undone undone) {
     losses.clear();
-    if (undone) {
+    if (undone != Undone::nothing) {
       coder_->keep_sent(*memory_, nullptr);
       for (const WirePart part : {WirePart::now, WirePart::later}) {
         static_cast<void>(encoded(modes, part, source));
@@ -81,7 +83,7 @@ class End {
       losses.push_back(coder_->take_loss(nullptr));
       coder_->put_back_sent(*memory_, nullptr);
       for (WireMode& mode : modes) {
-        if (!mode.is_exact()) mode = parse_wire_mode("bf16");
+        if (undone == Undone::for_bf16 && !mode.is_exact()) mode = parse_wire_mode("bf16");
       }
     }
     for (const WirePart part : {WirePart::now, WirePart::later}) {
@@ -119,7 +121,7 @@ class End {
  public:
   std::vector<std::byte> target;
   std::vector<std::uint64_t> ages;
-  std::vector<BlockLoss> losses;
+  std::vector<BlockLoss> losses;  // of what was undone and of what was sent
 };
 
 bool equal_bits(const std::vector<BlockLoss>& a, const std::vector<BlockLoss>& b) {
@@ -186,7 +188,7 @@ void compare(const Setting& setting) {
           tensor_of(from, setting.element, setting.seed * 100 + static_cast<std::uint32_t>(step * 10 + rank));
       const SourceTensor tensor(std::span<const std::byte>(source), from, dense_strides(from));
       const std::vector<std::uint32_t> active = active_of(from, mode.stays, own);
-      const bool undone = random() % 3 == 0;
+      const auto undone = static_cast<End::Undone>(random() % 3);
       device.step(context, modes, {tensor, active}, to, apart, undone);
       host.step(context, modes, {tensor, active}, to, apart, undone);
       ASSERT_EQ(device.target, host.target) << "step " << step << ", " << to_string(mode);
