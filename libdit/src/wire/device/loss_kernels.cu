@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t kWarps = 4;  // of a block
 
 __global__ void __launch_bounds__(kWarps* kTeamLanes) sum_segments(const __grid_constant__ LossJobs losses) {
-  __shared__ Unit rooms[kWarps * kTeamRoom / sizeof(Unit)];
+  __shared__ Unit rooms[kWarps * kSegmentLossRoom / sizeof(Unit)];
   const std::uint32_t warp = threadIdx.x / kTeamLanes;
   const std::uint32_t segment = blockIdx.x * kWarps + warp;
   const CodeJobs& jobs = losses.jobs;
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kWarps* kTeamLanes) sum_segments(const __grid_
     return;
   }
   const CodeJob& job = jobs.job[job_at(jobs, segment)];
-  CudaWarp team(reinterpret_cast<std::byte*>(rooms) + warp * kTeamRoom);
+  CudaWarp team(reinterpret_cast<std::byte*>(rooms) + warp * kSegmentLossRoom);
   loss_of_segment(team, job, segment - job.first_segment, losses.segments + segment);
 }
 

@@ -14,8 +14,9 @@ struct LossJobs {
 };
 static_assert(sizeof(LossJobs) <= 4000, "what is given to kernels");
 
-/// Of the teams of blocks, which are thread blocks of kLossLanes lanes (row_choice.hpp); those of segments
-/// have kTeamRoom.
+/// Bytes of the rooms of teams: of those of segments, and of those of blocks, which are thread blocks of
+/// kLossLanes lanes (row_choice.hpp).
+inline constexpr std::size_t kSegmentLossRoom = kNumbersRoom + kMemoryRoom;
 inline constexpr std::size_t kLossRoom = kLossLanes * sizeof(BlockLoss);
 
 namespace {
