@@ -57,12 +57,14 @@ def _guarded(guard: float) -> str:
     return json.dumps({"format": "dit-wire-policy", "version": 1, "guard": guard, "rules": rules})
 
 
+def _one_of_each(policies: list[str]) -> list[np.ndarray]:
+    return [_images(policy, [0])[0] for policy in policies]
+
+
 @needs_library
 def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
-    exact, unguarded, silent, always = (
-        ranks.run(2, _images, policy, [0])[0][0]
-        for policy in ("exact", _guarded(0), _guarded(1e6), _guarded(1e-6))
-    )
+    policies = ["exact", _guarded(0), _guarded(1e6), _guarded(1e-6)]
+    exact, unguarded, silent, always = ranks.run(2, _one_of_each, policies)[0]
     np.testing.assert_array_equal(silent, unguarded)
     assert 0 < np.abs(always - exact).max() < 0.2 * np.abs(unguarded - exact).max()
 
