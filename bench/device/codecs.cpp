@@ -210,6 +210,8 @@ class Timed {
       }
       jobs_.push_back(one_job(job));
     }
+    sums_ = reinterpret_cast<dit::BlockLoss*>(
+        hold((numbers / dit::kWireSegment + 1) * sizeof(dit::BlockLoss)).get());
     bytes_ = static_cast<double>(numbers * bytes_of(element) + code + (remembers ? 8 * numbers : 0));
   }
 
@@ -218,6 +220,15 @@ class Timed {
     cuda(
         dit::launch_codec(direction, format_, remembers_, jobs_[static_cast<std::size_t>(set)], stream.get()),
         "launch_codec");
+  }
+  /// What a guard looks at, told to memory of the host's.
+  void sum(int set, dit::BlockLoss* told, const Stream& stream) const {
+    dit::LossJobs losses{jobs_[static_cast<std::size_t>(set)], sums_, told};
+    CodeJob& job = losses.jobs.job[0];
+    job.memory.change = nullptr;
+    job.segments = losses.jobs.segments =
+        dit::segments_of(LaneFormat::fp32, job.numbers, job.place.row.value);
+    cuda(dit::launch_losses(losses, stream.get()), "launch_losses");
   }
 
  private:
@@ -241,6 +252,7 @@ class Timed {
   bool remembers_;
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<CodeJobs> jobs_;
+  dit::BlockLoss* sums_ = nullptr;  // of segments
   double bytes_ = 0;
 };
 
@@ -288,6 +300,42 @@ std::vector<Row> measure(std::int64_t rows, double seconds, double copy) {
   return table;
 }
 
+/// What a policy's guard adds to an encoding: what is remembered is kept aside, squares are summed, and the
+/// host waits.
+void measure_guard(std::int64_t rows, double seconds, double copy, std::vector<Row>& table) {
+  const Stream stream;
+  const Timed timed(rows, dit::WireElement::bf16, dit::WireFormat::int4, true);
+  const double numbers = static_cast<double>(rows * kHeads * kHeadDim);
+  const Memory from(static_cast<std::size_t>(4 * numbers)), to(from.bytes());
+  void* pinned = nullptr;
+  cuda(cudaHostAlloc(&pinned, sizeof(dit::BlockLoss), cudaHostAllocMapped), "cudaHostAlloc");
+  const std::shared_ptr<void> owner(pinned, [](void* freed) { (void)cudaFreeHost(freed); });
+  auto* const told = static_cast<dit::BlockLoss*>(pinned);
+  const auto say = [&](const char* name, double bytes, const std::function<void(int)>& call) {
+    const double each = time_of(stream, seconds, call);
+    const double rate = bytes / each * 1e-3;
+    table.push_back({name, each, rate, rate / copy});
+    std::printf("%-46s %9.1f us", name, each);
+    if (bytes > 0) std::printf(" %7.0f GB/s %5.0f%%", rate, 100 * rate / copy);
+    std::printf("\n");
+  };
+  std::printf("guard, bf16 numbers, residual int4, momentum:\n");
+  say("kept aside", 8 * numbers, [&](int /*set*/) {
+    cuda(cudaMemcpyAsync(to.get(), from.get(), to.bytes(), cudaMemcpyDeviceToDevice, stream.get()), "copy");
+  });
+  say("sums", 5 * numbers, [&](int set) { timed.sum(set, told, stream); });
+  say("encode and wait", 0, [&](int set) {
+    timed.run(CodeWork::encode, set, stream);
+    stream.wait();
+  });
+  say("kept aside, encode, sums and wait", 0, [&](int set) {
+    cuda(cudaMemcpyAsync(to.get(), from.get(), to.bytes(), cudaMemcpyDeviceToDevice, stream.get()), "copy");
+    timed.run(CodeWork::encode, set, stream);
+    timed.sum(set, told, stream);
+    stream.wait();
+  });
+}
+
 void write_json(const std::string& file, double copy, const std::vector<Row>& table) {
   tapa::bench::write_json_file(file, [&](std::FILE* out) {
     std::fprintf(out, "{\"copy_gb_per_s\": %.1f, \"codecs\": [", copy);
@@ -302,6 +350,7 @@ void write_json(const std::string& file, double copy, const std::vector<Row>& ta
 
 int run(const Arguments& arguments) {
   cuda(dit::load_codecs(), "load_codecs");
+  cuda(dit::load_loss_kernels(), "load_loss_kernels");
   const int level = static_cast<int>(arguments.number("check", 1));
   const auto every = static_cast<std::size_t>(std::max(arguments.number("every", 1), 1.0));
   const int wrong = level > 0 ? check(level, every, static_cast<int>(arguments.number("threads", 4))) : 0;
@@ -311,7 +360,8 @@ int run(const Arguments& arguments) {
     const double copy = copy_rate(rows, seconds, Stream());
     std::printf("copy of %.1f MiB by cudaMemcpyAsync: %.0f GB/s read and written\n",
                 static_cast<double>(rows * kHeads * kHeadDim * 2) / 1048576.0, copy);
-    const std::vector<Row> table = measure(rows, seconds, copy);
+    std::vector<Row> table = measure(rows, seconds, copy);
+    measure_guard(rows, seconds, copy, table);
     const std::string json = arguments.text("json", "");
     if (!json.empty()) write_json(json, copy, table);
   }

@@ -1,13 +1,13 @@
 // Transfers of device memory under wire policies against the same transfers of host memory over MPI: whole
 // runs, step by step, with equal bits.
 //   mpirun -n RANKS ulysses_coded [--plugin tapa] [--seed N] [--policies NAME,NAME...] [--cases N,N...]
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "gpu.hpp"
-#include "ranks.hpp"
+#include "wires.hpp"
 
 namespace tapa::bench {
 namespace {
@@ -36,109 +36,40 @@ constexpr const char* kRows = R"({"format": "dit-wire-policy", "version": 1, "na
 constexpr const char* kSkips =
     R"({"format": "dit-wire-policy", "version": 1, "name": "skips", "momentum": 0.5,
   "rules": [{"mode": "residual int2"}, {"mode": "skip", "steps": [2, 3]}, {"mode": "late bf16", "steps": [4, 5]}]})";
+/// A guard speaks of some exchanges: where steps are skipped or all is coded in few bits; or of all.
+constexpr const char* kGuard =
+    R"({"format": "dit-wire-policy", "version": 1, "name": "guard", "momentum": 0.5, "guard": 0.2, "most_age": 3,
+  "rules": [{"mode": "residual int4"}, {"mode": "rows 0.4 residual int8", "steps": [1, 3], "tensors": ["q", "o"]},
+            {"mode": "skip", "steps": [3, 4]}, {"mode": "late residual int2", "steps": [5, 6], "tensors": ["k"]}]})";
+constexpr const char* kGuardAlways =
+    R"({"format": "dit-wire-policy", "version": 1, "name": "guard-always", "guard": 1e-6,
+  "rules": [{"mode": "rows 0.5 residual int2"}]})";
 constexpr const char* kVMajor = "v-major:warmup=1,refresh=4,ratio=0.6,format=residual-int4";
 
 struct Policy {
   const char* name;
   const char* text;
+  bool has_guard = false;
 };
-constexpr Policy kPolicies[] = {{"exact", "exact"},         {"bf16", "bf16"},    {"fp8", "fp8"},
-                                {"int8", "int8"},           {"fine", "fine"},    {"good", "good"},
-                                {"balanced", "balanced"},   {"fast", "fast"},    {"draft", "draft"},
-                                {"displaced", "displaced"}, {"rows", kRows},     {"skips", kSkips},
-                                {"paper", "paper"},         {"v-major", kVMajor}};
-
-class Wire : public Owner<dit_wire, dit_wire_free> {
- public:
-  Wire(const Session& session, const Layout& layout, const std::string& policy, const Case& of) {
-    dit_wire_options options{};
-    options.struct_size = sizeof(options);
-    options.policy = policy.c_str();
-    options.layers = kLayers;
-    options.steps = of.steps;
-    options.branches = 1;
-    options.groups = 1;
-    options.element_type = of.element;
-    dit_call(dit_wire_create(session.get(), layout.get(), &options, place()));
-  }
-  [[nodiscard]] std::string text() const {
-    std::size_t length = 0;
-    dit_call(dit_wire_text(get(), nullptr, 0, &length));
-    std::string text(length + 1, '\0');
-    dit_call(dit_wire_text(get(), text.data(), text.size(), nullptr));
-    text.resize(length);
-    return text;
-  }
-};
-
-/// The preset for all links: a node has none that leave it.
-std::string on_all_links(std::string policy, const std::string& level) {
-  const std::string mode = "\"mode\"";
-  for (std::size_t at = policy.find(mode); at != std::string::npos; at = policy.find(mode, at)) {
-    const std::string with = "\"level\": \"" + level + "\", ";
-    policy.insert(at, with);
-    at += with.size() + mode.size();
-  }
-  return policy;
-}
-
-std::string nearest_level(const Session& session) {
-  const dit_exchange_plugin* plugin = nullptr;
-  dit_context* context = nullptr;
-  dit_call(dit_session_plugin(session.get(), &plugin, &context));
-  return plugin->level_name(context, 0);
-}
-
-std::size_t element_bytes(int element) {
-  return element == DIT_ELEMENT_FP32 ? 4 : 2;
-}
-
-/// From -2 to 2, near 0 more often than far from it.
-class Noise {
- public:
-  explicit Noise(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
-  float next() {
-    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    const auto part = [&](int shift) { return static_cast<float>(state_ >> shift & 0xffffU) * 0x1p-16F; };
-    return part(48) + part(32) + part(24) + part(40) - 2.0F;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
-/// Numbers that move a little from step to step.
-std::vector<std::uint8_t> numbers(std::size_t bytes, int element, std::uint32_t seed, int step) {
-  Noise still(seed), moves(seed * std::uint64_t{31} + static_cast<std::uint64_t>(step) + 1);
-  std::vector<std::uint8_t> memory(bytes);
-  const std::size_t each = element_bytes(element);
-  for (std::size_t at = 0; at + each <= bytes; at += each) {
-    const float value = still.next() + 0.2F * moves.next();
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &value, 4);
-    if (element == DIT_ELEMENT_FP32) {
-      std::memcpy(memory.data() + at, &value, 4);
-    } else if (element == DIT_ELEMENT_BF16) {
-      const auto half = static_cast<std::uint16_t>(bits >> 16U);
-      std::memcpy(memory.data() + at, &half, 2);
-    } else {  // fp16 of 2^-14 or more
-      const std::uint32_t exponent = bits >> 23U & 255U;
-      const auto half = static_cast<std::uint16_t>(
-          (bits >> 16U & 0x8000U) | (exponent < 113 ? 0U : (exponent - 112) << 10U | (bits >> 13U & 0x3ffU)));
-      std::memcpy(memory.data() + at, &half, 2);
-    }
-  }
-  return memory;
-}
+constexpr Policy kPolicies[] = {{"exact", "exact"},       {"bf16", "bf16"},
+                                {"fp8", "fp8"},           {"int8", "int8"},
+                                {"fine", "fine"},         {"good", "good"},
+                                {"balanced", "balanced"}, {"fast", "fast"},
+                                {"draft", "draft"},       {"displaced", "displaced"},
+                                {"rows", kRows},          {"skips", kSkips},
+                                {"paper", "paper"},       {"v-major", kVMajor},
+                                {"guard", kGuard, true},  {"guard-always", kGuardAlways, true}};
 
 /// One run on both.
 class Run {
  public:
   Run(const Job& job, const Session& host, const Session& device, const Case& of, const std::string& policy)
       : job_(job), of_(of), layout_(make_layout(shape_of(of), job.size())) {
-    const std::string text = Wire(device, layout_, policy, of).text();
-    on_host_ = std::make_unique<Wire>(host, layout_, on_all_links(text, nearest_level(host)), of);
-    on_device_ = std::make_unique<Wire>(device, layout_, on_all_links(text, nearest_level(device)), of);
+    const std::string text = Wire(device, layout_, policy, kLayers, of.steps, of.element).text();
+    on_host_ = std::make_unique<Wire>(host, layout_, on_all_links(text, nearest_level(host)), kLayers,
+                                      of.steps, of.element);
+    on_device_ = std::make_unique<Wire>(device, layout_, on_all_links(text, nearest_level(device)), kLayers,
+                                        of.steps, of.element);
     for (int kind = 0; kind < kKinds; ++kind) {
       reference_.emplace_back(host, layout_, kind, element_bytes(of.element), DIT_MEMORY_HOST, 0, 1,
                               on_host_->get());
@@ -147,6 +78,25 @@ class Run {
       from_.push_back(std::make_unique<Memory>(tested_.back().source_bytes() + 16));
       to_.push_back(std::make_unique<Memory>(tested_.back().target_bytes() + 16));
     }
+  }
+
+  /// Exchanges that the guard has sent in bf16, of all tensors.
+  [[nodiscard]] std::uint64_t guarded() const { return guarded_by(tested_); }
+
+  /// Whether a start under a guard is refused in a captured stream, and nothing is left of it.
+  [[nodiscard]] bool refuses_capture(int device) const {
+    cudaGraph_t graph = nullptr;
+    const Transfer& tested = tested_.front();
+    const dit_transfer_call call =
+        Transfer::call_of(dense(from_.front()->get(), tested.source_bytes()),
+                          dense(to_.front()->get(), tested.target_bytes()), device, stream_.get());
+    cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    const dit_status status = dit_transfer_start(tested.get(), &call);
+    cuda(cudaStreamEndCapture(stream_.get(), &graph), "cudaStreamEndCapture");
+    std::size_t nodes = 0;
+    cuda(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
+    cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    return status == DIT_ERROR_UNSUPPORTED && nodes == 0;
   }
 
   /// Transfers with other bits.
@@ -159,10 +109,20 @@ class Run {
         }
       }
     }
-    return wrong;
+    return guarded_by(tested_) == guarded_by(reference_) ? wrong : wrong + 1;
   }
 
  private:
+  static std::uint64_t guarded_by(const std::vector<Transfer>& transfers) {
+    std::uint64_t all = 0;
+    for (const Transfer& transfer : transfers) {
+      std::uint64_t guarded = 0;
+      dit_call(dit_transfer_guarded(transfer.get(), &guarded));
+      all += guarded;
+    }
+    return all;
+  }
+
   bool is_equal(int device, std::uint32_t seed, int step, int layer, std::size_t kind) {
     const Transfer& reference = reference_[kind];
     const Transfer& tested = tested_[kind];
@@ -228,9 +188,14 @@ int run(Job& job, int argc, char** argv) {
       if (!is_listed(cases, std::to_string(&of - kCases))) continue;
       for (const Policy& policy : kPolicies) {
         if (!is_listed(policies, policy.name)) continue;
-        const std::uint64_t here = Job::sum(Run(job, host, tested, of, policy.text).go(device, seed));
-        if (job.rank() == 0)
-          std::printf("%-26s %-10s %s\n", of.name, policy.name, here == 0 ? "ok" : "WRONG");
+        Run both(job, host, tested, of, policy.text);
+        const bool captured = policy.has_guard && !both.refuses_capture(device);
+        const std::uint64_t here = Job::sum(both.go(device, seed) + (captured ? 1 : 0));
+        if (job.rank() == 0) std::printf("%-26s %-12s %s", of.name, policy.name, here == 0 ? "ok" : "WRONG");
+        if (job.rank() == 0 && policy.has_guard)
+          std::printf(", %ju of %d exchanges sent in bf16 by the guard",
+                      static_cast<std::uintmax_t>(both.guarded()), of.steps * kLayers * kKinds);
+        if (job.rank() == 0) std::printf("\n");
         std::fflush(stdout);
         wrong += here;
       }

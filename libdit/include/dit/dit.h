@@ -336,7 +336,8 @@ DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* work
  * channel - but transfers of device memory in the same order on all ranks, as they are put on streams. Both
  * tensors stay in place and untouched until the exchange is done: until wait or test say so, or until it was
  * cancelled and `release` was called. Under a policy with a guard it waits for the other ranks' start of the
- * transfer: a thread then starts its transfers in the same order on all ranks. */
+ * transfer - a thread then starts its transfers in the same order on all ranks - and, with device memory, for
+ * what is in the stream before: such a start cannot be captured (DIT_ERROR_UNSUPPORTED). */
 DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
 /** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
@@ -361,6 +362,9 @@ DIT_API dit_status dit_transfer_start_together(dit_transfer* const* transfers, c
  * both tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in
  * time is told by the next call on the session that exchanges device memory. */
 DIT_API dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream);
+/** Writes how many of the transfer's exchanges a policy's guard has sent in bf16 so far; 0 without a guard.
+ */
+DIT_API dit_status dit_transfer_guarded(const dit_transfer* transfer, uint64_t* exchanges);
 /** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
  * which names the ranks that are missing where that can be known, the exchange is still under way: wait or
  * test again, or cancel. After another failure the exchange is lost, and with a wire whose policy remembers

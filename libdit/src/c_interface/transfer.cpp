@@ -161,6 +161,7 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   const dit::TransferPlace place{call.layer, call.step, call.branch};
   if (wire_ != nullptr) {
     (void)wire_->run.resolve(tensor_, place);
+    way_->require_startable(place, call.stream);
   }
   const dit::SourceTensor source = prepared(call, given);
   ActiveSet active;
@@ -171,6 +172,7 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   }
   broken_ = true;  // until all is on its way
   way_->pack(source, place, active.rows(), call.stream);
+  guarded_ += static_cast<std::uint64_t>(way_->take_times().guarded);
   dit::ExchangeRequest request =
       way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});
   broken_ = false;

@@ -24,6 +24,7 @@ struct dit_transfer {
 
   [[nodiscard]] const dit::TensorTransfer& way() const { return *way_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] std::uint64_t guarded() const { return guarded_; }
   void use_workspace(std::span<std::byte> workspace);
   void start(const dit_transfer_call& call);
   /// Collective.
@@ -64,9 +65,10 @@ struct dit_transfer {
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
   bool under_way_ = false;
-  bool remembers_ = false;  // its wire, what was sent
-  bool broken_ = false;     // an exchange was lost: what the ends remember may differ now
-  bool pushed_ = false;     // what is under way was stored right into the targets
+  std::uint64_t guarded_ = 0;  // exchanges that the policy's guard sent in bf16
+  bool remembers_ = false;     // its wire, what was sent
+  bool broken_ = false;        // an exchange was lost: what the ends remember may differ now
+  bool pushed_ = false;        // what is under way was stored right into the targets
   dit::UlyssesLayout layout_;
   int memory_kind_;
   int made_on_ = 0;               // with a wire: the device that was current

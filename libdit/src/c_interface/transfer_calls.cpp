@@ -153,6 +153,13 @@ dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream) {
   return guarded(__func__, [&] { required(transfer, "transfer").wait_stream(stream); });
 }
 
+dit_status dit_transfer_guarded(const dit_transfer* transfer, uint64_t* exchanges) {
+  return guarded(__func__, [&] {
+    const dit_transfer& of = required(transfer, "transfer");
+    required(exchanges, "exchanges") = of.guarded();
+  });
+}
+
 dit_status dit_transfer_wait(dit_transfer* transfer) {
   return guarded(__func__, [&] { required(transfer, "transfer").wait(); });
 }

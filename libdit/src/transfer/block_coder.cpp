@@ -42,9 +42,9 @@ class HostCoder final : public BlockCoder {
     return coded_.sizes(modes, part);
   }
   void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor, Memory* memory,
-              const TransferBuffer& buffer, CodedBlocks::Loss* loss, std::span<const std::uint32_t> active,
+              const TransferBuffer& buffer, bool watched, std::span<const std::uint32_t> active,
               void* /*stream*/) override {
-    coded_.encode(modes, part, tensor, memory_of(memory), buffer.span(), loss, active);
+    coded_.encode(modes, part, tensor, memory_of(memory), buffer.span(), watched ? &loss_ : nullptr, active);
   }
   void decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
               const TargetTensor& tensor, void* /*stream*/) override {
@@ -55,16 +55,18 @@ class HostCoder final : public BlockCoder {
     coded_.remember(modes, buffer.span(), memory_of(memory));
   }
 
-  [[nodiscard]] bool can_undo() const override { return true; }
-  void keep_sent(const Memory& memory) override {
+  [[nodiscard]] bool can_watch(void* /*stream*/) const override { return true; }
+  [[nodiscard]] BlockLoss take_loss(void* /*stream*/) override { return std::exchange(loss_, {}); }
+  void keep_sent(const Memory& memory, void* /*stream*/) override {
     static_cast<const HostMemoryOfBlocks&>(memory).memory.keep_sent(kept_);
   }
-  void put_back_sent(Memory& memory) override {
+  void put_back_sent(Memory& memory, void* /*stream*/) override {
     static_cast<HostMemoryOfBlocks&>(memory).memory.put_back_sent(kept_);
   }
 
  private:
   CodedBlocks coded_;
+  BlockLoss loss_;
   ExchangeMemory::Sent kept_;
 };
 

@@ -38,21 +38,23 @@ class BlockCoder {
                                                             const MemoryOptions& options) const = 0;
   [[nodiscard]] virtual CodedBlocks::Sizes sizes(std::span<const WireMode> modes, WirePart part) const = 0;
 
-  /// As of CodedBlocks; on a device after what is in the stream, without waiting. `loss`: in host memory
-  /// only.
+  /// As of CodedBlocks; on a device after what is in the stream, without waiting. `watched`: take_loss()
+  /// tells what it left behind.
   virtual void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
-                      Memory* memory, const TransferBuffer& buffer, CodedBlocks::Loss* loss,
+                      Memory* memory, const TransferBuffer& buffer, bool watched,
                       std::span<const std::uint32_t> active, void* stream) = 0;
   virtual void decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
                       const TargetTensor& tensor, void* stream) = 0;
   virtual void remember(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
                         void* stream) = 0;
 
-  /// Whether encode says what it left behind, and what is remembered of sent blocks can be kept aside and
-  /// put back.
-  [[nodiscard]] virtual bool can_undo() const = 0;
-  virtual void keep_sent(const Memory& memory) = 0;
-  virtual void put_back_sent(Memory& memory) = 0;
+  /// Whether take_loss() can be asked of what is put on the stream: not where it is captured.
+  [[nodiscard]] virtual bool can_watch(void* stream) const = 0;
+  /// Of what was watched since the last call. Of a device's the host waits for it, in its stream.
+  [[nodiscard]] virtual BlockLoss take_loss(void* stream) = 0;
+  /// What is remembered of sent blocks, kept aside and put back.
+  virtual void keep_sent(const Memory& memory, void* stream) = 0;
+  virtual void put_back_sent(Memory& memory, void* stream) = 0;
 };
 
 }  // namespace dit

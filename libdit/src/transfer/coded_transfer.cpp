@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -30,31 +29,19 @@ void reserve(TransferBuffer& buffer, std::size_t bytes, const TransferMemory& me
   }
 }
 
-void require_served(const WireRun& run, int memory_kind) {
-  if (memory_kind == DIT_MEMORY_HOST) {
-    return;
-  }
-  const WirePlan& plan = run.plan();
-  if (plan.policy().guard > 0) {
-    throw ExchangeError(
-        DIT_ERROR_UNSUPPORTED,
-        "policy with guard = " + std::to_string(plan.policy().guard) +
-            ": expected 0 with memory of a device, whose losses the host does not see in time");
-  }
-}
-
 }  // namespace
 
 CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part,
-                             int branches, int memory_kind)
+                             int branches, int memory_kind, std::unique_ptr<BlockCoder> coder)
     : TensorTransfer(context, run.layout(), part),
       run_(run),
       part_(part),
       branches_(branches),
       memory_kind_(memory_kind),
-      coder_(BlockCoder::make(memory_kind, blocks(), run.element(), run.sample_rows(part.tensor))),
+      coder_(coder != nullptr
+                 ? std::move(coder)
+                 : BlockCoder::make(memory_kind, blocks(), run.element(), run.sample_rows(part.tensor))),
       memory_(TransferMemory::of(memory_kind)) {
-  require_served(run, memory_kind);
   for (int branch = 0; branch < branches; ++branch) {
     for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
       const PeerFlags remembered = run.remembered(part.tensor, layer);
@@ -68,64 +55,76 @@ CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const
   }
 }
 
-CodedTransfer::Layer& CodedTransfer::layer_of(const TransferPlace& place) {
+std::size_t CodedTransfer::index_of(const TransferPlace& place) const {
   const int branch = branches_ > 1 ? place.branch : 0;
-  return layers_[static_cast<std::size_t>(branch * run_.plan().shape().layers + place.layer)];
+  return static_cast<std::size_t>(branch * run_.plan().shape().layers + place.layer);
+}
+
+const ResolvedWire& CodedTransfer::resolve(const TransferPlace& place, bool seen) const {
+  return run_.resolve(part_.tensor, seen ? place : at_first(place));
+}
+
+void CodedTransfer::require_startable(const TransferPlace& place, void* stream) const {
+  if (resolve(place, layers_[index_of(place)].seen).watched && !coder_->can_watch(stream)) {
+    throw ExchangeError(DIT_ERROR_UNSUPPORTED,
+                        "a stream that is captured, under a policy with guard = " +
+                            std::to_string(run_.plan().policy().guard) +
+                            ": expected one that is not, as the host waits for what the guard sees");
+  }
 }
 
 void CodedTransfer::pack(const SourceTensor& source, const TransferPlace& place,
                          std::span<const std::uint32_t> active, void* stream) {
-  layer_ = &layer_of(place);
-  resolved_ = &run_.resolve(part_.tensor, std::exchange(layer_->seen, true) ? place : at_first(place));
+  layer_ = &layers_[index_of(place)];
+  resolved_ = &resolve(place, std::exchange(layer_->seen, true));
   finish_late(stream);
   BlockCoder::Memory* memory = layer_->memory.get();
   const bool watched = resolved_->watched;
   if (watched && memory != nullptr) {
-    coder_->keep_sent(*memory);
+    coder_->keep_sent(*memory, stream);
   }
-  const double left_behind = encode(source, active, watched, stream);
-  if (!watched || !is_any_beyond(left_behind)) {
+  encode(source, active, watched, stream);
+  if (!watched || !is_any_beyond(stream)) {
     return;
   }
   if (memory != nullptr) {
-    coder_->put_back_sent(*memory);
+    coder_->put_back_sent(*memory, stream);
   }
   resolved_ = &run_.guarded(*resolved_);
-  static_cast<void>(encode(source, active, false, stream));
+  encode(source, active, false, stream);
   ++times_.guarded;
 }
 
-bool CodedTransfer::is_any_beyond(double left_behind) {
+bool CodedTransfer::is_any_beyond(void* stream) {
   const Watch watch(times_.waiting_seconds);
-  const bool own = !(left_behind <= run_.plan().policy().guard);  // not a number is beyond all bounds
+  const bool own = !(relative(coder_->take_loss(stream)) <=
+                     run_.plan().policy().guard);  // not a number is beyond all bounds
   const auto all = context().all_gather(std::as_bytes(std::span(&own, 1)), channel());
   return std::any_of(all.begin(), all.end(), [](std::byte flag) { return flag != std::byte{0}; });
 }
 
-double CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
-                             void* stream) {
+void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
+                           void* stream) {
   const Watch watch(times_.coding_seconds);
   sizes_ = coder_->sizes(resolved_->by_peer, WirePart::now);
   const auto [send, recv] = on_device() ? most_bytes() : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
   reserve(buffers_.send, send, memory_);
   reserve(buffers_.recv, recv, memory_);
-  CodedBlocks::Loss loss;
-  coder_->encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send,
-                 watched ? &loss : nullptr, active, stream);
+  coder_->encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send, watched,
+                 active, stream);
   layer_->late = nullptr;  // of an encoding that is not sent
   if (resolved_->late) {
-    encode_late(source, watched ? &loss : nullptr, stream);
+    encode_late(source, watched, stream);
   }
-  return loss.whole > 0 ? std::sqrt(loss.error / loss.whole) : 0;
 }
 
-void CodedTransfer::encode_late(const SourceTensor& source, CodedBlocks::Loss* loss, void* stream) {
+void CodedTransfer::encode_late(const SourceTensor& source, bool watched, void* stream) {
   layer_->late = resolved_;
   layer_->late_sizes = coder_->sizes(resolved_->by_peer, WirePart::later);
   reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory_);
   reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory_);
   coder_->encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(), layer_->late_buffers.send,
-                 loss, {}, stream);
+                 watched, {}, stream);
 }
 
 /// What the step before sent for this one.

@@ -20,12 +20,14 @@ class CodedTransfer final : public TensorTransfer {
  public:
   /// `branches`: 1 when all exchanges are of one guidance branch, else each remembers by itself. `run` and
   /// the context must outlive this. `memory_kind`: of tensors, buffers and what is remembered; the current
-  /// device's. Throws ExchangeError (DIT_ERROR_UNSUPPORTED) for policies that it cannot serve there.
+  /// device's. `coder`: null for the one of that memory.
   CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part, int branches = 1,
-                int memory_kind = DIT_MEMORY_HOST);
+                int memory_kind = DIT_MEMORY_HOST, std::unique_ptr<BlockCoder> coder = nullptr);
 
+  void require_startable(const TransferPlace& place, void* stream) const override;
   /// With a guard collective, on the part's channel: what one rank leaves too much of behind all ranks send
-  /// in more bits. A layer of a branch that comes for the first time travels as in step 0.
+  /// in more bits. On a device the host then waits for what is in the stream. A layer of a branch that comes
+  /// for the first time travels as in step 0.
   void pack(const SourceTensor& source, const TransferPlace& place, std::span<const std::uint32_t> active,
             void* stream) override;
   /// The exchange whose blocks this step uses; that of late blocks goes on beside it until the layer's next
@@ -55,16 +57,15 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
                                           const TransferStart& how) const;
   [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;
-  [[nodiscard]] Layer& layer_of(const TransferPlace& place);
+  [[nodiscard]] std::size_t index_of(const TransferPlace& place) const;
+  [[nodiscard]] const ResolvedWire& resolve(const TransferPlace& place, bool seen) const;
   void finish_late(void* stream);
-  /// Relative L2 of what is left behind.
-  [[nodiscard]] double encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
-                              void* stream);
-  void encode_late(const SourceTensor& source, CodedBlocks::Loss* loss, void* stream);
+  void encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched, void* stream);
+  void encode_late(const SourceTensor& source, bool watched, void* stream);
   [[nodiscard]] bool on_device() const { return memory_kind_ != DIT_MEMORY_HOST; }
   /// Kept until the exchange is done; on a device buffers are freed behind what uses them.
   [[nodiscard]] std::shared_ptr<void> kept(const TransferBuffers& buffers) const;
-  [[nodiscard]] bool is_any_beyond(double left_behind);
+  [[nodiscard]] bool is_any_beyond(void* stream);
 
   const WireRun& run_;
   TransferPart part_;

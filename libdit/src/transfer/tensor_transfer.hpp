@@ -68,9 +68,12 @@ class TensorTransfer {
   TensorTransfer(const TensorTransfer&) = delete;
   TensorTransfer& operator=(const TensorTransfer&) = delete;
 
+  /// Throws before anything is done, where pack() cannot be called now: ExchangeError (DIT_ERROR_UNSUPPORTED)
+  /// for a stream that is captured, under a policy whose guard watches this exchange.
+  virtual void require_startable(const TransferPlace& /*place*/, void* /*stream*/) const {}
   /// Copies or codes what is sent, on a device after what is in the stream. `active`: with V-Major this
   /// rank's rows that travel, ascending over all samples; empty where the policy leaves none behind. Under a
-  /// policy with a guard collective.
+  /// policy with a guard collective, and it waits for what is in the stream.
   virtual void pack(const SourceTensor& source, const TransferPlace& place,
                     std::span<const std::uint32_t> active, void* stream) = 0;
   [[nodiscard]] virtual ExchangeRequest start(const TargetTensor& target, const TransferStart& how) = 0;

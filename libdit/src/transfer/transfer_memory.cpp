@@ -18,6 +18,10 @@ class HostMemory final : public TransferMemory {
   [[nodiscard]] TransferBuffer allocate(std::size_t bytes) const override {
     return {std::make_shared<std::byte[]>(bytes), bytes};
   }
+  [[nodiscard]] TransferBuffer allocate_on_host(std::size_t bytes) const override { return allocate(bytes); }
+  void copy(std::span<const std::byte> from, std::byte* to, void* /*stream*/) const override {
+    std::copy(from.begin(), from.end(), to);
+  }
   void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
             const TransferBuffer& buffer, void* /*stream*/) const override {
     dit::pack(peers, element_bytes, tensor, buffer.span());
@@ -31,6 +35,7 @@ class HostMemory final : public TransferMemory {
   }
   [[nodiscard]] std::shared_ptr<void> make_current(int /*device*/) const override { return nullptr; }
   [[nodiscard]] int current_device() const override { return 0; }
+  [[nodiscard]] bool is_capturing(void* /*stream*/) const override { return false; }
   void wait(void* /*stream*/) const override {}
 };
 

@@ -60,6 +60,10 @@ class TransferMemory {
 
   /// Zeros.
   [[nodiscard]] virtual TransferBuffer allocate(std::size_t bytes) const = 0;
+  /// Memory of the host that kernels of this kind write, too. Zeros.
+  [[nodiscard]] virtual TransferBuffer allocate_on_host(std::size_t bytes) const = 0;
+  /// Within memory of this kind, after what is in the stream.
+  virtual void copy(std::span<const std::byte> from, std::byte* to, void* stream) const = 0;
   /// Tensor -> buffer and back, as of wire/pack.hpp; on a device after what is in the stream.
   virtual void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
                     const TransferBuffer& buffer, void* stream) const = 0;
@@ -72,6 +76,8 @@ class TransferMemory {
   [[nodiscard]] virtual std::shared_ptr<void> make_current(int device) const = 0;
   /// The thread's current device; 0 for host memory.
   [[nodiscard]] virtual int current_device() const = 0;
+  /// Whether what is put on the stream is captured, to be carried out later: then nothing can wait for it.
+  [[nodiscard]] virtual bool is_capturing(void* stream) const = 0;
   /// Waits for what is in the stream; there is nothing to wait for in host memory.
   virtual void wait(void* stream) const = 0;
 };

@@ -155,8 +155,8 @@ std::vector<std::uint32_t> BlockCodec::choose(std::int64_t rows, std::size_t row
 }
 
 void BlockCodec::encode_rows(std::span<const std::uint32_t> active, std::size_t row,
-                             std::span<const std::byte> in, BlockMemory* memory, std::span<std::byte> out,
-                             std::span<std::byte> came) const {
+                             std::span<const std::byte> in, BlockMemory* memory,
+                             std::span<std::byte> out) const {
   const std::size_t row_bytes = row * bytes_of(element_);
   const auto count = static_cast<std::int64_t>(active.size());
   std::vector<std::byte> some(active.size() * row_bytes);
@@ -165,14 +165,9 @@ void BlockCodec::encode_rows(std::span<const std::uint32_t> active, std::size_t 
     return codec_.encode(count, static_cast<std::int64_t>(row), some, out);
   }
   ReferenceRows reference(memory->reference, active, row);
-  const std::span<std::byte> some_came = came.empty() ? came : std::span(some);
-  codec_.encode(count, static_cast<std::int64_t>(row), some, reference.some(), mode_.residual, out,
-                some_came);
-  extrapolate(memory->reference, element_, came, *kernels_);
+  codec_.encode(count, static_cast<std::int64_t>(row), some, reference.some(), mode_.residual, out);
+  extrapolate(memory->reference, element_, {}, *kernels_);
   reference.put_back();
-  if (!came.empty()) {
-    scatter_rows(active, row_bytes, some, came);
-  }
   note_ages(*memory, active);
 }
 
@@ -191,19 +186,19 @@ void BlockCodec::decode_rows(std::span<const std::uint32_t> active, std::size_t 
 }
 
 void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-                        BlockMemory* memory, std::span<std::byte> out, std::span<const std::uint32_t> active,
-                        std::span<std::byte> came) const {
+                        BlockMemory* memory, std::span<std::byte> out,
+                        std::span<const std::uint32_t> active) const {
   require_memory(memory, WireEnd::sender);
   if (mode_.skip) {
     grow_older(*memory);
-    return extrapolate(memory->reference, element_, came, *kernels_);
+    return extrapolate(memory->reference, element_, {}, *kernels_);
   }
   if (!mode_.leaves_rows() || row_elements == 0) {
     if (memory == nullptr) {
       return codec_.encode(rows, row_elements, in, out);
     }
     all_young(*memory);
-    return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out, came);
+    return codec_.encode(rows, row_elements, in, memory->reference, mode_.residual, out);
   }
   const auto row = static_cast<std::size_t>(row_elements);
   const std::vector<std::uint32_t> chosen =
@@ -211,7 +206,7 @@ void BlockCodec::encode(std::int64_t rows, std::int64_t row_elements, std::span<
   require_count("what is active", chosen.size(), rows);
   const std::vector<std::uint8_t> mask = rows_to_mask(chosen, rows);
   std::ranges::copy(std::as_bytes(std::span(mask)), out.begin());
-  encode_rows(chosen, row, in, memory, out.subspan(mask.size()), came);
+  encode_rows(chosen, row, in, memory, out.subspan(mask.size()));
 }
 
 std::vector<std::uint32_t> BlockCodec::mask_rows(std::int64_t rows, std::span<const std::byte> in) const {

@@ -34,12 +34,12 @@ class BlockCodec {
   [[nodiscard]] std::size_t encoded_bytes(std::int64_t rows, std::int64_t row_elements) const;
 
   /// What is late is coded as the rest: which step uses it is the caller's. `memory` null: a mode that
-  /// remembers nothing at this end. `active`: of V-Major, the rows that travel, ascending. `came`, with a
-  /// memory: what decode will write; may be empty. Sizes as of Codec.
+  /// remembers nothing at this end. `active`: of V-Major, the rows that travel, ascending. Sizes as
+  /// of Codec.
   /// Both throw std::invalid_argument for rows that are not as many as must travel.
   void encode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
-              BlockMemory* memory, std::span<std::byte> out, std::span<const std::uint32_t> active = {},
-              std::span<std::byte> came = {}) const;
+              BlockMemory* memory, std::span<std::byte> out,
+              std::span<const std::uint32_t> active = {}) const;
   void decode(std::int64_t rows, std::int64_t row_elements, std::span<const std::byte> in,
               BlockMemory* memory, std::span<std::byte> out) const;
 
@@ -51,7 +51,7 @@ class BlockCodec {
   [[nodiscard]] std::vector<std::uint32_t> mask_rows(std::int64_t rows, std::span<const std::byte> in) const;
   void require_count(const char* what, std::size_t active, std::int64_t rows) const;
   void encode_rows(std::span<const std::uint32_t> active, std::size_t row, std::span<const std::byte> in,
-                   BlockMemory* memory, std::span<std::byte> out, std::span<std::byte> came) const;
+                   BlockMemory* memory, std::span<std::byte> out) const;
   void decode_rows(std::span<const std::uint32_t> active, std::size_t row, std::span<const std::byte> in,
                    BlockMemory& memory, std::span<std::byte> out) const;
 

@@ -25,7 +25,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(TAPA_HAVE_CUDA)
-  target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu ${wire}/device/row_kernels.cu)
-  set_source_files_properties(${wire}/device/code_kernels.cu ${wire}/device/row_kernels.cu TARGET_DIRECTORY dit_exchange
-                              PROPERTIES COMPILE_OPTIONS "-fmad=false")
+  target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu ${wire}/device/loss_kernels.cu
+                                      ${wire}/device/row_kernels.cu)
+  set_source_files_properties(${wire}/device/code_kernels.cu ${wire}/device/loss_kernels.cu ${wire}/device/row_kernels.cu
+                              TARGET_DIRECTORY dit_exchange PROPERTIES COMPILE_OPTIONS "-fmad=false")
 endif()

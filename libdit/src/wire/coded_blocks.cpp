@@ -29,19 +29,6 @@ bool is_in(WirePart part, const WireMode& mode) {
   return mode.late == (part == WirePart::later);
 }
 
-void add_loss(std::span<const std::byte> rows, WireElement element, std::span<const std::byte> came,
-              CodedBlocks::Loss& loss) {
-  std::vector<float> values(rows.size() / bytes_of(element)), arrived(values.size());
-  load_elements(rows, element, values);
-  load_elements(came, element, arrived);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double value = values[i];
-    const double off = value - static_cast<double>(arrived[i]);
-    loss.error += off * off;
-    loss.whole += value * value;
-  }
-}
-
 void require_modes(std::size_t modes, std::size_t peers) {
   if (modes != peers) {
     throw std::invalid_argument(std::to_string(modes) + " wire modes: expected one for each of " +
@@ -153,28 +140,26 @@ std::span<std::byte> CodedBlocks::room_for(const PeerBlock& block, std::vector<s
 }
 
 void CodedBlocks::encode_block(const PeerBlock& block, const WireMode& mode, const SourceTensor& tensor,
-                               BlockMemory* memory, std::span<std::byte> code, Loss* loss,
+                               BlockMemory* memory, std::span<std::byte> code, BlockLoss* loss,
                                std::span<const std::uint32_t> active) {
   if (memory == nullptr && mode.is_exact()) {
     return pack(std::span(&block, 1), bytes_of(element_), tensor, code);
   }
   const std::span<std::byte> rows = room_for(block, scratch_);
   pack(std::span(&block, 1), bytes_of(element_), tensor, rows);
-  if (loss == nullptr || memory == nullptr) {
-    return codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
+  const bool watched = loss != nullptr && memory != nullptr;
+  const auto add_loss = [&] { *loss = sum_of(*loss, loss_of(rows, element_, memory->reference)); };
+  if (watched && mode.late) {
+    add_loss();  // of what the receiver uses now
   }
-  const std::span<std::byte> came = room_for(block, came_);
-  if (mode.late) {  // what the receiver uses now
-    recall(memory->reference, element_, came);
-    codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
-  } else {
-    codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active, came);
+  codec_of(mode).encode(block.rows(), block.row_elements, rows, memory, code, active);
+  if (watched && !mode.late) {
+    add_loss();
   }
-  add_loss(rows, element_, came, *loss);
 }
 
 void CodedBlocks::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
-                         ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss,
+                         ExchangeMemory* memory, std::span<std::byte> buffer, BlockLoss* loss,
                          std::span<const std::uint32_t> active) {
   const Sizes places = sizes(modes, part);
   for (std::size_t peer = 0; peer < modes.size(); ++peer) {

@@ -10,6 +10,7 @@
 #include "dit/exchange.h"
 #include "layout/layout.hpp"
 #include "wire/block_codec.hpp"
+#include "wire/block_loss.hpp"
 
 namespace dit {
 
@@ -93,16 +94,11 @@ class CodedBlocks {
   /// `modes`: of each peer, both ways.
   [[nodiscard]] Sizes sizes(std::span<const WireMode> modes, WirePart part = WirePart::now) const;
 
-  /// What an encoding left behind, of the blocks that are remembered: squares, summed.
-  struct Loss {
-    double error = 0;
-    double whole = 0;
-  };
   /// `memory` null: no mode remembers anything. `memory` knows the peers whose modes do; blocks to them move
   /// its references on in whatever mode. `active`: of V-Major, this rank's rows, ascending, as many of each
-  /// sample as the mode says.
+  /// sample as the mode says. `loss`: to what it left behind is added, of blocks that are remembered.
   void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
-              ExchangeMemory* memory, std::span<std::byte> buffer, Loss* loss = nullptr,
+              ExchangeMemory* memory, std::span<std::byte> buffer, BlockLoss* loss = nullptr,
               std::span<const std::uint32_t> active = {});
   /// The tensor, from blocks that came now and from what is remembered of peers whose blocks are late. Throws
   /// std::invalid_argument that names the peer for rows that are not as many as must travel.
@@ -122,7 +118,7 @@ class CodedBlocks {
                                               std::span<const WireMode> modes, const Flags& whole,
                                               WirePart part, std::size_t& total) const;
   void encode_block(const PeerBlock& block, const WireMode& mode, const SourceTensor& tensor,
-                    BlockMemory* memory, std::span<std::byte> code, Loss* loss,
+                    BlockMemory* memory, std::span<std::byte> code, BlockLoss* loss,
                     std::span<const std::uint32_t> active);
   void decode_block(const PeerBlock& block, const WireMode& mode, std::span<const std::byte> code,
                     BlockMemory* memory, const TargetTensor& tensor);
@@ -131,7 +127,6 @@ class CodedBlocks {
   WireElement element_;
   SampleRows rows_;
   std::vector<std::byte> scratch_;  // a block as it is in the tensor
-  std::vector<std::byte> came_;     // and as the receiver has it, where somebody asks
 };
 
 }  // namespace dit

@@ -50,7 +50,7 @@ struct WirePolicy {
   int most_age = 0;
   /// Where any rank would leave more than this of a tensor behind (relative L2, after decoding), all ranks
   /// send this tensor of this layer in bf16 in this step; 0: nobody looks. Takes a word of all ranks before
-  /// each exchange.
+  /// each exchange, and of device memory a wait of the host for its stream.
   double guard = 0;
   /// Levels whose links carry everything in full, whatever the rules say: those on which coding would take
   /// longer than it saves (predict/coding_gain.hpp).

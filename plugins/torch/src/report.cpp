@@ -43,6 +43,7 @@ std::string Exchange::report() const {
                       {"slot_bytes", transfers_.slot_bytes()},
                       {"workspace_bytes", transfers_.workspace_bytes()},
                       {"wire_bytes", transfers_.wire_bytes()},
+                      {"guarded", transfers_.guarded()},
                       {"step", step_},
                       {"branch", branch_},
                       {"policy", attention_.policy},

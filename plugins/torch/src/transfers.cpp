@@ -173,6 +173,16 @@ std::uint64_t Transfers::workspace_bytes() const {
   return sum;
 }
 
+std::uint64_t Transfers::guarded() const {
+  std::uint64_t all = 0;
+  for (const TransferHandle& transfer : transfers_) {
+    std::uint64_t guarded = 0;
+    require_ok(dit_transfer_guarded(transfer.get(), &guarded));
+    all += guarded;
+  }
+  return all;
+}
+
 std::uint64_t Transfers::wire_bytes() const {
   std::uint64_t bytes = 0;
   if (wire_ != nullptr) require_ok(dit_wire_memory_bytes(wire_.get(), &bytes));

@@ -41,6 +41,8 @@ class Transfers {
   [[nodiscard]] std::uint64_t slot_bytes() const { return slot_bytes_; }
   [[nodiscard]] std::uint64_t workspace_bytes() const;
   [[nodiscard]] std::uint64_t wire_bytes() const;
+  /// Exchanges that the policy's guard has sent in bf16.
+  [[nodiscard]] std::uint64_t guarded() const;
   /// The policy in full; "" for exact transfers.
   [[nodiscard]] std::string wire_text() const;
 

@@ -223,9 +223,26 @@ def require_close(what: str, a: Tensor, b: Tensor) -> None:
 
 
 def check_policy(check: Check) -> None:
-    """A policy's bits are the host's; a new image forgets the one before; capture is refused."""
+    """A policy's bits are the host's, and what its guard decides; a new image forgets the one before."""
     case = Case(1, 8, 64, 4, 4, 32)
-    for policy in (b"fp8", b"balanced", b"v-major:warmup=1,refresh=3,ratio=linear"):
+    named = check.exchange(case, torch.bfloat16)
+    near = check.report(named)["levels"][0]["name"]
+    check.free(named)
+    guarded = {
+        "format": "dit-wire-policy",
+        "version": 1,
+        "guard": 0.3,
+        "rules": [
+            {"mode": "residual int8", "level": near},
+            {"mode": "residual int1", "level": near, "tensors": ["q", "o"]},
+        ],
+    }
+    for policy in (
+        b"fp8",
+        b"balanced",
+        b"v-major:warmup=1,refresh=3,ratio=linear",
+        json.dumps(guarded).encode(),
+    ):
         more = {"policy": policy, "layers": 2, "steps": 4}
         ours = check.exchange(case, torch.bfloat16, **more)
         host = check.exchange(case, torch.bfloat16, on_host=True, **more)
@@ -249,6 +266,9 @@ def check_policy(check: Check) -> None:
                         dit.gather(given[0], ours, block),
                         dit.gather(right[0], host, block),
                     )
+            spoken = check.report(ours)["guarded"]
+            assert spoken == check.report(host)["guarded"], f"{policy!r}: guarded"
+            assert (0 < spoken < 4 * 2 * 4) == (b"guard" in policy), f"{policy!r}: {spoken} guarded"
             for name in (ours, host):
                 library.reset(name)
         check.free(ours, host)

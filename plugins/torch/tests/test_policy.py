@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -49,6 +50,23 @@ def test_no_picture_depends_on_the_one_before(policy: str) -> None:
         np.testing.assert_array_equal(one[rank][0], one[0][0])
         np.testing.assert_array_equal(one[rank][0], other[rank][1])
         np.testing.assert_array_equal(one[rank][1], other[rank][0])
+
+
+def _guarded(guard: float) -> str:
+    rules = [{"mode": "residual int2"}]
+    return json.dumps({"format": "dit-wire-policy", "version": 1, "guard": guard, "rules": rules})
+
+
+def _one_of_each(policies: list[str]) -> list[np.ndarray]:
+    return [_images(policy, [0])[0] for policy in policies]
+
+
+@needs_library
+def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
+    policies = ["exact", _guarded(0), _guarded(1e6), _guarded(1e-6)]
+    exact, unguarded, silent, always = ranks.run(2, _one_of_each, policies)[0]
+    np.testing.assert_array_equal(silent, unguarded)
+    assert 0 < np.abs(always - exact).max() < 0.2 * np.abs(unguarded - exact).max()
 
 
 @needs_library

@@ -192,6 +192,7 @@ static void test_waits(dit_transfer** transfer, void* source, size_t source_byte
   WRONG(dit_transfer_test(*transfer, NULL), "dit_transfer_test: done is null");
   WRONG(dit_transfer_test(NULL, &done), "dit_transfer_test: transfer is null");
   WRONG(dit_transfer_wait(NULL), "dit_transfer_wait: transfer is null");
+  WRONG(dit_transfer_guarded(NULL, NULL), "dit_transfer_guarded: transfer is null");
   REQUIRE_OK(dit_transfer_wait(*transfer));
   REQUIRE_OK(dit_transfer_wait(*transfer)); /* nothing under way */
   WRONG(dit_session_close(&session),

@@ -47,6 +47,14 @@ static void run(dit_session* session, int rank, int ranks) {
   }
   for (int i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
   for (int i = 0; i < THREADS; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < THREADS; ++i) {
+    uint64_t guarded = 1;
+    REQUIRE_OK(dit_transfer_guarded(workers[i].wire.transfer, &guarded));
+    /* Of V in all steps, of K only while nothing is remembered. */
+    if (groups == 1 && i == 0) CHECK(guarded == STEPS);
+    if (groups == 1 && i > 0) CHECK(guarded > 0 && guarded < 5);
+    if (groups > 1) CHECK(guarded == 0);
+  }
   for (int i = 0; i < THREADS; ++i) free_wired(&workers[i].wire);
   REQUIRE_OK(dit_wire_free(&wire));
   REQUIRE_OK(dit_layout_free(&layout));

@@ -198,7 +198,7 @@ TEST(CodedBlocks, OfLateBlocksTheLossIsWhatTheReceiverLacksNow) {
   const std::vector<WireMode> modes{parse_wire_mode("late full")};
   std::vector<std::byte> buffer(pair.blocks.sizes(modes, WirePart::later).send_bytes);
   EXPECT_EQ(pair.blocks.sizes(modes).send_bytes, 0U);
-  CodedBlocks::Loss loss;
+  BlockLoss loss;
   pair.blocks.encode(modes, WirePart::later, std::as_bytes(std::span(second)), &pair.sender, buffer, &loss);
   EXPECT_EQ(loss.error, 512.0);
   EXPECT_EQ(loss.whole, 4 * 512.0);

@@ -5,30 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <random>
 #include <string>
 
 #include "exchange/local/local_ranks.hpp"
-#include "host_warp.hpp"
+#include "host_launcher.hpp"
 #include "transfer/active_rows.hpp"
 #include "transfer/device/device_active_rows.hpp"
 #include "wire/v_major.hpp"
 
 namespace dit {
 namespace {
-
-class HostLauncher final : public CodeLauncher {
- public:
-  void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs,
-              void* /*stream*/) override {
-    run_on_host(work, format, remembers, jobs);
-  }
-  void launch(RowWork work, const RowChoices& choices, void* /*stream*/) override {
-    run_on_host(work, choices);
-  }
-};
 
 // The same on all ranks.
 WireMode random_mode(std::mt19937& random, bool first, bool v_major) {
@@ -74,13 +64,32 @@ class End {
         memory_(coder_->make_memory(remembered, options)),
         target(target_bytes, std::byte{0xab}) {}
 
-  void step(ExchangeContext& context, const std::vector<WireMode>& modes, const SourceTensor& source,
-            const TensorShape& shape, const TensorStrides& strides, std::span<const std::uint32_t> active) {
+  /// What becomes of an encoding before the one that is sent.
+  enum class Undone { nothing, for_bf16, for_the_same };
+
+  struct Source {
+    const SourceTensor& tensor;
+    std::span<const std::uint32_t> active;
+  };
+
+  void step(ExchangeContext& context, std::vector<WireMode> modes, const Source& source,
+            const TensorShape& shape, const TensorStrides& strides, Undone undone) {
+    losses.clear();
+    if (undone != Undone::nothing) {
+      coder_->keep_sent(*memory_, nullptr);
+      for (const WirePart part : {WirePart::now, WirePart::later}) {
+        static_cast<void>(encoded(modes, part, source));
+      }
+      losses.push_back(coder_->take_loss(nullptr));
+      coder_->put_back_sent(*memory_, nullptr);
+      for (WireMode& mode : modes) {
+        if (undone == Undone::for_bf16 && !mode.is_exact()) mode = parse_wire_mode("bf16");
+      }
+    }
     for (const WirePart part : {WirePart::now, WirePart::later}) {
       const CodedBlocks::Sizes sizes = coder_->sizes(modes, part);
-      const TransferBuffer send = TransferMemory::of(DIT_MEMORY_HOST).allocate(sizes.send_bytes);
+      const TransferBuffer send = encoded(modes, part, source);
       const TransferBuffer recv = TransferMemory::of(DIT_MEMORY_HOST).allocate(sizes.recv_bytes);
-      coder_->encode(modes, part, source, memory_.get(), send, nullptr, active, nullptr);
       dit_exchange_call call{};
       call.send = send.data();
       call.recv = recv.data();
@@ -95,16 +104,34 @@ class End {
         coder_->remember(modes, recv, memory_.get(), nullptr);
       }
     }
+    losses.push_back(coder_->take_loss(nullptr));
   }
 
  private:
+  TransferBuffer encoded(const std::vector<WireMode>& modes, WirePart part, const Source& source) {
+    const TransferBuffer send =
+        TransferMemory::of(DIT_MEMORY_HOST).allocate(coder_->sizes(modes, part).send_bytes);
+    coder_->encode(modes, part, source.tensor, memory_.get(), send, true, source.active, nullptr);
+    return send;
+  }
+
   std::unique_ptr<BlockCoder> coder_;
   std::unique_ptr<BlockCoder::Memory> memory_;
 
  public:
   std::vector<std::byte> target;
   std::vector<std::uint64_t> ages;
+  std::vector<BlockLoss> losses;  // of what was undone and of what was sent
 };
+
+bool equal_bits(const std::vector<BlockLoss>& a, const std::vector<BlockLoss>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const BlockLoss& x, const BlockLoss& y) {
+    const auto same = [](double one, double other) {
+      return std::bit_cast<std::uint64_t>(one) == std::bit_cast<std::uint64_t>(other);
+    };
+    return same(x.error, y.error) && same(x.whole, y.whole);
+  });
+}
 
 /// Some rows of each sample.
 std::vector<std::uint32_t> active_of(const TensorShape& shape, const std::optional<double>& stays,
@@ -152,6 +179,7 @@ void compare(const Setting& setting) {
                remembered, options, bytes);
     End host(BlockCoder::make(DIT_MEMORY_HOST, layout, setting.element, rows), remembered, options, bytes);
     std::mt19937 random(setting.seed), own(setting.seed * 100 + static_cast<std::uint32_t>(rank));
+    int lost = 0;
     for (int step = 0; step < 14; ++step) {
       const WireMode mode = random_mode(random, step == 0, !gathers);
       std::vector<WireMode> modes;
@@ -160,11 +188,17 @@ void compare(const Setting& setting) {
           tensor_of(from, setting.element, setting.seed * 100 + static_cast<std::uint32_t>(step * 10 + rank));
       const SourceTensor tensor(std::span<const std::byte>(source), from, dense_strides(from));
       const std::vector<std::uint32_t> active = active_of(from, mode.stays, own);
-      device.step(context, modes, tensor, to, apart, active);
-      host.step(context, modes, tensor, to, apart, active);
+      const auto undone = static_cast<End::Undone>(random() % 3);
+      device.step(context, modes, {tensor, active}, to, apart, undone);
+      host.step(context, modes, {tensor, active}, to, apart, undone);
       ASSERT_EQ(device.target, host.target) << "step " << step << ", " << to_string(mode);
       ASSERT_EQ(device.ages, host.ages) << "step " << step << ", " << to_string(mode);
+      ASSERT_TRUE(equal_bits(device.losses, host.losses)) << "step " << step << ", " << to_string(mode);
+      lost += relative(host.losses.front()) > 0 ? 1 : 0;
     }
+    ASSERT_EQ(lost > 0, std::ranges::any_of(layout.send, [&](const PeerBlock& block) {
+                return &block != &layout.send[static_cast<std::size_t>(rank)] && block.elements() > 0;
+              }));
   });
 }
 
@@ -181,6 +215,43 @@ TEST(DeviceCoder, HasTheBitsOfTheHostsBlocks) {
         }
       }
     }
+  }
+}
+
+// More segments than lanes that sum them; near the plain sum.
+TEST(DeviceCoder, SumsOfALongBlockAreTheHosts) {
+  constexpr std::int64_t kRows = 4111, kRow = 96;
+  const ExchangeLayout layout{{{kRow, {{0, kRows, kRow}}}}, {{kRow, {{0, kRows, kRow}}}}};
+  const TensorShape shape{1, kRows, 1, kRow};
+  const std::vector<WireMode> modes{parse_wire_mode("residual int4")};
+  HostLauncher launcher;
+  const TransferMemory& memory = TransferMemory::of(DIT_MEMORY_HOST);
+  for (const WireElement element : {WireElement::fp32, WireElement::bf16, WireElement::fp16}) {
+    const std::vector<std::byte> source = tensor_of(shape, element, 7);
+    DeviceCoder device(layout, element, {}, memory, launcher);
+    const auto host = BlockCoder::make(DIT_MEMORY_HOST, layout, element, {});
+    const auto loss_by = [&](BlockCoder& coder) {
+      const auto remembered = coder.make_memory({{1}, {1}}, {});
+      const TransferBuffer send = memory.allocate(coder.sizes(modes, WirePart::now).send_bytes);
+      coder.encode(modes, WirePart::now, std::span<const std::byte>(source), remembered.get(), send, true, {},
+                   nullptr);
+      std::vector<std::byte> came(source.size());
+      coder.decode(modes, send, remembered.get(), std::span(came), nullptr);
+      std::vector<float> numbers(source.size() / bytes_of(element)), arrived(numbers.size());
+      load_elements(source, element, numbers);
+      load_elements(came, element, arrived);
+      BlockLoss plain;
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        plain.error += std::pow(static_cast<double>(numbers[i]) - static_cast<double>(arrived[i]), 2);
+        plain.whole += std::pow(static_cast<double>(numbers[i]), 2);
+      }
+      const BlockLoss loss = coder.take_loss(nullptr);
+      EXPECT_NEAR(loss.whole / plain.whole, 1, 1e-12);
+      EXPECT_NEAR(relative(loss) / relative(plain), 1, 1e-3);  // what arrives is not yet rounded
+      EXPECT_GT(relative(loss), 0.01);
+      return loss;
+    };
+    EXPECT_TRUE(equal_bits({loss_by(device)}, {loss_by(*host)}));
   }
 }
 
@@ -266,7 +337,7 @@ TEST(DeviceCoder, RefusesBlocksThatLeaveTheTensor) {
   const std::vector<WireMode> modes{parse_wire_mode("int4")};
   const TransferBuffer buffer = TransferMemory::of(DIT_MEMORY_HOST).allocate(4096);
   std::vector<std::byte> small(4 * 8 * 4 - 1);
-  EXPECT_THROW(coder.encode(modes, WirePart::now, std::span<const std::byte>(small), nullptr, buffer, nullptr,
+  EXPECT_THROW(coder.encode(modes, WirePart::now, std::span<const std::byte>(small), nullptr, buffer, false,
                             {}, nullptr),
                std::length_error);
   EXPECT_THROW(coder.decode(modes, buffer, nullptr, std::span(small), nullptr), std::length_error);

@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "wire/device/loss_lanes.hpp"
 #include "wire/device/row_choice.hpp"
 #include "wire/device/segment_codec.hpp"
 
@@ -93,8 +94,23 @@ class HostBlock {
   static void add(std::uint32_t* word, std::uint32_t value) { *word += value; }
 
  private:
-  std::vector<Unit> room_ = std::vector<Unit>(kRowRoom / sizeof(Unit), Unit{{0xdeadbeef, 1, 2, 3}});
+  std::vector<Unit> room_ =
+      std::vector<Unit>(std::max(kRowRoom, kLossRoom) / sizeof(Unit), Unit{{0xdeadbeef, 1, 2, 3}});
 };
+
+/// What launch_losses does, here.
+inline void run_on_host(const LossJobs& losses) {
+  HostWarp warp;
+  HostBlock block;
+  for (std::uint32_t at = 0; at < losses.jobs.count; ++at) {
+    const CodeJob& job = losses.jobs.job[at];
+    BlockLoss* const segments = losses.segments + job.first_segment;
+    for (std::uint32_t segment = 0; segment < job.segments; ++segment) {
+      loss_of_segment(warp, job, segment, segments + segment);
+    }
+    loss_of_block(block, segments, job.segments, losses.told + at);
+  }
+}
 
 template <RowWork work>
 void run_rows_on_host(const RowChoice& choice) {

@@ -46,12 +46,30 @@ std::size_t place(std::vector<BlockReference>& side, std::span<const PeerBlock> 
 
 BlockReferences::BlockReferences(const ExchangeLayout& layout, const PeerFlags& remembered,
                                  const MemoryOptions& options, const TransferMemory& memory)
-    : counts_ages_(options.ages), memory_(memory) {
-  const std::size_t sent = place(sent_, layout.send, remembered.sent, options, nullptr, 0);
-  const std::size_t all = place(received_, layout.recv, remembered.received, options, nullptr, sent);
+    : counts_ages_(options.ages), sent_bytes_(0), memory_(memory) {
+  sent_bytes_ = place(sent_, layout.send, remembered.sent, options, nullptr, 0);
+  const std::size_t all = place(received_, layout.recv, remembered.received, options, nullptr, sent_bytes_);
   buffer_ = memory.allocate(std::max<std::size_t>(all, 1));
   static_cast<void>(place(sent_, layout.send, remembered.sent, options, buffer_.data(), 0));
-  static_cast<void>(place(received_, layout.recv, remembered.received, options, buffer_.data(), sent));
+  static_cast<void>(place(received_, layout.recv, remembered.received, options, buffer_.data(), sent_bytes_));
+}
+
+void BlockReferences::keep_sent(Sent& kept, void* stream) const {
+  if (kept.memory.size() < sent_bytes_) {
+    kept.memory = memory_.allocate(sent_bytes_);
+  }
+  memory_.copy(buffer_.span().first(sent_bytes_), kept.memory.data(), stream);
+  kept.ages.clear();
+  for (const BlockReference& of : sent_) {
+    kept.ages.push_back(of.ages);
+  }
+}
+
+void BlockReferences::put_back_sent(const Sent& kept, void* stream) {
+  memory_.copy(kept.memory.span().first(sent_bytes_), buffer_.data(), stream);
+  for (std::size_t peer = 0; peer < sent_.size(); ++peer) {
+    sent_[peer].ages = kept.ages[peer];
+  }
 }
 
 void BlockReferences::count_ages(std::vector<std::uint64_t>& rows_by_age) const {

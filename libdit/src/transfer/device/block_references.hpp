@@ -33,6 +33,15 @@ class BlockReferences final : public BlockCoder::Memory {
   [[nodiscard]] BlockReference* sent_to(std::size_t peer) { return known(sent_[peer]); }
   [[nodiscard]] BlockReference* received_from(std::size_t peer) { return known(received_[peer]); }
 
+  /// What is remembered of sent blocks, kept aside: an encoding that is not sent after all is undone with it.
+  struct Sent {
+    TransferBuffer memory;
+    std::vector<RowSteps> ages;
+  };
+  /// Behind what is in the stream. `kept`: of the same device, used again and again.
+  void keep_sent(Sent& kept, void* stream) const;
+  void put_back_sent(const Sent& kept, void* stream);
+
   /// Waits for the device.
   void count_ages(std::vector<std::uint64_t>& rows_by_age) const override;
 
@@ -46,6 +55,7 @@ class BlockReferences final : public BlockCoder::Memory {
   static BlockReference* known(BlockReference& of) { return of.parts.value != nullptr ? &of : nullptr; }
 
   bool counts_ages_;
+  std::size_t sent_bytes_;  // of the buffer; those of received blocks follow
   const TransferMemory& memory_;
   TransferBuffer buffer_;
   std::vector<BlockReference> sent_, received_;

@@ -11,6 +11,7 @@ class CudaCodeLauncher final : public CodeLauncher {
   CudaCodeLauncher() {
     check_cuda(load_codecs(), "loading codec kernels");
     check_cuda(load_row_kernels(), "loading row kernels");
+    check_cuda(load_loss_kernels(), "loading loss kernels");
   }
 
   void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs, void* stream) override {
@@ -19,6 +20,9 @@ class CudaCodeLauncher final : public CodeLauncher {
   }
   void launch(RowWork work, const RowChoices& choices, void* stream) override {
     check_cuda(launch_rows(work, choices, static_cast<cudaStream_t>(stream)), "row kernel");
+  }
+  void launch(const LossJobs& losses, void* stream) override {
+    check_cuda(launch_losses(losses, static_cast<cudaStream_t>(stream)), "loss kernel");
   }
 };
 

@@ -1,5 +1,6 @@
 #include "transfer/device/cuda_memory.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "exchange/exchange.hpp"
@@ -24,6 +25,20 @@ class CudaMemory final : public TransferMemory {
     check_cuda(cudaMemset(memory, 0, bytes), "cudaMemset");
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     return {std::move(owner), bytes};
+  }
+
+  [[nodiscard]] TransferBuffer allocate_on_host(std::size_t bytes) const override {
+    void* memory = nullptr;
+    check_cuda(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
+    std::shared_ptr<std::byte[]> owner(static_cast<std::byte*>(memory),
+                                       [](std::byte* freed) { (void)cudaFreeHost(freed); });
+    std::fill_n(owner.get(), bytes, std::byte{0});
+    return {std::move(owner), bytes};
+  }
+
+  void copy(std::span<const std::byte> from, std::byte* to, void* stream) const override {
+    check_cuda(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_of(stream)),
+               "cudaMemcpyAsync");
   }
 
   void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
@@ -52,6 +67,12 @@ class CudaMemory final : public TransferMemory {
     int current = -1;
     check_cuda(cudaGetDevice(&current), "cudaGetDevice");
     return current;
+  }
+
+  [[nodiscard]] bool is_capturing(void* stream) const override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check_cuda(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
   }
 
   void wait(void* stream) const override {

@@ -39,7 +39,8 @@ DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows 
       blocks_(std::move(layout), element, rows_),
       element_(element),
       memory_(memory),
-      launcher_(launcher) {}
+      launcher_(launcher),
+      losses_(blocks_.layout().send.size(), memory, launcher) {}
 
 std::unique_ptr<BlockCoder::Memory> DeviceCoder::make_memory(const PeerFlags& remembered,
                                                              const MemoryOptions& options) const {
@@ -115,6 +116,12 @@ void DeviceCoder::add_decode(const PeerBlock& block, const WireMode& mode, const
   queue_.add(mode.skip ? CodeWork::extrapolate : CodeWork::recall, LaneFormat::fp32, job);
 }
 
+void DeviceCoder::add_loss(const PeerBlock& block, const BlockPlace& place, const BlockReference& memory) {
+  CodeJob job = job_of(WireFormat::full, element_, place, block.rows(), nullptr);
+  give_memory(job, {memory.parts.value, memory.parts.digits, nullptr}, 0, false);
+  losses_.add(job);
+}
+
 RowChoice DeviceCoder::choice_for(const PeerBlock& block, const BlockPlace& place, BlockReference& memory,
                                   std::int64_t travelling, std::uint8_t* code) const {
   RowChoice choice;
@@ -176,7 +183,7 @@ void DeviceCoder::add_rows(RowWork first, const PeerBlock& block, const WireMode
 }
 
 void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor,
-                         Memory* memory, const TransferBuffer& buffer, CodedBlocks::Loss* /*loss*/,
+                         Memory* memory, const TransferBuffer& buffer, bool watched,
                          std::span<const std::uint32_t> active, void* stream) {
   const std::vector<PeerBlock>& blocks = blocks_.layout().send;
   require_in(blocks, element_, tensor);
@@ -192,12 +199,20 @@ void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const S
       const dit_block& at = places.send[peer];
       memory_.pack(std::span(&block, 1), bytes_of(element_), tensor,
                    TransferBuffer::borrowed(buffer.span().subspan(at.offset, at.bytes)), stream);
-    } else {
-      add_encode(block, mode_of(modes[peer], rows_.whole.sent, peer), place_of(block, element_, tensor),
-                 remembered, code_at(buffer, places.send[peer]), active);
+      continue;
+    }
+    const BlockPlace place = place_of(block, element_, tensor);
+    add_encode(block, mode_of(modes[peer], rows_.whole.sent, peer), place, remembered,
+               code_at(buffer, places.send[peer]), active);
+    if (watched && remembered != nullptr) {
+      add_loss(block, place, *remembered);
     }
   }
+  if (part == WirePart::later) {  // of what the receiver uses now
+    losses_.launch(stream);
+  }
   queue_.launch(launcher_, stream);
+  losses_.launch(stream);
 }
 
 void DeviceCoder::decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
@@ -243,11 +258,11 @@ void DeviceCoder::remember(std::span<const WireMode> modes, const TransferBuffer
   queue_.launch(launcher_, stream);
 }
 
-void DeviceCoder::keep_sent(const Memory& /*memory*/) {
-  throw std::logic_error("what devices remember is not kept aside");
+void DeviceCoder::keep_sent(const Memory& memory, void* stream) {
+  static_cast<const BlockReferences&>(memory).keep_sent(kept_, stream);
 }
-void DeviceCoder::put_back_sent(Memory& /*memory*/) {
-  throw std::logic_error("what devices remember is not kept aside");
+void DeviceCoder::put_back_sent(Memory& memory, void* stream) {
+  static_cast<BlockReferences&>(memory).put_back_sent(kept_, stream);
 }
 
 }  // namespace dit

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "transfer/block_coder.hpp"
+#include "transfer/device/block_losses.hpp"
 #include "transfer/device/block_references.hpp"
 #include "wire/device/code_launcher.hpp"
 
@@ -20,16 +21,17 @@ class DeviceCoder final : public BlockCoder {
   /// The sizes of CodedBlocks; blocks begin at multiples of BlockReferences::kAlignment bytes.
   [[nodiscard]] CodedBlocks::Sizes sizes(std::span<const WireMode> modes, WirePart part) const override;
   void encode(std::span<const WireMode> modes, WirePart part, const SourceTensor& tensor, Memory* memory,
-              const TransferBuffer& buffer, CodedBlocks::Loss* loss, std::span<const std::uint32_t> active,
+              const TransferBuffer& buffer, bool watched, std::span<const std::uint32_t> active,
               void* stream) override;
   void decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
               const TargetTensor& tensor, void* stream) override;
   void remember(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
                 void* stream) override;
 
-  [[nodiscard]] bool can_undo() const override { return false; }
-  void keep_sent(const Memory& memory) override;
-  void put_back_sent(Memory& memory) override;
+  [[nodiscard]] bool can_watch(void* stream) const override { return !memory_.is_capturing(stream); }
+  [[nodiscard]] BlockLoss take_loss(void* stream) override { return losses_.take(stream); }
+  void keep_sent(const Memory& memory, void* stream) override;
+  void put_back_sent(Memory& memory, void* stream) override;
 
  private:
   /// A block that is not copied as it is: its job in a mode. `memory` null: nothing is remembered of it.
@@ -37,6 +39,8 @@ class DeviceCoder final : public BlockCoder {
                   BlockReference* memory, std::uint8_t* code, std::span<const std::uint32_t> active);
   void add_decode(const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
                   BlockReference* memory, std::uint8_t* code);
+  /// What of the block its receiver lacks, all rows.
+  void add_loss(const PeerBlock& block, const BlockPlace& place, const BlockReference& memory);
   /// Some of a block's rows travel. `first`: they are measured here, read from the code, or V-Major's
   /// `active` ones, which are written.
   void add_rows(RowWork first, const PeerBlock& block, const WireMode& mode, const BlockPlace& place,
@@ -55,6 +59,8 @@ class DeviceCoder final : public BlockCoder {
   const TransferMemory& memory_;
   CodeLauncher& launcher_;
   CodeQueue queue_;
+  BlockLosses losses_;
+  BlockReferences::Sent kept_;
 };
 
 #ifdef DIT_HAVE_CUDA

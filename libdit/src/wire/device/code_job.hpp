@@ -55,6 +55,15 @@ struct Segment {
 
 namespace {
 
+/// Which job of a launch has the segment.
+DIT_SHARED std::uint32_t job_at(const CodeJobs& jobs, std::uint32_t segment) {
+  std::uint32_t at = 0;
+  while (at + 1 < jobs.count && segment >= jobs.job[at + 1].first_segment) {
+    ++at;
+  }
+  return at;
+}
+
 DIT_SHARED std::uint32_t least_of(std::uint32_t a, std::uint32_t b) {
   return a < b ? a : b;
 }

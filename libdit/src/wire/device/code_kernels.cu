@@ -22,11 +22,7 @@ __global__ void __launch_bounds__(kWarps* kTeamLanes)
   if (segment >= jobs.segments) {
     return;
   }
-  std::uint32_t at = 0;
-  while (at + 1 < jobs.count && segment >= jobs.job[at + 1].first_segment) {
-    ++at;
-  }
-  const CodeJob& job = jobs.job[at];
+  const CodeJob& job = jobs.job[job_at(jobs, segment)];
   CudaWarp team(reinterpret_cast<std::byte*>(rooms) + warp * room_of(format, remembers));
   run_segment<work, format, remembers>(team, job, segment - job.first_segment);
 }

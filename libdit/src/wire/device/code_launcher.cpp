@@ -4,6 +4,13 @@
 
 namespace dit {
 
+void append(CodeJobs& jobs, const CodeJob& job) {
+  jobs.job[jobs.count] = job;
+  jobs.job[jobs.count].first_segment = jobs.segments;
+  jobs.segments += job.segments;
+  ++jobs.count;
+}
+
 void CodeQueue::add(CodeWork work, LaneFormat format, const CodeJob& job) {
   if (job.segments == 0) {
     return;
@@ -16,11 +23,7 @@ void CodeQueue::add(CodeWork work, LaneFormat format, const CodeJob& job) {
   if (found == batches_.end()) {
     found = batches_.insert(found, Batch{work, format, remembers, {}});
   }
-  CodeJobs& jobs = found->jobs;
-  jobs.job[jobs.count] = job;
-  jobs.job[jobs.count].first_segment = jobs.segments;
-  jobs.segments += job.segments;
-  ++jobs.count;
+  append(found->jobs, job);
 }
 
 void CodeQueue::add(RowWork work, const RowChoice& choice) {

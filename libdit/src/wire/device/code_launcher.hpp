@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wire/device/block_jobs.hpp"
+#include "wire/device/loss_lanes.hpp"
 #include "wire/device/row_choice.hpp"
 
 namespace dit {
@@ -16,7 +17,11 @@ class CodeLauncher {
   virtual void launch(CodeWork work, LaneFormat format, bool remembers, const CodeJobs& jobs,
                       void* stream) = 0;
   virtual void launch(RowWork work, const RowChoices& choices, void* stream) = 0;
+  virtual void launch(const LossJobs& losses, void* stream) = 0;
 };
+
+/// One job more; there is room for it.
+void append(CodeJobs& jobs, const CodeJob& job);
 
 /// Jobs that do not depend on each other, as few launches as can be.
 class CodeQueue {
