@@ -120,8 +120,9 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
 }  // namespace
 
 int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
-  if (as_made || !countable_in_bytes(exchange))
-    return call_as_made(arguments, static_cast<int>(exchange.recv.size()), comm);
+  const int ranks = static_cast<int>(exchange.recv.size());
+  const bool right = !may_mix_layouts(arguments.form, ranks, exchange.in_place) && !exchange.overlaps;
+  if (as_made || right || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
   return all_to_all_in_bytes(arguments.form, exchange, comm);
 }
 

@@ -1,6 +1,6 @@
 /// @file
-/// MPI's blocking all-to-all of blocks that are described here, as bytes: its algorithms may mix up the
-/// layouts of two datatypes, so datatypes are packed and unpacked by us.
+/// MPI's blocking all-to-all of blocks that are described here, where MPI may mix up the layouts of two
+/// datatypes as bytes, which are packed and unpacked by us.
 #pragma once
 
 #include <mpi.h>
@@ -9,9 +9,18 @@
 
 namespace tapa {
 
-/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, or
-/// when MPI could not count the bytes, else in bytes. Returns MPI's code. Which of the two is a local matter:
-/// either way the same function of MPI is called and the same bytes move.
+/// Whether MPI may get such a call wrong when blocks have gaps: Open MPI up to 4.1.4 mixes up the two layouts
+/// of MPI_Alltoall, and takes the displacements of one rank's MPI_Alltoallw for elements; calls in place go
+/// through buffers of its own. It packs what it sends on the way, which costs less than packing all of it
+/// before, so other calls are handed over as they were made.
+[[nodiscard]] constexpr bool may_mix_layouts(Form form, int ranks, bool in_place) {
+  return in_place || form == Form::uniform || (form == Form::w && ranks == 1);
+}
+
+/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, when
+/// MPI gets it right so, or could not count the bytes; else, and where buffers overlap, in bytes. Returns
+/// MPI's code. Which of the two is a local matter: either way the same function of MPI is called and the same
+/// bytes move.
 [[nodiscard]] int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
 
 /// The same for a call whose blocks are not described yet: they are only where that is needed, in `scratch`.
