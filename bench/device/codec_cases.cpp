@@ -176,10 +176,26 @@ class Case {
       return "code differs at byte " + std::to_string(at) + " of " + std::to_string(code_.size());
     }
     if (!same(sender_, sends_)) return "what the sender remembers differs";
-    std::vector<std::byte> target(tensor.size(), kUntouched);
-    receives_.code = sends_.code;
+    return arrives(tensor.size());
+  }
+
+  /// Bytes that nobody encoded.
+  std::string foreign() {
+    std::mt19937 random(of_.seed * 31 + 7);
+    for (std::size_t at = of_.code_shift; at < code_.size(); ++at) {
+      code_[at] = static_cast<std::byte>(random() % 256);
+    }
+    const std::string words =
+        arrives(static_cast<std::size_t>(extent(shape_of(of_), strides_of(of_))) * bytes_of(of_.element));
+    return words.empty() ? words : "of foreign bytes " + words;
+  }
+
+ private:
+  std::string arrives(std::size_t bytes) {
+    std::vector<std::byte> target(bytes, kUntouched);
+    receives_.code = code_;
     decode_here(target);
-    run(false, receives_, std::vector<std::byte>(tensor.size(), kUntouched));
+    run(false, receives_, std::vector<std::byte>(bytes, kUntouched));
     const std::vector<std::byte> got(
         receives_.tensor.begin() + static_cast<std::ptrdiff_t>(receives_.tensor_shift),
         receives_.tensor.end());
@@ -189,8 +205,6 @@ class Case {
     }
     return same(receiver_, receives_) ? "" : "what the receiver remembers differs";
   }
-
- private:
   static std::size_t first_difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
     return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   }
@@ -301,7 +315,8 @@ std::string check_case(const CodecCase& of, CaseRunner& runner) {
     const std::string words = all.step(step);
     if (!words.empty()) return to_string(of) + ": step " + std::to_string(step) + ": " + words;
   }
-  return "";
+  const std::string words = all.foreign();
+  return words.empty() ? words : to_string(of) + ": " + words;
 }
 
 namespace {

@@ -25,8 +25,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(TAPA_HAVE_CUDA)
-  target_sources(dit_exchange PRIVATE ${wire}/device/code_kernels.cu ${wire}/device/loss_kernels.cu
-                                      ${wire}/device/row_kernels.cu)
-  set_source_files_properties(${wire}/device/code_kernels.cu ${wire}/device/loss_kernels.cu ${wire}/device/row_kernels.cu
-                              TARGET_DIRECTORY dit_exchange PROPERTIES COMPILE_OPTIONS "-fmad=false")
+  set(kernels code_kernels code_kernels_any code_kernels_bf16 code_kernels_fp16 loss_kernels row_kernels)
+  list(TRANSFORM kernels REPLACE "(.+)" "${wire}/device/\\1.cu")
+  target_sources(dit_exchange PRIVATE ${kernels})
+  set_source_files_properties(${kernels} TARGET_DIRECTORY dit_exchange PROPERTIES COMPILE_OPTIONS "-fmad=false")
 endif()

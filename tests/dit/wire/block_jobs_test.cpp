@@ -22,7 +22,7 @@ std::vector<std::int32_t> expected_of(const PeerBlock& block, const TensorShape&
   return packed;
 }
 
-void expect_numbers(const BlockPlace& place, const std::vector<std::int32_t>& expected) {
+void expect_numbers(const BlockPlace& place, const std::vector<std::int32_t>& expected, int& plain) {
   const auto count = static_cast<std::uint32_t>(expected.size());
   for (std::uint32_t i = 0; i < count; ++i) {
     ASSERT_EQ(offset_of(place, index_of(place, i)), expected[i]) << "number " << i;
@@ -33,10 +33,17 @@ void expect_numbers(const BlockPlace& place, const std::vector<std::int32_t>& ex
     for (std::uint32_t i = 0; line.rows > 0 && i < some; ++i) {
       ASSERT_EQ(offset_in(place, line, i), expected[first + i]) << "number " << i << " from " << first;
     }
+    if (!place.plain) continue;
+    const PlainRows<4> rows(place, first);
+    for (std::uint32_t i = 0; i < some; ++i) {
+      ASSERT_EQ((rows.at(i) - place.tensor) / 4, expected[first + i]) << "number " << i << " from " << first;
+    }
+    ++plain;
   }
 }
 
 TEST(BlockJobs, NumbersAreWhereTheLayoutHasThem) {
+  int plain = 0;
   for (const AttentionShape& shape : {AttentionShape{1, 5, 40, 6, 6, 16}, AttentionShape{9, 7, 23, 5, 5, 40},
                                       AttentionShape{20, 3, 6, 6, 3, 8}, AttentionShape{2, 8, 90, 6, 6, 1}}) {
     for (const int ranks : {1, 2, 3, 7}) {
@@ -52,13 +59,15 @@ TEST(BlockJobs, NumbersAreWhereTheLayoutHasThem) {
             for (const PeerBlock& block : layouts.exchange(tensor, rank).send) {
               if (block.elements() == 0) continue;
               expect_numbers(place_of(block, WireElement::fp32, nullptr, of, strides),
-                             expected_of(block, of, strides, static_cast<std::size_t>(extent(of, strides))));
+                             expected_of(block, of, strides, static_cast<std::size_t>(extent(of, strides))),
+                             plain);
             }
           }
         }
       }
     }
   }
+  EXPECT_GT(plain, 100) << "places that are plain are hardly tried";
 }
 
 TEST(BlockJobs, DivisorsAreExact) {

@@ -33,18 +33,37 @@ class HostWarp {
 
  private:
   // What a kernel finds in its room: anything.
-  std::vector<Unit> room_ = std::vector<Unit>(room_of(LaneFormat::fp8, true) / sizeof(Unit),
-                                              Unit{{0xdeadbeef, 0x7f812345, 0xffc00001, 0x00000001}});
+  std::vector<Unit> room_ =
+      std::vector<Unit>(room_of(LaneFormat::fp8, true, JobKind::any).all() / sizeof(Unit),
+                        Unit{{0xdeadbeef, 0x7f812345, 0xffc00001, 0x00000001}});
 };
 
 /// What launch_codec does, here.
-template <CodeWork work, LaneFormat format, bool remembers>
-void run_jobs(const CodeJobs& jobs) {
+template <CodeWork work, LaneFormat format, bool remembers, JobKind kind>
+void run_jobs_of(const CodeJobs& jobs) {
   HostWarp team;
   for (std::uint32_t at = 0; at < jobs.count; ++at) {
     for (std::uint32_t segment = 0; segment < jobs.job[at].segments; ++segment) {
-      run_segment<work, format, remembers>(team, jobs.job[at], segment);
+      run_segment<work, format, remembers, kind>(team, jobs.job[at], segment);
     }
+  }
+}
+template <CodeWork work, LaneFormat format, bool remembers>
+void run_jobs(const CodeJobs& jobs) {
+  constexpr bool kCodes = work == CodeWork::encode || work == CodeWork::decode;
+  switch (kind_of(format, jobs)) {
+    case JobKind::any:
+      return run_jobs_of<work, format, remembers, JobKind::any>(jobs);
+    case JobKind::plain_fp16:
+      return run_jobs_of<work, format, remembers, JobKind::plain_fp16>(jobs);
+    case JobKind::plain_bf16:
+      return run_jobs_of<work, format, remembers, JobKind::plain_bf16>(jobs);
+    case JobKind::one_row:
+      if constexpr (kCodes && format == LaneFormat::fp8) {
+        return run_jobs_of<work, format, remembers, JobKind::one_row>(jobs);
+      } else {
+        return run_jobs_of<work, format, remembers, JobKind::plain_bf16>(jobs);
+      }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "wire/device/block_jobs.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -124,6 +125,22 @@ bool is_wide(const BlockPlace& place, std::size_t element_bytes) {
   return wide;
 }
 
+/// Makes a place plain where it can be.
+void set_plain(BlockPlace& place) {
+  const RowsAt& low = place.runs[0];
+  const RowsAt& high = place.runs[1];
+  const bool two = place.run_count == 2;
+  place.second = two ? high.first : std::numeric_limits<std::uint32_t>::max();
+  place.jump = two ? high.offset - low.offset - high.first * low.stride : 0;
+  // Bytes from a number to another one of kShort are counted in 32 bits.
+  constexpr std::int64_t kFar = std::int64_t{1} << 28;
+  const std::int64_t rows = kShort / place.row.value + 2;
+  const bool near = rows * std::abs(low.stride) < kFar && std::abs(place.jump) < kFar;
+  place.plain = place.wide && near && place.piece.value == place.row.value && place.row.value > 1 &&
+                place.row.value <= kMostPlainRow && place.samples == 1 && place.run_count <= 2 &&
+                (!two || high.stride == low.stride);
+}
+
 }  // namespace
 
 LaneFormat lane_format(WireFormat format, WireElement element) {
@@ -156,6 +173,7 @@ BlockPlace place_of(const PeerBlock& block, WireElement element, std::byte* tens
   set_runs(place, dense ? dense_runs(block) : strided_runs(block, shape, strides),
            counted("rows", block.rows()));
   place.wide = is_wide(place, bytes_of(element));
+  set_plain(place);
   return place;
 }
 

@@ -42,7 +42,13 @@ struct BlockPlace {
   std::uint32_t run_count = 0;
   RowsAt runs[kMostRuns];
   bool wide = false;  ///< 16 bytes of a row lie side by side at multiples of 16 bytes
+  bool plain =
+      false;  ///< what PlainRows wants: wide, at most two runs of rows in one piece, not too far apart
+  std::uint32_t second = 0;  ///< of a place that is plain: its second run's first row, or one beyond all
+  std::int64_t jump = 0;     ///< elements that this one is further than the first run would have it
 };
+
+inline constexpr std::uint32_t kMostPlainRow = 32768;  // so that short reciprocals are exact
 
 namespace {
 
@@ -144,6 +150,46 @@ DIT_SHARED std::int64_t offset_in(const BlockPlace& place, const Line& line, std
   const std::uint32_t piece = quotient(column, place.piece);
   return offset + piece * place.piece_stride + (column - piece * place.piece.value);
 }
+
+DIT_SHARED std::uint32_t upper_half(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);
+#else
+  return static_cast<std::uint32_t>(std::uint64_t{a} * b >> 32U);
+#endif
+}
+
+/// Up to kShort numbers that follow each other in a place that is plain: where they are, in few steps.
+template <std::uint32_t kBytes>
+class PlainRows {
+ public:
+  DIT_SHARED PlainRows(const BlockPlace& place, std::uint32_t first)
+      : reciprocal_(place.row.short_reciprocal),
+        skip_((static_cast<std::uint32_t>(place.runs[0].stride) - place.row.value) * kBytes) {
+    const std::uint32_t row = quotient(first, place.row);
+    column_ = first - row * place.row.value;
+    const RowsAt& run = place.runs[0];
+    const std::int64_t jump = place.jump * std::int64_t{kBytes};
+    const bool second = row >= place.second;
+    until_ = second ? ~std::uint32_t{0} : place.second - row;
+    jump_ = static_cast<std::uint32_t>(jump);
+    base_ =
+        place.tensor + (run.offset + row * run.stride + column_) * std::int64_t{kBytes} + (second ? jump : 0);
+  }
+
+  DIT_SHARED std::byte* at(std::uint32_t number) const {
+    const std::uint32_t row = upper_half(column_ + number, reciprocal_);
+    const std::uint32_t offset = number * kBytes + row * skip_ + (row >= until_ ? jump_ : 0U);
+    return base_ + static_cast<std::int32_t>(offset);
+  }
+
+ private:
+  std::byte* base_;  // of the first number
+  std::uint32_t column_, reciprocal_;
+  std::uint32_t skip_;   // bytes from a row's end to the next one's begin
+  std::uint32_t until_;  // row from the first number's on that is the second run's first
+  std::uint32_t jump_;   // bytes that this one is further than it would be in the first run
+};
 
 }  // namespace
 }  // namespace dit

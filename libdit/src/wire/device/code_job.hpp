@@ -37,6 +37,16 @@ enum class CodeWork : std::uint8_t {
   extrapolate  ///< what is remembered moves on as expected; to the tensor, too
 };
 
+/// What is known of all jobs of a launch, for which kernels are made. Jobs that are plain: numbers of 16 bits
+/// of which all rows travel, at places that are plain; what is remembered is wide.
+enum class JobKind : std::uint8_t {
+  any,
+  plain_fp16,
+  plain_bf16,
+  one_row  ///< plain_bf16, and no segment of fp8 has numbers of two rows
+};
+inline constexpr int kJobKinds = 4;
+
 /// Blocks of one launch: all of one format, all with a memory or all without.
 inline constexpr std::uint32_t kMostJobs = 8;
 struct CodeJobs {
@@ -114,6 +124,34 @@ DIT_SHARED Segment segment_at(const CodeJob& job, std::uint32_t index) {
     segment.count = least_of(kSegment, row - part * kSegment);
   }
   return segment;
+}
+
+inline JobKind kind_of(LaneFormat format, const CodeJob& job) {
+  const bool plain = job.place.plain && job.place.rows == nullptr && job.element != WireElement::fp32 &&
+                     (job.memory.value == nullptr || job.memory.wide);
+  if (!plain) {
+    return JobKind::any;
+  }
+  if (job.element == WireElement::fp16) {
+    return JobKind::plain_fp16;
+  }
+  return format == LaneFormat::fp8 && fp8_rows(job.place.row.value) < 2 ? JobKind::one_row
+                                                                        : JobKind::plain_bf16;
+}
+inline JobKind kind_of(LaneFormat format, const CodeJobs& jobs) {
+  JobKind kind = kind_of(format, jobs.job[0]);
+  for (std::uint32_t at = 1; at < jobs.count; ++at) {
+    const JobKind own = kind_of(format, jobs.job[at]);
+    const bool bf16 = own >= JobKind::plain_bf16 && kind >= JobKind::plain_bf16;
+    kind = own == kind ? kind : bf16 ? JobKind::plain_bf16 : JobKind::any;
+  }
+  return kind;
+}
+template <JobKind kind>
+DIT_SHARED WireElement element_of(const CodeJob& job) {
+  return kind == JobKind::any          ? job.element
+         : kind == JobKind::plain_fp16 ? WireElement::fp16
+                                       : WireElement::bf16;
 }
 
 DIT_SHARED bool is_multiple(const void* address, std::uint32_t of) {

@@ -7,14 +7,23 @@
 namespace dit {
 namespace {
 
-/// Units of a lane's code in the room, for spread().
+/// Units of a lane's code in the room, for spread(). Codes of few words lie one after the other, so that
+/// where they are is an instruction's constant; lanes that use the same banks are worth less than that.
+[[nodiscard]] DIT_SHARED constexpr bool is_short(LaneFormat format) {
+  return words_of(format) <= 8;
+}
 [[nodiscard]] DIT_SHARED constexpr std::uint32_t code_units(LaneFormat format) {
-  return words_of(format) < 4 ? 1 : words_of(format) / 4;
+  return is_short(format) ? 1 : words_of(format) / 4;
+}
+/// Where they begin: code_out() reads a word before them.
+[[nodiscard]] DIT_SHARED constexpr std::uint32_t code_begin(LaneFormat format) {
+  return is_short(format) ? static_cast<std::uint32_t>(sizeof(Unit)) : 0U;
 }
 
 template <LaneFormat format>
 DIT_SHARED void code_to_room(std::uint32_t lane, std::byte* room, const std::uint32_t* word) {
   constexpr std::uint32_t kWords = words_of(format), kUnits = code_units(format);
+  room += code_begin(format);
   if constexpr (kWords < 4) {
     DIT_UNROLL
     for (std::uint32_t i = 0; i < kWords; ++i) {
@@ -22,8 +31,8 @@ DIT_SHARED void code_to_room(std::uint32_t lane, std::byte* room, const std::uin
     }
   } else {
     DIT_UNROLL
-    for (std::uint32_t i = 0; i < kUnits; ++i) {
-      store(unit_at(room, lane * kUnits + i, kUnits),
+    for (std::uint32_t i = 0; i < kWords / 4; ++i) {
+      store(unit_at(room, lane * (kWords / 4) + i, kUnits),
             Unit{{word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]}});
     }
   }
@@ -39,6 +48,7 @@ DIT_SHARED std::uint32_t bytes_before(const std::uint8_t* code) {
 template <LaneFormat format>
 DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t before, std::uint32_t* word) {
   constexpr std::uint32_t kWords = words_of(format), kUnits = code_units(format);
+  room += code_begin(format);
   if constexpr (kWords < 4) {
     DIT_UNROLL
     for (std::uint32_t i = 0; i < kWords; ++i) {
@@ -46,8 +56,8 @@ DIT_SHARED void code_of_lane(std::uint32_t lane, std::byte* room, std::uint32_t 
     }
   } else {
     DIT_UNROLL
-    for (std::uint32_t i = 0; i < kUnits; ++i) {
-      const Unit unit = load<Unit>(unit_at(room, lane * kUnits + i, kUnits));
+    for (std::uint32_t i = 0; i < kWords / 4; ++i) {
+      const Unit unit = load<Unit>(unit_at(room, lane * (kWords / 4) + i, kUnits));
       DIT_UNROLL
       for (std::uint32_t w = 0; w < 4; ++w) {
         word[4 * i + w] = unit.word[w];
@@ -72,9 +82,43 @@ DIT_SHARED std::uint32_t word_from(std::uint32_t begin, const Words& words) {
   return shift == 0 ? low : low >> shift | words(begin / 4 + 1) << (32 - shift);
 }
 
-/// Bytes 0 to `bytes` of the room's codes to `code`.
-DIT_SHARED void code_out(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
-                         std::uint8_t* code) {
+/// Which byte a lane moves alone: lanes 0 to 3 have the first word, where a part of it is the code's; 4 to 7
+/// the last one. `before`: bytes of the first word before the code, which ends at `end`.
+struct SingleByte {
+  std::uint32_t at;
+  bool is_there;
+};
+DIT_SHARED SingleByte single_byte(std::uint32_t lane, std::uint32_t before, std::uint32_t end) {
+  const std::uint32_t at = lane < 4 ? lane : (end & ~3U) + lane - 4;
+  return {at, lane < 8 && at >= before && at < end && (lane >= 4 || before != 0)};
+}
+
+/// Bytes 0 to `bytes` of the room's codes to `code`, of a format whose codes are short: a word of global
+/// memory is of two words of the room.
+template <LaneFormat format>
+DIT_SHARED void short_code_out(std::uint32_t lane, std::byte* room, std::uint32_t bytes, std::uint8_t* code) {
+  const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
+  const std::uint32_t end = before + bytes;
+  const std::byte* const from = room + code_begin(format) + 4 * lane;
+  std::uint8_t* const to = code - before + 4 * lane;
+  DIT_UNROLL
+  for (std::uint32_t b = 0; b < words_of(format); ++b) {
+    const std::uint32_t at = 4 * (lane + b * kTeamLanes);
+    const std::byte* const word = from + 4 * b * kTeamLanes;
+    if (at >= before && at + 4 <= end) {
+      store(to + 4 * b * kTeamLanes,
+            moved_up(load<std::uint32_t>(word - 4), load<std::uint32_t>(word), before));
+    }
+  }
+  const SingleByte single = single_byte(lane, before, end);
+  if (single.is_there) {
+    (code - before)[single.at] = load<std::uint8_t>(room + code_begin(format) + single.at - before);
+  }
+}
+
+/// The same of the other formats.
+DIT_SHARED void long_code_out(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
+                              std::uint8_t* code) {
   if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
     return units_out(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), units,
                      [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
@@ -96,38 +140,47 @@ DIT_SHARED void code_out(std::uint32_t lane, std::byte* room, std::uint32_t unit
   }
 }
 
+template <LaneFormat format>
+DIT_SHARED void code_out(std::uint32_t lane, std::byte* room, std::uint32_t bytes, std::uint8_t* code) {
+  if constexpr (is_short(format)) {
+    short_code_out<format>(lane, room, bytes, code);
+  } else {
+    long_code_out(lane, room, code_units(format), bytes, code);
+  }
+}
+
 /// Words of global memory as they lie, with all loads under way together. Where a word is not the code's
 /// alone, the code's bytes of it.
-DIT_SHARED void words_in(std::uint32_t lane, std::byte* room, std::uint32_t units, std::uint32_t bytes,
-                         const std::uint8_t* code) {
+template <LaneFormat format>
+DIT_SHARED void words_in(std::uint32_t lane, std::byte* room, std::uint32_t bytes, const std::uint8_t* code) {
+  constexpr std::uint32_t kUnits = code_units(format), kWords = words_of(format);
+  room += code_begin(format);
   const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
   const std::uint8_t* const words = code - before;
   const std::uint32_t end = before + bytes;
-  // Lanes 0 to 3: of the first word; 4 to 7: of the last.
-  const std::uint32_t single = lane < 4 ? lane : (end & ~3U) + lane - 4;
-  const bool has_single = lane < 8 && single >= before && single < end && (lane >= 4 || before != 0);
-  const std::uint8_t alone = has_single ? words[single] : std::uint8_t{0};
-  constexpr std::uint32_t kAtOnce = 8;
-  const std::uint32_t first = before == 0 ? 0 : 4;
-  for (std::uint32_t begin = first + 4 * lane; begin < end; begin += 4 * kAtOnce * kTeamLanes) {
+  const SingleByte single = single_byte(lane, before, end);
+  const std::uint8_t alone = single.is_there ? words[single.at] : std::uint8_t{0};
+  constexpr std::uint32_t kAtOnce = kWords < 8 ? kWords : 8;
+  DIT_UNROLL
+  for (std::uint32_t begin = 0; begin < kWords; begin += kAtOnce) {
     std::uint32_t held[kAtOnce] = {};
     DIT_UNROLL
     for (std::uint32_t b = 0; b < kAtOnce; ++b) {
-      const std::uint32_t at = begin + 4 * b * kTeamLanes;
-      if (at + 4 <= end) {
+      const std::uint32_t at = 4 * (lane + (begin + b) * kTeamLanes);
+      if (at >= before && at + 4 <= end) {
         held[b] = load<std::uint32_t>(words + at);
       }
     }
     DIT_UNROLL
     for (std::uint32_t b = 0; b < kAtOnce; ++b) {
-      const std::uint32_t at = begin + 4 * b * kTeamLanes;
-      if (at + 4 <= end) {
-        store(byte_at(room, at, units), held[b]);
+      const std::uint32_t at = 4 * (lane + (begin + b) * kTeamLanes);
+      if (at >= before && at + 4 <= end) {
+        store(byte_at(room, at, kUnits), held[b]);
       }
     }
   }
-  if (has_single) {
-    store(byte_at(room, single, units), alone);
+  if (single.is_there) {
+    store(byte_at(room, single.at, kUnits), alone);
   }
 }
 
@@ -158,24 +211,28 @@ DIT_SHARED void bytes_in(std::uint32_t lane, std::byte* room, std::uint32_t unit
 template <LaneFormat format>
 DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t bytes, const std::uint8_t* code) {
   constexpr std::uint32_t kUnits = code_units(format);
-  if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
+  if constexpr (is_short(format)) {
+    words_in<format>(lane, room, bytes, code);
+  } else if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
     units_in(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), kUnits,
              [&](std::uint32_t unit) { return code + unit * sizeof(Unit); });
   } else if constexpr (words_of(format) > 16) {  // whose room they fill
     bytes_in(lane, room, kUnits, bytes, code);
   } else {
-    words_in(lane, room, kUnits, bytes, code);
+    words_in<format>(lane, room, bytes, code);
   }
 }
 
 // ---- fp8: several rows, each an exponent and its numbers.
 
 constexpr std::uint32_t kFp8Units = code_units(LaneFormat::fp8);
+constexpr std::uint32_t kFp8Begin = code_begin(LaneFormat::fp8);
 
 /// `exponents`: of each row, in the room.
 DIT_SHARED void fp8_rows_out(std::uint32_t lane, std::byte* room, const std::uint32_t* exponents,
                              const Divisor& row, const Divisor& row_code, std::uint32_t bytes,
                              std::uint8_t* code) {
+  room += kFp8Begin;
   const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(code) % 4);
   std::uint8_t* const words = code - before;
   for (std::uint32_t at = 4 * lane; at < before + bytes; at += 4 * kTeamLanes) {
@@ -202,6 +259,7 @@ DIT_SHARED void fp8_rows_out(std::uint32_t lane, std::byte* room, const std::uin
 
 DIT_SHARED void fp8_rows_in(std::uint32_t lane, std::byte* room, const Divisor& row, std::uint32_t count,
                             const std::uint8_t* code) {
+  room += kFp8Begin;
   const std::uint32_t bytes = count + count / row.value;
   for (std::uint32_t at = 4 * lane; at < count; at += 4 * kTeamLanes) {
     std::uint32_t of_row = quotient(at, row);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "wire/device/code_stream.hpp"
+#include "wire/device/packed_groups.hpp"
 
 namespace dit {
 namespace {
@@ -144,6 +145,66 @@ DIT_SHARED void decode_fp8_lane(std::uint32_t lane, const Divisor& row, std::uin
   for_numbers_of_rows(lane, row, count, [&](std::uint32_t i, std::uint32_t of_row) {
     x[i] = fp8_value(code[i], fp8_scale(static_cast<std::uint8_t>(exponents[of_row])));
   });
+}
+
+// ---- Of bf16 numbers, two in a word.
+
+DIT_SHARED std::uint32_t exponent_of_packed(const std::uint32_t* word) {
+  const std::uint32_t largest = largest_of_packed(word);
+  if (largest < kInfinity) {
+    return row_exponent(largest);
+  }
+  float x[kLaneNumbers];
+  unpack(word, x);
+  return exponent_of_lane(x);
+}
+
+/// encode_fp8_lane() of numbers that are all of one row.
+DIT_SHARED void encode_fp8_packed(const std::uint32_t* word, std::uint32_t exponent, std::uint32_t* code) {
+  const float factor = fp8_factor(exponent);
+  float x[kLaneNumbers];
+  unpack(word, x);
+  if (largest_of_packed(word) <= kMostFp8Magnitude) {
+    DIT_UNROLL
+    for (std::uint32_t w = 0; w < 8; ++w) {
+      code[w] =
+          four_fp8(x[4 * w] * factor, x[4 * w + 1] * factor, x[4 * w + 2] * factor, x[4 * w + 3] * factor);
+    }
+    return;
+  }
+  std::uint8_t bytes[kLaneNumbers];
+  DIT_UNROLL
+  for (std::uint32_t i = 0; i < kLaneNumbers; ++i) {
+    bytes[i] = fp8_code(x[i], factor);
+  }
+  to_words<kLaneNumbers / 4>(bytes, code);
+}
+
+/// decode_fp8_lane() of one row, and the numbers in bf16. Scales up to 2^100 keep all numbers finite.
+DIT_SHARED void decode_fp8_packed(const std::uint32_t* code, std::uint8_t exponent, std::uint32_t* word) {
+  const float scale = fp8_scale(exponent);
+  bool plain = scale <= 0x1p100F;
+  DIT_UNROLL
+  for (std::uint32_t w = 0; w < 8; ++w) {
+    plain = plain && !has_fp8_nan(code[w]);
+  }
+  DIT_UNROLL
+  for (std::uint32_t w = 0; w < 8; ++w) {
+    if (plain) {
+      float x[4];
+      from_four_fp8(code[w], x);
+      word[2 * w] = two_bf16(x[0] * scale, x[1] * scale);
+      word[2 * w + 1] = two_bf16(x[2] * scale, x[3] * scale);
+    }
+  }
+  if (!plain) {
+    DIT_UNROLL
+    for (std::uint32_t i = 0; i < kLaneWords; ++i) {
+      const std::uint32_t two = code[i / 2] >> (16 * (i % 2));
+      word[i] = narrowed(fp8_value(two & 0xffU, scale)) |
+                static_cast<std::uint32_t>(narrowed(fp8_value(two >> 8U & 0xffU, scale))) << 16U;
+    }
+  }
 }
 
 }  // namespace

@@ -145,14 +145,19 @@ DIT_SHARED float int2_scale(float top, std::uint32_t k) {
   return rounded_scale(top * kFactors[k]);
 }
 
-/// Scale after scale, each with all its squares in their order.
-DIT_SHARED float searched_scale(const float* x, std::uint32_t count, float top) {
+constexpr std::uint32_t kAllScales = (1U << Int2::kScales) - 1;
+
+/// Scale after scale of those whose bit is set, each with all its squares in their order.
+DIT_SHARED float searched_scale(const float* x, std::uint32_t count, float top, std::uint32_t among) {
   float best = 0;
-  float least = 0;
+  float least = -1;
 #ifdef __CUDA_ARCH__
 #pragma unroll 1
 #endif
   for (std::uint32_t k = 0; k < Int2::kScales; ++k) {
+    if ((among >> k & 1U) == 0) {
+      continue;
+    }
     const float scale = int2_scale(top, k);
     float lane[kLanes];
     DIT_UNROLL
@@ -162,23 +167,39 @@ DIT_SHARED float searched_scale(const float* x, std::uint32_t count, float top) 
       lane[i] = first + second;
     }
     const float square = sum_of_lanes(lane);
-    const bool better = k == 0 || square < least;
+    const bool better = least < 0 || square < least;
     best = better ? scale : best;
     least = better ? square : least;
   }
   return best;
 }
 
-/// The square of what a scale s leaves of magnitudes m is, but for what all scales have in common,
-/// 8 s^2 - s sum(m) - 2 s sum(max(m - s, 0)). In magnitudes over the largest, as numbers of fp32 give it, and
-/// as searched_scale() finds it, it is off by no more than 2^-17 (sum(m) + 1): where the best is ahead by
-/// twice that it is that one's best, too. -1: it is not, or numbers are so small or large that squares may be
-/// lost.
-DIT_SHARED float clearly_best_scale(const float* x, std::uint32_t largest, float top) {
-  constexpr std::uint32_t kLeast = (127U - 40U) << 23U;
-  constexpr std::uint32_t kMost = (127U + 40U) << 23U;
-  if (largest < kLeast || largest > kMost) {
-    return -1;
+/// Those scales whose squares are at most `off` above the least.
+DIT_SHARED std::uint32_t near_the_least(const float* squares, float off) {
+  float least = squares[0];
+  DIT_UNROLL
+  for (std::uint32_t k = 1; k < Int2::kScales; ++k) {
+    least = squares[k] < least ? squares[k] : least;
+  }
+  std::uint32_t near = 0;
+  DIT_UNROLL
+  for (std::uint32_t k = 0; k < Int2::kScales; ++k) {
+    near |= squares[k] <= least + off ? 1U << k : 0U;
+  }
+  return near;
+}
+
+/// Magnitudes between these: no square of what a scale leaves of them is lost.
+constexpr std::uint32_t kLeastSquared = (127U - 40U) << 23U;
+constexpr std::uint32_t kMostSquared = (127U + 40U) << 23U;
+
+/// Which scales may be the best, a bit each. The square of what a scale s leaves of magnitudes m is, but for
+/// what all scales have in common, 8 s^2 - s sum(m) - 2 s sum(max(m - s, 0)). In magnitudes over the largest,
+/// as numbers of fp32 give it, and as searched_scale() finds it, it is off by no more than 2^-17 (sum(m) +
+/// 1).
+DIT_SHARED std::uint32_t likely_scales(const float* x, std::uint32_t largest, float top) {
+  if (largest < kLeastSquared || largest > kMostSquared) {
+    return kAllScales;
   }
   const float unit = 1.0F / float_of(largest);
   float scales[Int2::kScales];
@@ -198,25 +219,31 @@ DIT_SHARED float clearly_best_scale(const float* x, std::uint32_t largest, float
     }
   }
   const float sum_of_all = all[0] + all[1];
-  std::uint32_t best = 0;
-  float least = 0;
-  float second = 0;
+  float squares[Int2::kScales];
   DIT_UNROLL
   for (std::uint32_t k = 0; k < Int2::kScales; ++k) {
-    const float square = scales[k] * (8.0F * scales[k] - sum_of_all - 2.0F * (beyond[k][0] + beyond[k][1]));
-    const bool better = k == 0 || square < least;
-    second = k == 0 ? 1e9F : better ? least : square < second ? square : second;
-    best = better ? k : best;
-    least = better ? square : least;
+    squares[k] = scales[k] * (8.0F * scales[k] - sum_of_all - 2.0F * (beyond[k][0] + beyond[k][1]));
   }
-  return second - least > 0x1p-16F * (sum_of_all + 1.0F) ? int2_scale(top, best) : -1.0F;
+  return near_the_least(squares, 0x1p-16F * (sum_of_all + 1.0F));
+}
+
+/// The best of the likely ones.
+DIT_SHARED float best_scale(const float* x, std::uint32_t count, float top, std::uint32_t likely) {
+  if ((likely & (likely - 1)) != 0) {
+    return searched_scale(x, count, top, likely);
+  }
+  float best = int2_scale(top, 0);
+  DIT_UNROLL
+  for (std::uint32_t k = 1; k < Int2::kScales; ++k) {
+    best = likely == 1U << k ? int2_scale(top, k) : best;
+  }
+  return best;
 }
 
 template <>
 DIT_SHARED float scale_of_lane<Int2>(const float* x, std::uint32_t count, std::uint32_t largest) {
   const float top = float_of(largest) / 1.5F;
-  const float clear = count == kLaneNumbers ? clearly_best_scale(x, largest, top) : -1.0F;
-  return clear >= 0 ? clear : searched_scale(x, count, top);
+  return best_scale(x, count, top, count == kLaneNumbers ? likely_scales(x, largest, top) : kAllScales);
 }
 
 /// A group before its code: its scale, and whether it has a NaN or an infinity.

@@ -49,8 +49,8 @@ DIT_SHARED void loss_of_segment(Team& team, const CodeJob& job, std::uint32_t in
   std::byte* const room = team.room();
   typename Team::template Each<BlockLoss> losses;
   team.each([&](std::uint32_t lane) {
-    tensor_in(lane, room, job, segment);
-    memory_in(lane, room + kNumbersRoom, job, segment);
+    tensor_in<JobKind::any, false>(lane, room, job, segment);
+    memory_in<JobKind::any>(lane, room + kNumbersRoom, job, segment);
   });
   team.each([&](std::uint32_t lane) {
     const std::uint32_t before = least_of(lane * kLaneNumbers, segment.count);
@@ -61,7 +61,7 @@ DIT_SHARED void loss_of_segment(Team& team, const CodeJob& job, std::uint32_t in
     memory_of_lane(lane, room + kNumbersRoom, false, memory);
     DIT_UNROLL
     for (std::uint32_t i = 0; i < kLaneNumbers; ++i) {
-      remembered.x[i] = remembered_number(memory.bits[i]);
+      remembered.x[i] = remembered_number(memory, i);
     }
     round_to(job.element, remembered.x);
     losses[lane] = loss_of_group(numbers.x, remembered.x, count);

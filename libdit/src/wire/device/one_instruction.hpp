@@ -29,6 +29,15 @@ DIT_SHARED std::uint32_t bytes_of_two(std::uint32_t low, std::uint32_t high, std
 #endif
 }
 
+/// `high` moved up by `bytes`, 0 to 3, with the last bytes of `low` before it.
+DIT_SHARED std::uint32_t moved_up(std::uint32_t low, std::uint32_t high, std::uint32_t bytes) {
+#ifdef __CUDA_ARCH__
+  return __funnelshift_l(low, high, 8 * bytes);
+#else
+  return bytes == 0 ? high : high << (8 * bytes) | low >> (32 - 8 * bytes);
+#endif
+}
+
 /// `word` moved up by `bits`, with the highest bits of `next` behind it.
 DIT_SHARED std::uint32_t followed_by(std::uint32_t word, std::uint32_t next, std::uint32_t bits) {
 #ifdef __CUDA_ARCH__
@@ -140,6 +149,65 @@ DIT_SHARED void from_four_fp8(std::uint32_t codes, float* x) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     x[i] = fp8_value(codes >> (8 * i) & 0xffU, 1.0F);
   }
+#endif
+}
+
+// ---- Pairs of numbers in a word, the first one in its lower half.
+
+/// In each half what of() makes of the halves; of hosts.
+template <class Of>
+DIT_SHARED std::uint32_t of_halves(std::uint32_t a, std::uint32_t b, const Of& of) {
+  return static_cast<std::uint32_t>(of(a & 0xffffU, b & 0xffffU)) |
+         static_cast<std::uint32_t>(of(a >> 16U, b >> 16U)) << 16U;
+}
+
+/// a * b + c of bf16 numbers, rounded once; of hosts only where that needs no more bits than fp32 has.
+DIT_SHARED std::uint32_t fused_bf16(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t both;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(both) : "r"(a), "r"(b), "r"(c));
+  return both;
+#else
+  const auto one = [](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+    return static_cast<std::uint32_t>(narrowed(float_of(x << 16U) * float_of(y << 16U) + float_of(z << 16U)));
+  };
+  return one(a & 0xffffU, b & 0xffffU, c & 0xffffU) | one(a >> 16U, b >> 16U, c >> 16U) << 16U;
+#endif
+}
+
+/// The larger magnitudes of bf16 numbers, with any signs; a NaN where one is.
+DIT_SHARED std::uint32_t larger_magnitudes(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 860
+  std::uint32_t both;
+  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(both) : "r"(a), "r"(b));
+  return both;
+#elif defined(__CUDA_ARCH__)
+  return __vmaxu2(a & 0x7fff7fffU, b & 0x7fff7fffU);
+#else
+  return of_halves(a & 0x7fff7fffU, b & 0x7fff7fffU,
+                   [](std::uint32_t x, std::uint32_t y) { return x > y ? x : y; });
+#endif
+}
+
+/// What of whole numbers below 1024 is more than others; 0 where it is less. `less`: these with their
+/// highest bits set. To a GPU they are fp16's smallest numbers.
+DIT_SHARED std::uint32_t excess(std::uint32_t a, std::uint32_t less) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t both;
+  asm("add.sat.f16x2 %0, %1, %2;" : "=r"(both) : "r"(a), "r"(less));
+  return both;
+#else
+  return of_halves(a, less & 0x7fff7fffU,
+                   [](std::uint32_t x, std::uint32_t y) { return x > y ? x - y : 0U; });
+#endif
+}
+
+/// a * b + c, rounded once.
+DIT_SHARED float fused(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
 #endif
 }
 

@@ -79,11 +79,11 @@ DIT_SHARED float part_of_distance(const CodeJob& job, std::uint32_t row, std::ui
   float squares = 0;
   for (std::uint32_t column = part; column < width; column += kSumLanes) {
     const std::size_t at = first + column;
-    const std::uint32_t change = memory.change != nullptr ? memory.change[at] : 0U;
-    const std::uint32_t bits = static_cast<std::uint32_t>(memory.value[at]) << 16U |
-                               static_cast<std::uint32_t>(memory.digits[at]) << 8U | change;
-    const float off = number_at(job, offset_of(job.place, {row, column})) -
-                      expected_number(bits, memory.change != nullptr, memory.momentum);
+    const float value = float_of(static_cast<std::uint32_t>(memory.value[at]) << 16U |
+                                 static_cast<std::uint32_t>(memory.digits[at]) << 8U);
+    const float change = change_of(memory.change != nullptr ? memory.change[at] : std::uint8_t{0});
+    const float expected = value + momentum_of(memory) * change;
+    const float off = number_at(job, offset_of(job.place, {row, column})) - expected;
     squares += off * off;
   }
   return squares;

@@ -17,7 +17,7 @@ DIT_SHARED std::uint32_t element_bytes(WireElement element) {
 
 constexpr std::uint32_t kUnitsAtOnce = 4;  // of a lane, whose loads are under way together
 
-/// Copies units 0 to `count` of a lane's share from at(unit) into the room.
+/// Copies units 0 to `count` of a segment's from at(unit) into the room.
 template <class At>
 DIT_SHARED void units_in(std::uint32_t lane, std::byte* room, std::uint32_t count, std::uint32_t spread_by,
                          const At& at) {
@@ -44,6 +44,41 @@ DIT_SHARED void units_out(std::uint32_t lane, std::byte* room, std::uint32_t cou
                           const At& at) {
   for (std::uint32_t unit = lane; unit < count; unit += kTeamLanes) {
     store(at(unit), load<Unit>(unit_at(room, unit, spread_by)));
+  }
+}
+
+/// The same of at most so many units, without loops, of lanes with up to four units each; zeros behind the
+/// last one. `at_once`: they need not have arrived() when it returns, and take no registers.
+template <std::uint32_t kMost, bool at_once, class At>
+DIT_SHARED void some_units_in(std::uint32_t lane, std::byte* room, std::uint32_t count,
+                              std::uint32_t spread_by, const At& at) {
+  constexpr std::uint32_t kTurns = kMost / kTeamLanes;
+  std::byte* const own = unit_at(room, lane, spread_by);  // as far in each turn's units
+  Unit held[kTurns] = {};
+  DIT_UNROLL
+  for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
+    const std::uint32_t unit = lane + turn * kTeamLanes;
+    if constexpr (at_once) {
+      start_copy(own + turn * kTeamLanes * sizeof(Unit), at(unit), unit < count);
+    } else if (unit < count) {
+      held[turn] = load<Unit>(at(unit));
+    }
+  }
+  DIT_UNROLL
+  for (std::uint32_t turn = 0; turn < kTurns && !at_once; ++turn) {
+    store(own + turn * kTeamLanes * sizeof(Unit), held[turn]);
+  }
+}
+template <std::uint32_t kMost, class At>
+DIT_SHARED void some_units_out(std::uint32_t lane, std::byte* room, std::uint32_t count,
+                               std::uint32_t spread_by, const At& at) {
+  const std::byte* const own = unit_at(room, lane, spread_by);
+  DIT_UNROLL
+  for (std::uint32_t turn = 0; turn < kMost / kTeamLanes; ++turn) {
+    const std::uint32_t unit = lane + turn * kTeamLanes;
+    if (unit < count) {
+      store(at(unit), load<Unit>(own + turn * kTeamLanes * sizeof(Unit)));
+    }
   }
 }
 
@@ -84,7 +119,14 @@ DIT_SHARED void numbers_out(std::uint32_t lane, std::byte* room, const CodeJob& 
   }
 }
 
+/// `at_once`: of some_units_in().
+template <JobKind kind, bool at_once>
 DIT_SHARED void tensor_in(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
+  if constexpr (kind != JobKind::any) {
+    const PlainRows<2> rows(job.place, segment.first);
+    return some_units_in<kSegment / 8, at_once>(lane, room, segment.count / 8, 4,
+                                                [&](std::uint32_t unit) { return rows.at(unit * 8); });
+  }
   const std::uint32_t bytes = element_bytes(job.element);
   if (job.place.wide) {
     const SegmentPlace place(job, segment);
@@ -97,7 +139,13 @@ DIT_SHARED void tensor_in(std::uint32_t lane, std::byte* room, const CodeJob& jo
     numbers_in<std::uint16_t>(lane, room, job, segment);
   }
 }
+template <JobKind kind>
 DIT_SHARED void tensor_out(std::uint32_t lane, std::byte* room, const CodeJob& job, const Segment& segment) {
+  if constexpr (kind != JobKind::any) {
+    const PlainRows<2> rows(job.place, segment.first);
+    return some_units_out<kSegment / 8>(lane, room, segment.count / 8, 4,
+                                        [&](std::uint32_t unit) { return rows.at(unit * 8); });
+  }
   const std::uint32_t bytes = element_bytes(job.element);
   if (job.place.wide) {
     const SegmentPlace place(job, segment);
@@ -111,10 +159,10 @@ DIT_SHARED void tensor_out(std::uint32_t lane, std::byte* room, const CodeJob& j
   }
 }
 
-template <LaneFormat format>
-DIT_SHARED void lane_in(std::uint32_t lane, std::byte* room, float* x) {
-  constexpr std::uint32_t kUnits = words_of(format) / 4;
-  std::uint32_t word[words_of(format)];
+/// A lane's numbers in the room, word after word.
+template <std::uint32_t words>
+DIT_SHARED void lane_words_in(std::uint32_t lane, std::byte* room, std::uint32_t* word) {
+  constexpr std::uint32_t kUnits = words / 4;
   DIT_UNROLL
   for (std::uint32_t i = 0; i < kUnits; ++i) {
     const Unit unit = load<Unit>(unit_at(room, lane * kUnits + i, kUnits));
@@ -123,18 +171,28 @@ DIT_SHARED void lane_in(std::uint32_t lane, std::byte* room, float* x) {
       word[4 * i + w] = unit.word[w];
     }
   }
-  read_numbers<format>(word, x);
 }
-template <LaneFormat format>
-DIT_SHARED void lane_out(std::uint32_t lane, std::byte* room, const float* x) {
-  constexpr std::uint32_t kUnits = words_of(format) / 4;
-  std::uint32_t word[words_of(format)];
-  write_numbers<format>(x, word);
+template <std::uint32_t words>
+DIT_SHARED void lane_words_out(std::uint32_t lane, std::byte* room, const std::uint32_t* word) {
+  constexpr std::uint32_t kUnits = words / 4;
   DIT_UNROLL
   for (std::uint32_t i = 0; i < kUnits; ++i) {
     store(unit_at(room, lane * kUnits + i, kUnits),
           Unit{{word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]}});
   }
+}
+
+template <LaneFormat format>
+DIT_SHARED void lane_in(std::uint32_t lane, std::byte* room, float* x) {
+  std::uint32_t word[words_of(format)];
+  lane_words_in<words_of(format)>(lane, room, word);
+  read_numbers<format>(word, x);
+}
+template <LaneFormat format>
+DIT_SHARED void lane_out(std::uint32_t lane, std::byte* room, const float* x) {
+  std::uint32_t word[words_of(format)];
+  write_numbers<format>(x, word);
+  lane_words_out<words_of(format)>(lane, room, word);
 }
 
 DIT_SHARED void clear_behind(std::uint32_t count, float* x) {

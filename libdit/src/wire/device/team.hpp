@@ -2,7 +2,7 @@
 /// - each(work): work(lane) of all lanes; what they stored in the room is there afterwards,
 /// - Each<T>: a T of each lane, from one each() to the next, by [lane],
 /// - most(of): the greatest of of(lane), unsigned 32 bits,
-/// - room(): memory of the team, kTeamRoom bytes, at a multiple of 16,
+/// - room(): memory of the team, as much as room_of() says, at a multiple of 16,
 /// - raise(word, value): makes a word of the room at least `value`, by several lanes at once.
 /// On GPUs a team is a warp (cuda_warp.cuh); tests run the lanes one after the other (tests/dit/wire).
 #pragma once
@@ -15,10 +15,9 @@
 namespace dit {
 
 inline constexpr std::uint32_t kTeamLanes = 32;
-/// Bytes of a segment's numbers or codes, and of what is remembered of it or its rows' exponents.
+/// Bytes of a segment's numbers or codes, and of what is remembered of it.
 inline constexpr std::size_t kNumbersRoom = 4096;
 inline constexpr std::size_t kMemoryRoom = 4096;
-inline constexpr std::size_t kTeamRoom = kNumbersRoom + kMemoryRoom;
 
 /// What is moved at once.
 struct alignas(16) Unit {
@@ -37,7 +36,7 @@ DIT_SHARED std::byte* unit_at(std::byte* room, std::uint32_t unit, std::uint32_t
 }
 /// Byte `byte` of memory of lanes with `units` units each.
 DIT_SHARED std::byte* byte_at(std::byte* room, std::uint32_t byte, std::uint32_t units) {
-  return unit_at(room, byte / sizeof(Unit), units) + byte % sizeof(Unit);
+  return unit_at(room, byte / static_cast<std::uint32_t>(sizeof(Unit)), units) + byte % sizeof(Unit);
 }
 
 /// Of `T`s at multiples of their size.
@@ -57,6 +56,25 @@ DIT_SHARED void store(void* to, const T& value) {
   *static_cast<T*>(to) = value;
 #else
   __builtin_memcpy(to, &value, sizeof(T));
+#endif
+}
+
+/// Copies a unit of global memory to the room, or zeros where it is not there. It is the lane's own when its
+/// copies have arrived(), all others' after that each().
+DIT_SHARED void start_copy(std::byte* to, const void* from, bool is_there) {
+#ifdef __CUDA_ARCH__
+  const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(place), "l"(from), "r"(is_there ? 16 : 0)
+               : "memory");
+#else
+  store(to, is_there ? load<Unit>(from) : Unit{});
+#endif
+}
+DIT_SHARED void arrived() {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.wait_all;" : : : "memory");
 #endif
 }
 
