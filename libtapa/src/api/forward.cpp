@@ -136,7 +136,7 @@ bool is_complete(const Arguments& arguments) {
 bool forward_in_bytes(const Arguments& arguments) {
   if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
   const int ranks = arguments.form == Form::w ? peers_of(arguments.comm) : 0;
-  if (!may_mix_layouts(arguments.form, ranks, arguments.in_place())) return false;
+  if (!may_mix_layouts(arguments, arguments.comm)) return false;
   const bool right = dense(arguments, arguments.recv, ranks) &&
                      (arguments.in_place() || dense(arguments, arguments.send, ranks)) && ranks != 1;
   if (right) return false;

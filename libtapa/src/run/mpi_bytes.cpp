@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "run/error.hpp"
 #include "run/mpi_call.hpp"
 #include "run/own_mpi.hpp"
 #include "run/scratch.hpp"
@@ -117,12 +118,29 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   return code;
 }
 
+bool is_long(const Side& side, int peer) {
+  constexpr std::size_t kLong = std::size_t{64} * 1024;
+  const MPI_Datatype type = side.type_of(peer);
+  return type != MPI_DATATYPE_NULL &&
+         static_cast<std::size_t>(side.count_of(peer)) * type_info(type).size >= kLong;
+}
+
 }  // namespace
+
+bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm) {
+  if (arguments.in_place() || arguments.form == Form::uniform) return true;
+  int rank = 0;
+  int ranks = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  if (arguments.form == Form::w && ranks == 1) return true;
+  return is_long(arguments.send, rank) || is_long(arguments.recv, rank);
+}
 
 int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
   const int ranks = static_cast<int>(exchange.recv.size());
-  const bool right = !may_mix_layouts(arguments.form, ranks, exchange.in_place) && !exchange.overlaps;
-  if (as_made || right || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
+  const auto right = [&] { return !exchange.overlaps && !may_mix_layouts(arguments, comm); };
+  if (as_made || !countable_in_bytes(exchange) || right()) return call_as_made(arguments, ranks, comm);
   return all_to_all_in_bytes(arguments.form, exchange, comm);
 }
 

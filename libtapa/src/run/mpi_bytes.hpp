@@ -9,13 +9,12 @@
 
 namespace tapa {
 
-/// Whether MPI may get such a call wrong when blocks have gaps: Open MPI up to 4.1.4 mixes up the two layouts
-/// of MPI_Alltoall, and takes the displacements of one rank's MPI_Alltoallw for elements; calls in place go
-/// through buffers of its own. It packs what it sends on the way, which costs less than packing all of it
-/// before, so other calls are handed over as they were made.
-[[nodiscard]] constexpr bool may_mix_layouts(Form form, int ranks, bool in_place) {
-  return in_place || form == Form::uniform || (form == Form::w && ranks == 1);
-}
+/// Whether MPI may get a call on an intracommunicator wrong whose blocks have gaps. Open MPI up to 4.1.4
+/// mixes up the two layouts of MPI_Alltoall, takes the displacements of one rank's MPI_Alltoallw for
+/// elements, and gets a rank's own block wrong from 64 KiB on; calls in place go through buffers of its own.
+/// It packs what it sends on the way, which costs less than packing all of it before, so other calls are
+/// handed over as they were made. Throws CallError for types that cannot be described.
+[[nodiscard]] bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm);
 
 /// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, when
 /// MPI gets it right so, or could not count the bytes; else, and where buffers overlap, in bytes. Returns
