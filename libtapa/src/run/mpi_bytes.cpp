@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -125,6 +126,50 @@ bool is_long(const Side& side, int peer) {
          static_cast<std::size_t>(side.count_of(peer)) * type_info(type).size >= kLong;
 }
 
+/// A call as it was made, but for this rank's own block.
+class WithoutOwn {
+ public:
+  WithoutOwn(const Arguments& made, int rank, int ranks) : arguments_(made) {
+    for (Side* side : {&arguments_.send, &arguments_.recv}) {
+      if (side->counts != nullptr) side->counts = without(side->counts, rank, ranks, counts_);
+      if (side->large_counts != nullptr)
+        side->large_counts = without(side->large_counts, rank, ranks, large_counts_);
+    }
+  }
+  [[nodiscard]] const Arguments& arguments() const { return arguments_; }
+
+ private:
+  template <class Count>
+  static const Count* without(const Count* counts, int rank, int ranks, std::list<std::vector<Count>>& kept) {
+    std::vector<Count>& copy = kept.emplace_back(counts, counts + ranks);
+    copy[static_cast<std::size_t>(rank)] = 0;
+    return copy.data();
+  }
+
+  Arguments arguments_;
+  std::list<std::vector<int>> counts_;
+  std::list<std::vector<MPI_Count>> large_counts_;
+};
+
+/// MPI moves the others' blocks, as the call was made, and this rank's own is copied here.
+int call_without_own(const Arguments& arguments, const Exchange& exchange, int rank, MPI_Comm comm) {
+  const int ranks = static_cast<int>(exchange.recv.size());
+  const WithoutOwn others(arguments, rank, ranks);
+  if (const int code = call_as_made(others.arguments(), ranks, comm); code != MPI_SUCCESS) return code;
+  const auto own = static_cast<std::size_t>(rank);
+  const Scratch packed(exchange.send[own].bytes);
+  gather_block(exchange.send[own], packed.data(), comm);
+  scatter_block(packed.data(), exchange.recv[own], comm);
+  return MPI_SUCCESS;
+}
+
+/// Whether a rank's own block, alike on both sides, is all that MPI may get wrong.
+bool only_own_is_wrong(const Arguments& arguments, const Exchange& exchange, int rank) {
+  if (arguments.form == Form::uniform || exchange.in_place || exchange.overlaps) return false;
+  const auto own = static_cast<std::size_t>(rank);
+  return exchange.recv.size() > 1 && exchange.send[own].bytes == exchange.recv[own].bytes;
+}
+
 }  // namespace
 
 bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm) {
@@ -141,6 +186,9 @@ int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm
   const int ranks = static_cast<int>(exchange.recv.size());
   const auto right = [&] { return !exchange.overlaps && !may_mix_layouts(arguments, comm); };
   if (as_made || !countable_in_bytes(exchange) || right()) return call_as_made(arguments, ranks, comm);
+  int rank = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  if (only_own_is_wrong(arguments, exchange, rank)) return call_without_own(arguments, exchange, rank, comm);
   return all_to_all_in_bytes(arguments.form, exchange, comm);
 }
 

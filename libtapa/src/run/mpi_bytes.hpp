@@ -17,9 +17,9 @@ namespace tapa {
 [[nodiscard]] bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm);
 
 /// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, when
-/// MPI gets it right so, or could not count the bytes; else, and where buffers overlap, in bytes. Returns
-/// MPI's code. Which of the two is a local matter: either way the same function of MPI is called and the same
-/// bytes move.
+/// MPI gets it right so, or could not count the bytes; without this rank's own block, which is copied here,
+/// where MPI may get that wrong alone; else, and where buffers overlap, in bytes. Returns MPI's code. Which
+/// of these is a local matter: whichever it is, the same function of MPI is called and the same bytes move.
 [[nodiscard]] int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
 
 /// The same for a call whose blocks are not described yet: they are only where that is needed, in `scratch`.
