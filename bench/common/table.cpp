@@ -93,8 +93,9 @@ const Candidate& VersusRow::best_of_mpi() const {
   const auto least = [](const Candidate& a, const Candidate& b) {
     return a.ours != b.ours ? b.ours : a.time.median < b.time.median;
   };
-  assert(!candidates.empty());
-  return *std::ranges::min_element(candidates, least);
+  const auto best = std::ranges::min_element(candidates, least);
+  assert(best != candidates.end() && !best->ours);
+  return *best;
 }
 
 std::string versus_header(const Columns& columns) {

@@ -221,7 +221,7 @@ std::vector<double> run_mode(const std::string& mode, Ranks& ranks, const Rivals
 }
 
 int benchmark(Ranks& ranks, const Settings& settings) {
-  take_device(ranks);
+  take_device(ranks.rank());
   label_node(ranks, settings.nodes);
   const Stream stream;
   const Rivals rivals(ranks, settings);

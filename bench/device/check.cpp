@@ -242,7 +242,7 @@ int run(const Arguments& arguments) {
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
     failed += run_ranks(size, [&](Ranks& ranks) {
-      take_device(ranks);
+      take_device(ranks.rank());
       label_node(ranks, nodes);
       return named.body(ranks, settings);
     });

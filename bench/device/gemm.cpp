@@ -176,7 +176,7 @@ void report(const std::vector<Row>& rows, const Settings& settings, int side, st
 }
 
 int run(Ranks& ranks, const Arguments& arguments) {
-  take_device(ranks);
+  take_device(ranks.rank());
   Settings settings{};
   const auto size = static_cast<std::size_t>(arguments.number("size", 64 << 20));
   const int side = static_cast<int>(arguments.number("side", 8192));

@@ -23,11 +23,17 @@ inline void tapa_call(int code) {
   if (code != TAPA_DEVICE_SUCCESS) throw std::runtime_error(TAPA_Device_last_error());
 }
 
-/// Takes the rank's device: ranks take the devices in turn.
-inline void take_device(const Ranks& ranks) {
+inline int device_count() {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  cuda(cudaSetDevice(ranks.rank() % devices), "cudaSetDevice");
+  return devices;
+}
+
+/// Takes the rank's device, and tells it: ranks take the devices in turn.
+inline int take_device(int rank) {
+  const int device = rank % device_count();
+  cuda(cudaSetDevice(device), "cudaSetDevice");
+  return device;
 }
 
 /// Makes this machine stand for several nodes, of so many ranks each: "2+3".

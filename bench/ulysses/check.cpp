@@ -105,12 +105,6 @@ class Check {
     return got == expected;
   }
 
-  static int device_count() {
-    int devices = 0;
-    cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    return devices;
-  }
-
   Job& job_;
   int device_;
   int devices_ = device_count();
@@ -241,12 +235,10 @@ std::uint64_t check_lost(Job& job, const std::string& plugin, int device) {
 
 int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
-  int devices = 0;
-  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  const int device = job.rank() % devices;
-  cuda(cudaSetDevice(device), "cudaSetDevice");
+  const int device = take_device(job.rank());
   const std::string plugin = arguments.text("plugin", Job::device_plugin());
-  if (job.rank() == 0) std::printf("%d ranks on %d GPUs, plugin %s\n", job.size(), devices, plugin.c_str());
+  if (job.rank() == 0)
+    std::printf("%d ranks on %d GPUs, plugin %s\n", job.size(), device_count(), plugin.c_str());
   std::uint64_t wrong = 0;
   {
     Check check(job, plugin, device, static_cast<std::uint64_t>(arguments.number("seed", 1)));

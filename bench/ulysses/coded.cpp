@@ -130,12 +130,10 @@ class Run {
         static_cast<std::uint32_t>(job_.rank() * 64 + layer * 8) + static_cast<std::uint32_t>(kind);
     std::vector<std::uint8_t> sent = numbers(reference.source_bytes(), of_.element, seed * 1024 + own, step);
     std::vector<std::uint8_t> expected(reference.target_bytes(), 0xA5), got(expected.size());
-    dit_transfer_call call{};
-    call.struct_size = sizeof(call);
+    dit_transfer_call call = Transfer::call_of(dense(sent.data(), sent.size()),
+                                               dense(expected.data(), expected.size()), 0, nullptr);
     call.layer = layer;
     call.step = step;
-    call.source = dense(sent.data(), sent.size());
-    call.target = dense(expected.data(), expected.size());
     dit_call(dit_transfer_start(reference.get(), &call));
     dit_call(dit_transfer_wait(reference.get()));
 
@@ -175,10 +173,7 @@ bool is_listed(const std::string& list, const std::string& name) {
 
 int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
-  int devices = 0;
-  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  const int device = job.rank() % devices;
-  cuda(cudaSetDevice(device), "cudaSetDevice");
+  const int device = take_device(job.rank());
   const auto seed = static_cast<std::uint32_t>(arguments.number("seed", 1));
   const std::string policies = arguments.text("policies", ""), cases = arguments.text("cases", "");
   std::uint64_t wrong = 0;

@@ -75,10 +75,7 @@ class Way {
 
 int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
-  int devices = 0;
-  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  const int device = job.rank() % devices;
-  cuda(cudaSetDevice(device), "cudaSetDevice");
+  const int device = take_device(job.rank());
   dit_attention_shape shape{};
   shape.struct_size = sizeof(shape);
   shape.batch = 1;

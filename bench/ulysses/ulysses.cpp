@@ -69,11 +69,7 @@ struct Sessions {
       if (job.rank() == 0) std::printf("no NCCL: %s\n", error.what());
     }
   }
-  static int device_of(const Job& job) {
-    int devices = 0;
-    cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    return job.rank() % devices;
-  }
+  static int device_of(const Job& job) { return job.rank() % device_count(); }
   Session tapa;
   std::optional<Session> nccl, zero_cta;
   Allocate nccl_allocate;
@@ -232,7 +228,7 @@ class Comparison {
 
 int run(Job& job, int argc, char** argv) {
   const Settings settings = read(Arguments(argc, argv));
-  cuda(cudaSetDevice(Sessions::device_of(job)), "cudaSetDevice");
+  take_device(job.rank());
   const Sessions sessions(job, settings);
   nlohmann::json rows = nlohmann::json::array();
   std::uint64_t wrong = 0;

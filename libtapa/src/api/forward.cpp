@@ -135,12 +135,12 @@ bool is_complete(const Arguments& arguments) {
 
 bool forward_in_bytes(const Arguments& arguments) {
   if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
-  const int ranks = arguments.form == Form::w ? peers_of(arguments.comm) : 0;
-  if (!may_mix_layouts(arguments, arguments.comm)) return false;
-  const bool right = dense(arguments, arguments.recv, ranks) &&
-                     (arguments.in_place() || dense(arguments, arguments.send, ranks)) && ranks != 1;
-  if (right) return false;
+  if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
   const int peers = peers_of(arguments.comm);
+  const bool right = dense(arguments, arguments.recv, peers) &&
+                     (arguments.in_place() || dense(arguments, arguments.send, peers)) &&
+                     (arguments.form != Form::w || peers != 1);
+  if (right) return false;
   check_arguments(arguments, peers, false);
   const QuietErrors quiet(arguments.comm);
   Exchange blocks;

@@ -119,11 +119,13 @@ int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
   return code;
 }
 
-bool is_long(const Side& side, int peer) {
+bool is_long_with_gaps(const Side& side, int peer) {
   constexpr std::size_t kLong = std::size_t{64} * 1024;
   const MPI_Datatype type = side.type_of(peer);
-  return type != MPI_DATATYPE_NULL &&
-         static_cast<std::size_t>(side.count_of(peer)) * type_info(type).size >= kLong;
+  if (type == MPI_DATATYPE_NULL) return false;
+  const TypeInfo info = type_info(type);
+  const MPI_Count count = side.count_of(peer);
+  return static_cast<std::size_t>(count) * info.size >= kLong && !info.dense(count);
 }
 
 /// A call as it was made, but for this rank's own block.
@@ -156,40 +158,48 @@ int call_without_own(const Arguments& arguments, const Exchange& exchange, int r
   const int ranks = static_cast<int>(exchange.recv.size());
   const WithoutOwn others(arguments, rank, ranks);
   if (const int code = call_as_made(others.arguments(), ranks, comm); code != MPI_SUCCESS) return code;
-  const auto own = static_cast<std::size_t>(rank);
-  const Scratch packed(exchange.send[own].bytes);
-  gather_block(exchange.send[own], packed.data(), comm);
-  scatter_block(packed.data(), exchange.recv[own], comm);
+  const Block& from = exchange.send[static_cast<std::size_t>(rank)];
+  const Block& to = exchange.recv[static_cast<std::size_t>(rank)];
+  if (to.dense()) {
+    gather_block(from, to.data, comm);
+    return MPI_SUCCESS;
+  }
+  const Scratch packed = from.dense() ? Scratch() : Scratch(from.bytes);
+  if (packed) gather_block(from, packed.data(), comm);
+  scatter_block(packed ? packed.data() : from.data, to, comm);
   return MPI_SUCCESS;
 }
 
-/// Whether a rank's own block, alike on both sides, is all that MPI may get wrong.
-bool only_own_is_wrong(const Arguments& arguments, const Exchange& exchange, int rank) {
-  if (arguments.form == Form::uniform || exchange.in_place || exchange.overlaps) return false;
-  const auto own = static_cast<std::size_t>(rank);
-  return exchange.recv.size() > 1 && exchange.send[own].bytes == exchange.recv[own].bytes;
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
 }
 
 }  // namespace
 
-bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm) {
-  if (arguments.in_place() || arguments.form == Form::uniform) return true;
-  int rank = 0;
+Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm) {
+  if (arguments.in_place() || arguments.form == Form::uniform) return Mixed::all;
   int ranks = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
-  if (arguments.form == Form::w && ranks == 1) return true;
-  return is_long(arguments.send, rank) || is_long(arguments.recv, rank);
+  if (arguments.form == Form::w && ranks == 1) return Mixed::all;
+  const int rank = rank_in(comm);
+  if (!is_long_with_gaps(arguments.send, rank) && !is_long_with_gaps(arguments.recv, rank))
+    return Mixed::none;
+  return ranks == 1 ? Mixed::all : Mixed::own;
 }
 
 int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
   const int ranks = static_cast<int>(exchange.recv.size());
-  const auto right = [&] { return !exchange.overlaps && !may_mix_layouts(arguments, comm); };
-  if (as_made || !countable_in_bytes(exchange) || right()) return call_as_made(arguments, ranks, comm);
-  int rank = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  if (only_own_is_wrong(arguments, exchange, rank)) return call_without_own(arguments, exchange, rank, comm);
-  return all_to_all_in_bytes(arguments.form, exchange, comm);
+  if (as_made || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
+  const Mixed mixed = exchange.overlaps ? Mixed::all : mixed_by_mpi(arguments, comm);
+  if (mixed == Mixed::none) return call_as_made(arguments, ranks, comm);
+  if (mixed == Mixed::all) return all_to_all_in_bytes(arguments.form, exchange, comm);
+  const int rank = rank_in(comm);
+  const auto own = static_cast<std::size_t>(rank);
+  return exchange.send[own].bytes == exchange.recv[own].bytes
+             ? call_without_own(arguments, exchange, rank, comm)
+             : all_to_all_in_bytes(arguments.form, exchange, comm);
 }
 
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {

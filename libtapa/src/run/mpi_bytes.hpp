@@ -5,16 +5,21 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+
 #include "run/arguments.hpp"
 
 namespace tapa {
 
-/// Whether MPI may get a call on an intracommunicator wrong whose blocks have gaps. Open MPI up to 4.1.4
-/// mixes up the two layouts of MPI_Alltoall, takes the displacements of one rank's MPI_Alltoallw for
-/// elements, and gets a rank's own block wrong from 64 KiB on; calls in place go through buffers of its own.
-/// It packs what it sends on the way, which costs less than packing all of it before, so other calls are
-/// handed over as they were made. Throws CallError for types that cannot be described.
-[[nodiscard]] bool may_mix_layouts(const Arguments& arguments, MPI_Comm comm);
+/// Which blocks of a call MPI may get wrong where they have gaps.
+enum class Mixed : std::uint8_t { none, own, all };
+
+/// Of a call on an intracommunicator. Open MPI up to 4.1.4 mixes up the two layouts of MPI_Alltoall, takes
+/// the displacements of one rank's MPI_Alltoallw for elements, and gets a rank's own block wrong from 64 KiB
+/// on; calls in place go through buffers of its own. It packs what it sends on the way, which costs less than
+/// packing all of it before, so other calls are handed over as they were made. Throws CallError for types
+/// that cannot be described.
+[[nodiscard]] Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm);
 
 /// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, when
 /// MPI gets it right so, or could not count the bytes; without this rank's own block, which is copied here,

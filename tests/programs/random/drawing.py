@@ -3,11 +3,10 @@
 import random
 
 from lines import Line, Shape
-from model import MAKES, Model, legal
+from model import MAKES, MAKING, Model, legal
 
 KINDS = ["barrier", "bcast", "allreduce", "reduce", "scan", "gather", "scatter", "allgather", "reduce_scatter"]
 WRONG = ["count", "recvcount", "type", "recvtype", "icount", "itype", "vtype", "vnull", "wnull"]
-MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring"]
 MOST_COMMS = 9
 MOST_REQUESTS = 12
 

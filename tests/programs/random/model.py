@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from lines import Line
 
+MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring"]
 # Lines in which MPI makes communicators, a window's too.
-MAKES = {"dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring", "churn", "window"}
+MAKES = {*MAKING, "churn", "window"}
 
 
 @dataclass
@@ -62,14 +63,14 @@ class Model:
         # ever, and a thread whose first all-to-all sets its communicator up with them. So one makes while the others meet.
         if self.making not in (None, line.thread) or (makes and self.seen - {line.thread}):
             return False
-        if not self.takes(line):
+        if not self.stands(line):
             return False
         self.seen.add(line.thread)
         if makes:
             self.making = line.thread
         return True
 
-    def takes(self, line: Line) -> bool:
+    def stands(self, line: Line) -> bool:
         # Open MPI 4.1 may hang where anything but waiting is done while MPI_Comm_idup is under way.
         if line.verb not in ("wait", "late", "iprobe") and any(r.makes for r in self.requests.values()):
             return False

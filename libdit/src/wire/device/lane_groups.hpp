@@ -252,16 +252,22 @@ struct LaneScale {
   bool broken = false;
 };
 
-template <class Group>
-DIT_SHARED LaneScale lane_scale(const float* x, std::uint32_t count) {
-  const std::uint32_t largest = largest_of(x);
+/// `largest`: the group's largest magnitude; `scale`: its scale, where it has one.
+template <class Scale>
+DIT_SHARED LaneScale lane_scale_of(std::uint32_t largest, const Scale& scale) {
   LaneScale result;
   result.broken = largest >= kInfinity;
   if (!result.broken && largest != 0) {
-    result.scale = scale_of_lane<Group>(x, count, largest);
+    result.scale = scale();
   }
   result.scale = bits_of(result.scale) >> 23U == 0 ? 0.0F : result.scale;
   return result;
+}
+
+template <class Group>
+DIT_SHARED LaneScale lane_scale(const float* x, std::uint32_t count) {
+  const std::uint32_t largest = largest_of(x);
+  return lane_scale_of(largest, [&] { return scale_of_lane<Group>(x, count, largest); });
 }
 
 // ---- Groups.

@@ -53,8 +53,7 @@ DIT_SHARED void loss_of_segment(Team& team, const CodeJob& job, std::uint32_t in
     memory_in<JobKind::any>(lane, room + kNumbersRoom, job, segment);
   });
   team.each([&](std::uint32_t lane) {
-    const std::uint32_t before = least_of(lane * kLaneNumbers, segment.count);
-    const std::uint32_t count = least_of(kLaneNumbers, segment.count - before);
+    const std::uint32_t count = count_of(segment, lane);
     LaneNumbers numbers, remembered;
     LaneMemory memory;
     numbers_of_lane(lane, room, job.element, count, numbers.x);

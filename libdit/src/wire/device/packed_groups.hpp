@@ -115,13 +115,7 @@ DIT_SHARED float scale_of_packed<Int2>(const std::uint32_t* word, std::uint32_t 
 template <class Group>
 DIT_SHARED LaneScale packed_scale(const std::uint32_t* word, std::uint32_t count) {
   const std::uint32_t largest = largest_of_packed(word);
-  LaneScale result;
-  result.broken = largest >= kInfinity;
-  if (!result.broken && largest != 0) {
-    result.scale = scale_of_packed<Group>(word, count, largest);
-  }
-  result.scale = bits_of(result.scale) >> 23U == 0 ? 0.0F : result.scale;
-  return result;
+  return lane_scale_of(largest, [&] { return scale_of_packed<Group>(word, count, largest); });
 }
 
 // ---- To codes: quantise_lane().

@@ -44,10 +44,6 @@ struct GroupOf<LaneFormat::int1> {
   using Type = Int1;
 };
 
-DIT_SHARED std::uint32_t count_of(const Segment& segment, std::uint32_t lane) {
-  const std::uint32_t before = lane * kLaneNumbers;
-  return before >= segment.count ? 0 : least_of(kLaneNumbers, segment.count - before);
-}
 DIT_SHARED std::uint32_t groups_of(const Segment& segment) {
   return (segment.count + kLaneNumbers - 1) / kLaneNumbers;
 }

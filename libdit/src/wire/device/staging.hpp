@@ -7,6 +7,12 @@
 namespace dit {
 namespace {
 
+/// Numbers of a segment that a lane has.
+DIT_SHARED std::uint32_t count_of(const Segment& segment, std::uint32_t lane) {
+  const std::uint32_t before = lane * kLaneNumbers;
+  return before >= segment.count ? 0 : least_of(kLaneNumbers, segment.count - before);
+}
+
 /// Units of a lane's numbers in the room.
 DIT_SHARED std::uint32_t lane_units(WireElement element) {
   return element == WireElement::fp32 ? 8 : 4;
