@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace tapa {
@@ -18,6 +19,30 @@ std::vector<std::byte> numbered() {
   return bytes;
 }
 
+/// All parts of what is packed at every place and of every length that the type allows.
+void compare_parts(MPI_Datatype type, const TypeInfo& info, const std::vector<std::byte>& packed) {
+  if (info.size == 0) return;
+  const std::vector<std::byte> from = numbered();
+  for (std::size_t begin = 0; begin < packed.size(); begin += info.part()) {
+    for (std::size_t bytes = info.part(); begin + bytes <= packed.size(); bytes += info.part()) {
+      std::vector<std::byte> part(bytes);
+      pack_part(from.data() + kOrigin, begin, bytes, type, info, part.data(), MPI_COMM_SELF);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), packed.begin() + static_cast<std::ptrdiff_t>(begin)))
+          << begin << " " << bytes;
+    }
+  }
+  for (const std::size_t parts : {1, 2, 3}) {
+    std::vector<std::byte> back(kMemory);
+    std::vector<std::byte> whole(kMemory);
+    unpack(packed.data(), whole.data() + kOrigin, kElements, type, info, MPI_COMM_SELF);
+    for (std::size_t begin = 0; begin < packed.size(); begin += parts * info.part()) {
+      const std::size_t bytes = std::min(parts * info.part(), packed.size() - begin);
+      unpack_part(packed.data() + begin, back.data() + kOrigin, begin, bytes, type, info, MPI_COMM_SELF);
+    }
+    EXPECT_EQ(back, whole) << parts;
+  }
+}
+
 /// Packs and unpacks with us and with MPI.
 void compare(MPI_Datatype type) {
   MPI_Type_commit(&type);
@@ -31,6 +56,7 @@ void compare(MPI_Datatype type) {
   MPI_Pack(from.data() + kOrigin, kElements, type, theirs.data(), static_cast<int>(bytes), &at,
            MPI_COMM_SELF);
   EXPECT_EQ(ours, theirs);
+  compare_parts(type, info, theirs);
   std::vector<std::byte> ours_back(kMemory);
   std::vector<std::byte> theirs_back(kMemory);
   unpack(theirs.data(), ours_back.data() + kOrigin, kElements, type, info, MPI_COMM_SELF);
@@ -51,6 +77,37 @@ MPI_Datatype spread(MPI_Datatype of, MPI_Aint extent) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Type_create_resized(of, 0, extent, &type);
   return type;
+}
+
+MPI_Datatype subarray_of(const std::vector<int>& sizes, const std::vector<int>& parts,
+                         const std::vector<int>& starts, int order, MPI_Datatype of) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_create_subarray(static_cast<int>(sizes.size()), sizes.data(), parts.data(), starts.data(), order,
+                           of, &type);
+  return type;
+}
+
+/// Data of one type to that of another, against MPI_Pack and MPI_Unpack.
+void compare_copies(MPI_Datatype one, MPI_Datatype other) {
+  MPI_Type_commit(&one);
+  MPI_Type_commit(&other);
+  const TypeInfo one_info = type_info(one);
+  const TypeInfo other_info = type_info(other);
+  ASSERT_EQ(one_info.size, other_info.size);
+  const std::vector<std::byte> from = numbered();
+  std::vector<std::byte> packed(one_info.size * kElements);
+  const auto bytes = static_cast<int>(packed.size());
+  int at = 0;
+  MPI_Pack(from.data() + kOrigin, kElements, one, packed.data(), bytes, &at, MPI_COMM_SELF);
+  std::vector<std::byte> ours(kMemory);
+  std::vector<std::byte> theirs(kMemory);
+  at = 0;
+  MPI_Unpack(packed.data(), bytes, &at, theirs.data() + kOrigin, kElements, other, MPI_COMM_SELF);
+  EXPECT_TRUE(
+      copy_elements(from.data() + kOrigin, one_info, ours.data() + kOrigin, other_info, packed.size()));
+  EXPECT_EQ(ours, theirs);
+  MPI_Type_free(&one);
+  MPI_Type_free(&other);
 }
 
 TEST(Datatype, VectorsOfAllRunLengths) {
@@ -97,6 +154,71 @@ TEST(Datatype, OriginsThatAreNoAddresses) {
     for (const int i : expected) EXPECT_EQ(memory[static_cast<std::size_t>(i)], i);
     MPI_Type_free(&type);
   }
+}
+
+// All parts of a small array, in both orders: of one dimension that is cut in part the runs are known.
+TEST(Datatype, Subarrays) {
+  const std::vector<int> sizes = {3, 2, 4};
+  for (const int order : {MPI_ORDER_C, MPI_ORDER_FORTRAN}) {
+    for (int i = 0; i < 3 * 2 * 4 * 3 * 2 * 4; ++i) {
+      const std::vector<int> starts = {i % 3, i / 3 % 2, i / 6 % 4};
+      const std::vector<int> parts = {1 + i / 24 % 3, 1 + i / 72 % 2, 1 + i / 144 % 4};
+      int cut = 0;
+      bool inside = true;
+      for (std::size_t d = 0; d < 3; ++d) {
+        cut += parts[d] < sizes[d] ? 1 : 0;
+        inside = inside && starts[d] + parts[d] <= sizes[d];
+      }
+      if (!inside) continue;
+      const MPI_Datatype type = subarray_of(sizes, parts, starts, order, MPI_DOUBLE);
+      const TypeInfo info = type_info(type);
+      EXPECT_TRUE(info.runs != 0 || cut > 1);
+      EXPECT_EQ(info.dense(kElements), cut == 0);
+      compare(type);
+    }
+  }
+}
+
+TEST(Datatype, SubarraysOfOthers) {
+  compare(subarray_of({4, 3}, {2, 3}, {1, 0}, MPI_ORDER_C, vector_of(2, 1, 2, MPI_INT)));
+  compare(subarray_of({4, 3}, {2, 2}, {1, 1}, MPI_ORDER_C, spread(MPI_INT, 12)));
+  compare(vector_of(2, 1, 2, subarray_of({4, 3}, {4, 2}, {0, 1}, MPI_ORDER_C, MPI_INT)));
+  compare(spread(subarray_of({4, 3}, {4, 2}, {0, 1}, MPI_ORDER_C, MPI_INT), 60));
+}
+
+// Levels that follow each other at the same distance are one.
+TEST(Datatype, LevelsThatAreOne) {
+  const MPI_Datatype rows = vector_of(3, 2, 5, MPI_INT);
+  const MPI_Datatype all = vector_of(2, 1, 1, spread(rows, 15 * sizeof(int)));
+  EXPECT_EQ(type_info(all).runs, 6U);
+  compare(all);
+}
+
+TEST(Datatype, CopiesBetweenLayouts) {
+  const auto all = [] {
+    return std::vector<MPI_Datatype>{vector_of(12, 1, 2, MPI_INT),
+                                     vector_of(4, 3, 5, MPI_INT),
+                                     vector_of(3, 4, -6, MPI_INT),
+                                     vector_of(6, 1, 3, MPI_DOUBLE),
+                                     vector_of(1, 12, 12, MPI_INT),
+                                     spread(vector_of(2, 6, 9, MPI_INT), 80),
+                                     vector_of(48, 1, 2, MPI_CHAR),
+                                     subarray_of({4, 3, 5}, {4, 3, 1}, {0, 0, 2}, MPI_ORDER_C, MPI_INT),
+                                     spread(vector_of(12, 1, 1, MPI_INT), 64)};
+  };
+  for (std::size_t i = 0; i < all().size(); ++i) {
+    for (std::size_t j = 0; j < all().size(); ++j) compare_copies(all()[i], all()[j]);
+  }
+}
+
+TEST(Datatype, CopiesOfUnknownLayoutsAreRefused) {
+  MPI_Datatype known = vector_of(6, 1, 2, MPI_INT);
+  MPI_Datatype unknown = vector_of(3, 1, 4, vector_of(2, 1, 2, MPI_INT));
+  std::vector<std::byte> memory(kMemory);
+  EXPECT_FALSE(copy_elements(memory.data(), type_info(known), memory.data(), type_info(unknown), 24));
+  EXPECT_FALSE(copy_elements(memory.data(), type_info(unknown), memory.data(), type_info(known), 24));
+  MPI_Type_free(&known);
+  MPI_Type_free(&unknown);
 }
 
 TEST(Datatype, OthersAreLeftToMpi) {

@@ -135,6 +135,7 @@ class Rank final : public BlockPacker {
     count_wrong_part(in_[member].size(), unit_of(in_[member].size(), member, false), begin, bytes);
     std::memcpy(in_[member].data() + begin, from, bytes);
   }
+  void copy(std::size_t member) override { std::ranges::copy(out_[member], in_[member].begin()); }
   std::byte* room(std::size_t member, bool sent) override {
     Bytes& room = rooms_[sent ? member : out_.size() + member];
     room.resize((sent ? out_ : in_)[member].size());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "run/error.hpp"
+#include "run/scratch.hpp"
 
 namespace tapa {
 
@@ -148,6 +149,17 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   } else {
     std::memcpy(block.data, from, block.bytes);
   }
+}
+
+void copy_block(const Block& from, const Block& to, MPI_Comm comm) {
+  if (to.dense()) return gather_block(from, to.data, comm);
+  if (from.dense()) return scatter_block(from.data, to, comm);
+  const bool types = from.type != MPI_DATATYPE_NULL && to.type != MPI_DATATYPE_NULL;
+  if (types && copy_elements(from.data, type_info(from.type), to.data, type_info(to.type), from.bytes))
+    return;
+  const Scratch packed(from.bytes);
+  gather_block(from, packed.data(), comm);
+  scatter_block(packed.data(), to, comm);
 }
 
 }  // namespace tapa

@@ -99,6 +99,10 @@ void normalise(const Arguments& arguments, int ranks, Exchange& exchange);
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm);
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);
 
+/// Copies a block to another of as many bytes that shares no memory with it, through a packed copy only where
+/// a layout is not known.
+void copy_block(const Block& from, const Block& to, MPI_Comm comm);
+
 /// Arguments of the C entry points, by form. Displ and Count are int, or MPI_Aint and MPI_Count.
 [[nodiscard]] inline Arguments uniform_arguments(const char* function, bool large, const void* sendbuf,
                                                  MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,

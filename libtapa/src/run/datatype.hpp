@@ -25,6 +25,8 @@ struct TypeInfo {
   std::size_t runs = 0;  ///< if not 0: the data are so many runs of equal length in type map order,
   MPI_Aint stride = 0;   ///< each so many bytes behind the one before
 
+  /// Data can be copied in parts of a multiple of so many bytes.
+  [[nodiscard]] std::size_t part() const { return runs != 0 ? size / runs : size; }
   /// Whether `count` elements in a row are one run of bytes in order.
   [[nodiscard]] bool dense(MPI_Count count) const {
     return one_run && (count <= 1 || extent == static_cast<MPI_Aint>(size));
@@ -44,6 +46,17 @@ void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& 
 /// The reverse; gaps of the layout at `to` are not touched.
 void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type, const TypeInfo& info,
             MPI_Comm comm);
+
+/// The same for `bytes` bytes from byte `begin` of the packed data on, both multiples of info.part().
+void pack_part(const void* from, std::size_t begin, std::size_t bytes, MPI_Datatype type,
+               const TypeInfo& info, std::byte* to, MPI_Comm comm);
+void unpack_part(const std::byte* from, void* to, std::size_t begin, std::size_t bytes, MPI_Datatype type,
+                 const TypeInfo& info, MPI_Comm comm);
+
+/// Copies `bytes` bytes of data from elements to others, which share no memory with them, without a packed
+/// copy between. False when the runs of one of the types are not known; then nothing is copied.
+[[nodiscard]] bool copy_elements(const void* from, const TypeInfo& from_info, void* to,
+                                 const TypeInfo& to_info, std::size_t bytes);
 
 /// Frees the keyval that holds decoded types; called at finalize.
 void free_type_keyval();

@@ -158,15 +158,8 @@ int call_without_own(const Arguments& arguments, const Exchange& exchange, int r
   const int ranks = static_cast<int>(exchange.recv.size());
   const WithoutOwn others(arguments, rank, ranks);
   if (const int code = call_as_made(others.arguments(), ranks, comm); code != MPI_SUCCESS) return code;
-  const Block& from = exchange.send[static_cast<std::size_t>(rank)];
-  const Block& to = exchange.recv[static_cast<std::size_t>(rank)];
-  if (to.dense()) {
-    gather_block(from, to.data, comm);
-    return MPI_SUCCESS;
-  }
-  const Scratch packed = from.dense() ? Scratch() : Scratch(from.bytes);
-  if (packed) gather_block(from, packed.data(), comm);
-  scatter_block(packed ? packed.data() : from.data, to, comm);
+  const auto own = static_cast<std::size_t>(rank);
+  copy_block(exchange.send[own], exchange.recv[own], comm);
   return MPI_SUCCESS;
 }
 
@@ -194,12 +187,16 @@ int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm
   if (as_made || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
   const Mixed mixed = exchange.overlaps ? Mixed::all : mixed_by_mpi(arguments, comm);
   if (mixed == Mixed::none) return call_as_made(arguments, ranks, comm);
-  if (mixed == Mixed::all) return all_to_all_in_bytes(arguments.form, exchange, comm);
   const int rank = rank_in(comm);
   const auto own = static_cast<std::size_t>(rank);
-  return exchange.send[own].bytes == exchange.recv[own].bytes
-             ? call_without_own(arguments, exchange, rank, comm)
-             : all_to_all_in_bytes(arguments.form, exchange, comm);
+  const bool alike = exchange.send[own].bytes == exchange.recv[own].bytes;  // else MPI finds what is wrong
+  if (exchange.overlaps || !alike) return all_to_all_in_bytes(arguments.form, exchange, comm);
+  if (ranks == 1) {
+    copy_block(exchange.send[0], exchange.recv[0], comm);
+    return MPI_SUCCESS;
+  }
+  return mixed == Mixed::own ? call_without_own(arguments, exchange, rank, comm)
+                             : all_to_all_in_bytes(arguments.form, exchange, comm);
 }
 
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {

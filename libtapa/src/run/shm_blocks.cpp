@@ -8,18 +8,7 @@ namespace {
 
 ShmBlock described(const Block& block) {
   if (block.dense()) return {block.data, block.bytes, 0};
-  return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).size : 0};
-}
-
-/// A part of a block, in elements of its datatype; or all of it.
-Block part_of(const Block& block, std::size_t begin, std::size_t bytes) {
-  if (bytes == block.bytes) return block;
-  const TypeInfo info = type_info(block.type);
-  Block part = block;
-  part.data = address_at(block.data, static_cast<MPI_Aint>(begin / info.size) * info.extent);
-  part.bytes = bytes;
-  part.count = static_cast<MPI_Count>(bytes / info.size);
-  return part;
+  return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).part() : 0};
 }
 
 }  // namespace
@@ -34,11 +23,23 @@ void ShmBlocks::describe(const Exchange& exchange, MPI_Comm comm) {
 }
 
 void ShmBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
-  gather_block(part_of(exchange_->send[member], begin, bytes), to, comm_);
+  const Block& block = exchange_->send[member];
+  if (bytes == block.bytes) return gather_block(block, to, comm_);
+  pack_part(block.data, begin, bytes, block.type, type_info(block.type), to, comm_);
 }
 
 void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
-  scatter_block(from, part_of(exchange_->recv[member], begin, bytes), comm_);
+  const Block& block = exchange_->recv[member];
+  if (bytes == block.bytes) return scatter_block(from, block, comm_);
+  const TypeInfo info = type_info(block.type);
+  if (bytes % info.part() == 0) return unpack_part(from, block.data, begin, bytes, block.type, info, comm_);
+  Block shorter = block;  // all that came
+  shorter.bytes = bytes;
+  scatter_block(from, shorter, comm_);
+}
+
+void ShmBlocks::copy(std::size_t member) {
+  copy_block(exchange_->send[member], exchange_->recv[member], comm_);
 }
 
 std::byte* ShmBlocks::room(std::size_t member, bool sent) {

@@ -24,6 +24,7 @@ class ShmBlocks final : public BlockPacker {
 
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
+  void copy(std::size_t member) override;
   std::byte* room(std::size_t member, bool sent) override;
   void release_rooms() override;
 

@@ -108,7 +108,8 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   if (packer != nullptr) sent_room_.assign(buffers.members(), nullptr);
   const ShmBlock& from = send[buffers.self()];
   const ShmBlock& to = recv[buffers.self()];
-  own_direct_ = from.bytes == to.bytes && (from.bytes == 0 || (from.data != nullptr && to.data != nullptr));
+  const bool packed = from.bytes > 0 && (from.data == nullptr || to.data == nullptr);
+  own_direct_ = from.bytes == to.bytes && !(packed && overlap);
   plan_table();
   total_ = own_total_;
 }
@@ -165,12 +166,14 @@ void ShmExchange::plan_table() {
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
 
-/// The block for this rank itself, where it is in one piece on both sides; else it takes the way of all.
+/// The block for this rank itself, unless it must take the way of all.
 void ShmExchange::copy_own() {
   const std::size_t self = buffers_->self();
+  if (expected(self) == 0) return;
   std::byte* const to = place(self);
+  if (!uniform_ && (to == nullptr || send_[self].data == nullptr)) return copy_packed(self);
   const std::byte* const from = uniform_ ? send_base_ + self * bytes_ : send_[self].data;
-  if (to != from && expected(self) > 0) std::memcpy(to, from, expected(self));
+  if (to != from) std::memcpy(to, from, expected(self));
 }
 
 void ShmExchange::write_round() {
@@ -285,6 +288,14 @@ void ShmExchange::gather(std::size_t member, std::size_t begin, std::size_t byte
 void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   try {
     packer_->scatter(member, begin, bytes, from);
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+void ShmExchange::copy_packed(std::size_t member) {
+  try {
+    packer_->copy(member);
   } catch (const std::exception& e) {
     fail(e.what());
   }

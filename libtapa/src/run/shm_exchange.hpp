@@ -37,6 +37,9 @@ class BlockPacker {
   virtual void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) = 0;
   /// Copies such a part of the block from `member` out of `from` to its place.
   virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
+  /// Copies the block for this rank, `member`, to where that from it belongs; both have as many bytes and
+  /// share no memory.
+  virtual void copy(std::size_t member) = 0;
   /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
   virtual std::byte* room(std::size_t member, bool sent) = 0;
   /// The exchange has ended: no room is needed any more.
@@ -116,6 +119,7 @@ class ShmExchange {
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
+  void copy_packed(std::size_t member);
   [[nodiscard]] std::byte* received_room(std::size_t member);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);

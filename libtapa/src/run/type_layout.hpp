@@ -1,0 +1,17 @@
+/// @file
+/// What the recipe of a datatype says of its data in memory. Nothing is kept: type_info() does that.
+#pragma once
+
+#include <mpi.h>
+
+#include "run/datatype.hpp"
+
+namespace tapa {
+
+/// Whether MPI made the type itself.
+[[nodiscard]] bool is_named(MPI_Datatype type);
+
+/// Throws CallError (MPI_ERR_TYPE) for types whose size MPI does not know.
+[[nodiscard]] TypeInfo decode_type(MPI_Datatype type);
+
+}  // namespace tapa
