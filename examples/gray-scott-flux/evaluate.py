@@ -4,7 +4,7 @@ picture with the same seed.
 
     torchrun --nproc-per-node 4 evaluate.py --model gray-scott-flux --policies fine,good,balanced,fast --json out.json
 
-With fewer GPUs than ranks all of it runs on CPUs, as NCCL gives no GPU to two nodes. PSNR is in model units with a range of
+Ranks share the GPUs that there are; without any all of it runs on CPUs. PSNR is in model units with a range of
 four standard deviations, as that of `dit bench`."""
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str,
             made, facts = pictures.with_policy(policy, steps)
             values = psnr(made, exact)
             record |= {"psnr_db": [round(v, 2) for v in values], **facts}
-            told = f"median {statistics.median(values):.1f} dB, worst {min(values):.1f} dB"
+            told = f"{record['sent_share']:.1%} sent, median {statistics.median(values):.1f} dB, worst {min(values):.1f} dB"
         except (RuntimeError, ValueError) as error:
             record["fails"] = told = str(error).splitlines()[0]
         records.append(record)
@@ -132,12 +132,10 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    # Before the ranks meet: each stands for a node.
-    os.environ["TAPA_DEVICE_NODE"] = f"node-{dit_torch.launch().rank}"
-    few = torch.cuda.device_count() < dit_torch.launch().size  # NCCL wants a GPU for each rank
-    dit_torch.init("gloo" if few else "nccl")
-    on_gpu = torch.cuda.is_available() and not few
-    device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    # Before the ranks meet: each stands for a node, to NCCL too, which lets no two ranks of a node share a GPU.
+    os.environ["NCCL_HOSTID"] = os.environ["TAPA_DEVICE_NODE"] = f"node-{dit_torch.launch().rank}"
+    dit_torch.init()
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     pictures = Pictures(options, device)
     records = []
     for steps in options.steps.split(","):

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 #include "device/device_error.hpp"
 #include "device/nccl_wire.hpp"
@@ -62,10 +63,11 @@ class Choice {
     }
   }
 
-  /// NCCL joins no two ranks on one GPU, and does not end well where somebody tries.
+  /// NCCL joins no two ranks on one GPU of a host, and does not end well where somebody tries. What it takes
+  /// for a host NCCL_HOSTID may say.
   void check_own_gpus() {
     struct Gpu {
-      std::array<char, 64> boot;
+      std::array<char, 128> host;
       std::array<char, 64> bus;
     };
     Gpu mine{};
@@ -74,12 +76,14 @@ class Choice {
       check_cuda(cudaGetDevice(&device), "cudaGetDevice");
       check_cuda(cudaDeviceGetPCIBusId(mine.bus.data(), static_cast<int>(mine.bus.size()), device),
                  "cudaDeviceGetPCIBusId");
-      std::snprintf(mine.boot.data(), mine.boot.size(), "%s", boot_of_machine().c_str());
+      const char* const host = std::getenv("NCCL_HOSTID");
+      std::snprintf(mine.host.data(), mine.host.size(), "%s",
+                    host != nullptr ? host : boot_of_machine().c_str());
     });
     const std::vector<Gpu> all = agreement_.gather(mine);
     for (std::size_t one = 0; one < all.size(); ++one) {
       for (std::size_t other = 0; other < one; ++other) {
-        if (all[one].boot != all[other].boot || all[one].bus != all[other].bus) continue;
+        if (all[one].host != all[other].host || all[one].bus != all[other].bus) continue;
         throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks " + std::to_string(other) + " and " +
                                                            std::to_string(one) +
                                                            " share a GPU, which NCCL does not take");

@@ -299,12 +299,30 @@ print("computed")
 """
 
 
+FORGETFUL_WITHOUT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(4))
+"""
+
+
 def test_programs_that_clean_up_nothing_end(tmp_path: Any) -> None:
-    program = tmp_path / "forgetful.py"
+    program, without = tmp_path / "forgetful.py", tmp_path / "without.py"
     program.write_text(FORGETFUL)
+    without.write_text(FORGETFUL_WITHOUT)
     here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
-    assert _in_a_process(str(program), *torchrun, PYTHONPATH=here).count("computed") == 2
+    try:
+        assert _in_a_process(str(program), *torchrun, PYTHONPATH=here).count("computed") == 2
+    except AssertionError as error:
+        if "terminate called without an active exception" not in str(error):
+            raise
+        for _ in range(8):  # torch 2.15's gloo ends so, now and then
+            try:
+                _in_a_process(str(without), *torchrun)
+            except AssertionError:
+                pytest.skip("programs that leave a group of gloo to its end abort without dit_torch, too")
+        raise
     assert _in_a_process(str(program), PYTHONPATH=here).count("computed") == 1  # no launcher: one rank
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 import torch
@@ -74,13 +75,14 @@ class Parallel(NotCopied):
         :param text: name of the stream in `tokens`; likewise `image`
         :param unit: exchanges that are under way at the same time have different ones
         """
+        # Numbers also where a graph has symbols for them: an exchange is made for one size.
         shape = (
-            x.shape[0],
-            0 if text is None else self.tokens.get(text, 0),
-            self.tokens.get(image, 0),
-            x.shape[2],
-            x.shape[2] if kv_heads is None else kv_heads,
-            x.shape[3],
+            index(x.shape[0]),
+            0 if text is None else index(self.tokens.get(text, 0)),
+            index(self.tokens.get(image, 0)),
+            index(x.shape[2]),
+            index(x.shape[2] if kv_heads is None else kv_heads),
+            index(x.shape[3]),
         )
         if torch.compiler.is_compiling():
             find = _find_for_graph
