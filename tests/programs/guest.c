@@ -436,6 +436,78 @@ static int communicators(int alive) {
   return bad;
 }
 
+enum { kEdge = 48, kCube = kEdge * kEdge * kEdge };
+
+/* Part `part` of `parts` of a cube along an axis. */
+static MPI_Datatype slab(int axis, int part, int parts, int order) {
+  int sizes[3] = {kEdge, kEdge, kEdge}, subsizes[3] = {kEdge, kEdge, kEdge}, starts[3] = {0, 0, 0};
+  MPI_Datatype type;
+  subsizes[axis] = kEdge / parts;
+  starts[axis] = part * (kEdge / parts);
+  MPI_Type_create_subarray(3, sizes, subsizes, starts, order, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+
+/* Where element i of that part lies in the cube. */
+static int slab_index(int axis, int part, int parts, int order, int i) {
+  int sizes[3] = {kEdge, kEdge, kEdge}, at[3], index = 0;
+  sizes[axis] = kEdge / parts;
+  for (int k = 2; k >= 0; --k) {
+    const int d = order == MPI_ORDER_C ? k : 2 - k;
+    at[d] = i % sizes[d];
+    i /= sizes[d];
+  }
+  at[axis] += part * sizes[axis];
+  for (int k = 0; k < 3; ++k) index = index * kEdge + at[order == MPI_ORDER_C ? k : 2 - k];
+  return index;
+}
+
+/* Cubes are cut along one axis and put together along another, as transposes of an FFT are. */
+static int transpose(MPI_Comm comm, int from, int to, int order, int calls) {
+  MPI_Datatype sent[kMostRanks], received[kMostRanks];
+  int counts[kMostRanks], displs[kMostRanks], me, ranks, bad = 0;
+  int* send = malloc(kCube * sizeof(int));
+  int* recv = malloc(kCube * sizeof(int));
+  if (send == NULL || recv == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &ranks);
+  for (int p = 0; p < ranks; ++p) {
+    sent[p] = slab(from, p, ranks, order);
+    received[p] = slab(to, p, ranks, order);
+    counts[p] = 1;
+    displs[p] = 0;
+  }
+  for (int call = 0; call < calls; ++call) {
+    for (int i = 0; i < kCube; ++i) send[i] = (call * ranks + me) * kCube + i;
+    memset(recv, 0xff, kCube * sizeof(int));
+    MPI_Alltoallw(send, counts, displs, sent, recv, counts, displs, received, comm);
+    for (int p = 0; p < ranks; ++p) {
+      for (int i = 0; i < kCube / ranks; ++i) {
+        const int right = (call * ranks + p) * kCube + slab_index(from, me, ranks, order, i);
+        bad += recv[slab_index(to, p, ranks, order, i)] != right;
+      }
+    }
+  }
+  for (int p = 0; p < ranks; ++p) {
+    MPI_Type_free(&sent[p]);
+    MPI_Type_free(&received[p]);
+  }
+  free(recv);
+  free(send);
+  return bad;
+}
+
+static int subarrays(void) {
+  int bad = 0;
+  for (int i = 0; i < 18; ++i) {
+    const int order = i < 9 ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
+    bad += transpose(MPI_COMM_WORLD, i / 3 % 3, i % 3, order, 12);
+    bad += transpose(MPI_COMM_SELF, i / 3 % 3, i % 3, order, 2);
+  }
+  return bad;
+}
+
 /* A long block with gaps, many times, so that a library tries what is fastest: Open MPI 4.1 gets a rank's own
  * block wrong, from 64 KiB on and with any of its all-to-alls. */
 static int gaps(void) {
@@ -539,6 +611,7 @@ static int run(const char* mode) {
   if (strcmp(mode, "communicators") == 0) return communicators(0);
   if (strcmp(mode, "alive") == 0) return communicators(1);
   if (strcmp(mode, "gaps") == 0) return gaps();
+  if (strcmp(mode, "subarrays") == 0) return subarrays();
   if (strcmp(mode, "one-way") == 0) return one_way();
   if (rank == 0) fprintf(stderr, "guest: unknown mode %s\n", mode);
   return 1;
