@@ -454,8 +454,7 @@ TEST(ShmBuffers, RanksOfASocketReadDifferentBuffersOfAnother) {
     }
     for (auto& [where, buffers] : looked_at) {
       std::ranges::sort(buffers);
-      EXPECT_EQ(std::ranges::adjacent_find(buffers), buffers.end())
-          << topology.name << " level " << where[0];
+      EXPECT_EQ(std::ranges::adjacent_find(buffers), buffers.end()) << topology.name << " level " << where[0];
     }
   }
 }
