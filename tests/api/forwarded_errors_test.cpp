@@ -39,7 +39,12 @@ void told_to_handler(MPI_Comm inter) {
   MPI_Comm_set_errhandler(inter, handler);
   MPI_Errhandler_free(&handler);
   int data = 0;
-  expect_words(TAPA_Alltoall(&data, -1, MPI_INT, &data, 1, MPI_INT, inter), "TAPA_Alltoall");
+  const int code = TAPA_Alltoall(&data, -1, MPI_INT, &data, 1, MPI_INT, inter);
+#ifdef MPICH
+  expect_done(code, "MPICH's calls succeed when a handler returns");
+#else
+  expect_words(code, "TAPA_Alltoall");
+#endif
   expect(in_handler.starts_with("TAPA_Alltoall: "), "in the error handler: got \"" + in_handler + "\"");
   MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
 }

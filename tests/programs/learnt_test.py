@@ -194,7 +194,12 @@ def case_cannot_be_kept() -> None:
         assert "cannot be written: Permission denied" in run(TAPA_REPORT="1", TAPA_LOG="info")
         FOLDER.chmod(0o700)
     for home in (None, "/nonexistent", "relative"):
-        assert "cache" not in run(TAPA_CACHE="1", HOME=home, XDG_CACHE_HOME=None, TAPA_REPORT="0"), home
+        process = start(TAPA_CACHE="1", HOME=home, XDG_CACHE_HOME=None, TAPA_REPORT="0")
+        try:
+            assert "cache" not in end(process), home
+        except AssertionError as error:
+            if home is not None or "Unable to get the user home directory" not in str(error):  # Open MPI 5 itself
+                raise
     nothing_else()
 
 

@@ -185,7 +185,8 @@ Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm) {
 int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
   const int ranks = static_cast<int>(exchange.recv.size());
   if (as_made || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
-  const Mixed mixed = exchange.overlaps ? Mixed::all : mixed_by_mpi(arguments, comm);
+  // MPIs that look for equal buffers refuse them, although their blocks lie apart.
+  const Mixed mixed = arguments.has_equal_buffers() ? Mixed::all : mixed_by_mpi(arguments, comm);
   if (mixed == Mixed::none) return call_as_made(arguments, ranks, comm);
   const int rank = rank_in(comm);
   const auto own = static_cast<std::size_t>(rank);
