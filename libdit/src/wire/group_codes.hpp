@@ -68,7 +68,7 @@ struct Int4 {
   DIT_SHARED static void restore(const std::uint8_t* code, float scale, float* x) {
     DIT_UNROLL
     for (std::size_t i = 0; i < kBytes; ++i) {
-      const std::int32_t byte = static_cast<std::int8_t>(code[i]);
+      const std::int32_t byte = static_cast<std::int8_t>(code[i]);  // NOLINT(bugprone-signed-char-misuse)
       x[i] = static_cast<float>(static_cast<std::int32_t>(static_cast<std::uint32_t>(byte) << 28U) >> 28) *
              scale;
       x[i + kBytes] = static_cast<float>(byte >> 4) * scale;

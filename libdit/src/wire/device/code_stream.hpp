@@ -211,7 +211,7 @@ DIT_SHARED void bytes_in(std::uint32_t lane, std::byte* room, std::uint32_t unit
 template <LaneFormat format>
 DIT_SHARED void code_in(std::uint32_t lane, std::byte* room, std::uint32_t bytes, const std::uint8_t* code) {
   constexpr std::uint32_t kUnits = code_units(format);
-  if constexpr (is_short(format)) {
+  if constexpr (is_short(format)) {  // NOLINT(bugprone-branch-clone): what comes between is tried first
     words_in<format>(lane, room, bytes, code);
   } else if (is_multiple(code, sizeof(Unit)) && bytes % sizeof(Unit) == 0) {
     units_in(lane, room, bytes / static_cast<std::uint32_t>(sizeof(Unit)), kUnits,
