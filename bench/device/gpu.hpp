@@ -29,9 +29,14 @@ inline int device_count() {
   return devices;
 }
 
-/// Takes the rank's device, and tells it: ranks take the devices in turn.
+/// Ranks take the devices in turn.
+inline int device_of(int rank) {
+  return rank % device_count();
+}
+
+/// Takes the rank's device, and tells it.
 inline int take_device(int rank) {
-  const int device = rank % device_count();
+  const int device = device_of(rank);
   cuda(cudaSetDevice(device), "cudaSetDevice");
   return device;
 }

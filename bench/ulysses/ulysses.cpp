@@ -60,7 +60,7 @@ struct Sessions {
     try {
       nccl.emplace("nccl", settings.nccl.empty() ? "" : "library=" + settings.nccl);
       const Memory probe(64);
-      (void)nccl->enlist(probe.get(), probe.bytes(), device_of(job));
+      (void)nccl->enlist(probe.get(), probe.bytes(), device_of(job.rank()));
       zero_cta.emplace("nccl", "zero-cta=1" + (settings.nccl.empty() ? "" : ",library=" + settings.nccl));
       nccl_allocate = nccl_memory(settings.nccl.empty() ? "libnccl.so.2" : settings.nccl);
     } catch (const std::exception& error) {  // alike on all ranks
@@ -69,7 +69,6 @@ struct Sessions {
       if (job.rank() == 0) std::printf("no NCCL: %s\n", error.what());
     }
   }
-  static int device_of(const Job& job) { return job.rank() % device_count(); }
   Session tapa;
   std::optional<Session> nccl, zero_cta;
   Allocate nccl_allocate;
@@ -94,7 +93,7 @@ class Comparison {
         sizes_(shape_, layout_, job.rank()),
         sources_(sizes_, job.rank()),
         preparations_(shape_) {
-    const int device = Sessions::device_of(job);
+    const int device = device_of(job.rank());
     const bool alike = shape_.heads == shape_.kv_heads && shape_.heads >= job.size();
     const auto add = [&](const std::string& name, const Session& session, Method method, bool prepared,
                          const Allocate& allocate = cuda_memory) {

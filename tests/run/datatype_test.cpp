@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace tapa {
@@ -21,8 +22,12 @@ std::vector<std::byte> numbered() {
 
 /// All parts of what is packed at every place and of every length that the type allows.
 void compare_parts(MPI_Datatype type, const TypeInfo& info, const std::vector<std::byte>& packed) {
-  if (info.size == 0) return;
   const std::vector<std::byte> from = numbered();
+  std::vector<std::byte> nothing = from;
+  pack_part(from.data() + kOrigin, 0, 0, type, info, nothing.data(), MPI_COMM_SELF);
+  unpack_part(from.data(), nothing.data() + kOrigin, 0, 0, type, info, MPI_COMM_SELF);
+  EXPECT_EQ(nothing, from);
+  if (info.size == 0) return;
   for (std::size_t begin = 0; begin < packed.size(); begin += info.part()) {
     for (std::size_t bytes = info.part(); begin + bytes <= packed.size(); bytes += info.part()) {
       std::vector<std::byte> part(bytes);
@@ -43,6 +48,23 @@ void compare_parts(MPI_Datatype type, const TypeInfo& info, const std::vector<st
   }
 }
 
+/// What is unpacked may end within a run: the rest stays as it was.
+void compare_ends(MPI_Datatype type, const TypeInfo& info, const std::vector<std::byte>& packed) {
+  MPI_Aint first = 0;
+  MPI_Aint span = 0;
+  MPI_Type_get_true_extent(type, &first, &span);
+  if (info.size == 0 || std::abs(info.extent) < span) return;  // no data, or elements that share memory
+  for (std::size_t bytes = 1; bytes <= packed.size(); ++bytes) {
+    std::vector<std::byte> ours(kMemory, std::byte{1});
+    unpack_part(packed.data(), ours.data() + kOrigin, 0, bytes, type, info, MPI_COMM_SELF);
+    std::vector<std::byte> rest(packed.size(), std::byte{1});
+    std::copy_n(packed.begin(), bytes, rest.begin());
+    std::vector<std::byte> whole(kMemory, std::byte{1});
+    unpack(rest.data(), whole.data() + kOrigin, kElements, type, info, MPI_COMM_SELF);
+    ASSERT_EQ(ours, whole) << bytes;
+  }
+}
+
 /// Packs and unpacks with us and with MPI.
 void compare(MPI_Datatype type) {
   MPI_Type_commit(&type);
@@ -51,12 +73,14 @@ void compare(MPI_Datatype type) {
   const std::vector<std::byte> from = numbered();
   std::vector<std::byte> ours(bytes);
   std::vector<std::byte> theirs(bytes);
+  theirs.reserve(kMemory);  // MPI_Pack refuses a null pointer also for no data
   pack(from.data() + kOrigin, kElements, type, info, ours.data(), MPI_COMM_SELF);
   int at = 0;
   MPI_Pack(from.data() + kOrigin, kElements, type, theirs.data(), static_cast<int>(bytes), &at,
            MPI_COMM_SELF);
   EXPECT_EQ(ours, theirs);
   compare_parts(type, info, theirs);
+  compare_ends(type, info, theirs);
   std::vector<std::byte> ours_back(kMemory);
   std::vector<std::byte> theirs_back(kMemory);
   unpack(theirs.data(), ours_back.data() + kOrigin, kElements, type, info, MPI_COMM_SELF);
@@ -127,6 +151,17 @@ TEST(Datatype, ElementsWithGaps) {
   compare(spread(MPI_DOUBLE, 24));
   compare(spread(vector_of(3, 1, 2, MPI_DOUBLE), 8));
   compare(vector_of(2, 1, 2, spread(MPI_INT, 16)));
+}
+
+TEST(Datatype, ElementsWithoutData) {
+  compare(vector_of(0, 1, 2, MPI_INT));
+  compare(spread(vector_of(3, 0, 2, MPI_INT), 16));
+  compare(subarray_of({4, 4}, {2, 2}, {1, 1}, MPI_ORDER_C, vector_of(0, 1, 1, MPI_INT)));
+}
+
+TEST(Datatype, ElementsBackwards) {
+  compare(spread(MPI_INT, -8));
+  compare(spread(vector_of(3, 1, -2, MPI_INT), -24));
 }
 
 // Types may hold absolute addresses: the origin is then MPI_BOTTOM, or an address reckoned from it.

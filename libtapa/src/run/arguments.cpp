@@ -81,20 +81,6 @@ bool share_memory(const std::vector<Block>& send, const std::vector<Block>& recv
   return !a.known || !b.known || (std::less<>()(a.begin, b.end) && std::less<>()(b.begin, a.end));
 }
 
-/// The last element may be there in part: the rest of it stays as it was.
-void unpack_bytes(const std::byte* from, const Block& block, MPI_Comm comm) {
-  const TypeInfo info = type_info(block.type);
-  const auto whole = static_cast<MPI_Count>(block.bytes / info.size);
-  const std::size_t part = block.bytes % info.size;
-  if (whole > 0) unpack(from, block.data, whole, block.type, info, comm);
-  if (part == 0) return;
-  std::byte* const last = address_at(block.data, whole * info.extent);
-  std::vector<std::byte> element(info.size);
-  pack(last, 1, block.type, info, element.data(), comm);
-  std::memcpy(element.data(), from + block.bytes - part, part);
-  unpack(element.data(), last, 1, block.type, info, comm);
-}
-
 }  // namespace
 
 void refuse_count(const TypeInfo& info, MPI_Count count) {
@@ -145,7 +131,7 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   if (!block.runs.empty()) {
     scatter_rows(from, block.data, block.row_bytes, block.runs);
   } else if (block.type != MPI_DATATYPE_NULL) {
-    unpack_bytes(from, block, comm);
+    unpack_part(from, block.data, 0, block.bytes, block.type, type_info(block.type), comm);
   } else {
     std::memcpy(block.data, from, block.bytes);
   }

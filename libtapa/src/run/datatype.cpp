@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -62,114 +63,157 @@ MPI_Aint below(const TypeInfo& info) {
   return std::min<MPI_Aint>(0, info.stride * static_cast<MPI_Aint>(info.runs - 1));
 }
 
-/// Copies `count` elements whose runs are known between memory and dense bytes. Runs of the length of a
-/// number become single instructions; 0: any length.
-template <std::size_t length, bool packs>
-void copy_runs(const std::byte* from, std::byte* to, MPI_Count count, const TypeInfo& info) {
-  const std::size_t bytes = length == 0 ? info.size / info.runs : length;
-  std::size_t done = 0;
-  for (MPI_Count element = 0; element < count; ++element) {
-    MPI_Aint at = element * info.extent + info.first - below(info);
-    for (std::size_t run = 0; run < info.runs; ++run, at += info.stride, done += bytes) {
-      if constexpr (packs) {
-        std::memcpy(to + done, address_at(from, at), bytes);
-      } else {
-        std::memcpy(address_at(to, at), from + done, bytes);
-      }
-    }
+/// Copies `runs` runs, each `to_stride` and `from_stride` bytes behind the one before. Runs of the length of
+/// a number become single instructions; 0: `bytes` each.
+template <std::size_t length>
+void copy_runs(std::byte* to, MPI_Aint to_stride, const std::byte* from, MPI_Aint from_stride,
+               std::size_t runs, std::size_t bytes) {
+  for (std::size_t run = 0; run < runs; ++run) {
+    const auto i = static_cast<MPI_Aint>(run);
+    std::memcpy(address_at(to, i * to_stride), address_at(from, i * from_stride),
+                length == 0 ? bytes : length);
   }
 }
 
-/// False when the runs of the type are not known.
+/// Calls `step` with the length of runs that is best known to the compiler: 0 stands for any.
+template <class Step>
+void with_length(std::size_t bytes, const Step& step) {
+  switch (bytes) {
+    case 4:
+      return step(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return step(std::integral_constant<std::size_t, 8>());
+    case 16:
+      return step(std::integral_constant<std::size_t, 16>());
+    default:
+      return step(std::integral_constant<std::size_t, 0>());
+  }
+}
+
+/// The distance of runs that go on from element to element, if they do.
+struct Pace {
+  MPI_Aint stride;
+  bool goes_on;
+};
+Pace pace_of(const TypeInfo& info) {
+  const MPI_Aint stride = info.runs == 1 ? info.extent : info.stride;
+  return {stride, info.extent == static_cast<MPI_Aint>(info.runs) * stride};
+}
+
+/// Copies `count` elements between memory and dense bytes. False when the runs of the type are not known.
 template <bool packs>
 bool copy_known(const void* from, void* to, MPI_Count count, const TypeInfo& info) {
   if (info.runs == 0) return false;
-  const auto copy = [&](auto length) {
-    copy_runs<length(), packs>(static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, info);
-    return true;
-  };
-  switch (info.size / info.runs) {
-    case 4:
-      return copy(std::integral_constant<std::size_t, 4>());
-    case 8:
-      return copy(std::integral_constant<std::size_t, 8>());
-    case 16:
-      return copy(std::integral_constant<std::size_t, 16>());
-    default:
-      return copy(std::integral_constant<std::size_t, 0>());
-  }
+  if (info.size == 0) return true;
+  const std::size_t bytes = info.part();
+  const auto dense = static_cast<MPI_Aint>(bytes);
+  const Pace pace = pace_of(info);
+  const MPI_Count groups = pace.goes_on ? std::min<MPI_Count>(count, 1) : count;
+  const std::size_t runs = pace.goes_on ? static_cast<std::size_t>(count) * info.runs : info.runs;
+  with_length(bytes, [&](auto length) {
+    for (MPI_Count group = 0; group < groups; ++group) {
+      const MPI_Aint at = group * info.extent + info.first - below(info);
+      const auto packed = static_cast<MPI_Aint>(info.size) * group;
+      if constexpr (packs) {
+        copy_runs<length()>(address_at(to, packed), dense, address_at(from, at), pace.stride, runs, bytes);
+      } else {
+        copy_runs<length()>(address_at(to, at), pace.stride, address_at(from, packed), dense, runs, bytes);
+      }
+    }
+  });
+  return true;
 }
 
-/// Where the next data of elements lies whose runs are known.
+/// Where the next data lies of elements whose runs are known, or of dense bytes.
 class RunCursor {
  public:
-  /// At byte `begin` of the data.
-  RunCursor(const void* origin, const TypeInfo& info, std::size_t begin = 0)
-      : info_(info), length_(info.part()), number_(begin % info.size / length_) {
-    const auto element = static_cast<MPI_Aint>(begin / info.size) * info.extent;
-    const std::size_t into = begin % length_;
-    element_ = address_at(origin, info.first - below(info) + element);
-    run_ = address_at(element_, static_cast<MPI_Aint>(number_) * info.stride);
-    at_ = address_at(run_, static_cast<MPI_Aint>(into));
-    left_ = length_ - into;
+  /// At byte `begin` of the data, where a run begins.
+  RunCursor(const void* origin, const TypeInfo& info, std::size_t begin)
+      : length_(info.part()),
+        stride_(pace_of(info).stride),
+        extent_(info.extent),
+        runs_(info.runs),
+        runs_left_(info.runs - begin % info.size / length_),
+        left_(length_) {
+    const auto elements = static_cast<MPI_Aint>(begin / info.size);
+    element_ = address_at(origin, info.first - below(info) + elements * extent_);
+    run_ = address_at(element_, static_cast<MPI_Aint>(runs_ - runs_left_) * stride_);
+    if (pace_of(info).goes_on) runs_left_ = kEndless;
   }
+  /// Dense bytes as runs of `length` bytes, without end.
+  RunCursor(const void* data, std::size_t length)
+      : length_(length),
+        stride_(static_cast<MPI_Aint>(length)),
+        runs_left_(kEndless),
+        left_(length),
+        run_(address_at(data, 0)) {}
 
-  [[nodiscard]] std::byte* at() const { return at_; }
-  [[nodiscard]] std::size_t left() const { return left_; }  // bytes of this run
+  [[nodiscard]] std::byte* at() const { return address_at(run_, static_cast<MPI_Aint>(length_ - left_)); }
+  [[nodiscard]] std::size_t length() const { return length_; }
+  [[nodiscard]] MPI_Aint stride() const { return stride_; }
+  /// Bytes of this run.
+  [[nodiscard]] std::size_t left() const { return left_; }
+  /// Runs of this element, with this one.
+  [[nodiscard]] std::size_t runs_left() const { return runs_left_; }
 
-  void advance(std::size_t bytes) {
-    at_ = address_at(at_, static_cast<MPI_Aint>(bytes));
+  void skip_bytes(std::size_t bytes) {
     left_ -= bytes;
-    if (left_ == 0) next();
+    if (left_ > 0) return;
+    left_ = length_;
+    skip_runs(1);
+  }
+  void skip_runs(std::size_t runs) {
+    runs_left_ -= runs;
+    run_ = address_at(run_, static_cast<MPI_Aint>(runs) * stride_);
+    if (runs_left_ > 0) return;
+    runs_left_ = runs_;
+    run_ = element_ = address_at(element_, extent_);
   }
 
  private:
-  void next() {
-    if (++number_ == info_.runs) {
-      number_ = 0;
-      run_ = element_ = address_at(element_, info_.extent);
-    } else {
-      run_ = address_at(run_, info_.stride);
-    }
-    at_ = run_;
-    left_ = length_;
-  }
+  static constexpr std::size_t kEndless = std::numeric_limits<std::size_t>::max();
 
-  const TypeInfo& info_;
   std::size_t length_;
-  std::size_t number_;  // of the run in its element
+  MPI_Aint stride_;
+  MPI_Aint extent_ = 0;
+  std::size_t runs_ = 0;  // of an element
+  std::size_t runs_left_;
+  std::size_t left_;
   std::byte* element_ = nullptr;
   std::byte* run_ = nullptr;
-  std::byte* at_ = nullptr;
-  std::size_t left_ = 0;
 };
 
-/// Runs of one or two numbers become single instructions.
-void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
-  switch (bytes) {
-    case 8:
-      std::memcpy(to, from, 8);
-      break;
-    case 16:
-      std::memcpy(to, from, 16);
-      break;
-    default:
-      std::memcpy(to, from, bytes);
+/// Both begin with a whole run. Runs of one length go together as far as both elements reach, others in
+/// pieces.
+void copy_data(RunCursor to, RunCursor from, std::size_t bytes) {
+  const std::size_t length = from.length();
+  const bool alike = to.length() == length;
+  while (bytes > 0) {
+    if (const std::size_t runs = alike ? std::min({from.runs_left(), to.runs_left(), bytes / length}) : 0) {
+      with_length(length, [&](auto known) {
+        copy_runs<known()>(to.at(), to.stride(), from.at(), from.stride(), runs, length);
+      });
+      to.skip_runs(runs);
+      from.skip_runs(runs);
+      bytes -= runs * length;
+    } else {
+      const std::size_t n = std::min({from.left(), to.left(), bytes});
+      std::memcpy(to.at(), from.at(), n);
+      to.skip_bytes(n);
+      from.skip_bytes(n);
+      bytes -= n;
+    }
   }
 }
 
+/// Whether a part of the data is some whole elements.
 bool in_elements(std::size_t begin, std::size_t bytes, const TypeInfo& info) {
-  return info.size == 0 || (begin % info.size == 0 && bytes % info.size == 0);
+  return begin % info.size == 0 && bytes % info.size == 0;
 }
 
-/// The address of the element in which byte `begin` of the data lies.
+/// The element in which byte `begin` of the data lies.
 std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& info) {
-  return info.size == 0 ? address_at(origin, 0)
-                        : address_at(origin, static_cast<MPI_Aint>(begin / info.size) * info.extent);
-}
-
-MPI_Count elements_of(std::size_t bytes, const TypeInfo& info) {
-  return info.size == 0 ? 0 : static_cast<MPI_Count>(bytes / info.size);
+  return address_at(origin, static_cast<MPI_Aint>(begin / info.size) * info.extent);
 }
 
 }  // namespace
@@ -225,43 +269,32 @@ void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type,
 
 void pack_part(const void* from, std::size_t begin, std::size_t bytes, MPI_Datatype type,
                const TypeInfo& info, std::byte* to, MPI_Comm comm) {
-  if (in_elements(begin, bytes, info))
-    return pack(element_at(from, begin, info), elements_of(bytes, info), type, info, to, comm);
-  for (RunCursor source(from, info, begin); bytes > 0;) {
-    const std::size_t n = std::min(source.left(), bytes);
-    copy_run(to, source.at(), n);
-    source.advance(n);
-    to += n;
-    bytes -= n;
-  }
+  if (bytes == 0) return;
+  if (!in_elements(begin, bytes, info))
+    return copy_data(RunCursor(to, info.part()), RunCursor(from, info, begin), bytes);
+  pack(element_at(from, begin, info), static_cast<MPI_Count>(bytes / info.size), type, info, to, comm);
 }
 
+// The rest of a last element that is there in part stays as it was.
 void unpack_part(const std::byte* from, void* to, std::size_t begin, std::size_t bytes, MPI_Datatype type,
                  const TypeInfo& info, MPI_Comm comm) {
-  if (in_elements(begin, bytes, info))
-    return unpack(from, element_at(to, begin, info), elements_of(bytes, info), type, info, comm);
-  for (RunCursor target(to, info, begin); bytes > 0;) {
-    const std::size_t n = std::min(target.left(), bytes);
-    copy_run(target.at(), from, n);
-    target.advance(n);
-    from += n;
-    bytes -= n;
-  }
+  if (bytes == 0) return;
+  if (info.runs != 0 && !in_elements(begin, bytes, info))
+    return copy_data(RunCursor(to, info, begin), RunCursor(from, info.part()), bytes);
+  const std::size_t whole = bytes / info.size * info.size;
+  unpack(from, element_at(to, begin, info), static_cast<MPI_Count>(whole / info.size), type, info, comm);
+  if (whole == bytes) return;
+  std::byte* const last = element_at(to, begin + whole, info);
+  std::vector<std::byte> element(info.size);
+  pack(last, 1, type, info, element.data(), comm);
+  std::memcpy(element.data(), from + whole, bytes - whole);
+  unpack(element.data(), last, 1, type, info, comm);
 }
 
 bool copy_elements(const void* from, const TypeInfo& from_info, void* to, const TypeInfo& to_info,
                    std::size_t bytes) {
   if (from_info.runs == 0 || to_info.runs == 0) return false;
-  if (bytes == 0) return true;
-  RunCursor source(from, from_info);
-  RunCursor target(to, to_info);
-  while (bytes > 0) {
-    const std::size_t n = std::min({source.left(), target.left(), bytes});
-    copy_run(target.at(), source.at(), n);
-    source.advance(n);
-    target.advance(n);
-    bytes -= n;
-  }
+  if (bytes > 0) copy_data(RunCursor(to, to_info, 0), RunCursor(from, from_info, 0), bytes);
   return true;
 }
 

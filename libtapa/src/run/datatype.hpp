@@ -47,7 +47,8 @@ void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& 
 void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type, const TypeInfo& info,
             MPI_Comm comm);
 
-/// The same for `bytes` bytes from byte `begin` of the packed data on, both multiples of info.part().
+/// The same for `bytes` bytes from byte `begin` of the packed data on, of a type that has data. Both are
+/// multiples of info.part(); what is unpacked may also end within it.
 void pack_part(const void* from, std::size_t begin, std::size_t bytes, MPI_Datatype type,
                const TypeInfo& info, std::byte* to, MPI_Comm comm);
 void unpack_part(const std::byte* from, void* to, std::size_t begin, std::size_t bytes, MPI_Datatype type,

@@ -31,11 +31,7 @@ void ShmBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes,
 void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   const Block& block = exchange_->recv[member];
   if (bytes == block.bytes) return scatter_block(from, block, comm_);
-  const TypeInfo info = type_info(block.type);
-  if (bytes % info.part() == 0) return unpack_part(from, block.data, begin, bytes, block.type, info, comm_);
-  Block shorter = block;  // all that came
-  shorter.bytes = bytes;
-  scatter_block(from, shorter, comm_);
+  unpack_part(from, block.data, begin, bytes, block.type, type_info(block.type), comm_);
 }
 
 void ShmBlocks::copy(std::size_t member) {

@@ -166,12 +166,23 @@ void ShmExchange::plan_table() {
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
 
+// A datatype that MPI refuses to pack must not keep the others waiting.
+template <class Step>
+void ShmExchange::packing(const Step& step) {
+  try {
+    step();
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
 /// The block for this rank itself, unless it must take the way of all.
 void ShmExchange::copy_own() {
   const std::size_t self = buffers_->self();
   if (expected(self) == 0) return;
   std::byte* const to = place(self);
-  if (!uniform_ && (to == nullptr || send_[self].data == nullptr)) return copy_packed(self);
+  if (!uniform_ && (to == nullptr || send_[self].data == nullptr))
+    return packing([&] { packer_->copy(self); });
   const std::byte* const from = uniform_ ? send_base_ + self * bytes_ : send_[self].data;
   if (to != from) std::memcpy(to, from, expected(self));
 }
@@ -276,39 +287,19 @@ void ShmExchange::fail(std::string what) {
   if (failure_.empty()) failure_ = std::move(what);
 }
 
-// A datatype that MPI refuses to pack must not keep the others waiting.
 void ShmExchange::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
-  try {
-    packer_->gather(member, begin, bytes, to);
-  } catch (const std::exception& e) {
-    fail(e.what());
-  }
+  packing([&] { packer_->gather(member, begin, bytes, to); });
 }
 
 void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
-  try {
-    packer_->scatter(member, begin, bytes, from);
-  } catch (const std::exception& e) {
-    fail(e.what());
-  }
-}
-
-void ShmExchange::copy_packed(std::size_t member) {
-  try {
-    packer_->copy(member);
-  } catch (const std::exception& e) {
-    fail(e.what());
-  }
+  packing([&] { packer_->scatter(member, begin, bytes, from); });
 }
 
 /// Memory for a block that must be put together; null when there is none.
 std::byte* ShmExchange::received_room(std::size_t member) {
-  try {
-    return packer_->room(member, false);
-  } catch (const std::exception& e) {
-    fail(e.what());
-    return nullptr;
-  }
+  std::byte* room = nullptr;
+  packing([&] { room = packer_->room(member, false); });
+  return room;
 }
 
 /// A longer block than this rank expects; a shorter one is no error, as in MPI.

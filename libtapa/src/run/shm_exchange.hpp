@@ -119,7 +119,8 @@ class ShmExchange {
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
-  void copy_packed(std::size_t member);
+  template <class Step>
+  void packing(const Step& step);
   [[nodiscard]] std::byte* received_room(std::size_t member);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);

@@ -102,10 +102,8 @@ class Parallel(NotCopied):
         return Exchange(name, self.native)
 
 
-def _find(number: int, generation: int, shape: tuple[int, ...], *rest: Any) -> str:
-    batch, text, image, heads, kv_heads, head_dim = (int(size) for size in shape)
-    key = Key((batch, text, image, heads, kv_heads, head_dim), *rest)
-    return enabled[number].exchanges.get(key)
+def _find(number: int, generation: int, *key: Any) -> str:
+    return enabled[number].exchanges.get(Key(*key))
 
 
 @torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
