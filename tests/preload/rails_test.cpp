@@ -136,7 +136,10 @@ TEST(Rails, OnlyUnderMpirun) {
 }
 
 TEST(Rails, ActsOnTheEnvironmentOfTheProcess) {
-  const auto include = [] { return std::string(std::getenv("OMPI_MCA_btl_tcp_if_include")); };
+  const auto include = [] {
+    const char* const value = std::getenv("OMPI_MCA_btl_tcp_if_include");
+    return std::string(value != nullptr ? value : "");
+  };
   const std::string nothing = "10.254.0.0/24,10.254.1.0/24";  // no NIC of this machine, most likely
   setenv("OMPI_MCA_btl_tcp_if_include", nothing.c_str(), 1);
   setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
