@@ -330,6 +330,7 @@ void agree() {
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
   if (!all.all_can() || size == 1) return;
   const bool loaded = load_libtapa();
+  if (!loaded && all.at_once()) end_job("preload: %s cannot be loaded", libtapa_file().c_str());
   if (loaded) settle_functions();
   if (all.learnt() && !all.at_once()) share_learnt(rank, loaded);
 }

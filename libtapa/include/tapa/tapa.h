@@ -275,7 +275,7 @@ TAPA_API int TAPA_Guest_early(long long sizes[], int most);
 /** For the drop-in alone, in MPI_Init: what rank 0 has answered, for all ranks. Local. */
 TAPA_API int TAPA_Guest_talk(const long long sizes[], int count);
 /** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
- */
+ * Collective over MPI_COMM_WORLD where TAPA_Guest was told `at_once`. */
 TAPA_API int TAPA_Guest_end(void);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);

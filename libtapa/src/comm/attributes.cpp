@@ -5,12 +5,15 @@
 #include <optional>
 
 #include "comm/comm_state.hpp"
+#include "comm/gather_text.hpp"
+#include "comm/guest.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
+#include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/scratch.hpp"
 #include "run/world.hpp"
@@ -43,9 +46,9 @@ int delete_state(MPI_Comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-/// Rank 0 of each communicator speaks; of the communicators of one rank only those of the job's rank 0 are
+/// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
 /// interesting.
-void print_report() {
+std::string own_report() {
   int world_rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   auto rows = report_rows();
@@ -62,7 +65,19 @@ void print_report() {
             learnt_report()};
     PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
   }
-  std::fputs(format_report(rows, head).c_str(), stderr);
+  return format_report(rows, head);
+}
+
+/// All by one rank, the head first, where all are known to be here: a guest's are when some rank has asked
+/// for a report.
+void print_report() {
+  std::string text = own_report();
+  try {
+    if (is_guest() && sets_up_at_once()) text = gather_text(text, MPI_COMM_WORLD);
+  } catch (const CallError& e) {
+    log_warn(std::string("the ranks' reports come apart: ") + e.what());
+  }
+  std::fputs(text.c_str(), stderr);
 }
 
 int at_finalize(MPI_Comm, int, void*, void*) {

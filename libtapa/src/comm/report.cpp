@@ -126,6 +126,12 @@ void keep_rows(std::vector<ReportRow> rows) {
   for (ReportRow& row : rows) k.rows.add(std::move(row));
 }
 
+void forget_rows() {
+  Kept& k = kept();
+  const std::lock_guard lock(k.mutex);
+  k.rows = {};
+}
+
 std::vector<ReportRow> kept_rows() {
   Kept& k = kept();
   const std::lock_guard lock(k.mutex);

@@ -76,6 +76,9 @@ class ReportRows {
 /// report_rows().
 void keep_rows(std::vector<ReportRow> rows);
 
+/// Forgets them.
+void forget_rows();
+
 /// What keep_rows() has kept.
 [[nodiscard]] std::vector<ReportRow> kept_rows();
 

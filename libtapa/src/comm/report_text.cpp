@@ -126,8 +126,8 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
 
 std::string title_lines(const ReportRow& row) {
   const bool several = row.communicator.find('*') != std::string::npos;
-  return print("tapa report: %s, %d ranks%s, as rank 0 saw it\n", row.communicator.substr(0, 100).c_str(),
-               row.ranks, several ? ", several communicators" : "") +
+  return print("tapa report: %s, %d %s%s, as rank 0 saw it\n", row.communicator.substr(0, 100).c_str(),
+               row.ranks, row.ranks == 1 ? "rank" : "ranks", several ? ", several communicators" : "") +
          print("  %-24s %10s %9s %14s %10s %8s %10s %10s %6s  %s\n", "function", "bytes/pair", "calls",
                "bytes sent", "mean us", "samples*", "tapa us*", "mpi us*", "ratio*", "plan");
 }
