@@ -69,7 +69,9 @@ std::string size_words(double bytes) {
 }
 
 void axes(std::ostream& out, const Frame& frame, const Report& report) {
-  for (double decade = frame.y0; decade <= frame.y1; ++decade) {
+  const int decades = static_cast<int>(frame.y1 - frame.y0);
+  for (int i = 0; i <= decades; ++i) {
+    const double decade = frame.y0 + i;
     const double y = frame.y(decade);
     out << "<line x1=\"" << kLeft << "\" x2=\"" << kLeft + kWidth << "\" y1=\"" << y << "\" y2=\"" << y
         << "\" stroke=\"#ddd\"/>\n";

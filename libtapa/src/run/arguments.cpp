@@ -118,6 +118,7 @@ std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes) {
 }
 
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
+  if (block.bytes == 0) return;
   if (!block.runs.empty()) {
     gather_rows(block.data, block.row_bytes, block.runs, to);
   } else if (block.type != MPI_DATATYPE_NULL) {
@@ -128,6 +129,7 @@ void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
 }
 
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
+  if (block.bytes == 0) return;
   if (!block.runs.empty()) {
     scatter_rows(from, block.data, block.row_bytes, block.runs);
   } else if (block.type != MPI_DATATYPE_NULL) {
