@@ -15,6 +15,7 @@ import math
 import os
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,9 @@ class Pictures:
         return made, facts
 
 
-def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str, Any]]:
-    """A record for each policy; prints as it goes."""
+def judge(pictures: Pictures, policies: list[str], steps: int) -> Iterator[dict[str, Any]]:
+    """A record for each policy, printed as soon as it is known."""
     exact, facts = pictures.with_policy("exact", steps)
-    records = []
     for policy in policies:
         record: dict[str, Any] = {"policy": policy, "steps": steps}
         try:
@@ -92,10 +92,9 @@ def judge(pictures: Pictures, policies: list[str], steps: int) -> list[dict[str,
             told = f"{record['sent_share']:.1%} sent, median {statistics.median(values):.1f} dB, worst {min(values):.1f} dB"
         except (RuntimeError, ValueError) as error:
             record["fails"] = told = str(error).splitlines()[0]
-        records.append(record)
         if dist.get_rank() == 0:
             print(f"{steps} steps, {policy}: {told}", flush=True)
-    return records
+        yield record
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -137,14 +136,15 @@ def main() -> None:
     dit_torch.init()
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     pictures = Pictures(options, device)
+    facts = {"images": options.images, "size": options.size, "ranks": dist.get_world_size()}
     records = []
     for steps in options.steps.split(","):
-        records += judge(pictures, options.policies.split(","), int(steps))
+        for record in judge(pictures, options.policies.split(","), int(steps)):
+            records.append(record)
+            if dist.get_rank() == 0 and options.json:  # again after each: policies take minutes
+                options.json.write_text(json.dumps({**facts, "records": records}, indent=1) + "\n")
     if dist.get_rank() == 0:
         print(table(records))
-        if options.json:
-            facts = {"images": options.images, "size": options.size, "ranks": dist.get_world_size()}
-            options.json.write_text(json.dumps({**facts, "records": records}, indent=1) + "\n")
     dist.destroy_process_group()
 
 
