@@ -147,6 +147,13 @@ TEST(Datatype, VectorsBackwards) {
   compare(spread(vector_of(4, 1, -2, MPI_INT), 200));
 }
 
+// Open MPI 4.1 takes a distance of -1 byte for that of neighbours: what it moves then is moved here too.
+TEST(Datatype, BytesBackwards) {
+  compare(vector_of(4, 1, -1, MPI_CHAR));
+  compare(spread(vector_of(3, 1, -1, MPI_CHAR), 8));
+  compare(spread(vector_of(2, 2, -1, MPI_CHAR), 8));
+}
+
 TEST(Datatype, ElementsWithGaps) {
   compare(spread(MPI_DOUBLE, 24));
   compare(spread(vector_of(3, 1, 2, MPI_DOUBLE), 8));
@@ -263,6 +270,23 @@ TEST(Datatype, OthersAreLeftToMpi) {
   MPI_Type_free(&inner);
   EXPECT_EQ(type_info(nested).runs, 0U);
   compare(nested);
+}
+
+// Types of MPI's own, although they have recipes: to free them is an error.
+TEST(Datatype, FortranKinds) {
+  const auto all = [] {
+    std::vector<MPI_Datatype> types(3);
+    MPI_Type_create_f90_real(12, 100, &types[0]);
+    MPI_Type_create_f90_complex(5, 10, &types[1]);
+    MPI_Type_create_f90_integer(4, &types[2]);
+    return types;
+  };
+  for (const MPI_Datatype kind : all()) {
+    EXPECT_TRUE(type_info(kind).dense(kElements));
+    compare(vector_of(3, 1, 2, kind));
+    compare(spread(kind, 24));
+  }
+  EXPECT_EQ(type_info(all()[0]).size, sizeof(double));
 }
 
 #if MPI_VERSION >= 4

@@ -220,11 +220,11 @@ std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& inf
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
-  // The last types that this thread saw: those of two sides. Handles of named types are never freed; one of a
-  // derived type that was freed may come again for another type.
+  // The last types that this thread saw: those of two sides. Handles of MPI's own types are never freed; one
+  // of a derived type that was freed may come again for another type.
   struct Seen {
     MPI_Datatype type = MPI_DATATYPE_NULL;
-    bool named = false;
+    bool permanent = false;
     std::uint64_t freed = 0;
     TypeInfo info;
   };
@@ -232,11 +232,11 @@ TypeInfo type_info(MPI_Datatype type) {
   thread_local std::size_t oldest = 0;
   const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
   for (const Seen& s : seen) {
-    if (s.type == type && (s.named || s.freed == before)) return s.info;
+    if (s.type == type && (s.permanent || s.freed == before)) return s.info;
   }
-  const bool named = is_named(type);
-  const TypeInfo info = named ? decode_type(type) : info_of_derived(type);
-  seen[oldest] = {type, named, before, info};
+  const bool permanent = is_permanent(type);
+  const TypeInfo info = permanent ? decode_type(type) : info_of_derived(type);
+  seen[oldest] = {type, permanent, before, info};
   oldest = (oldest + 1) % seen.size();
   return info;
 }

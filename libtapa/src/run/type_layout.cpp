@@ -1,5 +1,6 @@
 #include "run/type_layout.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -18,7 +19,12 @@ struct Envelope {
   int combiner = MPI_COMBINER_NAMED;
   bool large = false;  ///< made with large counts: its recipe cannot be had as ints
 
-  [[nodiscard]] bool named() const { return combiner == MPI_COMBINER_NAMED; }
+  /// Whether MPI made the type itself: named ones, and those of Fortran's kinds, which must not be freed
+  /// either.
+  [[nodiscard]] bool permanent() const {
+    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+           combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+  }
 };
 
 // MPI 4: the function with ints fails for types that were made with large counts, and tells the error
@@ -69,7 +75,7 @@ class Contents {
  private:
   static bool is_derived(MPI_Datatype type) noexcept {
     try {
-      return !envelope_of(type).named();
+      return !envelope_of(type).permanent();
     } catch (const CallError&) {  // rather a handle too many
       return false;
     }
@@ -89,6 +95,7 @@ struct Comb {
   MPI_Aint stride = 0;
 
   [[nodiscard]] bool one_run() const { return count == 1; }
+  [[nodiscard]] MPI_Aint lowest() const { return first + std::min<MPI_Aint>(0, stride * (count - 1)); }
 };
 using MaybeComb = std::optional<Comb>;
 
@@ -135,9 +142,17 @@ MaybeComb repeat(MaybeComb element, MPI_Aint count, MPI_Aint stride) {
 template <class Count, class Child, class Offset>
 MaybeComb listed(int blocks, Count count, Child child, Offset offset) {
   Comb all;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MaybeComb element;
+  MPI_Aint extent = 0;
   for (int i = 0; i < blocks; ++i) {
     if (count(i) == 0) continue;
-    MaybeComb block = repeat(comb_of(child(i)), count(i), extent_of(child(i)));
+    if (child(i) != type) {  // there may be thousands of blocks, of types that are made of such lists
+      type = child(i);
+      element = comb_of(type);
+      extent = extent_of(type);
+    }
+    MaybeComb block = repeat(element, count(i), extent);
     if (!block) return std::nullopt;
     block->first += offset(i);
     if (blocks == 1) return block;
@@ -146,7 +161,7 @@ MaybeComb listed(int blocks, Count count, Child child, Offset offset) {
   return all;
 }
 
-MaybeComb comb_of_named(MPI_Datatype type) {
+MaybeComb comb_of_permanent(MPI_Datatype type) {
   MPI_Count size = 0;
   MPI_Count first = 0;
   MPI_Count span = 0;
@@ -200,10 +215,10 @@ MaybeComb comb_of_list(const Contents& c, int combiner) {
   }
 }
 
-// What is none, and types it does not know (darray, Fortran's numeric ones, large counts), MPI packs.
+// What is none, and types it does not know (darray, large counts), MPI packs.
 MaybeComb comb_of(MPI_Datatype type) {
   const Envelope envelope = envelope_of(type);
-  if (envelope.named()) return comb_of_named(type);
+  if (envelope.permanent()) return comb_of_permanent(type);
   if (envelope.large) return std::nullopt;
   const Contents c(type, envelope);
   switch (envelope.combiner) {
@@ -231,8 +246,8 @@ MaybeComb comb_of(MPI_Datatype type) {
 
 }  // namespace
 
-bool is_named(MPI_Datatype type) {
-  return envelope_of(type).named();
+bool is_permanent(MPI_Datatype type) {
+  return envelope_of(type).permanent();
 }
 
 TypeInfo decode_type(MPI_Datatype type) {
@@ -247,6 +262,8 @@ TypeInfo decode_type(MPI_Datatype type) {
   if (size > span) return info;  // more data than memory: elements overlap
   const MaybeComb comb = size == 0 ? MaybeComb(Comb{}) : comb_of(type);
   if (!comb || comb->bytes * comb->count != static_cast<MPI_Aint>(size)) return info;
+  // Open MPI 4.1 takes a stride of -1 byte for that of neighbours: MPI packs what it places elsewhere.
+  if (!comb->one_run() && comb->lowest() != info.first) return info;
   info.one_run = comb->one_run();
   info.runs = static_cast<std::size_t>(comb->count);
   info.stride = comb->stride;

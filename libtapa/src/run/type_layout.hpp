@@ -8,8 +8,8 @@
 
 namespace tapa {
 
-/// Whether MPI made the type itself.
-[[nodiscard]] bool is_named(MPI_Datatype type);
+/// Whether MPI made the type itself: such a type is never freed.
+[[nodiscard]] bool is_permanent(MPI_Datatype type);
 
 /// Throws CallError (MPI_ERR_TYPE) for types whose size MPI does not know.
 [[nodiscard]] TypeInfo decode_type(MPI_Datatype type);
