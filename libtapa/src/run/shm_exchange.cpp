@@ -323,19 +323,21 @@ void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t
 }
 
 /// The same when the block is not in one piece there. What its sender divides otherwise than its datatype
-/// allows is put together first: parts of one block are of the same size but for the last.
+/// allows is put together first: parts of one block are of the same size but for the last, which may end
+/// anywhere, as the block may be shorter than expected.
 void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
   const std::size_t got = got_[member];
   const std::size_t unit = recv_[member].unit;
   const auto id = static_cast<std::uint32_t>(member);
-  const bool fits = bytes == whole || (unit != 0 && got % unit == 0 && bytes % unit == 0);
+  const bool last = got + bytes == whole;
+  const bool fits = bytes == whole || (unit != 0 && got % unit == 0 && (last || bytes % unit == 0));
   const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
   if (fits && !in_room) return scatter(member, got, bytes, from);
   if (got == 0) in_room_.push_back(id);
   std::byte* const room = received_room(member);
   if (room == nullptr) return;
   std::memcpy(room + got, from, bytes);
-  if (got + bytes == whole) scatter(member, 0, whole, room);
+  if (last) scatter(member, 0, whole, room);
 }
 
 void ShmExchange::take(std::size_t member, const std::byte* buffer) {

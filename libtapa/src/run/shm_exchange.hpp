@@ -35,7 +35,8 @@ class BlockPacker {
   /// Copies `bytes` bytes of the block for `member`, as it is packed, from `begin` on, to `to`: all, or such
   /// a part that both are multiples of its unit.
   virtual void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) = 0;
-  /// Copies such a part of the block from `member` out of `from` to its place.
+  /// Copies such a part of the block from `member` out of `from` to its place. The last part of a block that
+  /// is shorter than expected may end anywhere.
   virtual void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) = 0;
   /// Copies the block for this rank, `member`, to where that from it belongs; both have as many bytes and
   /// share no memory.
