@@ -1,6 +1,6 @@
 // device_check: whether the device engine moves every byte, and what it does when a rank is gone.
 //
-//   device_check [--test random|equal|graph|copies|pair|strided|stores|misuse|dead|all] [--ranks N]
+//   device_check [--test random|equal|graph|copies|pair|strided|stores|segments|misuse|dead|all] [--ranks N]
 //   [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3]
 //
 // --channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine
@@ -237,7 +237,8 @@ int run(const Arguments& arguments) {
   for (const Named& named :
        {Named{"random", test_random}, Named{"equal", test_equal}, Named{"graph", test_graph},
         Named{"copies", test_copies}, Named{"pair", test_pair}, Named{"strided", test_strided},
-        Named{"stores", test_stores}, Named{"misuse", test_misuse}, Named{"dead", test_dead}}) {
+        Named{"stores", test_stores}, Named{"segments", test_segments}, Named{"misuse", test_misuse},
+        Named{"dead", test_dead}}) {
     if (test != "all" && test != named.name) continue;
     if ((named.body == test_dead || named.body == test_misuse) && size < 2) continue;
     ++ran;
@@ -250,7 +251,7 @@ int run(const Arguments& arguments) {
   if (ran == 0)
     throw std::runtime_error(
         "--test is \"" + test +
-        "\", expected random, equal, graph, copies, pair, strided, stores, misuse, dead or all");
+        "\", expected random, equal, graph, copies, pair, strided, stores, segments, misuse, dead or all");
   return failed;
 }
 

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "gpu.hpp"
 #include "pattern.hpp"
+#include "segmented_memory.hpp"
 
 namespace tapa::bench {
 
@@ -47,12 +49,24 @@ class Wrong {
   Memory memory_;
 };
 
+/// Where a receive buffer comes from: cudaMalloc, or the calls for virtual memory with or without handles
+/// that other processes can have.
+enum class MemoryKind { plain, segments, private_segments };
+
 /// Send and receive buffers with a registration, or none.
 class Buffers {
  public:
-  Buffers(const Settings& settings, const Ranks& ranks, TAPA_Device_comm comm, bool registered, int flags = 0)
-      : send_(extent(settings, ranks)), receive_(extent(settings, ranks)), comm_(comm) {
-    if (registered) tapa_call(TAPA_Device_register(comm, receive_.get(), receive_.bytes(), flags, &window_));
+  Buffers(const Settings& settings, const Ranks& ranks, TAPA_Device_comm comm, bool registered, int flags = 0,
+          MemoryKind kind = MemoryKind::plain)
+      : send_(extent(settings, ranks)), comm_(comm) {
+    if (kind == MemoryKind::plain) {
+      plain_.emplace(extent(settings, ranks));
+    } else {
+      segments_.emplace(extent(settings, ranks), kind == MemoryKind::segments);
+    }
+    if (registered) {
+      tapa_call(TAPA_Device_register(comm, receive(), extent(settings, ranks), flags, &window_));
+    }
   }
   ~Buffers() {
     if (window_ >= 0) (void)TAPA_Device_deregister(comm_, window_);
@@ -60,14 +74,21 @@ class Buffers {
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
   [[nodiscard]] char* send() const { return send_.get(); }
-  [[nodiscard]] char* receive() const { return receive_.get(); }
+  [[nodiscard]] char* receive() const { return plain_ ? plain_->get() : segments_->get(); }
+  /// Whether peers store right into the receive buffer.
+  [[nodiscard]] bool is_direct() const {
+    int direct = 0;
+    tapa_call(TAPA_Device_is_direct(comm_, window_, &direct));
+    return direct == 1;
+  }
 
  private:
   static std::size_t extent(const Settings& settings, const Ranks& ranks) {
     return (settings.most + 64) * static_cast<std::size_t>(ranks.size()) + 64;
   }
   Memory send_;
-  Memory receive_;
+  std::optional<Memory> plain_;
+  std::optional<SegmentedMemory> segments_;
   TAPA_Device_comm comm_;
   int window_ = -1;
 };
@@ -91,6 +112,8 @@ void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm
 [[nodiscard]] int test_strided(Ranks& ranks, const Settings& settings);
 /// Kernels that store into other ranks' memory, between other calls, alone and in a graph.
 [[nodiscard]] int test_stores(Ranks& ranks, const Settings& settings);
+/// Receive buffers of the calls for virtual memory, which are freed and made anew.
+[[nodiscard]] int test_segments(Ranks& ranks, const Settings& settings);
 /// Wrong arguments and broken rules: errors that say what is wrong, and no crash.
 [[nodiscard]] int test_misuse(Ranks& ranks, const Settings& settings);
 

@@ -157,9 +157,11 @@ TAPA_API int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device
 
 /** Registers memory for receive buffers: peers then store blocks right into it. Without it longer blocks pass
  * through memory of the library. Collective, synchronises; each rank names memory of its own, of any size, or
- * null and 0 bytes. Registered memory is deregistered before it is freed. Memory that cannot be shared (of
- * cudaMallocAsync, of a virtual-memory pool) is no error: it counts as not registered, and one line on stderr
- * says so.
+ * null and 0 bytes. Registered memory is deregistered before it is freed. Memory of cudaMalloc is shared by
+ * CUDA IPC, and that of cuMemCreate by handles of its allocations, if it was made with file descriptors as
+ * handles (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) and ranks reach each other by Unix sockets: also several
+ * allocations side by side. Memory that cannot be shared (of cudaMallocAsync) is no error: it counts as not
+ * registered, and one line on stderr says so.
  * @param comm   communicator
  * @param buffer begin of the memory
  * @param bytes  its length

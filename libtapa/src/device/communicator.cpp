@@ -82,8 +82,8 @@ void Communicator::map_regions() {
     region_.emplace(head_.region.bytes());
     const Word first = 1;
     PrivateStream().copy(&RegionView(region_->get(), head_.region).local().sequence, &first, sizeof(first));
-    mine = export_memory(region_->get());
-    if (!mine.shared) {
+    mine = export_memory(region_->get(), head_.region.bytes()).how;
+    if (mine.by != Export::By::ipc) {
       throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
                         "CUDA gives no handle of device memory to other processes");
     }

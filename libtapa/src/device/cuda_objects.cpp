@@ -1,7 +1,5 @@
 #include "device/cuda_objects.hpp"
 
-#include <cuda.h>
-
 #include <string>
 
 #include "device/device_error.hpp"
@@ -123,52 +121,6 @@ void WireStream::mark(int slot) {
 }
 void WireStream::wait(int slot, cudaStream_t stream) {
   check_cuda(cudaStreamWaitEvent(stream, marks_[static_cast<std::size_t>(slot)], 0), "cudaStreamWaitEvent");
-}
-
-namespace {
-
-/// Where the allocation begins that `memory` lies in; null when the driver does not say.
-std::byte* allocation_of(void* memory) {
-  using Range = CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr);
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  const cudaError_t code =
-      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function, 3020, cudaEnableDefault, &found);
-#else
-  const cudaError_t code =
-      cudaGetDriverEntryPoint("cuMemGetAddressRange", &function, cudaEnableDefault, &found);
-#endif
-  if (code != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
-  CUdeviceptr base = 0;
-  std::size_t bytes = 0;
-  const auto range = reinterpret_cast<Range*>(function);
-  if (range(&base, &bytes, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS) return nullptr;
-  return reinterpret_cast<std::byte*>(base);
-}
-
-}  // namespace
-
-Export export_memory(void* memory) {
-  Export made{};
-  std::byte* const base = allocation_of(memory);
-  if (base == nullptr || cudaIpcGetMemHandle(&made.handle, base) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return made;
-  }
-  made.shared = true;
-  made.offset = static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - base);
-  return made;
-}
-
-Import::Import(const Export& from) : offset_(from.offset) {
-  void* base = nullptr;
-  check_cuda(cudaIpcOpenMemHandle(&base, from.handle, cudaIpcMemLazyEnablePeerAccess),
-             "cudaIpcOpenMemHandle");
-  base_ = static_cast<std::byte*>(base);
-}
-Import::~Import() {
-  if (base_ != nullptr) (void)cudaIpcCloseMemHandle(base_);
 }
 
 }  // namespace tapa::device

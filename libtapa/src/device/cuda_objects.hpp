@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace tapa::device {
@@ -117,31 +116,6 @@ class WireStream {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr;
   std::vector<cudaEvent_t> marks_;
-};
-
-/// Device memory as one rank tells others of it.
-struct Export {
-  bool shared;                ///< false: it cannot be
-  std::uint64_t offset;       ///< of the memory in its allocation
-  cudaIpcMemHandle_t handle;  ///< of the allocation
-};
-
-/// Throws no error when memory cannot be shared.
-[[nodiscard]] Export export_memory(void* memory);
-
-/// Memory of another process, mapped while this lives.
-class Import {
- public:
-  explicit Import(const Export& from);
-  ~Import();
-  Import(Import&& other) noexcept : base_(std::exchange(other.base_, nullptr)), offset_(other.offset_) {}
-  Import& operator=(Import&&) = delete;
-
-  [[nodiscard]] std::byte* get() const { return base_ + offset_; }
-
- private:
-  std::byte* base_ = nullptr;
-  std::uint64_t offset_;
 };
 
 }  // namespace tapa::device

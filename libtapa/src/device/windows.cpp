@@ -31,25 +31,26 @@ Windows::Windows(const Agreement& agreement)
 }
 
 int Windows::add(void* memory, std::size_t bytes, int flags) {
-  Export mine{};
+  Offer mine;
   agreement_.together([&] {
     check_memory(memory, bytes);
     if (free_.empty()) {
       throw DeviceError(TAPA_DEVICE_ERR_ARG,
                         std::to_string(kWindows) + " registrations exist, expected fewer: deregister some");
     }
-    if (memory != nullptr) mine = export_memory(memory);
+    if (memory != nullptr) mine = export_memory(memory, bytes);
   });
   std::vector<bool> exists = check_alike(bytes, flags);
-  const std::vector<Export> exports = agreement_.gather(mine);
-  std::vector<std::optional<Import>> imports = import_all(exports);
+  const std::vector<Export> exports = agreement_.gather(mine.how);
+  std::vector<std::optional<Import>> imports =
+      import_all(exports, post_handles(agreement_, std::move(mine.handles)));
 
   // A rank's part can be used when every other rank has it mapped.
   std::array<bool, kMaxRanks> mapped{};
   for (std::size_t rank = 0; rank < imports.size(); ++rank) mapped[rank] = imports[rank].has_value();
   const auto all = agreement_.gather(mapped);
   const auto own = static_cast<std::size_t>(agreement_.rank());
-  bool direct = mine.shared;
+  bool direct = mine.how.by != Export::By::nothing;
   bool reachable = true;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     direct = direct && (rank == own || all[rank][own]);
@@ -103,12 +104,13 @@ std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
   return exists;
 }
 
-std::vector<std::optional<Import>> Windows::import_all(const std::vector<Export>& exports) const {
+std::vector<std::optional<Import>> Windows::import_all(
+    const std::vector<Export>& exports, const std::vector<std::vector<Handle>>& handles) const {
   std::vector<std::optional<Import>> imports(exports.size());
   for (std::size_t rank = 0; rank < exports.size(); ++rank) {
-    if (static_cast<int>(rank) == agreement_.rank() || !exports[rank].shared) continue;
+    if (static_cast<int>(rank) == agreement_.rank() || exports[rank].by == Export::By::nothing) continue;
     try {
-      imports[rank].emplace(exports[rank]);
+      imports[rank].emplace(exports[rank], handles[rank]);
     } catch (const DeviceError&) {
       imports[rank].reset();  // its owner learns that this rank does not have it
     }

@@ -10,6 +10,7 @@
 
 #include "device/agreement.hpp"
 #include "device/cuda_objects.hpp"
+#include "device/peer_memory.hpp"
 #include "device/words.hpp"
 
 namespace tapa::device {
@@ -59,7 +60,8 @@ class Windows {
   [[nodiscard]] const Window& at(int window) const;
   /// Which ranks register memory. Throws when the ranks' arguments do not fit together.
   [[nodiscard]] std::vector<bool> check_alike(std::size_t bytes, int flags) const;
-  std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports) const;
+  std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports,
+                                                const std::vector<std::vector<Handle>>& handles) const;
   void publish(int window, const std::vector<std::byte*>& bases);
 
   static constexpr int kWindows = 1024;
