@@ -2,6 +2,7 @@
 // request.
 #include "common/blocks.hpp"
 #include "common/driver.hpp"
+#include "common/requests.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -12,18 +13,41 @@ class Alltoallv final : public BlockExchange {
  public:
   using BlockExchange::BlockExchange;
 
-  int call_tapa(MPI_Comm comm) override { return exchange(TAPA_Alltoallv, comm); }
+  void release() override { requests_.release(); }
+
+  int call_tapa(MPI_Comm comm) override {
+    switch (options().form) {
+      case Form::nonblocking:
+        if (const int code = set_up_.ensure(comm); code != MPI_SUCCESS) return code;
+        return run_nonblocking(
+            [&](MPI_Request* request) { return exchange(TAPA_Ialltoallv, comm, request); });
+      case Form::persistent:
+        return requests_.run(comm, [&](MPI_Request* request) {
+          return exchange(TAPA_Alltoallv_init, comm, MPI_INFO_NULL, request);
+        });
+      default:
+        return exchange(TAPA_Alltoallv, comm);
+    }
+  }
   // In a race MPI itself is meant, even when a drop-in has taken over MPI_Alltoallv.
   int call_mpi(MPI_Comm comm) override {
+    if (options().form == Form::nonblocking) {
+      const auto call = options().use_mpi ? MPI_Ialltoallv : PMPI_Ialltoallv;
+      return run_nonblocking([&](MPI_Request* request) { return exchange(call, comm, request); });
+    }
     return exchange(options().use_mpi ? MPI_Alltoallv : PMPI_Alltoallv, comm);
   }
 
  private:
-  template <typename Call>
-  int exchange(Call call, MPI_Comm comm) {
+  /// `more`: what that form of the call takes behind the communicator.
+  template <typename Call, typename... More>
+  int exchange(Call call, MPI_Comm comm, More... more) {
     return call(send(), send_counts_.data(), send_at_.data(), MPI_CHAR, recv(), recv_counts_.data(),
-                recv_at_.data(), MPI_CHAR, comm);
+                recv_at_.data(), MPI_CHAR, comm, more...);
   }
+
+  PersistentRequests requests_;
+  SetUpComms set_up_;
 };
 
 }  // namespace

@@ -162,6 +162,13 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
                    "empty; the mean stays the same")
         ->transform(CLI::CheckedTransformer(shapes))
         ->type_name("NAME");
+    const std::map<std::string, Form> forms{
+        {"blocking", Form::blocking}, {"nonblocking", Form::nonblocking}, {"persistent", Form::persistent}};
+    app.add_option("--form", o.form,
+                   "blocking (default), nonblocking or persistent: started and waited for; a race is against "
+                   "MPI's call of that form, or its blocking one for persistent")
+        ->transform(CLI::CheckedTransformer(forms))
+        ->type_name("NAME");
   }
   if (kind == Kind::alltoall) {
     const std::map<std::string, Elements> kinds{
@@ -203,6 +210,8 @@ Parsed parse(Kind kind, const std::string& program, const std::string& title, in
     if (o.on_gpu && (o.elements == Elements::gaps || o.registered)) {
       throw CLI::ValidationError("--accelerator", "takes neither --elements gaps nor --buffers registered");
     }
+    if (o.on_gpu && o.form != Form::blocking)
+      throw CLI::ValidationError("--accelerator", "needs --form blocking");
     if (o.elements != Elements::chars && (o.min_bytes % 8 != 0 || o.min_bytes == 0 || o.in_place)) {
       throw CLI::ValidationError("--elements", "needs sizes of 8, 16, 24, ... bytes and no --in-place");
     }

@@ -18,6 +18,10 @@ enum class Kind { alltoall, alltoallv, alltoallw, ialltoall, persistent, select 
 /// and the others are empty.
 enum class Shape { even, half, sparse };
 
+/// How a call is made. Nonblocking and persistent ones are started and waited for; MPI's rival of a
+/// persistent call is its blocking one, since few MPIs have persistent collectives.
+enum class Form { blocking, nonblocking, persistent };
+
 /// What is sent: chars; doubles; doubles with gaps of one double between them (received without gaps).
 enum class Elements { chars, doubles, gaps };
 
@@ -47,6 +51,7 @@ struct Options {
   std::optional<NicRate> nic_rate;      ///< --nic-bound or TAPA_NIC_RATE
   double imbalance = 0;                 ///< alltoallv, w: blocks have (1 - f) to (1 + f) times the size
   Shape shape = Shape::even;            ///< --shape, alltoallv, w
+  Form form = Form::blocking;           ///< --form, alltoallv, w
   Elements elements = Elements::chars;  ///< --elements, alltoall
   int rows = 16;                        ///< select: rows of a block
   double active = 0.25;                 ///< select: fraction of active rows

@@ -39,6 +39,16 @@ TEST(Options, MessageSizesAsInOsu) {
   EXPECT_THAT(sizes(run({"-m", "16:4096", "--step", "16"}).options, 1), ElementsAre(16, 256, 4096));
 }
 
+TEST(Options, FormsOfCalls) {
+  EXPECT_EQ(run({}, Kind::alltoallv).options.form, Form::blocking);
+  EXPECT_EQ(run({"--form", "nonblocking"}, Kind::alltoallw).options.form, Form::nonblocking);
+  EXPECT_EQ(run({"--form", "persistent"}, Kind::alltoallv).options.form, Form::persistent);
+  EXPECT_NE(run({"--form", "fast"}, Kind::alltoallv).exit_code.value_or(0), 0);
+  EXPECT_NE(run({"--form", "persistent"}, Kind::alltoall).exit_code.value_or(0), 0);  // a program of its own
+  EXPECT_THAT(run({"-d", "cuda", "--form", "persistent"}, Kind::alltoallv).message,
+              HasSubstr("--accelerator: needs --form blocking"));
+}
+
 TEST(Options, MemoryLimitCutsSizes) {
   EXPECT_THAT(sizes(run({"-m", "16:64", "-M", "128"}).options, 4), ElementsAre(16, 32));
 }
