@@ -365,6 +365,18 @@ TEST(ShmNode, WakesASleeper) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
+// A sleeper is not rung for what came before it lay down.
+TEST(ShmNode, WhatAnotherUserReceivedForASleeperKeepsItAwake) {
+  auto nodes = make_nodes(2);
+  ShmNode::Completions sender, receiver, other;
+  std::vector<std::byte> data = pattern(1, 64), got(64);
+  nodes[1]->recv(0, 1, whole(got), 0, &receiver);
+  nodes[0]->send(1, 1, whole(data), 0, &sender);
+  nodes[1]->progress();
+  EXPECT_FALSE(nodes[1]->progress_for(other)) << "nothing moves any more";
+  EXPECT_TRUE(nodes[1]->progress_for(receiver));
+}
+
 TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   std::string why;
   auto a = ShmSegment::create(why);

@@ -58,7 +58,7 @@ bool NodeTransport::poll_once(std::vector<int>& completed) {
 // With `block`, gives up after a while all the same, so that the caller can look at its watchdog.
 void NodeTransport::poll(std::vector<int>& completed, bool block) {
   for (int idle = 0; !poll_once(completed) && block && idle < kPatience; ++idle)
-    waiter_.pause(idle, in_mpi_ == 0, [this] { return node_->progress(); });
+    waiter_.pause(idle, in_mpi_ == 0, [this] { return node_->progress_for(done_); });
 }
 
 }  // namespace tapa

@@ -6,7 +6,7 @@
  * the model's memory may be one that all see alike.
  *
  * With SLOTS blocks lie in slots, but those of two ranks in one round, so that a slot is written again after one
- * round and after two; a slot holds whom it was written for, too.
+ * round and after two, and those of the third in the last one; a slot holds whom it was written for, too.
  *
  * With STAY blocks stay in the memory that they are sent from, and readers tell its owner (TOGETHER: all owners
  * at once). Deliberate mistakes, which must be found: ONE_BUFFER, EARLY_NUMBER (stored before the blocks are
@@ -15,11 +15,7 @@
  */
 #define RANKS 3
 #define ROUNDS 5
-#ifdef SLOTS
-#define IN_SLOT(from, round) ((from) == 0 || (round) != 3)
-#else
-#define IN_SLOT(from, round) false
-#endif
+#define IN_SLOT(from, round) ((round) != ((from) == 0 -> ROUNDS : 3))
 
 #ifdef ONE_BUFFER
 #define BUFFER(rank, round) (rank)
@@ -64,10 +60,14 @@ inline write_slots(me, round) {
 }
 
 inline write_blocks(me, round) {
+#ifdef SLOTS
   if
   :: IN_SLOT(me, round) -> write_slots(me, round)
   :: else -> write_buffer(me, round)
   fi
+#else
+  write_buffer(me, round)
+#endif
 }
 
 inline read_slot(me, from, round) {
@@ -77,10 +77,14 @@ inline read_slot(me, from, round) {
 
 /* The block of one member: in a slot, in its buffer, or in what it sends. */
 inline read_block(me, from, round) {
+#ifdef SLOTS
   if
   :: IN_SLOT(from, round) -> read_slot(me, from, round)
   :: else -> read_plain(me, from, round)
   fi
+#else
+  read_plain(me, from, round)
+#endif
 }
 
 inline read_plain(me, from, round) {

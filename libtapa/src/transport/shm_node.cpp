@@ -190,12 +190,12 @@ void ShmNode::recv(int peer, int tag, Pieces data, int slot, Completions* done) 
 }
 
 /// Writes queued messages as far as there is room.
-bool ShmNode::push(Link& link) {
+bool ShmNode::write_queued(Link& link) {
   bool moved = false;
   while (link.queue_head < link.queue.size()) {
     Outgoing& o = link.queue[link.queue_head];
     if (o.sent == 0) {
-      if (link.out.writable() < sizeof(Header)) break;
+      if (link.out.writable() < sizeof(Header)) return moved;
       link.out.write(std::as_bytes(std::span(&o.header, 1)));
       o.sent = sizeof(Header);
       moved = true;
@@ -203,15 +203,22 @@ bool ShmNode::push(Link& link) {
     const std::size_t n = link.out.write(o.rest);
     o.sent += n;
     moved = moved || n > 0;
-    if (o.sent < sizeof(Header) + o.header.bytes) break;
+    if (o.sent < sizeof(Header) + o.header.bytes) return moved;
     if (o.done != nullptr) o.done->push_back(o.slot);
     ++link.queue_head;
   }
-  if (link.queue_head == link.queue.size()) {
-    link.queue.clear();
-    link.queue_head = 0;
-  } else {
+  link.queue.clear();
+  link.queue_head = 0;
+  return moved;
+}
+
+// Who has asked for room looks again: the reader may have answered an earlier request when there was none for
+// a header yet, and made more before this one.
+bool ShmNode::push(Link& link) {
+  bool moved = write_queued(link);
+  if (!link.queue.empty()) {
     link.out.wait_for_room();
+    moved = write_queued(link) || moved;
   }
   if (moved) link.doorbell->ring();
   return moved;
@@ -275,6 +282,11 @@ bool ShmNode::pull(Link& link) {
 bool ShmNode::progress() {
   const std::lock_guard lock(mutex_);
   return progress_locked();
+}
+
+bool ShmNode::progress_for(const Completions& done) {
+  const std::lock_guard lock(mutex_);
+  return progress_locked() || !done.empty();
 }
 
 void ShmNode::progress(Completions& done, Completions& to) {

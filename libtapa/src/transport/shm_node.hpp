@@ -77,6 +77,9 @@ class ShmNode {
   /// Moves what can be moved; true when anything moved.
   bool progress();
 
+  /// The same, and true also when `done` has slots: another user's progress() may have put them there.
+  bool progress_for(const Completions& done);
+
   /// progress(), then moves all slots of `done` to the end of `to`.
   void progress(Completions& done, Completions& to);
 
@@ -85,7 +88,8 @@ class ShmNode {
   void forget(const Completions* done);
 
   /// Sleeps until a peer rings or for `microseconds`; returns at once when `ready()`, which is asked when
-  /// peers know already that this rank sleeps.
+  /// peers know already that this rank sleeps. One thread at a time: whoever wakes tells peers that nobody
+  /// sleeps.
   template <typename Ready>
   void sleep(long microseconds, const Ready& ready) {
     const std::uint32_t seen = own_doorbell_->rings.load(std::memory_order_acquire);
@@ -161,6 +165,7 @@ class ShmNode {
   void set_up(ShmBuffers& buffers) const;
   bool progress_locked();
   void orphan_current(Link& link);
+  bool write_queued(Link& link);
   bool push(Link& link);
   bool pull(Link& link);
   bool begin_message(Link& link);

@@ -1,10 +1,8 @@
 /* The memory orders of shm_buffers.cpp and Doorbell as models for SPIN, for processors that reorder.
  *
- * C11 says which orders they must keep: what happens before what. Each rank has a clock of how much of every rank's past
- * happens before its present; a release store leaves its rank's clock with the word, an acquire load takes it over. A
- * relaxed one does neither. Two uses of a block's bytes of which one writes must happen one before the other: asserted at
- * each use, for every order of steps; steps from one word to the next are one, as clocks tell who is late whatever the order. Words are written by one rank each and only grow, and their readers wait for a value:
- * an old value, which weak memory may show for a while, is one that is waited on.
+ * Clocks (clocks.pml) tell what happens before what, for every order of steps; steps from one word to the next are one, as
+ * clocks tell who is late whatever the order. Words are written by one rank each and only grow, and their readers wait for a
+ * value: an old value, which weak memory may show for a while, is one that is waited on.
  *
  * As it is: rounds in buffers. STAY: blocks in their senders' memory; TOGETHER: readers tell all owners at once. PIECES: those
  * that a reader asks for. SHARED: a block that both ends move (shared_block.hpp). BELL: falling asleep, with the stores of each side held back as long as C11 allows.
@@ -24,53 +22,11 @@
 #endif
 #define PIECES_ASKED 3
 
-typedef Clock { byte seen[RANKS] };
-Clock now[RANKS];
-
-/* Bytes: when they were last written by `writer`, and last read by each. */
-typedef Bytes { byte written; byte read[RANKS] };
+#include "clocks.pml"
 
 inline start_clocks() {
   d_step {
     for (i : 0 .. RANKS - 1) { now[i].seen[i] = 1 }
-  }
-}
-
-inline use_to_write(bytes, me) { /* its owner, always the same */
-  d_step {
-    for (i : 0 .. RANKS - 1) { assert(bytes.read[i] <= now[me].seen[i]) }
-    bytes.written = now[me].seen[me];
-    i = 0
-  }
-}
-
-inline use_to_read(bytes, me, writer) {
-  d_step {
-    assert(bytes.written > 0 && bytes.written <= now[me].seen[writer]);
-    bytes.read[me] = now[me].seen[me]
-  }
-}
-
-inline store_release(word, value, clock, me) {
-  d_step {
-    for (i : 0 .. RANKS - 1) { clock.seen[i] = now[me].seen[i] }
-    word = value;
-    now[me].seen[me]++;
-    i = 0
-  }
-}
-
-inline store_relaxed(word, value) { word = value }
-
-inline take_over(clock, me) {
-  d_step {
-    for (i : 0 .. RANKS - 1) {
-      if
-      :: clock.seen[i] > now[me].seen[i] -> now[me].seen[i] = clock.seen[i]
-      :: else
-      fi
-    }
-    i = 0
   }
 }
 
