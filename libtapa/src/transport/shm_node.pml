@@ -13,6 +13,20 @@
  * UNCOUNTED (a ring only wakes), WAKE_FIRST (and counts then), LOOK_ONCE (who asks for room does not look again), LATE_CLEAR (the
  * request is taken back after the ring), NO_REQUEST (nobody asks for room);
  * THREADS: MOVED_ONLY (only what was moved in the last look counts), TWO_SLEEPERS (two threads sleep on one bell).
+ *
+ * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
+ *   shm_node.hpp     sleep          rings     load       acquire  free
+ *   shm_node.hpp     sleep          sleeping  store      relaxed  SLEEP
+ *   shm_node.hpp     sleep          fence     fence      seq_cst  TELL_SLEEPING
+ *   shm_node.hpp     sleep          sleeping  store      relaxed  SLEEP
+ *   shm_ring.cpp     wait_for_room  starved   store      relaxed  wait_for_room
+ *   shm_ring.cpp     wait_for_room  fence     fence      seq_cst  wait_for_room
+ *   shm_ring.cpp     take_request   fence     fence      seq_cst  take_request
+ *   shm_ring.cpp     take_request   starved   load       relaxed  take_request
+ *   shm_ring.cpp     take_request   starved   exchange   relaxed  take_request
+ *   shm_segment.cpp  ring           fence     fence      seq_cst  ring
+ *   shm_segment.cpp  ring           sleeping  load       relaxed  ring
+ *   shm_segment.cpp  ring           rings     fetch_add  release  free
  */
 #define SENDER 0
 #define RECEIVER 1

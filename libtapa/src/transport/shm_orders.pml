@@ -5,10 +5,54 @@
  * value: an old value, which weak memory may show for a while, is one that is waited on.
  *
  * As it is: rounds in buffers. STAY: blocks in their senders' memory; TOGETHER: readers tell all owners at once. PIECES: those
- * that a reader asks for. SHARED: a block that both ends move (shared_block.hpp). BELL: falling asleep, with the stores of each side held back as long as C11 allows.
+ * that a reader asks for. SHARED: a block that both ends move (shared_block.hpp). BELL: falling asleep, with the stores of each side
+ * held back as long as C11 allows (shm_node.pml has the whole of it). Words that ranks agree on (comm/shared_words.hpp) are rounds whose
+ * blocks are the words themselves.
  * Deliberate mistakes, which must be found: RELAXED_NUMBER_STORE, RELAXED_NUMBER_LOAD, RELAXED_TOLD_STORE, RELAXED_TOLD_LOAD,
  * RELAXED_ASK_STORE, RELAXED_ASK_LOAD, RELAXED_GIVE_STORE, RELAXED_GIVE_LOAD, NO_FENCE_RINGING, NO_FENCE_SLEEPING;
- * SHARED: RELAXED_OFFER, RELAXED_TAKE, RELAXED_MOVED_ADD, RELAXED_MOVED_LOAD, LATE_RESET, HASTY_READER.
+ * SHARED: RELAXED_OFFER, RELAXED_TAKE, RELAXED_MOVED_ADD, RELAXED_MOVED_LOAD, LATE_RESET, HASTY_READER, NO_CLOSE (a reader that
+ * the kernel refuses counts what is taken, and lets its sender take more).
+ *
+ * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
+ *   shared_block.hpp  offer          moved_        store                  relaxed          LEAVE_OFFER
+ *   shared_block.hpp  offer          address_      store                  relaxed          LEAVE_OFFER
+ *   shared_block.hpp  offer          next_         store                  release          LEAVE_OFFER
+ *   shared_block.hpp  take           next_         load                   acquire          SEEN_OFFER
+ *   shared_block.hpp  take           next_         compare_exchange_weak  acq_rel/acquire  SEEN_OFFER
+ *   shared_block.hpp  close          next_         exchange               acq_rel          free
+ *   shared_block.hpp  address        address_      load                   relaxed          again
+ *   shared_block.hpp  tell_moved     moved_        fetch_add              release          LEAVE_MOVED
+ *   shared_block.hpp  moved          moved_        load                   acquire          SEEN_MOVED
+ *   shared_block.hpp  failed         moved_        load                   relaxed          again
+ *   shm_buffers.hpp   always_stays   attach_from_  load                   relaxed          local
+ *   shm_buffers.hpp   stop_push      pushes_       store                  relaxed          local
+ *   shm_buffers.hpp   may_push       pushes_       load                   relaxed          local
+ *   shm_buffers.hpp   stop_attach    attach_from_  store                  relaxed          local
+ *   shm_buffers.hpp   claim          claimed_      exchange               acquire          local
+ *   shm_buffers.hpp   release        claimed_      store                  release          local
+ *   shm_buffers.cpp   let_stay       attach_from_  store                  relaxed          local
+ *   shm_buffers.cpp   stays          attach_from_  load                   relaxed          local
+ *   shm_buffers.cpp   tell_moved     sleepers_     load                   relaxed          local
+ *   shm_buffers.cpp   tell_read      read          store                  release          STORE_TOLD
+ *   shm_buffers.cpp   tell_read      sleepers_     load                   relaxed          local
+ *   shm_buffers.cpp   tell_all_read  read          store                  release          STORE_TOLD
+ *   shm_buffers.cpp   was_read       read          load                   acquire          SEEN_TOLD
+ *   shm_buffers.cpp   was_read       read          load                   acquire          SEEN_TOLD
+ *   shm_buffers.cpp   ask            asked         store                  release          STORE_ASK
+ *   shm_buffers.cpp   ask            asked         load                   relaxed          own
+ *   shm_buffers.cpp   ask            sleepers_     load                   relaxed          local
+ *   shm_buffers.cpp   given          given         load                   acquire          SEEN_GIVE
+ *   shm_buffers.cpp   given          asked         load                   relaxed          own
+ *   shm_buffers.cpp   asked          asked         load                   acquire          SEEN_ASK
+ *   shm_buffers.cpp   asked          given         load                   relaxed          own
+ *   shm_buffers.cpp   give           given         store                  release          STORE_GIVE
+ *   shm_buffers.cpp   give           asked         load                   relaxed          again
+ *   shm_buffers.cpp   give           sleepers_     load                   relaxed          local
+ *   shm_buffers.cpp   publish        sequence      store                  release          STORE_NUMBER
+ *   shm_buffers.cpp   ring_others    sleepers_     load                   relaxed          local
+ *   shm_exchange.cpp  read_round     sequence      load                   acquire          SEEN_NUMBER
+ *   shared_words.hpp  common_bits    own_          store                  release          STORE_NUMBER
+ *   shared_words.hpp  common_bits    words         load                   acquire          SEEN_NUMBER
  */
 #if defined(PIECES) || defined(SHARED)
 #define RANKS 2
@@ -196,6 +240,7 @@ inline add_release(clock, me) {
 }
 
 #define PARTS 2
+#define CLOSED (PARTS + 1)
 byte number, told;              /* the sender shows its block; the reader has it */
 byte next_round, next, moved;   /* of SharedBlock */
 Clock number_clock, told_clock, next_clock, moved_clock;
@@ -223,7 +268,8 @@ Moved address, source[PARTS], target[PARTS];
 #endif
 
 active proctype Reader() { /* 0 */
-  byte i, part, own;
+  byte i, part, own, taken;
+  bool refused;
   byte round = 1;
   now[0].seen[0] = 1;
   do
@@ -242,17 +288,34 @@ active proctype Reader() { /* 0 */
     moved = 0;
 #endif
     own = 0;
+    taken = PARTS;
     do
-    :: atomic { next < PARTS -> part = next; next++ }
-      read_there(source[part], 0);
-      write_there(target[part], 0);
-      own++
+    :: atomic { next < PARTS -> part = next; next++; own++ }
+      if
+      :: read_there(source[part], 0);
+        write_there(target[part], 0)
+      :: refused = true; /* by the kernel */
+        atomic {
+          taken = next;
+#ifndef NO_CLOSE
+          next = CLOSED
+#endif
+        };
+        break
+      fi
     :: atomic { next == PARTS -> break }
     od;
 #ifndef HASTY_READER
-    moved == PARTS - own;
+    moved == taken - own;
     SEEN_MOVED(0);
 #endif
+    if
+    :: refused -> /* piece by piece */
+      write_there(target[0], 0);
+      write_there(target[1], 0);
+      refused = false
+    :: else
+    fi;
     store_release(told, round, told_clock, 0);
     read_there(target[0], 0); /* the caller */
     read_there(target[1], 0);

@@ -10,6 +10,20 @@
  * EARLY_WRITTEN (counted before it is written), EARLY_READ (counted before it is read), ONE_MORE (room for one cell more than there
  * are), NARROW_COUNTERS (which cannot tell a full ring from an empty one), UNEVEN_RING (its size is no divisor of the counters'
  * range).
+ *
+ * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
+ *   shm_ring.hpp  writable   written  load   relaxed  own
+ *   shm_ring.hpp  writable   read     load   acquire  LOAD_READ
+ *   shm_ring.hpp  readable   written  load   acquire  LOAD_WRITTEN
+ *   shm_ring.hpp  readable   read     load   relaxed  own
+ *   shm_ring.cpp  write      written  load   relaxed  own
+ *   shm_ring.cpp  write      written  store  release  STORE_WRITTEN
+ *   shm_ring.cpp  write      written  load   relaxed  own
+ *   shm_ring.cpp  write      written  store  release  STORE_WRITTEN
+ *   shm_ring.cpp  read_some  read     load   relaxed  own
+ *   shm_ring.cpp  read_some  read     store  release  STORE_READ
+ *   shm_ring.cpp  read_some  read     load   relaxed  own
+ *   shm_ring.cpp  read_some  read     store  release  STORE_READ
  */
 #define RANKS 2
 #define WRITER 0
