@@ -20,8 +20,10 @@ class Tidy(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name).resolve()
-        (self.root / "tools").mkdir()
+        (self.root / "tools/lib").mkdir(parents=True)
         shutil.copy(TIDY, self.root / "tools/tidy")
+        shutil.copy(TIDY.parent / "lib/script_flags.py", self.root / "tools/lib")
+        shutil.copy(TIDY.parent.parent / "CMakeLists.txt", self.root)
         shutil.copy(CONFIG, self.root / ".clang-tidy")
         (self.root / ".gitignore").write_text("/build/\n")
         for name in ("old", "a", "b"):
