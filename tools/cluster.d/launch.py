@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any
 
+import harmless
 import network
 import state
 
@@ -144,7 +145,12 @@ def execute(cluster: state.Cluster, command: list[str], env: dict[str, str], opt
     scheduling group for all nodes.
     """
     inside = cluster.enter("sh", "-c", 'cd "$0" && exec "$@"', os.getcwd(), *command)
-    process = subprocess.Popen(inside, env=env, start_new_session=True, preexec_fn=prefer if options.prefer else None)
+    with harmless.Errors() as errors:
+        process = subprocess.Popen(inside, env=env, start_new_session=True, stderr=errors, preexec_fn=prefer if options.prefer else None)
+        return _wait(cluster, process, options)
+
+
+def _wait(cluster: state.Cluster, process: subprocess.Popen[bytes], options: argparse.Namespace) -> int:
     try:
         code = process.wait(options.timeout)
         return code if code >= 0 else 128 - code
