@@ -45,7 +45,7 @@ void read_file(const std::uint8_t* data, std::size_t size) {
   (void)read;
 }
 
-/// A folder with two shards, gone with the process.
+/// A folder with two shards, for one input: gone before the next one, however the process ends between them.
 class Shards {
  public:
   Shards() : folder_(fs::temp_directory_path() / ("tapa-fuzz-" + std::to_string(::getpid()))) {
@@ -70,7 +70,7 @@ class Shards {
 };
 
 void read_index(std::string_view text) {
-  static const Shards shards;
+  const Shards shards;
   try {
     const dit::TensorMap tensors = dit::read_checkpoint(shards.with_index(text));
     for (const auto& [name, tensor] : tensors)
