@@ -7,6 +7,7 @@ namespace fuzz {
 namespace {
 
 constexpr std::size_t kMostWays = 6;
+constexpr std::uint8_t kReleased = 0x5C;
 
 dit_tensor dense(Buffer& buffer) {
   return {buffer.data(), buffer.size(), 0, 0, 0};
@@ -134,6 +135,7 @@ bool Transfers::start(Way& way) {
   if (way.wire != nullptr) {
     way.place = {call.layer, way.wire->slot(call.branch)};
     way.rounds[way.place].push_back(way.round);
+    note_late(way, call.step);
   }
   return true;
 }
@@ -228,7 +230,12 @@ void Transfers::use_workspace() {
 void Transfers::give_up(Way& way) {
   given_up_.emplace_back();
   GivenUp& kept = given_up_.back();
-  const auto release = [](void* user) { ++static_cast<GivenUp*>(user)->released; };
+  const auto release = [](void* user) {
+    auto* const freed = static_cast<GivenUp*>(user);
+    freed->source.fill(kReleased);  // who reads it all the same gets nothing that was sent
+    freed->target.fill(kReleased);
+    ++freed->released;
+  };
   const bool waits = way.under_way;
   const Buffer source(way.source.size()), target(way.target.size());
   kept.source = std::exchange(way.source, source);
@@ -244,6 +251,7 @@ void Transfers::cancel() {
   const int ranks = numbers_.byte();
   if (way == nullptr) return;
   const bool own = (ranks >> place_.rank & 1) != 0;
+  const bool waited = way->under_way;
   if (own)
     give_up(*way);
   else
@@ -258,6 +266,8 @@ void Transfers::cancel() {
     const dit_status status = dit_transfer_start(way->transfer, &call);
     place_.board.agree(key_of(Topic::start, {way->number, ++starts_}), static_cast<std::uint64_t>(status),
                        "a start after all ranks cancelled works on all, or on none");
+    require(status != DIT_OK || !waited || !way->wire->surely_remembers(place_.of, way->kind),
+            "what is remembered ends with a cancel");
     must_work(dit_transfer_wait(way->transfer), "dit_transfer_wait");
   }
   release(*way);
@@ -269,6 +279,9 @@ void Transfers::require_released() const {
     require(kept.released == 1, "buffers of what was cancelled are released, once");
     kept.source.require_guards();
     kept.target.require_guards();
+    require(std::all_of(kept.target.data(), kept.target.data() + kept.target.size(),
+                        [](std::uint8_t byte) { return byte == kReleased; }),
+            "nothing is written to what was released");
   }
 }
 

@@ -45,10 +45,17 @@ struct Way {
   Buffer source, target;
   bool under_way = false, started = false;
   int round = 0;
-  std::shared_ptr<WireState> wire;                         ///< null: the tensor travels as it is
-  std::pair<int, int> place;                               ///< layer and branch of the last start
+  std::shared_ptr<WireState> wire;  ///< null: the tensor travels as it is
+  bool late = false;                ///< what came last was sent late, with the preset "displaced":
+  int before = 0;                   ///< it is of this round
+  std::map<std::pair<int, int>, int> travelled;  ///< the last round of each place that was sent at all
+  std::pair<int, int> place;                     ///< its layer and branch
   std::map<std::pair<int, int>, std::vector<int>> rounds;  ///< started there
 };
+
+/// A start of the preset "displaced": K and V of the fifth step and later ones travel for the next step,
+/// those of the last step not at all; what comes for the first time in a layer and branch comes at once.
+void note_late(Way& way, int step);
 
 /// Of one rank. Layout and case outlive it.
 class TransferModel {
@@ -69,11 +76,18 @@ class TransferModel {
   struct Side {
     std::vector<std::int64_t> tokens, heads;
   };
-  [[nodiscard]] dit_rank_part part(const Way& way, int rank) const;
-  [[nodiscard]] std::vector<std::int64_t> sequence_tokens(const dit_rank_part& part) const;
-  [[nodiscard]] std::pair<Side, Side> sides(const Way& way, int rank) const;
-  [[nodiscard]] int sender_of(const Way& way, int receiver, std::int64_t token, std::int64_t head) const;
-  void check_row(const Way& way, int sender, const std::int64_t* where, const std::uint8_t* came) const;
+  /// A rank's part of a way, and its tokens in the sequence layout, numbered within the joint sequence.
+  struct Part {
+    dit_rank_part of{};
+    std::vector<std::int64_t> tokens;
+  };
+  [[nodiscard]] Part part(const Way& way, int rank) const;
+  [[nodiscard]] std::vector<Part> parts(const Way& way) const;
+  [[nodiscard]] std::pair<Side, Side> sides(const Way& way, const Part& own) const;
+  [[nodiscard]] int sender_of(const Way& way, const std::vector<Part>& parts, int receiver,
+                              std::int64_t token, std::int64_t head) const;
+  void check_row(const Way& way, const dit_rank_part& own, int sender, const std::int64_t* where,
+                 const std::uint8_t* came) const;
   [[nodiscard]] bool is_from_before(const Way& way, const std::int64_t* where,
                                     const std::uint8_t* came) const;
   void check_numbers(const Way& way, const std::int64_t* where, const std::uint8_t* came) const;

@@ -14,19 +14,23 @@ constexpr PolicyChoice kPolicies[] = {
     {.text = "bf16", .arrival = Arrival::exact, .remembers = false},
     {.text = "int8", .arrival = Arrival::near, .remembers = false},
     {.text = "fp8", .arrival = Arrival::near, .remembers = false},
-    {.text = "fine"},
-    {.text = "good"},
-    {.text = "balanced"},
-    {.text = "fast"},
-    {.text = "draft"},
-    {.text = "displaced", .arrival = Arrival::past},
-    {.text = "paper", .arrival = Arrival::past, .v_major = true},
-    {.text = "v-major:warmup=1,refresh=3,ratio=0.5", .arrival = Arrival::past, .v_major = true},
-    {.text = "v-major:warmup=0,refresh=2,ratio=linear,format=fp8", .v_major = true},
+    {.text = "fine", .every_tensor = true},
+    {.text = "good", .every_tensor = true},
+    {.text = "balanced", .every_tensor = true},
+    {.text = "fast", .every_tensor = true},
+    {.text = "draft", .every_tensor = true},
+    {.text = "displaced", .arrival = Arrival::late},
+    {.text = "paper", .arrival = Arrival::past, .v_major = true, .every_tensor = true},
+    {.text = "v-major:warmup=1,refresh=3,ratio=0.5",
+     .arrival = Arrival::past,
+     .v_major = true,
+     .every_tensor = true},
+    {.text = "v-major:warmup=0,refresh=2,ratio=linear,format=fp8", .v_major = true, .every_tensor = true},
     {.text =
          R"({"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "rows 0.5 bf16", "level": "world"}]})",
      .arrival = Arrival::past,
-     .world = true},
+     .world = true,
+     .every_tensor = true},
     {.text =
          R"({"format": "dit-wire-policy", "version": 1, "most_age": 2, "rules": [{"mode": "skip", "steps": [1, -1]}]})",
      .arrival = Arrival::past},
@@ -43,7 +47,8 @@ constexpr PolicyChoice kPolicies[] = {
          R"({"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "v-major 0.4 bf16", "level": "world"},
                  {"mode": "rows 0.3 residual int8", "tensors": ["o"]}]})",
      .world = true,
-     .v_major = true}};
+     .v_major = true,
+     .every_tensor = true}};
 
 constexpr std::uint32_t kHalfBias = 15;
 constexpr std::uint32_t kFloatBias = 127;

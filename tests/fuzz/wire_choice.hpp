@@ -16,6 +16,7 @@ namespace fuzz {
 /// What a number that travelled is, when it was bf16's before.
 enum class Arrival : std::uint8_t {
   exact,  ///< the same bits
+  late,   ///< of K and V from the fifth step on the bits of the start before, in this layer and branch
   past,   ///< the same bits, or those of an earlier start of this layer and branch, a whole row
   near,   ///< not far off
   lossy   ///< a number, and nothing enormous
@@ -28,6 +29,8 @@ struct PolicyChoice {
   bool guard = false;
   bool v_major = false;
   bool remembers = true;
+  bool every_tensor =
+      false;  ///< remembers queries, keys and values in all layers, and may do so with outputs
 };
 
 /// Policies that are right on every session.
@@ -54,6 +57,11 @@ struct WireState {
 
   [[nodiscard]] std::size_t element_bytes() const { return element_type == DIT_ELEMENT_FP32 ? 4 : 2; }
   [[nodiscard]] int slot(int branch) const { return branches > 1 ? branch : 0; }
+  /// Whether a tensor is certainly remembered, on some link.
+  [[nodiscard]] bool surely_remembers(const Case& of, int kind) const {
+    return !off && policy->every_tensor && kind != DIT_GATHER_OUTPUT &&
+           (policy->world || of.slow_level() < of.levels());
+  }
   /// Whether what one rank sends to another is coded.
   [[nodiscard]] bool touches(const Case& of, int from, int to) const {
     if (off || from == to) return false;
