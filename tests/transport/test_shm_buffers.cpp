@@ -499,5 +499,31 @@ TEST(ShmBuffers, ReadersRingWhoWaitsForThem) {
   EXPECT_EQ(memory.bell(0).rings, before + 1);
 }
 
+// Rung for a piece that somebody asks for, a rank looks once and sleeps again.
+TEST(ShmBuffers, WhoMaySleepGivesPiecesWhenItIsRung) {
+  constexpr std::size_t bytes = 200'000;
+  Memory memory(2);
+  std::array<std::unique_ptr<ShmBuffers>, 2> buffers{memory.buffers(0), memory.buffers(1)};
+  std::array<ShmExchange, 2> exchanges;
+  std::array<Bytes, 2> sent, got;
+  for (std::size_t m = 0; m < 2; ++m) {
+    buffers[m]->expect_sleepers(true);
+    buffers[m]->let_stay(std::vector<pid_t>(2, 0x7ffffff0), 100);  // nobody's memory can be read
+    sent[m].resize(2 * bytes);
+    for (std::size_t i = 0; i < 2 * bytes; ++i) sent[m][i] = value(m, i / bytes, i % bytes, 0);
+    got[m].resize(2 * bytes);
+    exchanges[m].begin(*buffers[m], sent[m].data(), got[m].data(), bytes);
+  }
+  const std::size_t pieces = bytes / buffers[0]->piece_bytes() + 1;
+  std::array<bool, 2> done{};
+  std::size_t looks = 0;
+  for (; (!done[0] || !done[1]) && looks < 1000; ++looks) {
+    for (std::size_t m = 0; m < 2; ++m) done[m] = done[m] || exchanges[m].advance();
+  }
+  EXPECT_LE(looks, 2 * pieces + 2);
+  for (std::size_t m = 0; m < 2; ++m)
+    EXPECT_TRUE(std::equal(got[m].end() - bytes, got[m].end(), &sent[1][m * bytes])) << m;
+}
+
 }  // namespace
 }  // namespace tapa

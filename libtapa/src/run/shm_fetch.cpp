@@ -143,10 +143,11 @@ void ShmExchange::take_given() {
   });
 }
 
-/// Gives readers their blocks to whom the kernel did not show them. Looked for now and then, as it is rare.
+/// Gives readers their blocks to whom the kernel did not show them. Looked for now and then, as it is rare;
+/// but at once where this may be a rank's last look before it sleeps.
 void ShmExchange::give_pieces() {
   constexpr unsigned every = 32;
-  if (++looks_ % every != 0) return;
+  if (++looks_ % every != 0 && !buffers_->expects_sleepers()) return;
   for (const std::uint32_t m : readers_) {
     std::byte* const to = buffers_->asked(m);
     if (to == nullptr) continue;

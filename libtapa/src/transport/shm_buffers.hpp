@@ -183,6 +183,7 @@ class ShmBuffers {
 
   /// Whether members may sleep while they wait: then publish() rings.
   void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
+  [[nodiscard]] bool expects_sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
 
   /// Stores the own sequence number of the next round, whose blocks are written.
   void publish();
