@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plain_flags.h"
+
 static char *send, *recv;
 static int bytes, rank;
 
@@ -60,6 +62,11 @@ static void life(int calls, int repeats) {
 
 int main(int argc, char** argv) {
   static const int calls[] = {1, 3, 10, 100};
+  const int status = plain_flags(argc, argv,
+                                 "usage: mpirun -n RANKS comm_lifetime BYTES REPEATS\n"
+                                 "What communicators cost that are made, used a few times and freed, in "
+                                 "microseconds; see bench/lifetime.\n");
+  if (status >= 0) return status;
   int size;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plain_flags.h"
+
 static const int steps[] = {1, 3, 10, 30, 100, 300, 1000, 3000, 10000};
 enum { kSteps = sizeof steps / sizeof *steps };
 
@@ -100,6 +102,11 @@ static void short_lived(int most, int repeats) {
 }
 
 int main(int argc, char** argv) {
+  const int status =
+      plain_flags(argc, argv,
+                  "usage: mpirun -n RANKS regret_calls blocking|v|nonblocking|persistent BYTES MOST REPEATS\n"
+                  "What 1, 2, ... MOST all-to-alls take in all, in microseconds; see bench/regret.\n");
+  if (status >= 0) return status;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -1,23 +1,5 @@
-// device_alltoall: the device engine against NCCL and against flat peer copies, in one run, call by call.
-//
-//   device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY] [--json
-//   FILE]
-//                   [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
-//                   [--copy-bytes N] [--row BYTES] [--nodes N+N...] [--wire 0|1|2|3]
-//
-// --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
-// device_alltoall_mpi is the same with MPI's ranks.
-//
-// Ways: "tapa" receives in a symmetric registration (copy engines for long blocks), "tapa-kernel" in a plain
-// one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
-// for other ranks alone, by cudaMemcpyAsync, without telling anybody. Named in --ways alone: "scatter",
-// "gather", "both-strided" and "scatter-staged" have rows of --row bytes side by side in the send buffer, the
-// receive buffer or both (sizes must be multiples of it times the ranks); "copy-gather" is "copy" with such
-// rows in the receive buffer, by cudaMemcpy2DAsync.
-//
-// Sizes are of a rank's whole buffer. "eager": one call and a wait for its stream, by the host's clock;
-// "graph": a recorded graph of several calls, divided by their number. A round takes each way once, in turn,
-// behind a barrier; its time is that of the slowest rank; the table has medians of rounds.
+// device_alltoall: the device engine against NCCL and against flat peer copies, in one run, call by call; its
+// usage is at the end.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -30,6 +12,7 @@
 
 #include "json_file.hpp"
 #include "pattern.hpp"
+#include "plain_flags.h"
 #include "rivals.hpp"
 
 namespace tapa::bench {
@@ -279,7 +262,30 @@ Settings settings_of(const Arguments& arguments) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY]
+  [--json FILE] [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
+  [--copy-bytes N] [--row BYTES] [--nodes N+N...] [--wire 0|1|2|3]
+
+The device engine against NCCL and against flat peer copies, in one run, call by call.
+--nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.
+device_alltoall_mpi is the same with MPI's ranks.
+
+Ways: "tapa" receives in a symmetric registration (copy engines for long blocks), "tapa-kernel" in a plain
+one, "tapa-staged" in memory that is not registered; "nccl" and "nccl-zero-cta"; "copy" moves the blocks
+for other ranks alone, by cudaMemcpyAsync, without telling anybody. Named in --ways alone: "scatter",
+"gather", "both-strided" and "scatter-staged" have rows of --row bytes side by side in the send buffer, the
+receive buffer or both (sizes must be multiples of it times the ranks); "copy-gather" is "copy" with such
+rows in the receive buffer, by cudaMemcpy2DAsync.
+
+Sizes are of a rank's whole buffer. "eager": one call and a wait for its stream, by the host's clock;
+"graph": a recorded graph of several calls, divided by their number. A round takes each way once, in turn,
+behind a barrier; its time is that of the slowest rank; the table has medians of rounds.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   using namespace tapa::bench;
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // else the first call of each kernel waits for the device
   try {

@@ -1,12 +1,5 @@
-// device_check: whether the device engine moves every byte, and what it does when a rank is gone.
-//
-//   device_check [--test random|equal|graph|copies|pair|strided|stores|segments|misuse|dead|all] [--ranks N]
-//   [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3]
-//
-// --channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine
-// stands for; --wire: a TAPA_DEVICE_WIRE.
-// Ranks are processes that take the GPUs in turn; device_check_mpi is the same with MPI's ranks. Exit status
-// 0: all is right; 77: there is no GPU.
+// device_check: whether the device engine moves every byte, and what it does when a rank is gone; its usage
+// is at the end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +10,7 @@
 #include <vector>
 
 #include "check_parts.hpp"
+#include "plain_flags.h"
 
 namespace tapa::bench {
 namespace {
@@ -258,7 +252,20 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: device_check [--test random|equal|graph|copies|pair|strided|stores|segments|misuse|dead|all] [--ranks N]
+  [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3]
+
+Whether the device engine moves every byte, and what it does when a rank is gone.
+--channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine
+stands for; --wire: a TAPA_DEVICE_WIRE.
+Ranks are processes that take the GPUs in turn; device_check_mpi is the same with MPI's ranks. Exit status
+0: all is right; 77: there is no GPU.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   // CUDA loads kernels when they are first used, and may wait for the device to do so: for a call that waits
   // for a rank that does the same.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);

@@ -1,11 +1,5 @@
-// device_codecs: the wire formats on a GPU: all bits against the processor's codec, then how fast they are.
-//
-//   device_codecs [--check 0|1|2] [--every N] [--threads N] [--rows N] [--seconds S] [--json FILE]
-//
-// --check 1: some thousand blocks of awkward shapes; 2: all of them; --every: of these each Nth. The times
-// are of a block of 12 of 24 heads of 128 numbers and --rows rows (16896), out of a tensor and into one, in
-// turn with others so that no cache holds them; bytes are those that must be read and written, and their
-// share is of what cudaMemcpyAsync moves in the same run.
+// device_codecs: the wire formats on a GPU: all bits against the processor's codec, then how fast they are;
+// its usage is at the end.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -19,6 +13,7 @@
 #include "codec_cases.hpp"
 #include "gpu.hpp"
 #include "json_file.hpp"
+#include "plain_flags.h"
 #include "wire/device/code_kernels.hpp"
 
 namespace {
@@ -370,7 +365,19 @@ int run(const Arguments& arguments) {
 
 }  // namespace
 
+constexpr char kUsage[] =
+    R"(usage: device_codecs [--check 0|1|2] [--every N] [--threads N] [--rows N] [--seconds S] [--json FILE]
+
+The wire formats on a GPU: all bits against the processor's codec, then how fast they are.
+--check 1: some thousand blocks of awkward shapes; 2: all of them; --every: of these each Nth. The times
+are of a block of 12 of 24 heads of 128 numbers and --rows rows (16896), out of a tensor and into one, in
+turn with others so that no cache holds them; bytes are those that must be read and written, and their
+share is of what cudaMemcpyAsync moves in the same run.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   try {
     return run(Arguments(argc, argv));
   } catch (const std::exception& error) {

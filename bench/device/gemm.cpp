@@ -1,8 +1,4 @@
-// What exchanges cost the matrix products beside them: products of 8192 x 8192 bf16 numbers on one stream,
-// exchanges of 64 MiB a rank on another one of high priority; libtapa and NCCL in turns in one run, the same
-// number of exchanges for each. device_gemm [--ranks 2] [--size BYTES] [--side 8192] [--exchanges 1,4]
-// [--nccl LIBRARY] [--seconds S]
-// [--json FILE]
+// device_gemm: what exchanges cost the matrix products beside them; its usage is at the end.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -10,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "plain_flags.h"
 #include "rivals.hpp"
 #include "write_file.hpp"
 
@@ -199,7 +196,18 @@ int run(Ranks& ranks, const Arguments& arguments) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: device_gemm [--ranks 2] [--size BYTES] [--side 8192] [--exchanges 1,4] [--nccl LIBRARY] [--seconds S]
+  [--json FILE]
+
+What exchanges cost the matrix products beside them: products of 8192 x 8192 bf16 numbers on one stream,
+exchanges of 64 MiB a rank on another one of high priority; libtapa and NCCL in turns in one run, the same
+number of exchanges for each.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   try {
     const tapa::bench::Arguments arguments(argc, argv);
     return tapa::bench::run_ranks(

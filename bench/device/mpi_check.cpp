@@ -1,13 +1,5 @@
-// All-to-alls of MPI with buffers wherever CUDA puts them, random and checked: as a plain MPI program, for
-// the drop-in, and by libtapa's names (USE_TAPA). Each rank may have its buffers in another kind of memory in
-// each call. Exit status 1 when a byte is wrong.
-//
-//   device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any] [--kept SHARE] [--late 0|1]
-//                    [--reset 0|1|2]
-//
-// kept: share of the buffers in device memory that are used again and again, and now and then freed and made
-// anew by some rank. late: the communicator is set up before a GPU is used. reset: the
-// devices of so many ranks are reset before MPI_Finalize.
+// device_mpi_check: all-to-alls of MPI with buffers wherever CUDA puts them, as a plain MPI program, for the
+// drop-in, and by libtapa's names (USE_TAPA); its usage is at the end.
 #include <mpi.h>
 
 #include <algorithm>
@@ -22,6 +14,7 @@
 #include "gpu.hpp"
 #include "mpi_buffers.hpp"
 #ifdef USE_TAPA
+#include "plain_flags.h"
 #include "tapa/tapa.h"
 #define MPI_Alltoall TAPA_Alltoall
 #define MPI_Alltoallv TAPA_Alltoallv
@@ -250,7 +243,21 @@ void begin_on_host() {
 
 }  // namespace
 
+constexpr char kUsage[] =
+    R"(usage: mpirun -n RANKS device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any] [--kept SHARE]
+  [--late 0|1] [--reset 0|1|2]
+
+All-to-alls of MPI with buffers wherever CUDA puts them, random and checked: as a plain MPI program, for the
+drop-in, and by libtapa's names (device_mpi_check_linked). Each rank may have its buffers in another kind of
+memory in each call. Exit status 1 when a byte is wrong.
+--kept: share of the buffers in device memory that are used again and again, and now and then freed and made
+anew by some rank. --late: the communicator is set up before a GPU is used. --reset: the devices of so many
+ranks are reset before MPI_Finalize.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &this_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job_size);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plain_flags.h"
 #include "wire/codec.hpp"
 
 namespace dit {
@@ -103,6 +104,7 @@ void register_all() {
 }  // namespace dit
 
 int main(int argc, char** argv) {
+  if (plain_version(argc, argv)) return 0;
   dit::register_all();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "topology/detect.hpp"
+#include "version_flag.hpp"
 
 namespace {
 
@@ -57,7 +58,8 @@ void report(const char* what, int processes, int rounds, const std::function<voi
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What it costs the ranks of a node to find out about their machine");
+  CLI::App app("What it costs the ranks of a node to find out about their machine", "tapa_detect_benchmark");
+  tapa::add_version_flag(app);
   int processes = 8;
   std::string library;
   app.add_option("processes", processes, "processes that do so at once")->check(CLI::Range(1, 4096));

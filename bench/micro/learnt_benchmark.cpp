@@ -16,6 +16,7 @@
 #include "autotune/learnt_path.hpp"
 #include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
+#include "plain_flags.h"
 
 namespace {
 
@@ -51,6 +52,10 @@ tapa::Learnt some(const tapa::LearntWhere& where) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv,
+                                 "usage: tapa_learnt_benchmark FOLDER\n"
+                                 "What the file of earlier runs costs; it is written in FOLDER.\n");
+  if (status >= 0) return status;
   if (argc != 2 || !std::filesystem::is_directory(argv[1])) {
     std::fprintf(stderr, "usage: tapa_learnt_benchmark FOLDER, expected one that exists\n");
     return 2;

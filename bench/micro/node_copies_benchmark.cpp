@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "version_flag.hpp"
+
 namespace {
 
 constexpr std::size_t kLine = 64;
@@ -315,7 +317,9 @@ int main(int argc, char** argv) {
       "what is "
       "sent is written anew before each round. once: read straight from what is sent, which no MPI program "
       "allows; "
-      "attach: the same by process_vm_readv.");
+      "attach: the same by process_vm_readv.",
+      "tapa_node_copies_benchmark");
+  tapa::add_version_flag(app);
   app.add_option("ranks", ranks, "processes, a core each")
       ->check(CLI::Range(std::size_t{2}, kMost))
       ->capture_default_str();

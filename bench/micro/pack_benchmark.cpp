@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "layout/layout.hpp"
+#include "plain_flags.h"
 #include "wire/pack.hpp"
 #include "wire/v_major.hpp"
 
@@ -113,6 +114,7 @@ void register_all() {
 }  // namespace dit
 
 int main(int argc, char** argv) {
+  if (plain_version(argc, argv)) return 0;
   dit::register_all();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {

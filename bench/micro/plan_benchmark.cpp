@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plain_flags.h"
 #include "plan/choose.hpp"
 #include "plan/cost.hpp"
 #include "plan/planner.hpp"
@@ -141,6 +142,7 @@ void register_all() {
 }  // namespace tapa
 
 int main(int argc, char** argv) {
+  if (plain_version(argc, argv)) return 0;
   tapa::register_all();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {

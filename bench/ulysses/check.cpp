@@ -1,11 +1,10 @@
-// Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
-// touched between them. mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N], or, without MPI,
-// ulysses_check_forked [--ranks N] [--seed N]
+// Transfers of device memory against the same transfers of host memory over MPI; the usage is at the end.
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "check_parts.hpp"
+#include "plain_flags.h"
 
 namespace tapa::bench {
 namespace {
@@ -264,7 +263,16 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] = R"(usage: mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N], or, without MPI,
+  ulysses_check_forked [--ranks N] [--plugin bootstrap] [--seed N]
+
+Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
+touched between them.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   return tapa::bench::run_program("ulysses_check", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -1,12 +1,11 @@
-// Transfers of device memory under wire policies against the same transfers of host memory over MPI: whole
-// runs, step by step, with equal bits.
-//   mpirun -n RANKS ulysses_coded [--plugin tapa] [--seed N] [--policies NAME,NAME...] [--cases N,N...]
+// Transfers of device memory under wire policies against those of host memory; the usage is at the end.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "gpu.hpp"
+#include "plain_flags.h"
 #include "wires.hpp"
 
 namespace tapa::bench {
@@ -203,7 +202,16 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: mpirun -n RANKS ulysses_coded [--plugin tapa] [--seed N] [--policies NAME,NAME...] [--cases N,N...]
+
+Transfers of device memory under wire policies against the same transfers of host memory over MPI: whole
+runs, step by step, with equal bits.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   return tapa::bench::run_program("ulysses_coded", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -1,7 +1,4 @@
-// What a wire policy's guard costs on device memory: exchanges of Q under one policy, without a guard, with
-// one that never speaks and with one that always does, in turns in one run.
-//   mpirun -n RANKS ulysses_guard [--plugin tapa] [--tokens 4608] [--heads 24] [--head-dim 128]
-//   [--mode "residual int4"] [--seconds S]
+// What a wire policy's guard costs on device memory; the usage is at the end.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -10,6 +7,7 @@
 
 #include "common/statistics.hpp"
 #include "gpu.hpp"
+#include "plain_flags.h"
 #include "wires.hpp"
 
 namespace tapa::bench {
@@ -111,7 +109,17 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: mpirun -n RANKS ulysses_guard [--plugin tapa] [--tokens 4608] [--heads 24] [--head-dim 128]
+  [--mode "residual int4"] [--seconds S]
+
+What a wire policy's guard costs on device memory: exchanges of Q under one policy, without a guard, with
+one that never speaks and with one that always does, in turns in one run.
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   return tapa::bench::run_program("ulysses_guard", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -1,11 +1,5 @@
-// The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against
-// permute
-// + NCCL, all in turns in one run. mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N]
-// [--head-dim 128] [--text N] [--nccl LIBRARY] [--zero-cta 1]
-// [--seconds S] [--json FILE]
-//
-// --zero-cta 1: also NCCL without thread blocks, whose bits were wrong here where memory was not registered
-// (2.28.9).
+// The exchanges of one attention layer, libdit over plugin tapa against permute + NCCL; the usage is at the
+// end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +8,7 @@
 #include <sstream>
 
 #include "common/statistics.hpp"
+#include "plain_flags.h"
 #include "ways.hpp"
 #include "write_file.hpp"
 
@@ -249,7 +244,19 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace
 }  // namespace tapa::bench
 
+constexpr char kUsage[] =
+    R"(usage: mpirun -n RANKS ulysses [--tokens 4608,16896] [--heads 24] [--kv-heads N] [--head-dim 128] [--text N]
+  [--nccl LIBRARY] [--zero-cta 1] [--layers N] [--seconds S] [--json FILE]
+
+The exchanges of one attention layer, Q, K and V in and O out, bf16: libdit over plugin tapa against permute
++ NCCL, all in turns in one run.
+--zero-cta 1: also NCCL without thread blocks, whose bits were wrong here where memory was not registered
+(2.28.9).
+)";
+
 int main(int argc, char** argv) {
+  const int status = plain_flags(argc, argv, kUsage);
+  if (status >= 0) return status;
   return tapa::bench::run_program("ulysses", argc, argv,
                                   [&](tapa::bench::Job& job) { return tapa::bench::run(job, argc, argv); });
 }

@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "failure.hpp"
+#include "version_flag.hpp"
 
 namespace dit::gray_scott {
 
@@ -13,12 +14,13 @@ int run(int argc, const char* const* argv) {
       "Simulated Gray-Scott fields, and a diffusion transformer that is trained on them. gray-scott COMMAND "
       "--help lists its options.",
       "gray-scott");
+  tapa::add_version_flag(app);
   app.require_subcommand(0, 1);
   add_train_command(app);
   add_evaluate_command(app);
   add_field_command(app);
   try {
-    app.parse(argc, argv);
+    tapa::parse_words(app, argc, argv);
     if (app.get_subcommands().empty()) {
       throw std::invalid_argument("no command, expected one of train, evaluate, field");
     }

@@ -26,6 +26,13 @@ def executables(folder: Path, left_out: set[str]) -> Iterator[Path]:
                 yield path
 
 
+def built_from_sources() -> set[str]:
+    """Names of programs that the build files name, as far as they can be told."""
+    text = "".join(path.read_text() for folder in SCRIPTS for path in (SOURCE / folder).rglob("CMakeLists.txt"))
+    calls = r"(?:add_executable|tapa_tool|tapa_program|tapa_micro_benchmark|ulysses_program)"
+    return {name for name in re.findall(rf"{calls}\(([a-z]\w*)", text) if not name.startswith(("example_", "name"))}
+
+
 class Flags(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -68,6 +75,12 @@ class Flags(unittest.TestCase):
 
     def test_scripts(self) -> None:
         self.check_all([path for folder in SCRIPTS for path in executables(SOURCE / folder, {"__pycache__"})], 20)
+
+    def test_programs(self) -> None:
+        programs = list(executables(BIN, NOT_FOR_USERS))
+        lacking = sorted(built_from_sources() - {path.name for path in programs})
+        print(f"{len(programs)} programs; left out, not built: {', '.join(lacking) or 'none'}")
+        self.check_all(programs, 1)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,11 @@ int main(int argc, char** argv) {
                "dit-conformance");
   tapa::add_version_flag(app);
   describe(app, arguments);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    tapa::parse_words(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   try {
     return run(arguments) == 0 ? 0 : 1;
   } catch (const std::exception& error) {

@@ -64,7 +64,7 @@ void parse_and_run(CLI::App& app, int argc, const char* const* argv) {
   add_bench_command(app);
   add_sim_command(app);
   try {
-    app.parse(argc, argv);
+    tapa::parse_words(app, argc, argv);
   } catch (const CLI::ExtrasError&) {
     refuse_rest(app);
   }

@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
   Options options;
   declare(app, options);
   try {
-    app.parse(argc, argv);
+    tapa::parse_words(app, argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

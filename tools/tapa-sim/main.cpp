@@ -308,7 +308,7 @@ int main(int argc, char** argv) {
       },
       "machines that can be simulated");
   try {
-    app.parse(argc, argv);
+    tapa::parse_words(app, argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
