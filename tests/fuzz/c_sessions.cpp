@@ -132,8 +132,15 @@ void Sessions::exchange_in(dit_session* part, int ranks, int rank) const {
 }
 
 void Sessions::split() {
-  const int colours = numbers_.byte(), keys = numbers_.byte();
+  const int colours = numbers_.byte(), keys = numbers_.byte(), wrong = numbers_.up_to(7);
   if (splits_ >= kMost) return;
+  if (wrong > 0 && wrong <= place_.of.ranks) {
+    dit_session* none = nullptr;
+    must_fail(dit_session_split(place_.session, 0, 0, wrong - 1 == place_.rank ? nullptr : &none),
+              "dit_session_split with a null on one rank");
+    require(none == nullptr, "a failed call leaves its outputs");
+    return;
+  }
   ++splits_;
   const auto colour = [&](int rank) { return (colours >> 2 * rank & 3) - 1; };
   const auto key = [&](int rank) { return (keys >> 2 * rank & 3) - 2; };
@@ -173,7 +180,15 @@ void Sessions::add_registration() {
   if (registrations_.size() >= kMost) return;
   memory_.emplace_back(bytes);
   dit_registration* made = nullptr;
-  const bool right = kind < 200;
+  const bool right = kind < 200, on_one = kind >= 240;
+  if (on_one) {  // it fails on all
+    const bool own = kind % place_.of.ranks == place_.rank;
+    must_fail(dit_session_register(place_.session, memory_.back().data(), bytes, DIT_MEMORY_HOST, 0,
+                                   own ? nullptr : &made),
+              "dit_session_register with a null on one rank");
+    require(made == nullptr, "a failed call leaves its outputs");
+    return;
+  }
   const int memory_kind = right ? DIT_MEMORY_HOST : kind - 199;
   const dit_status status =
       dit_session_register(place_.session, memory_.back().data(), bytes, memory_kind, 0, &made);

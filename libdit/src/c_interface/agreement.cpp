@@ -25,6 +25,9 @@ void agree(ExchangeContext& context, const std::function<std::vector<NamedNumber
   if (!all.empty()) {
     throw std::invalid_argument(all);
   }
+  if (own_numbers.empty()) {
+    return;
+  }
   std::vector<std::int64_t> mine;
   for (const NamedNumber& number : own_numbers) {
     mine.push_back(number.second);

@@ -1,5 +1,8 @@
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
 #include "c_interface/handles.hpp"
 
@@ -78,7 +81,11 @@ dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* t
 dit_status dit_session_split(dit_session* session, int colour, int key, dit_session** part) {
   return guarded(__func__, [&] {
     dit_session& whole = required(session, "session");
-    dit_session*& result = required(part, "part");
+    agree(whole.context, [&] {
+      (void)required(part, "part");
+      return std::vector<NamedNumber>{};
+    });
+    dit_session*& result = *part;
     const std::unique_ptr<dit::ExchangeContext> context = whole.context.split(colour, key);
     if (context == nullptr) {
       result = nullptr;
@@ -94,7 +101,11 @@ dit_status dit_session_register(dit_session* session, void* memory, size_t bytes
                                 dit_registration** registration) {
   return guarded(__func__, [&] {
     dit_session& in = required(session, "session");
-    dit_registration*& result = required(registration, "registration");
+    agree(in.context, [&] {
+      (void)required(registration, "registration");
+      return std::vector<NamedNumber>{{"memory_kind", memory_kind}};
+    });
+    dit_registration*& result = *registration;
     if (memory_kind != DIT_MEMORY_HOST && !in.context.moves_device_memory()) {
       throw dit::ExchangeError(DIT_ERROR_UNSUPPORTED, "memory_kind = " + std::to_string(memory_kind) +
                                                           ": expected 0 (DIT_MEMORY_HOST) with plugin " +
