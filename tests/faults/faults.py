@@ -24,10 +24,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import judges
+from judges import Result
+
 FACTOR = float(os.environ.get("TIMEOUT_FACTOR", "1"))
 LIMIT = 60 * FACTOR  # seconds in which a job must have ended
 RANKS = 4
-CRASHES = {signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV}
 
 # What the victim does, and what makes the library go that way.
 PHASES = {
@@ -46,67 +48,6 @@ PHASES = {
 REFUSED = ["attach", "memory-files", "shared-mappings", "threads", "short-files", "descriptors", "memory", "files"]
 # Where ranks wait mostly in calls of ours, which can name the one that is late.
 WATCHED = {"small", "large", "blocks", "messages", "two-phases", "leaders", "nonblocking", "persistent"}
-# Open MPI's own calls end the job with these: a named error is all that can be asked for.
-MAY_END = {"memory", "files", "shared-mappings", "descriptors", "threads", "short-files"}
-
-
-@dataclass
-class Result:
-    status: int
-    out: str
-    err: str
-    late: bool = False
-    pid: int = 0  # of what was started: the program, or mpirun
-
-    @property
-    def right(self) -> bool:
-        return self.status == 0 and "victim: right" in self.out
-
-    @property
-    def named(self) -> bool:
-        """Ended with an error, and somebody said which."""
-        return self.status != 0 and bool(re.search(r"tapa|MPI_ERR|mpirun|mpiexec|signal", self.err + self.out, re.I))
-
-    @property
-    def crash(self) -> str:
-        """The signal of a wrong access or of a program that gave itself up, where one ended a rank or a program without ranks. Not
-        mpirun: that of Open MPI 4.1.4 itself often ends so when it is interrupted, whatever it runs."""
-        text = self.err + self.out
-        by_mpirun = [(0, number) for number in re.findall(r"exited on signal (\d+)", text)]
-        by_ranks = re.findall(r"\[\S+:(\d+)\] Signal: .*\((\d+)\)", text)
-        alone = [] if by_ranks else [(0, -self.status)]
-        numbers = [int(number) for pid, number in [*by_mpirun, *by_ranks, *alone] if int(pid) != self.pid]
-        return next((signal.Signals(number).name for number in numbers if number in CRASHES), "")
-
-    @property
-    def end(self) -> str:
-        """How it ended, in a few words."""
-        if self.right or self.status == 0:
-            return "right data" if self.right else "status 0"
-        lines = [line for line in (self.err + self.out).splitlines() if not line.startswith("victim:")]
-        for words in (r"tapa", r"MPI_ERR|exited on signal|Signal:", r"mpirun|mpiexec|open files|memory|error"):
-            if found := [line for line in lines if re.search(words, line, re.I)]:
-                return f"ended: {found[0].strip()[:150]}"
-        return f"ended with status {self.status}"
-
-
-def fault_of_stopped(result: Result, rank: int, watched: bool) -> str:
-    """What is wrong after a rank stood still, or nothing. `watched`: somebody has to name it."""
-    if not result.right:
-        return f"status {result.status}, data not right"
-    silent = watched and not re.search(r"unfinished after|waits for", result.err)
-    return f"rank {rank} stood still for 2 s and nobody named it" if silent else ""
-
-
-def fault_of_refused(result: Result, what: str) -> str:
-    """What is wrong after something was refused to ranks, or nothing."""
-    if "victim: WRONG" in result.out:
-        return "wrong data"
-    if result.crash:
-        return f"a rank was ended by {result.crash}"
-    if result.right or (what in MAY_END and result.named):
-        return ""
-    return f"status {result.status}, data not right"
 
 
 def processes_of(mark: str) -> list[int]:
@@ -187,6 +128,32 @@ class Job:
         return found
 
 
+def long_work(folder: Path, launch: list[str]) -> dict[str, tuple[list[str], dict[str, judges.FileJudge]]]:
+    """Of each tool: a command that takes several seconds on any machine, and judges of the files that it writes into FOLDER.
+    dit-conformance writes none."""
+    sizes = [16, 1 << 26]
+    alltoall = judges_of_json({"benchmark": "tapa_alltoall"})
+    compared = ["--versus", "mpi", "-m", "64:1048576", "-i", "100000", "--json", "FOLDER/result.json"]
+    tune = ["--time", "60000", "--sizes", ",".join(map(str, sizes)), "-o", "FOLDER/result.json"]
+    picture = {"result.svg": judges.fault_of_svg}
+    work = {
+        "tapa-tune": (tune, {"result.json": functools.partial(judges.fault_of_tuning, ranks=2, sizes=sizes)}),
+        "tapa_alltoall": (compared, alltoall),
+        "tapa-sim": (["aurora", "--nodes", "8", "--json", "FOLDER/result.json"], judges_of_json({"machine": "aurora"})),
+        "tapa-plan": (["--topology", "128x8", "--bytes", "65536", "--verify", "--svg", "FOLDER/result.svg"], picture),
+        "tapa-info": (["--topology", "512x512", "--all", "--svg", "FOLDER/result.svg", "--write", "FOLDER/result.json"],
+                      {**picture, "result.json": functools.partial(judges.fault_of_topology, ranks=512 * 512)}),
+        "dit": (["bench", "--steps", "1000", "--json", "FOLDER/result.json"], judges_of_json({})),
+        "dit-conformance": (["--plugin", "local", "--ranks", "32"], {}),
+    }  # fmt: skip
+    by_mpirun = {"tapa-tune", "tapa_alltoall"}
+    return {name: ([*(launch if name in by_mpirun else []), str(folder / name), *words], files) for name, (words, files) in work.items()}
+
+
+def judges_of_json(facts: dict[str, object]) -> dict[str, judges.FileJudge]:
+    return {"result.json": functools.partial(judges.fault_of_json, facts=facts, rows="rows")}
+
+
 class Faults:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -195,6 +162,7 @@ class Faults:
         self.random = random.Random(options.seed)
         self.passed = 0
         self.as_plain = 0  # wrong without the drop-in too
+        self.not_tested = 0  # had ended before the fault came
         self.failures: list[str] = []
 
     def job(self, phase: str, seconds: float, *arguments: str, plain: bool = False, **environment: str) -> Job:
@@ -230,9 +198,7 @@ class Faults:
     def outcome(job: Job, judge: Callable[[Result], str]) -> tuple[Result, str]:
         """Its result, and what is wrong with it or what it left."""
         result = job.end()
-        wrong = f"no end within {job.limit:.0f} s" if result.late else judge(result)
-        left = job.left()
-        return result, wrong or (f"left behind: {', '.join(left)}" if left else "")
+        return result, judges.fault_of_end(result, job.limit, judge, job.left())
 
     # ---------------------------------------------------------------- ranks that die or stand still
 
@@ -242,11 +208,12 @@ class Faults:
             for delay in delays:
                 rank = self.random.randrange(RANKS)
                 job = self.job(phase, 300)
-                if job.began(RANKS):
+                began = job.began(RANKS)
+                if began:
                     time.sleep(delay)
                     os.kill(job.pids[rank], signal.SIGKILL)
-                ends = lambda r: "" if r.named else f"status {r.status} without a word"  # noqa: E731
-                self.finish(f"kill rank {rank} in {phase} after {delay} s", job, ends)
+                judge = functools.partial(judges.fault_of_killed, began=began)
+                self.finish(f"kill rank {rank} in {phase} after {delay} s", job, judge)
 
     def stop(self) -> None:
         """A rank that stands still is named by those that wait and have a time limit; afterwards all goes on."""
@@ -255,14 +222,15 @@ class Faults:
                 for timeout in ("0.5", "0") if self.options.long else ("0.5",):
                     rank = self.random.randrange(1, RANKS)
                     job = self.job(phase, 1 + delay, TAPA_TIMEOUT=timeout)
-                    if job.began(RANKS):
+                    began = job.began(RANKS)
+                    if began:
                         time.sleep(delay)
                         os.kill(job.pids[rank], signal.SIGSTOP)
                         time.sleep(2)
                         os.kill(job.pids[rank], signal.SIGCONT)
 
                     watched = phase in WATCHED and timeout != "0" and delay > 0  # before, it may stand still in MPI's own call
-                    judge = functools.partial(fault_of_stopped, rank=rank, watched=watched)
+                    judge = functools.partial(judges.fault_of_stopped, rank=rank, watched=watched, began=began)
                     self.finish(f"stop rank {rank} in {phase} after {delay} s, TAPA_TIMEOUT={timeout}", job, judge)
 
     # ---------------------------------------------------------------- what is refused
@@ -278,49 +246,56 @@ class Faults:
                         arguments = ["--refuse", what, "--who", who, *(["--late"] if when == "later" else [])]
                         start = functools.partial(self.job, phase, 0.3, *arguments)
                         plain = functools.partial(start, plain=True)
-                        judge = functools.partial(fault_of_refused, what=what)
+                        judge = functools.partial(judges.fault_of_refused, what=what)
                         self.finish(f"{what} refused to {who}, {when} call, {phase}", start(), judge, plain)
 
     def fork(self) -> None:
         for phase in PHASES if self.options.long else ["large"]:
             for way in ("--fork", "--exec"):
                 job = self.job(phase, 0.5, way)
-                self.finish(f"{way[2:]} in {phase}", job, lambda r: "" if r.right else f"status {r.status}, data not right")
+                self.finish(f"{way[2:]} in {phase}", job, judges.fault_of_forked)
 
     # ---------------------------------------------------------------- signals to programs
 
     def signals(self) -> None:
         """INT, TERM and KILL end every tool soon, and what it was to write is there whole or not at all."""
-        folder = Path(self.options.bin)
-        launch = [*self.launch, "2"]
-        long = ["--versus", "mpi", "-m", "64:1048576", "-i", "100000"]
-        tools = {
-            "tapa-tune": [*launch, str(folder / "tapa-tune"), "--time", "60000", "--sizes", "16,67108864", "-o", "FILE"],
-            "tapa_alltoall": [*launch, str(folder / "tapa_alltoall"), *long, "--json", "FILE"],
-            "tapa-sim": [str(folder / "tapa-sim"), "aurora", "--nodes", "8", "--json", "FILE"],
-            "tapa-plan": [str(folder / "tapa-plan"), "--topology", "64x8", "--bytes", "65536", "--svg", "FILE"],
-            "tapa-info": [str(folder / "tapa-info"), "--topology", "64x12", "--write", "FILE"],
-            "dit": [str(folder / "dit"), "bench", "--steps", "1000", "--json", "FILE"],
-            "dit-conformance": [str(folder / "dit-conformance"), "--plugin", "local", "--ranks", "4"],
-        }
-        numbers = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
-        for name, command in tools.items():
-            if not (folder / name).exists():
+        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+        hit: dict[str, int] = {}
+        for name, (command, files) in long_work(Path(self.options.bin), [*self.launch, "2"]).items():
+            if not (Path(self.options.bin) / name).exists():
                 continue
-            for word, number in numbers.items():
+            hit[name] = 0
+            for number in numbers:
                 for delay in [0.05, 0.3, 1.5] if self.options.long else [0.5]:
-                    with tempfile.TemporaryDirectory() as where:
-                        file = Path(where) / "result"
-                        job = Job([part.replace("FILE", str(file)) for part in command], {}, limit=20 * FACTOR)
-                        time.sleep(delay)
-                        ended = job.process.poll() is not None
-                        failed = "an error before the signal" if ended and job.process.returncode else ""
-                        if not ended:
-                            os.kill(job.process.pid, number)
-                        if name == "tapa-sim" and word == "KILL" and not ended:
-                            self.sweep_after_kill(job, folder / name)
-                        self.finish(f"SIG{word} to {name} after {delay} s{', which had ended' if ended else ''}", job,
-                                    lambda r: failed or r.crash or self.file_is_whole(Path(where), file, word))  # noqa: B023  # fmt: skip
+                    hit[name] += self.signal_to(name, command, files, number, delay)
+        if hit:  # else no tool is built
+            self.tell("signals hit every tool", judges.fault_of_group(hit), Result(0, "", ""))
+
+    def signal_to(self, name: str, command: list[str], files: dict[str, judges.FileJudge], number: signal.Signals, delay: float) -> bool:
+        """Whether the signal came while the program worked."""
+        with tempfile.TemporaryDirectory(prefix="tapa-faults-") as where:
+            job = Job([part.replace("FOLDER", where) for part in command], {}, limit=20 * FACTOR)
+            time.sleep(delay)
+            running = job.process.poll() is None
+            if running:
+                os.kill(job.process.pid, number)
+            if name == "tapa-sim" and number == signal.SIGKILL and running:
+                self.sweep_after_kill(job, Path(self.options.bin) / name)
+            case = f"{number.name} to {name} after {delay} s"
+            judge = functools.partial(self.fault_of_signalled, folder=Path(where), number=number, files=files)
+            result, wrong = self.outcome(job, judge)
+        hit = judges.signal_hit(result, number, running)
+        if hit or wrong or result.status != 0:
+            self.tell(case, wrong if hit or wrong else "an error before the signal", result)
+        else:
+            self.not_tested += 1
+            print(f"not tested: {case}: it had ended", flush=True)
+        return hit
+
+    @staticmethod
+    def fault_of_signalled(result: Result, folder: Path, number: int, files: dict[str, judges.FileJudge]) -> str:
+        found = {path.name: path.read_bytes() if path.name in files else b"" for path in folder.iterdir()}
+        return judges.fault_of_signalled(result, number, found, files)
 
     @staticmethod
     def sweep_after_kill(job: Job, tool: Path) -> None:
@@ -331,15 +306,6 @@ class Faults:
             os.utime(left, (1, 1))
         subprocess.run([tool, "polaris", "--nodes", "2", "--per-node", "2", "--bytes", "64", "--plans", "choice", "--rivals", "pair"],
                        env={**os.environ, "TMPDIR": str(job.folder)}, capture_output=True, timeout=LIMIT, check=True)  # fmt: skip
-
-    @staticmethod
-    def file_is_whole(folder: Path, file: Path, word: str) -> str:
-        others = [name for name in os.listdir(folder) if name != file.name]
-        if others and word != "KILL":  # nothing can be taken away by who is killed
-            return f"left: {others}"
-        if file.exists() and file.stat().st_size == 0:
-            return "an empty file"
-        return ""
 
     # ---------------------------------------------------------------- NICs
 
@@ -393,7 +359,7 @@ class Faults:
             time.sleep(2)
             if fault == "down":
                 subprocess.run([*inside, "ip", "link", "set", "nic0", "up"], capture_output=True, check=False)
-        self.finish(f"nic0 of a node: {fault}", job, lambda r: fault_of_refused(r, fault) if broken else "it could not be broken")
+        self.finish(f"nic0 of a node: {fault}", job, lambda r: judges.fault_of_refused(r, fault) if broken else "it could not be broken")
 
 
 def main() -> int:
@@ -410,7 +376,8 @@ def main() -> int:
     faults = Faults(options)
     for group in options.groups or groups:
         getattr(faults, group)()
-    print(f"{faults.passed} passed, {faults.as_plain} wrong without the drop-in too, {len(faults.failures)} failed")
+    counts = f"{faults.passed} passed, {faults.as_plain} wrong without the drop-in too, {faults.not_tested} not tested"
+    print(f"{counts}, {len(faults.failures)} failed")
     if not faults.passed and not faults.as_plain and not faults.failures:
         return 77
     return 1 if faults.failures else 0
