@@ -248,7 +248,7 @@ bool write_json(const Program& program, const Options& options, const Machine& m
   try {
     write_file("--json", options.json, versus_json(program.name, machine, rows));
   } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s: %s\n", program.name.c_str(), error.what());
     return false;
   }
   return true;

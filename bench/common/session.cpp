@@ -106,7 +106,7 @@ Session::Session(const Program& program, int& argc, char**& argv) {
     try {
       require_writable("--json", parsed_.options.json);
     } catch (const std::invalid_argument& error) {
-      std::fprintf(stderr, "%s\n", error.what());
+      std::fprintf(stderr, "%s: %s\n", program.name.c_str(), error.what());
       parsed_.exit_code = 1;
     }
   }

@@ -40,10 +40,14 @@ void write(const fs::path& path, const fs::path& file, const std::function<void(
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   if (!out) fail(path, std::generic_category().message(errno));
+  errno = 0;
   body(out);
+  const int first =
+      out ? 0 : errno;  // a stream that failed once writes nothing more, so that close has no reason
   errno = 0;
   out.close();
-  if (!out) fail(path, errno == 0 ? "the disk may be full" : std::generic_category().message(errno));
+  const int problem = first != 0 ? first : errno;
+  if (!out) fail(path, problem == 0 ? "the disk may be full" : std::generic_category().message(problem));
 }
 
 }  // namespace
