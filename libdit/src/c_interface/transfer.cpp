@@ -171,7 +171,7 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
     }
   }
   broken_ = true;  // until all is on its way
-  way_->pack(source, place, active.rows(), call.stream);
+  way_->pack(source, active.all ? dit::at_first(place) : place, active.rows(), call.stream);
   guarded_ += static_cast<std::uint64_t>(way_->take_times().guarded);
   dit::ExchangeRequest request =
       way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "c_interface/agreement.hpp"
 #include "c_interface/error.hpp"
@@ -88,7 +89,8 @@ dit_wire::dit_wire(dit_session& in, const dit::UlyssesLayout& layout, const dit:
       run(policy, options.layers, options.steps, in.context, in.context, layout, options.groups,
           to_element(options.element_type)),
       visits_(static_cast<std::size_t>(options.branches),
-              Visit{{}, std::vector<std::uint8_t>(static_cast<std::size_t>(options.groups) * kInputs)}) {}
+              Visit{{}, std::vector<std::uint8_t>(static_cast<std::size_t>(options.groups) * kInputs)}),
+      seen_(static_cast<std::size_t>(options.branches) * static_cast<std::size_t>(options.layers)) {}
 
 bool dit_wire::chooses(const dit::TransferPlace& place) const {
   return run.plan().v_major(place.layer, place.step, place.branch).has_value();
@@ -118,6 +120,9 @@ void dit_wire::choose(Visit& visit, const dit::TransferPlace& place, const dit::
     }
     device_rows_->choose(unit, place, value, stream);
   }
+  const std::size_t layer = slot(branches, place) * static_cast<std::size_t>(run.plan().shape().layers) +
+                            static_cast<std::size_t>(place.layer);
+  visit.first = std::exchange(seen_[layer], std::uint8_t{1}) == 0;
   visit.place = place;
   std::ranges::fill(visit.taken, std::uint8_t{0});
 }
@@ -155,6 +160,9 @@ ActiveSet dit_wire::take_active_rows(dit::AttentionTensor tensor, int group, con
   taken = visit.place == place ? 1 : 0;
   if (!chooses(place)) {
     return {};
+  }
+  if (visit.first) {  // Q or K may have come before: their rows are not chosen either
+    return {{}, {}, true};
   }
   const auto unit = static_cast<int>(slot(branches, place));
   if (memory_kind != DIT_MEMORY_HOST) {

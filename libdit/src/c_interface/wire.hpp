@@ -15,6 +15,7 @@
 struct ActiveSet {
   std::vector<std::uint32_t> on_host;
   std::span<const std::uint32_t> on_device;
+  bool all = false;  ///< V came for the first time: everything travels as in step 0
   [[nodiscard]] std::span<const std::uint32_t> rows() const {
     return on_device.empty() ? std::span<const std::uint32_t>(on_host) : on_device;
   }
@@ -50,6 +51,7 @@ struct dit_wire {
   struct Visit {
     std::optional<dit::TransferPlace> place;
     std::vector<std::uint8_t> taken;
+    bool first = false;  // of V in this layer
   };
   [[nodiscard]] bool chooses(const dit::TransferPlace& place) const;
   [[nodiscard]] Visit& visit_of(const dit::TransferPlace& place);
@@ -61,5 +63,6 @@ struct dit_wire {
   // Of V-Major only, made at first need:
   std::optional<dit::ActiveRows> rows_;
   std::optional<dit::DeviceActiveRows> device_rows_;
-  std::vector<Visit> visits_;  // of each branch
+  std::vector<Visit> visits_;       // of each branch
+  std::vector<std::uint8_t> seen_;  // of each branch and layer: V has come
 };
