@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""The judges of faults.py see what is wrong, and pass what is right: each has ends and files of both kinds."""
+"""The judges of faults.py see what is wrong, and pass what is right: each has ends and files of both kinds, and the
+files that the tools write when nothing disturbs them. Usage: faults_judges.py FOLDER-OF-PROGRAMS"""
 
+import functools
 import json
 import signal
+import subprocess
+import sys
+import tempfile
 import unittest
+from pathlib import Path
 from typing import Any
 
 import judges
 from judges import Result
+
+BIN = Path(sys.argv.pop(1))
 
 RIGHT = Result(0, "victim: rank 0 pid 7\nvictim: right, 9 calls\n", "")
 WRONG = Result(0, "victim: WRONG after 9 calls\n", "")
@@ -28,7 +36,7 @@ TOPOLOGY = {
     "schema": "tapa-topology/1",
     "kind": "ranks",
     "ranks": 4,
-    "levels": [{"name": "node", "groups": [[0, 1], [2, 3]]}, {"name": "world", "groups": [[0, 1, 2, 3]]}],
+    "levels": [{"name": "node", "groups": [[0, 1], [2, 3]]}, {"name": "world"}],
 }
 ROWS = {"machine": "aurora", "rows": [{"bytes": 64}]}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9"><g><rect width="3"/></g></svg>\n'
@@ -166,7 +174,8 @@ class Files(unittest.TestCase):
 
         self.cut(text(TOPOLOGY), judge)
         levels = [[[0, 1], [2]], [[0, 1], [2, 2]], [[0, 1], [2, 4]], [], 4]
-        changes = [{"levels": [{"name": "node", "groups": groups}]} for groups in levels]
+        changes = [{"levels": [{"name": "node", "groups": groups}, {"name": "world"}]} for groups in levels]
+        changes += [{"levels": TOPOLOGY["levels"][:1]}, {"levels": [{"name": "node"}, {"name": "world"}]}]
         self.damaged(TOPOLOGY, judge, {"ranks": 5}, {"kind": "node"}, {"schema": "tapa-plan/1"}, {"levels": [4]}, *changes)
 
     def test_tuning(self) -> None:
@@ -179,6 +188,28 @@ class Files(unittest.TestCase):
         levels = [{"levels": [{**LEVEL, "groups": 1, name: None}]} for name in LEVEL if name != "name"]
         wrong = [{"ranks": 3}, {"format": "tapa-plan/1"}, {"copy": -1}, {"levels": [LEVEL]}, {"measurements": []}]
         self.damaged(TUNING, judge, *wrong, *times, *levels)
+
+
+class Undisturbed(unittest.TestCase):
+    """What each tool really writes, in a short run, is right to its judge."""
+
+    def test_real_files(self) -> None:
+        rows = functools.partial(judges.fault_of_json, rows="rows")
+        sim = ["polaris", "--nodes", "2", "--per-node", "2", "--bytes", "64", "--plans", "choice", "--rivals", "pair", "--json"]
+        runs: dict[str, tuple[list[str], judges.FileJudge]] = {
+            "tapa-plan": (["--topology", "2x3", "--svg"], judges.fault_of_svg),
+            "tapa-info": (["--topology", "2x2x3", "--write"], functools.partial(judges.fault_of_topology, ranks=12)),
+            "tapa-tune": (["--time", "1", "--sizes", "64", "-o"], functools.partial(judges.fault_of_tuning, ranks=1, sizes=[64])),
+            "tapa-sim": (sim, functools.partial(rows, facts={"machine": "polaris"})),
+            "tapa_alltoall": (["-m", "64:64", "-i", "2", "--versus", "mpi", "--json"],
+                              functools.partial(rows, facts={"benchmark": "tapa_alltoall"})),
+        }  # fmt: skip
+        for name, (arguments, judge) in runs.items():
+            if (BIN / name).exists():
+                with self.subTest(name=name), tempfile.TemporaryDirectory(prefix="tapa-judges-") as folder:
+                    file = Path(folder) / "result"
+                    subprocess.run([BIN / name, *arguments, file], capture_output=True, timeout=50, check=True)
+                    self.assertEqual(judge(file.read_bytes()), "")
 
 
 if __name__ == "__main__":

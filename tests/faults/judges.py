@@ -163,16 +163,17 @@ def fault_of_svg(data: bytes) -> str:
 
 
 def fault_of_topology(data: bytes, ranks: int) -> str:
-    """A topology file of ranks: each level holds each rank once."""
+    """A topology file of ranks: each level holds each rank once; the last one is all of them, and says no more."""
     if wrong := fault_of_json(data, {"schema": "tapa-topology/1", "kind": "ranks", "ranks": ranks}, "levels"):
         return wrong
-    for level in json.loads(data)["levels"]:
+    *levels, last = json.loads(data)["levels"]
+    for level in levels:
         groups = level.get("groups") if isinstance(level, dict) else None
         if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
             return "a level without groups"
         if sorted(rank for group in groups for rank in group) != list(range(ranks)):
             return f"level {level.get('name')!r} does not hold each rank once"
-    return ""
+    return "" if isinstance(last, dict) and list(last) == ["name"] else "the last level is not its name only"
 
 
 def positive(entry: object, *names: str) -> bool:
@@ -191,7 +192,7 @@ def fault_of_tuning(data: bytes, ranks: int, sizes: list[int]) -> str:
     if value["levels"][-1]["groups"] != 1:
         return "the last level is not one group"
     times = value.get("measurements")
-    if not isinstance(times, list) or not times:
+    if not isinstance(times, list) or (not times and ranks > 1):  # one rank has nothing to time
         return "no measurements"
     right = [positive(m, "bytes", "seconds") and m.get("choice") and m["bytes"] in sizes for m in times]
     return "" if all(right) else "a measurement without plan, size or time"
