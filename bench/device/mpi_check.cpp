@@ -13,8 +13,8 @@
 
 #include "gpu.hpp"
 #include "mpi_buffers.hpp"
-#ifdef USE_TAPA
 #include "plain_flags.h"
+#ifdef USE_TAPA
 #include "tapa/tapa.h"
 #define MPI_Alltoall TAPA_Alltoall
 #define MPI_Alltoallv TAPA_Alltoallv
