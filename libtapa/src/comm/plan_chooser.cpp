@@ -17,11 +17,16 @@ Choice only(Algorithm algorithm) {
   return choice;
 }
 
+bool same(Offer a, Offer b) {
+  return a.mpi == b.mpi && a.memory == b.memory && a.overlapped == b.overlapped;
+}
+
 }  // namespace
 
 void PlanChooser::set(std::shared_ptr<const Options> options, MachineView machine) {
   options_ = std::move(options);
   machine_ = std::move(machine);
+  decided_.reset();
   cache_.clear();
   cache_.set_limit(options_->settings().keep);
 }
@@ -77,6 +82,13 @@ Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
+  if (!decided_ || decided_->bytes != bytes || !same(decided_->offer, offer)) {
+    decided_ = Decided{bytes, offer, decide_by_rank(bytes, offer)};
+  }
+  return decided_->decision;
+}
+
+Decision PlanChooser::decide_by_rank(std::size_t bytes, Offer offer) const {
   const auto candidates = ranked(bytes, offer);
   if (candidates.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
   return {candidates[0].choice, to_string(candidates[0].choice), why(candidates), candidates[0].seconds};

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -63,12 +64,22 @@ class PlanChooser final : public CandidateSource {
 
  private:
   [[nodiscard]] Decision decide_forced(const Choice& choice, Offer offer);
+  [[nodiscard]] Decision decide_by_rank(std::size_t bytes, Offer offer) const;
+
+  /// What was decided last: nonblocking calls with blocks of different sizes ask for each call, mostly the
+  /// same.
+  struct Decided {
+    std::size_t bytes;
+    Offer offer;
+    Decision decision;
+  };
 
   int rank_;
   int ranks_;
   std::shared_ptr<const Options> options_;
   MachineView machine_;
   bool warned_fallback_ = false;
+  std::optional<Decided> decided_;  ///< by ranks, not forced
   PlanCache cache_;
 };
 
