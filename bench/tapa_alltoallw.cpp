@@ -2,7 +2,6 @@
 // request.
 #include <vector>
 
-#include "common/blocks.hpp"
 #include "common/driver.hpp"
 #include "common/requests.hpp"
 #include "tapa/tapa.h"
@@ -11,54 +10,25 @@ namespace {
 
 using namespace tapa::bench;
 
-class Alltoallw final : public BlockExchange {
+class Calls {
  public:
-  Alltoallw(MPI_Comm comm, const Options& options)
-      : BlockExchange(comm, options), types_(static_cast<std::size_t>(ranks()), MPI_CHAR) {}
+  static constexpr auto tapa = TAPA_Alltoallw, mpi = MPI_Alltoallw, pmpi = PMPI_Alltoallw;
+  static constexpr auto tapa_i = TAPA_Ialltoallw, mpi_i = MPI_Ialltoallw, pmpi_i = PMPI_Ialltoallw;
+  static constexpr auto tapa_init = TAPA_Alltoallw_init;
 
-  void release() override { requests_.release(); }
-
-  int call_tapa(MPI_Comm comm) override {
-    switch (options().form) {
-      case Form::nonblocking:
-        if (const int code = set_up_.ensure(comm); code != MPI_SUCCESS) return code;
-        return run_nonblocking(
-            [&](MPI_Request* request) { return exchange(TAPA_Ialltoallw, comm, request); });
-      case Form::persistent:
-        return requests_.run(comm, [&](MPI_Request* request) {
-          return exchange(TAPA_Alltoallw_init, comm, MPI_INFO_NULL, request);
-        });
-      default:
-        return exchange(TAPA_Alltoallw, comm);
-    }
-  }
-  // In a race MPI itself is meant, even when a drop-in has taken over MPI_Alltoallw.
-  int call_mpi(MPI_Comm comm) override {
-    if (options().form == Form::nonblocking) {
-      const auto call = options().use_mpi ? MPI_Ialltoallw : PMPI_Ialltoallw;
-      return run_nonblocking([&](MPI_Request* request) { return exchange(call, comm, request); });
-    }
-    return exchange(options().use_mpi ? MPI_Alltoallw : PMPI_Alltoallw, comm);
-  }
+  explicit Calls(std::size_t ranks) : types_(ranks, MPI_CHAR) {}
+  [[nodiscard]] const MPI_Datatype* types() const { return types_.data(); }
 
  private:
-  /// `more`: what that form of the call takes behind the communicator.
-  template <typename Call, typename... More>
-  int exchange(Call call, MPI_Comm comm, More... more) {
-    return call(send(), send_counts_.data(), send_at_.data(), types_.data(), recv(), recv_counts_.data(),
-                recv_at_.data(), types_.data(), comm, more...);
-  }
-
   std::vector<MPI_Datatype> types_;
-  PersistentRequests requests_;
-  SetUpComms set_up_;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_latency(
-      {Kind::alltoallw, "tapa_alltoallw", "All-to-Allw Personalized Exchange Latency Test", "",
-       [](MPI_Comm comm, const Options& options) { return std::make_unique<Alltoallw>(comm, options); }},
-      argc, argv);
+  return run_latency({Kind::alltoallw, "tapa_alltoallw", "All-to-Allw Personalized Exchange Latency Test", "",
+                      [](MPI_Comm comm, const Options& options) {
+                        return std::make_unique<FormedExchange<Calls>>(comm, options);
+                      }},
+                     argc, argv);
 }

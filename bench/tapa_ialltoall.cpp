@@ -9,6 +9,7 @@
 #include "common/driver.hpp"
 #include "common/mpi_algorithms.hpp"
 #include "common/race.hpp"
+#include "common/requests.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -29,9 +30,7 @@ class Ialltoall final : public BlockExchange {
 
  private:
   int complete(bool ours, MPI_Comm comm) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int code = start(ours, comm, &request);
-    return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+    return run_nonblocking([&](MPI_Request* request) { return start(ours, comm, request); });
   }
 };
 
