@@ -17,10 +17,6 @@ Choice only(Algorithm algorithm) {
   return choice;
 }
 
-bool same(Offer a, Offer b) {
-  return a.mpi == b.mpi && a.memory == b.memory && a.overlapped == b.overlapped;
-}
-
 }  // namespace
 
 void PlanChooser::set(std::shared_ptr<const Options> options, MachineView machine) {
@@ -82,7 +78,7 @@ Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
-  if (!decided_ || decided_->bytes != bytes || !same(decided_->offer, offer)) {
+  if (!decided_ || decided_->bytes != bytes || decided_->offer != offer) {
     decided_ = Decided{bytes, offer, decide_by_rank(bytes, offer)};
   }
   return decided_->decision;

@@ -31,6 +31,7 @@ struct Offer {
   bool memory = false;  ///< the ranks share memory; counts only where the topology is one node
   /// It runs overlapped with computation: between two looks at it, steps in lock-step stand still.
   bool overlapped = false;
+  friend bool operator==(const Offer&, const Offer&) = default;
 };
 
 /// Whether a choice goes in lock-step: as many steps as there are members, each waiting for a peer's.
