@@ -1,5 +1,8 @@
+#include <cstdint>
+#include <limits>
+
 #include "dit/dit.h"
-#include "transfer/device/prepare.hpp"
+#include "transfer/device/prepare_team.hpp"
 
 namespace dit {
 namespace {
@@ -35,21 +38,41 @@ void prepare_rows(const PrepareJob& job) {
 
 }  // namespace
 
-bool is_wide(const PrepareJob& job, std::size_t element_bytes) {
-  const std::size_t unit = element_bytes * kGroup;
-  const auto aligned = [](const void* pointer, std::size_t to) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
-  };
-  const auto even = [](std::int64_t stride) { return stride % kGroup == 0; };
-  const std::size_t weight_unit = job.weights_fp32 ? sizeof(float) * kGroup : unit;
-  bool wide = job.head_dim % (job.rope == Rope::halves ? 2 * kGroup : kGroup) == 0 &&
-              aligned(job.source, unit) && even(job.batch) && even(job.row) && even(job.head) &&
-              aligned(job.weight, weight_unit) && aligned(job.text_weight, weight_unit);
+namespace {
+
+bool aligned(const void* pointer, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
+}
+
+/// Whether the source, the targets and their strides are multiples of so many elements.
+bool lies_in(const PrepareJob& job, std::size_t element_bytes, int elements) {
+  const std::size_t unit = element_bytes * static_cast<std::size_t>(elements);
+  const auto even = [&](std::int64_t stride) { return stride % elements == 0; };
+  bool all = aligned(job.source, unit) && even(job.batch) && even(job.row) && even(job.head);
   for (int i = 0; i < job.parts; ++i) {
     const PreparePart& part = job.part[i];
-    wide = wide && aligned(part.target, unit) && even(part.batch) && even(part.row) && even(part.head);
+    all = all && aligned(part.target, unit) && even(part.batch) && even(part.row) && even(part.head);
   }
-  return wide;
+  return all;
+}
+
+}  // namespace
+
+bool is_wide(const PrepareJob& job, std::size_t element_bytes) {
+  const std::size_t weight_unit = (job.weights_fp32 ? sizeof(float) : element_bytes) * kGroup;
+  return job.head_dim % (job.rope == Rope::halves ? 2 * kGroup : kGroup) == 0 &&
+         lies_in(job, element_bytes, kGroup) && aligned(job.weight, weight_unit) &&
+         aligned(job.text_weight, weight_unit);
+}
+
+int team_lanes(const PrepareJob& job, std::size_t element_bytes) {
+  const bool shape = job.head_dim == 32 || job.head_dim == 64 || job.head_dim == 128;
+  const std::int64_t units = std::int64_t{job.samples} * job.rows * units_of_token(job);
+  constexpr std::int64_t most =
+      std::numeric_limits<int>::max() / 2;  // a step beyond the last is a number, too
+  if (!shape || units > most || !is_wide(job, element_bytes)) return 0;
+  const int elements = static_cast<int>(16 / element_bytes);
+  return lies_in(job, element_bytes, elements) ? job.head_dim / elements : 0;
 }
 
 void prepare_on_host(const PrepareJob& job, int element_type) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #ifdef __CUDACC__
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define DIT_HOST_DEVICE __host__ __device__
 #else
@@ -67,9 +68,13 @@ struct Rounded<float> {
 template <>
 struct Rounded<Bf16> {
   DIT_HOST_DEVICE static Bf16 of(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
+#else
     const std::uint32_t bits = bits_of(value);
     if ((bits & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
     return {static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16)};
+#endif
   }
 };
 template <>
@@ -107,11 +112,19 @@ DIT_HOST_DEVICE inline float sum(float a, float b) {
   return a + b;
 #endif
 }
+DIT_HOST_DEVICE inline float scale_of_mean(float mean, float epsilon) {
+#ifdef __CUDA_ARCH__
+  return __frcp_rn(__fsqrt_rn(__fadd_rn(mean, epsilon)));
+#else
+  return 1.0F / std::sqrt(mean + epsilon);
+#endif
+}
+/// Where count is a power of two, the product with 1 / count has the quotient's bits.
 DIT_HOST_DEVICE inline float scale_of(float squares, int count, float epsilon) {
 #ifdef __CUDA_ARCH__
-  return __frcp_rn(__fsqrt_rn(__fadd_rn(__fdiv_rn(squares, static_cast<float>(count)), epsilon)));
+  return scale_of_mean(__fdiv_rn(squares, static_cast<float>(count)), epsilon);
 #else
-  return 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
+  return scale_of_mean(squares / static_cast<float>(count), epsilon);
 #endif
 }
 
