@@ -7,7 +7,7 @@
  * its wire policy, its four transfers and, on a device, the memory that its results lie in.
  *
  *     start(Tensor x, str exchange, int what, SymInt layer, PREPARE, Tensor? after=None) -> Tensor
- *     finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor
+ *     finish(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor
  *     exchange(Tensor x, str exchange, int what, SymInt layer, PREPARE) -> Tensor
  *     gather(Tensor o, str exchange, SymInt layer) -> Tensor
  *     scatter_qkv(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None,
@@ -27,9 +27,10 @@
  * Only what a captured graph returns stays where it was, to be filled by the next replay. On the host a
  * result is a tensor of its own.
  *
- * `start` returns an empty tensor, the token, which `finish` takes. It carries nothing but the order: `after`
- * is any tensor that must be there before, mostly another token, and is not read. Between the two `x` is only
- * read, and stays in place. One start of a `what` is under way at a time.
+ * `start` returns an empty tensor of the type of `x`, the token, which `finish` takes. It carries nothing but the
+ * order: `after` is any tensor that must be there before, mostly another token, and is not read. Between the two `x`
+ * is only read, and stays in place: a compiler of graphs must not put other values into its memory (the Python
+ * package dit_torch tells Inductor so). One start of a `what` is under way at a time.
  *
  * `norm` (dit_norm), `rope` (dit_rope), `epsilon`, `round_norm` and the tensors `weight`, `text_weight` (fp32
  * or the element type), `cosine` and `sine` (fp32, [tokens, head_dim / 2], all tokens of the joint sequence)
@@ -57,7 +58,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 1 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 2 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;

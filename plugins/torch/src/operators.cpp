@@ -26,8 +26,9 @@ auto checked(const char* name, const Body& body) {
   }
 }
 
+/// It says of which type and where x is, so that finish does not need x: a compiler may give it another copy.
 at::Tensor token_like(const at::Tensor& x) {
-  return at::empty({0}, x.options().dtype(at::kByte));
+  return at::empty({0}, x.options());
 }
 
 at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
@@ -41,8 +42,8 @@ at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t 
   });
 }
 
-at::Tensor finish(const at::Tensor& /*token*/, const at::Tensor& /*x*/, const std::string& exchange,
-                  std::int64_t what, std::int64_t /*layer*/, const MaybeTensor& /*after*/) {
+at::Tensor finish(const at::Tensor& /*token*/, const std::string& exchange, std::int64_t what,
+                  std::int64_t /*layer*/, const MaybeTensor& /*after*/) {
   return checked("finish", [&] { return exchanges().get(exchange)->finish(what); });
 }
 
@@ -98,9 +99,9 @@ at::Tensor start_meta(const at::Tensor& x, const std::string& exchange, std::int
   });
 }
 
-at::Tensor finish_meta(const at::Tensor&, const at::Tensor& x, const std::string& exchange, std::int64_t what,
-                       c10::SymInt, const MaybeTensor&) {
-  return checked("finish", [&] { return target_like(x, exchange, what); });
+at::Tensor finish_meta(const at::Tensor& token, const std::string& exchange, std::int64_t what, c10::SymInt,
+                       const MaybeTensor&) {
+  return checked("finish", [&] { return target_like(token, exchange, what); });
 }
 
 at::Tensor exchange_meta(const at::Tensor& x, const std::string& exchange, std::int64_t what, c10::SymInt,
@@ -144,7 +145,7 @@ TORCH_LIBRARY(dit, library) {
       "Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, "
       "bool round_norm=False, Tensor? after=None) -> Tensor");
   library.def(
-      "finish(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
+      "finish(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
   library.def(
       "exchange(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? "
       "text_weight=None, "

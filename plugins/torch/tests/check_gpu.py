@@ -104,9 +104,9 @@ def v_first(q: Tensor, k: Tensor, v: Tensor, name: str, how: dict) -> tuple[Tens
     of_q = dit.start(q, name, QUERY, 0, **how, after=of_v)
     of_k = dit.start(k, name, KEY, 0, **how, after=of_q)
     return (
-        dit.finish(of_q, q, name, QUERY, 0, of_k),
-        dit.finish(of_k, k, name, KEY, 0),
-        dit.finish(of_v, v, name, VALUE, 0),
+        dit.finish(of_q, name, QUERY, 0, of_k),
+        dit.finish(of_k, name, KEY, 0),
+        dit.finish(of_v, name, VALUE, 0),
     )
 
 
@@ -185,35 +185,47 @@ def check_graph(check: Check) -> None:
 
 
 def check_compile(check: Check) -> None:
-    """torch.compile(fullgraph=True), plain and with CUDA graphs."""
+    """torch.compile(fullgraph=True), plain and with CUDA graphs, without a stream beside and with one."""
     case = CASES[1]
-    name = check.exchange(case, torch.bfloat16)
-    how = moved(preparation(case, 1, 1, torch.bfloat16, case.heads), check.device)
-    x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
     identity = torch.eye(case.head_dim, dtype=torch.bfloat16, device=check.device)
+    for side in (0, 1):
+        name = check.exchange(case, torch.bfloat16, side_stream=side)
+        how = moved(preparation(case, 1, 1, torch.bfloat16, case.heads), check.device)
+        x = source(name, case, QUERY, 1, torch.bfloat16, check.rank).to(check.device)
 
-    def two_layers(x: Tensor) -> Tensor:
-        return layer(layer(x, name, how), name, how) @ identity  # a model ends with a product of its own
+        def two_layers(x: Tensor, name: str = name, how: dict = how) -> Tensor:
+            return layer(layer(x, name, how), name, how) @ identity  # a model ends with a product of its own
 
-    def with_all_kept(x: Tensor) -> Tensor:
-        kept = []
-        for _ in range(5):
-            x = layer(x, name, how) * 0.5  # may be put where the result was, and is needed until the end
-            kept.append(x)
-        return torch.stack(kept).sum(0) @ identity
+        def with_all_kept(x: Tensor, name: str = name, how: dict = how) -> Tensor:
+            kept = []
+            for _ in range(5):
+                x = layer(x, name, how) * 0.5  # may be put where the result was, and is needed until the end
+                kept.append(x)
+            return torch.stack(kept).sum(0) @ identity
 
-    with torch.inference_mode():
-        for apart in (False, True):  # once it is said it stays said
-            assert not apart or dit_torch._inductor.keep_results_apart()
-            for mode in ("default", "reduce-overhead")[: 1 + apart]:
-                for body in (two_layers, with_all_kept):
-                    torch._dynamo.reset()
-                    right = body(x).clone()
-                    compiled = torch.compile(body, fullgraph=True, mode=mode)
-                    for _ in range(5):
-                        result = compiled(x).clone()
-                    require_close(f"compiled {body.__name__}, {mode}, apart {apart}", result, right)
-    check.free(name)
+        def joined(x: Tensor, name: str = name, how: dict = how) -> Tensor:
+            for _ in range(3):
+                # Two streams' rows side by side, which compilers may put together more than once.
+                q, k, v = (
+                    torch.cat(list((x @ identity).split(x.shape[1] // 2, 1))[::-1], 1) for _ in range(3)
+                )
+                q, k, v = v_first(q, k, v, name, how)
+                x = dit.gather(q * 0.5 + k + v, name, 0)
+            return x @ identity
+
+        with torch.inference_mode():
+            for apart in (False, True)[side:]:  # once it is said it stays said; a stream beside needs it
+                assert not apart or dit_torch._inductor.keep_apart()
+                for mode in ("default", "reduce-overhead")[: 1 + apart]:
+                    for body in (two_layers, with_all_kept, joined):
+                        torch._dynamo.reset()
+                        right = body(x).clone()
+                        compiled = torch.compile(body, fullgraph=True, mode=mode)
+                        for _ in range(5):
+                            result = compiled(x).clone()
+                        what = f"compiled {body.__name__}, {mode}, apart {apart}, side_stream {side}"
+                        require_close(what, result, right)
+        check.free(name)
 
 
 def require_close(what: str, a: Tensor, b: Tensor) -> None:

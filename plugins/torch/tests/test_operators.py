@@ -1,8 +1,11 @@
 """The operators of libdit_torch.so on CPUs, over gloo: the reference's numbers, one graph, true fakes."""
 
+import re
+
 import pytest
 import torch
 
+import dit_torch._inductor
 import ranks
 from dit_torch import _library, reference
 from dit_torch.group import Group
@@ -30,10 +33,8 @@ def compare_with_reference() -> int:
         for what in range(4):
             given = how if what == QUERY else {}
             token = ours.start(x[what], name, what, 0, **given)
-            right = plain.finish(plain.start(x[what], name, what, 0, **given), x[what], name, what, 0)
-            torch.testing.assert_close(
-                ours.finish(token, x[what], name, what, 0), right, rtol=1e-5, atol=1e-6
-            )
+            right = plain.finish(plain.start(x[what], name, what, 0, **given), name, what, 0)
+            torch.testing.assert_close(ours.finish(token, name, what, 0), right, rtol=1e-5, atol=1e-6)
             compared += 1
         for a, b in zip(ours.scatter_qkv(*x[:3], name, 0), plain.scatter_qkv(*x[:3], name, 0), strict=True):
             assert torch.equal(a, b)
@@ -53,9 +54,9 @@ def layer(x: torch.Tensor, name: str, number: int, how: dict) -> torch.Tensor:
     of_v = torch.ops.dit.start(v, name, VALUE, number)
     of_q = torch.ops.dit.start(q, name, QUERY, number, **how, after=of_v)
     of_k = torch.ops.dit.start(k, name, KEY, number, **how, after=of_q)
-    query = torch.ops.dit.finish(of_q, q, name, QUERY, number, of_k)
-    key = torch.ops.dit.finish(of_k, k, name, KEY, number)
-    value = torch.ops.dit.finish(of_v, v, name, VALUE, number)
+    query = torch.ops.dit.finish(of_q, name, QUERY, number, of_k)
+    key = torch.ops.dit.finish(of_k, name, KEY, number)
+    value = torch.ops.dit.finish(of_v, name, VALUE, number)
     return torch.ops.dit.gather(query * 0.5 + key * value, name, number)
 
 
@@ -77,6 +78,51 @@ def compile_layers(backend: str) -> list[int]:
             graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     group.close()
     return graphs
+
+
+def code_of_joint_sources() -> str:
+    """Inductor's code where two streams' rows are put together, as it does that on GPUs."""
+    torch._inductor.config.compile_threads = 1
+    torch._inductor.config.force_pointwise_cat = True
+    group = Group()
+    assert dit_torch._inductor.keep_apart()
+    case = CASES[1]
+    name = make(group, "joint", case, torch.float32, CPU)
+    x = source(name, case, QUERY, 1, torch.float32, group.rank)
+    identity = torch.eye(case.head_dim)
+
+    def projected(x: torch.Tensor) -> torch.Tensor:
+        a, b = (x @ identity).split(x.shape[1] // 2, dim=1)
+        return torch.cat([b, a], dim=1)
+
+    def joint(x: torch.Tensor) -> torch.Tensor:
+        of_v = torch.ops.dit.start(projected(x), name, VALUE, 0)
+        of_q = torch.ops.dit.start(projected(x * 2), name, QUERY, 0, after=of_v)
+        of_k = torch.ops.dit.start(projected(x * 3), name, KEY, 0, after=of_q)
+        beside = torch.relu(x @ identity)
+        v = torch.ops.dit.finish(of_v, name, VALUE, 0, of_k)
+        q = torch.ops.dit.finish(of_q, name, QUERY, 0, of_k)
+        k = torch.ops.dit.finish(of_k, name, KEY, 0, of_k)
+        return torch.ops.dit.gather(q * 0.5 + k * v, name, 0) + beside
+
+    with torch.inference_mode():
+        right = joint(x)
+        result, code = torch._inductor.utils.run_and_get_code(torch.compile(joint, fullgraph=True), x)
+        torch.testing.assert_close(result, right, rtol=1e-5, atol=1e-5)
+    group.close()
+    return code[0]
+
+
+def test_inductor_leaves_memory_and_order() -> None:
+    """It would put the next tensor into the memory of one that was just started, and projections first."""
+    (code,) = ranks.run(1, code_of_joint_sources)
+    started = re.findall(r"ops\.dit\.start\.default\((?:reinterpret_tensor\()?(buf\d+)", code)
+    assert len(started) == len(set(started)) == 3, code
+    for buffer in started:
+        assert f"del {buffer}  # reuse" not in code, code
+    order = re.findall(r"extern_kernels\.(mm)\(|ops\.dit\.(\w+)\.default\(", code)
+    words = [product or operator for product, operator in order]
+    assert words == ["mm", "start"] * 3 + ["mm"] + ["finish"] * 3 + ["gather"], words
 
 
 @pytest.mark.parametrize(("backend", "size"), [("aot_eager", 2), ("inductor", 1)])
@@ -139,7 +185,7 @@ def refuse() -> list[str]:
     for call in (
         lambda: torch.ops.dit.exchange(x, "nobody", QUERY, 0),
         lambda: torch.ops.dit.exchange(x[:, 1:], name, QUERY, 0),
-        lambda: torch.ops.dit.finish(x, x, name, VALUE, 0),
+        lambda: torch.ops.dit.finish(x, name, VALUE, 0),
         lambda: make(group, "refused", CASES[0], torch.float32, CPU),
     ):
         try:

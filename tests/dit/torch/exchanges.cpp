@@ -62,11 +62,11 @@ TEST_P(Exchanges, ValueMayStartFirstAndResultsStay) {
       const at::Tensor of_q = start(own_q, own.exchange, DIT_SCATTER_QUERY, 0, {}, of_v);
       const at::Tensor of_k = start(own_k, own.exchange, DIT_SCATTER_KEY, 0, {}, of_q);
       EXPECT_EQ(of_k.numel(), 0);
-      results.emplace_back(finish(of_v, own_v, own.exchange, DIT_SCATTER_VALUE, 0, of_k),
+      results.emplace_back(finish(of_v, own.exchange, DIT_SCATTER_VALUE, 0, of_k),
                            own.in_heads(v, DIT_SCATTER_VALUE));
-      results.emplace_back(finish(of_q, own_q, own.exchange, DIT_SCATTER_QUERY),
+      results.emplace_back(finish(of_q, own.exchange, DIT_SCATTER_QUERY),
                            own.in_heads(q, DIT_SCATTER_QUERY));
-      results.emplace_back(finish(of_k, own_k, own.exchange, DIT_SCATTER_KEY),
+      results.emplace_back(finish(of_k, own.exchange, DIT_SCATTER_KEY),
                            own.in_heads(k, DIT_SCATTER_KEY));
     }
     for (const auto& [result, expected] : results) EXPECT_TRUE(same_bits(result, expected));
@@ -83,7 +83,7 @@ TEST_P(Exchanges, ShapesForCompilersAreThoseOfResults) {
       const at::Tensor result = exchange(x, own.exchange, what);
       const at::Tensor fake = at::empty(x.sizes(), meta);
       const at::Tensor token = start(fake, own.exchange, what);
-      const at::Tensor target = finish(token, fake, own.exchange, what);
+      const at::Tensor target = finish(token, own.exchange, what);
       EXPECT_EQ(token.numel(), 0);
       EXPECT_TRUE(target.is_meta());
       EXPECT_EQ(target.sizes(), result.sizes());

@@ -36,7 +36,7 @@ TEST(TorchOperatorsMisuse, OperatorsNameTheArgument) {
                   exchange(at::empty({2, 3, 4, 2}).transpose(2, 3), name, 0);
                 }),
                 HasSubstr("a last stride of 1"));
-    EXPECT_THAT(words_of([&] { finish(x, x, name, 1); }),
+    EXPECT_THAT(words_of([&] { finish(x, name, 1); }),
                 HasSubstr("nothing is under way of key in exchange"));
     Prepared how;
     how.norm = 3;
@@ -67,7 +67,7 @@ TEST(TorchOperatorsMisuse, AStartComesOnce) {
     const at::Tensor token = start(x, own.exchange, DIT_SCATTER_QUERY);
     EXPECT_THAT(words_of([&] { start(x, own.exchange, DIT_SCATTER_QUERY); }),
                 HasSubstr("a start of query in exchange"));
-    EXPECT_TRUE(same_bits(finish(token, x, own.exchange, DIT_SCATTER_QUERY),
+    EXPECT_TRUE(same_bits(finish(token, own.exchange, DIT_SCATTER_QUERY),
                           own.in_heads(numbers(own.attention, true, 1), DIT_SCATTER_QUERY)));
   });
 }

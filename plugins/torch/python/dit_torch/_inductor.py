@@ -1,13 +1,22 @@
-"""What torch.compile's Inductor has to know about the operators' results.
+"""What torch.compile's Inductor has to know about the operators: their memory and their order.
 
-On a GPU they lie in memory that peers write into. Inductor puts other values into the memory of results that
-nobody needs any more; the operators copy such a value away before they fill the memory again: that is safe,
-but the copy costs, and mode="reduce-overhead" refuses a graph's output that lies in memory of others.
+What is sent is read until its finish, on a stream beside the graph's. Inductor does not see that: it puts
+other values into the memory of a tensor once the last operator that takes it was called, which is its start.
+
+Results lie, on a GPU, in memory that peers write into. Inductor puts other values into the memory of those
+that nobody needs any more; the operators copy such a value away before they fill the memory again: that is
+safe, but the copy costs, and mode="reduce-overhead" refuses a graph's output that lies in memory of others.
+
+What is started is to travel while the next tensors are computed. Passes of Inductor's put operators into
+another order, "for locality" and "for peak memory": a start comes right before the next one then, behind the
+projections between. Graphs with a start keep the order that they were traced in.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,26 +24,56 @@ from torch.utils import _pytree as pytree
 
 
 @functools.cache
-def keep_results_apart() -> bool:
-    """From now on nothing but results is put into their memory. False where this torch has no such thing, or
-    the operators are not there. Imports Inductor: for those who compile."""
+def keep_apart() -> bool:
+    """From now on nothing else is put into the memory of results and of what is under way. False where the
+    operators are not there, or there is no Inductor. Imports it: for those who compile."""
     try:
         from torch._inductor import ir, lowering
         from torch._inductor.virtualized import V
 
-        operators = torch.ops.dit
-        results = [operators.finish, operators.exchange, operators.gather, operators.scatter_qkv]
-        handlers = {op.default: lowering.fallback_handler(op.default) for op in results}
+        ops = torch.ops.dit
+        results = [op.default for op in (ops.finish, ops.exchange, ops.gather, ops.scatter_qkv)]
+        start = ops.start.default
     except (ImportError, AttributeError):
         return False
 
-    def lower(handler: Any, *args: Any, **kwargs: Any) -> Any:
+    def kept_result(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         lowered = handler(*args, **kwargs)
         for result in pytree.tree_leaves(lowered):
             if isinstance(result, ir.TensorBox):
                 V.graph.never_reuse_buffers.add(result.get_name())
         return lowered
 
-    for op, handler in handlers.items():
-        lowering.lowerings[op] = functools.partial(lower, handler)
+    def kept_sources(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        V.graph.dit_started = True
+        known = len(V.graph.buffers)
+        lowered = handler(*args, **kwargs)
+        for buffer in V.graph.buffers[known:]:
+            if isinstance(buffer, ir.FallbackKernel):
+                V.graph.never_reuse_buffers.update(source.get_name() for source in buffer.inputs)
+        return lowered
+
+    def has_start(graph: torch.fx.Graph) -> bool:
+        return any(node.target is start for node in graph.nodes)
+
+    for op in results:
+        lowering.lowerings[op] = functools.partial(kept_result, lowering.fallback_handler(op))
+    lowering.lowerings[start] = functools.partial(kept_sources, lowering.fallback_handler(start))
+    _leave_out("fx_passes.post_grad", "reorder_for_locality", has_start)
+    _leave_out("memory", "reorder_for_peak_memory", lambda _: getattr(V.graph, "dit_started", False))
     return True
+
+
+def _leave_out(module: str, name: str, where: Callable[[Any], bool]) -> None:
+    """One of Inductor's passes does nothing to some graphs. Where this torch has no such pass that is so."""
+    try:
+        home = importlib.import_module(f"torch._inductor.{module}")
+        original = getattr(home, name)
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(original)
+    def unless(of: Any, *args: Any, **kwargs: Any) -> Any:
+        return of if where(of) else original(of, *args, **kwargs)
+
+    setattr(home, name, unless)

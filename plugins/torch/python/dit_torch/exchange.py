@@ -38,7 +38,6 @@ class Pending(NamedTuple):
     """A started transfer, for Exchange.finish."""
 
     token: Tensor
-    x: Tensor
     what: int
 
 
@@ -58,12 +57,12 @@ class Exchange:
         """
         ops = torch.ops.dit if self.native else torch.ops.dit_reference
         token = ops.start(x, self.name, what, layer, *prepare, after)
-        return Pending(token, x, what)
+        return Pending(token, what)
 
     def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
         """What arrived, in the other layout: dense. Valid until the same `what` was started twice more."""
         ops = torch.ops.dit if self.native else torch.ops.dit_reference
-        return ops.finish(pending.token, pending.x, self.name, pending.what, layer, after)
+        return ops.finish(pending.token, self.name, pending.what, layer, after)
 
     def scatter_qkv(
         self, q: Tensor, k: Tensor, v: Tensor, layer: int, of_q: Prepare = NOTHING, of_k: Prepare = NOTHING

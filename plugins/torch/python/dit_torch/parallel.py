@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._inductor import keep_results_apart
+from ._inductor import keep_apart
 from .exchange import Exchange
 from .exchanges import Exchanges, Key
 from .group import Group
@@ -109,5 +109,5 @@ def _find(number: int, generation: int, *key: Any) -> str:
 @torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
 def _find_for_graph(number: int, *rest: Any) -> str:
     if enabled[number].native:
-        keep_results_apart()
+        keep_apart()
     return _find(number, *rest)

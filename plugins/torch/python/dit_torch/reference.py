@@ -185,7 +185,7 @@ _START = (
     "(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
     f"Tensor? cosine=None, Tensor? sine=None, {_PREPARE}, Tensor? after=None) -> Tensor"
 )
-_FINISH = "(Tensor token, Tensor x, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor"
+_FINISH = "(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor"
 _SCATTER = (
     "(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None, "
     "Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, "
@@ -226,15 +226,13 @@ def _(x: Tensor, *args: object, **kwargs: object) -> Tensor:
 
 
 @torch.library.custom_op("dit_reference::finish", mutates_args=(), schema=_FINISH)
-def finish(
-    token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None
-) -> Tensor:
+def finish(token: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
     return _exchanges[exchange].under_way.pop(what)
 
 
 @finish.register_fake
-def _(token: Tensor, x: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
-    return x.new_empty(_target_shape(_exchanges[exchange], what))
+def _(token: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
+    return token.new_empty(_target_shape(_exchanges[exchange], what))
 
 
 @torch.library.custom_op("dit_reference::scatter_qkv", mutates_args=(), schema=_SCATTER)
