@@ -278,6 +278,11 @@ class EngineCalls {
   int stderr_;
 };
 
+bool has_gpu() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
 /// Calls with host buffers, after which the communicator is set up.
 void begin_on_host() {
   std::vector<int> send(static_cast<std::size_t>(job_size), this_rank);
@@ -299,14 +304,19 @@ anew by some rank. --late: the communicator is set up before a GPU is used. --re
 ranks are reset before MPI_Finalize.
 --nodes: ranks of each of the nodes that this machine stands for. --threads: what MPI is asked for; wires over
 MPI need multiple, the default with --nodes. --way engine: says how many calls the device engine has carried out,
-and exit status 1 when it was none. Which wire joins the nodes TAPA_LOG=info says, and TAPA_GPU_WIRE chooses.
+and exit status 1 when it was none. Exit status 77: there is no GPU. Which wire joins the nodes TAPA_LOG=info says, and TAPA_GPU_WIRE chooses.
 )";
 
 namespace {
 
-/// `arguments`: checked by all ranks alike.
+constexpr int kSkipped = 77;
+
 int run_program(const Arguments& arguments) {
   if (arguments.number("late", 0) > 0) begin_on_host();
+  if (!has_gpu()) {
+    if (this_rank == 0) std::printf("device_mpi_check: skipped, no GPU here\n");
+    return kSkipped;
+  }
   cuda(cudaGetDeviceCount(&all_devices.count), "cudaGetDeviceCount");
   all_devices.own = this_rank % all_devices.count;
   cuda(cudaSetDevice(all_devices.own), "cudaSetDevice");
@@ -351,7 +361,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "rank %d: %s\n", this_rank, error.what());
       MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    return ends_well(engine_calls) ? code : 1;
+    return ends_well(engine_calls) || code == kSkipped ? code : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_mpi_check: %s\n", error.what());
     return 2;

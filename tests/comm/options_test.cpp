@@ -85,7 +85,9 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
 
 TEST(Options, UnknownVariablesAreWarnedAboutWithTheNearestSpelling) {
   std::vector<std::string> warnings;
-  from({"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN"}, &warnings);
+  from(
+      {"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN", "TAPA_DEVICE_NODE=a"},
+      &warnings);
   EXPECT_THAT(warnings, ElementsAre("unknown variable TAPA_CHEK, did you mean TAPA_CHECK?",
                                     "unknown variable TAPA_TIMOUT, did you mean TAPA_TIMEOUT?",
                                     "unknown variable TAPA_XYZZY_FOO"));

@@ -110,7 +110,10 @@ void PipeMover::break_off() {
 }
 
 Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
-    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk), thread_([this] { run(); }) {}
+    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk) {
+  messenger_->at_end([this] { finish(false); });
+  thread_ = std::thread([this] { run(); });
+}
 
 Proxy::~Proxy() {
   finish(false);
