@@ -205,7 +205,7 @@ std::vector<double> run_mode(const std::string& mode, Ranks& ranks, const Rivals
 
 int benchmark(Ranks& ranks, const Settings& settings) {
   take_device(ranks.rank());
-  label_node(ranks, settings.nodes);
+  label_node(ranks.rank(), settings.nodes);
   const Stream stream;
   const Rivals rivals(ranks, settings);
   const std::string nccl = Nccl::version(settings.nccl);

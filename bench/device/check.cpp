@@ -238,7 +238,7 @@ int run(const Arguments& arguments) {
     ++ran;
     failed += run_ranks(size, [&](Ranks& ranks) {
       take_device(ranks.rank());
-      label_node(ranks, nodes);
+      label_node(ranks.rank(), nodes);
       return named.body(ranks, settings);
     });
   }

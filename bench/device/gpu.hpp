@@ -42,13 +42,13 @@ inline int take_device(int rank) {
 }
 
 /// Makes this machine stand for several nodes, of so many ranks each: "2+3".
-inline void label_node(const Ranks& ranks, const std::string& nodes) {
+inline void label_node(int rank, const std::string& nodes) {
   int last = 0;
   int node = 0;
   std::istringstream text(nodes);
   for (std::string each; std::getline(text, each, '+'); ++node) {
     last += std::stoi(each);
-    if (ranks.rank() >= last) continue;
+    if (rank >= last) continue;
     setenv("TAPA_DEVICE_NODE", std::to_string(node).c_str(), 1);
     return;
   }

@@ -1,14 +1,18 @@
 // device_mpi_check: all-to-alls of MPI with buffers wherever CUDA puts them, as a plain MPI program, for the
 // drop-in, and by libtapa's names (USE_TAPA); its usage is at the end.
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gpu.hpp"
@@ -234,6 +238,51 @@ int check(const Arguments& arguments) {
   return all[0] == 0 ? 0 : 1;
 }
 
+/// Says how many calls the device engine has carried out: those of the report's rows that name it, which
+/// MPI_Finalize prints.
+class EngineCalls {
+ public:
+  /// Before MPI_Init.
+  EngineCalls() : report_(std::tmpfile()), stderr_(dup(STDERR_FILENO)) { setenv("TAPA_REPORT", "1", 1); }
+  EngineCalls(const EngineCalls&) = delete;
+  EngineCalls& operator=(const EngineCalls&) = delete;
+  ~EngineCalls() {
+    close(stderr_);
+    if (report_ != nullptr) std::fclose(report_);
+  }
+  long count_in_finalize() {
+    if (report_ != nullptr) dup2(fileno(report_), STDERR_FILENO);
+    MPI_Finalize();
+    dup2(stderr_, STDERR_FILENO);
+    return report_ != nullptr ? count() : 0;
+  }
+
+ private:
+  long count() {
+    long calls = 0;
+    char line[1024];
+    std::rewind(report_);
+    while (std::fgets(line, sizeof line, report_) != nullptr) {
+      std::fputs(line, stderr);
+      if (std::strstr(line, "  device\n") != nullptr) calls += calls_of(line);
+    }
+    return calls;
+  }
+  /// Of a row: function, bytes, calls, ...
+  static long calls_of(const char* row) {
+    long calls = 0;
+    return std::sscanf(row, "%*s %*s %ld", &calls) == 1 ? calls : 0;
+  }
+
+  std::FILE* report_;
+  int stderr_;
+};
+
+bool has_gpu() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
 /// Calls with host buffers, after which the communicator is set up.
 void begin_on_host() {
   std::vector<int> send(static_cast<std::size_t>(job_size), this_rank);
@@ -245,7 +294,7 @@ void begin_on_host() {
 
 constexpr char kUsage[] =
     R"(usage: mpirun -n RANKS device_mpi_check [--calls N] [--seed S] [--bytes MOST] [--kinds device|any] [--kept SHARE]
-  [--late 0|1] [--reset 0|1|2]
+  [--late 0|1] [--reset 0|1|2] [--nodes N+N...] [--threads single|multiple] [--way any|engine]
 
 All-to-alls of MPI with buffers wherever CUDA puts them, random and checked: as a plain MPI program, for the
 drop-in, and by libtapa's names (device_mpi_check_linked). Each rank may have its buffers in another kind of
@@ -253,29 +302,68 @@ memory in each call. Exit status 1 when a byte is wrong.
 --kept: share of the buffers in device memory that are used again and again, and now and then freed and made
 anew by some rank. --late: the communicator is set up before a GPU is used. --reset: the devices of so many
 ranks are reset before MPI_Finalize.
+--nodes: ranks of each of the nodes that this machine stands for. --threads: what MPI is asked for; wires over
+MPI need multiple, the default with --nodes. --way engine: says how many calls the device engine has carried out,
+and exit status 1 when it was none. Exit status 77: there is no GPU. Which wire joins the nodes TAPA_LOG=info says, and TAPA_GPU_WIRE chooses.
 )";
+
+namespace {
+
+constexpr int kSkipped = 77;
+
+int run_program(const Arguments& arguments) {
+  if (arguments.number("late", 0) > 0) begin_on_host();
+  if (!has_gpu()) {
+    if (this_rank == 0) std::printf("device_mpi_check: skipped, no GPU here\n");
+    return kSkipped;
+  }
+  cuda(cudaGetDeviceCount(&all_devices.count), "cudaGetDeviceCount");
+  all_devices.own = this_rank % all_devices.count;
+  cuda(cudaSetDevice(all_devices.own), "cudaSetDevice");
+  cuda(cudaFree(nullptr), "cudaFree");
+  const int code = check(arguments);
+  if (this_rank < static_cast<int>(arguments.number("reset", 0))) cuda(cudaDeviceReset(), "cudaDeviceReset");
+  return code;
+}
+
+/// Ends MPI; whether the device engine carried out what it should.
+bool ends_well(std::optional<EngineCalls>& engine_calls) {
+  if (!engine_calls) {
+    MPI_Finalize();
+    return true;
+  }
+  const long calls = engine_calls->count_in_finalize();
+  if (this_rank != 0) return true;
+  std::printf("%ld calls by the device engine\n", calls);
+  return calls > 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const int status = plain_flags(argc, argv, kUsage);
   if (status >= 0) return status;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &this_rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &job_size);
-  int code = 2;
   try {
     const Arguments arguments(argc, argv);
-    if (arguments.number("late", 0) > 0) begin_on_host();
-    cuda(cudaGetDeviceCount(&all_devices.count), "cudaGetDeviceCount");
-    all_devices.own = this_rank % all_devices.count;
-    cuda(cudaSetDevice(all_devices.own), "cudaSetDevice");
-    cuda(cudaFree(nullptr), "cudaFree");
-    code = check(arguments);
-    if (this_rank < static_cast<int>(arguments.number("reset", 0)))
-      cuda(cudaDeviceReset(), "cudaDeviceReset");
+    const std::string nodes = arguments.text("nodes", "");
+    std::optional<EngineCalls> engine_calls;
+    if (arguments.text("way", "any") == "engine") engine_calls.emplace();
+    const bool multiple = arguments.text("threads", nodes.empty() ? "single" : "multiple") == "multiple";
+    int level = 0;
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &this_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &job_size);
+    int code = 2;
+    try {
+      label_node(this_rank, nodes);
+      code = run_program(arguments);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", this_rank, error.what());
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return ends_well(engine_calls) || code == kSkipped ? code : 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rank %d: %s\n", this_rank, error.what());
-    MPI_Abort(MPI_COMM_WORLD, 2);
+    std::fprintf(stderr, "device_mpi_check: %s\n", error.what());
+    return 2;
   }
-  MPI_Finalize();
-  return code;
 }

@@ -236,13 +236,15 @@ int run(Job& job, int argc, char** argv) {
   const Arguments arguments(argc, argv);
   const int device = take_device(job.rank());
   const std::string plugin = arguments.text("plugin", Job::device_plugin());
+  const std::string nodes = arguments.text("nodes", "");
+  label_node(job.rank(), nodes);
   if (job.rank() == 0)
     std::printf("%d ranks on %d GPUs, plugin %s\n", job.size(), device_count(), plugin.c_str());
   std::uint64_t wrong = 0;
   {
     Check check(job, plugin, device, static_cast<std::uint64_t>(arguments.number("seed", 1)));
     check.run_all();
-    check.run_prepared(plugin == Job::device_plugin());
+    check.run_prepared(plugin == Job::device_plugin() && nodes.empty());  // stores need one node
     wrong += check.wrong();
     const Session host(Job::host_plugin());
     const std::uint64_t replayed = RecordedLayer(job, host, check.session(), device).run();
@@ -263,11 +265,13 @@ int run(Job& job, int argc, char** argv) {
 }  // namespace
 }  // namespace tapa::bench
 
-constexpr char kUsage[] = R"(usage: mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N], or, without MPI,
-  ulysses_check_forked [--ranks N] [--plugin bootstrap] [--seed N]
+constexpr char kUsage[] =
+    R"(usage: mpirun -n RANKS ulysses_check [--plugin tapa] [--seed N] [--nodes N+N...], or, without MPI,
+  ulysses_check_forked [--ranks N] [--plugin bootstrap] [--seed N] [--nodes N+N...]
 
 Transfers of device memory against the same transfers of host memory over MPI: equal bits, and nothing
 touched between them.
+--nodes: ranks of each of the nodes that this machine stands for.
 )";
 
 int main(int argc, char** argv) {

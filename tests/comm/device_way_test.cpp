@@ -3,36 +3,54 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tapa/device.h"
 
 namespace tapa {
 namespace {
 
+/// Ranks, nodes, ranks of the node with the most.
+struct Shape {
+  int ranks, nodes, of_node;
+};
+constexpr Shape kShapes[] = {{1, 1, 1},     {2, 1, 2},     {16, 1, 16},  {17, 1, 17},
+                             {2, 2, 1},     {24, 2, 16},   {24, 2, 17},  {512, 64, 8},
+                             {513, 64, 16}, {512, 512, 1}, {513, 513, 1}};
+
+DeviceFacts facts_of(int bits, const Shape& shape) {
+  return {(bits & 1) != 0,
+          (bits & 2) != 0,
+          (bits & 4) != 0,
+          (bits & 8) != 0,
+          shape.ranks,
+          shape.nodes,
+          shape.of_node,
+          16,
+          512};
+}
+
 /// All combinations of what decides.
 template <class Check>
 void for_all(const Check& check) {
-  for (int bits = 0; bits < 32; ++bits) {
-    for (const int ranks : {1, 2, 16, 17}) {
+  for (int bits = 0; bits < 16; ++bits) {
+    for (const Shape& shape : kShapes) {
       for (const char* const gpu : {"auto", "mpi", "stage", "host"}) {
         for (const char* const mpi : {"auto", "yes", "no"}) {
           for (const char* const look : {"mpi", "counts"}) {
             for (const char* const plan : {"auto", "mpi", "linear"}) {
               for (const char* const enable : {"0", "1"}) {
-                const DeviceFacts facts{(bits & 1) != 0,
-                                        (bits & 2) != 0,
-                                        (bits & 4) != 0,
-                                        (bits & 8) != 0,
-                                        (bits & 16) != 0,
-                                        ranks,
-                                        16};
+                const DeviceFacts facts = facts_of(bits, shape);
                 Options options;
                 options.set("gpu", gpu, Origin::call);
                 options.set("gpu-mpi", mpi, Origin::call);
                 options.set("check", look, Origin::call);
                 options.set("plan", plan, Origin::call);
                 options.set("enable", enable, Origin::call);
-                SCOPED_TRACE(std::to_string(bits) + " " + std::to_string(ranks) + " " + gpu + " " + mpi +
-                             " " + look + " " + plan + " " + enable);
+                SCOPED_TRACE(std::to_string(bits) + " " + std::to_string(shape.ranks) + " on " +
+                             std::to_string(shape.nodes) + " " + gpu + " " + mpi + " " + look + " " + plan +
+                             " " + enable);
                 check(facts, options.settings());
               }
             }
@@ -59,7 +77,8 @@ TEST(DeviceWay, EveryRuleHoldsForAllFactsAndOptions) {
       EXPECT_EQ(d.way, DeviceWay::mpi);
       return;
     }
-    const bool served = facts.built && facts.one_host && facts.ranks >= 2 && facts.ranks <= 16;
+    const bool fits = facts.ranks_of_node <= 16 && (facts.nodes == 1 || facts.ranks <= 512);
+    const bool served = facts.built && facts.ranks >= 2 && fits;
     const bool looks = s.check >= Check::counts || s.gpu == GpuBuffers::stage;
     const bool left = !s.enable || (s.plan && s.plan->algorithm == Algorithm::mpi);
     EXPECT_EQ(d.way == DeviceWay::engine, served && !looks && !left);
@@ -72,12 +91,36 @@ TEST(DeviceWay, EveryRuleHoldsForAllFactsAndOptions) {
 
 TEST(DeviceWay, SaysWhatIsInTheWay) {
   const Settings standard;
-  EXPECT_EQ(decide_device_way({true, true, false, false, true, 4, 16}, standard).why,
+  const auto why = [&](int bits, const Shape& shape) {
+    return decide_device_way(facts_of(bits, shape), standard).why;
+  };
+  EXPECT_EQ(why(3, {4, 1, 4}),
             "this libtapa was built without CUDA; MPI does not take buffers in GPU memory (TAPA_GPU_MPI)");
-  EXPECT_EQ(decide_device_way({true, true, true, true, true, 17, 16}, standard).why,
+  EXPECT_EQ(why(15, {17, 1, 17}),
             "17 ranks, the device engine takes at most 16; MPI takes buffers in GPU memory");
-  EXPECT_EQ(decide_device_way({true, true, true, true, false, 4, 16}, standard).why,
-            "the ranks are on several nodes; MPI takes buffers in GPU memory");
+  EXPECT_EQ(why(15, {40, 2, 20}),
+            "20 ranks on a node, the device engine takes at most 16; MPI takes buffers in GPU memory");
+  EXPECT_EQ(
+      why(15, {600, 60, 10}),
+      "600 ranks on several nodes, the device engine takes at most 512; MPI takes buffers in GPU memory");
+  EXPECT_EQ(why(15, {4, 1, 4}), "the device engine serves these ranks");
+  EXPECT_EQ(why(15, {4, 2, 2}),
+            "the device engine serves these ranks, if a wire joins their nodes (tapa-info --device)");
+}
+
+TEST(DeviceWay, MessagesOfMpiCarryNothingThatMpiTakesItselfUnlessAskedFor) {
+  const std::pair<const char*, int> wires[] = {
+      {"nccl", TAPA_DEVICE_WIRE_NCCL}, {"mpi", TAPA_DEVICE_WIRE_MPI}, {"staging", TAPA_DEVICE_WIRE_STAGING}};
+  for (const bool takes : {false, true}) {
+    const DeviceDecision decision{DeviceWay::engine, takes, ""};
+    Options options;
+    EXPECT_EQ(engine_wire(decision, options.settings()),
+              takes ? TAPA_DEVICE_WIRE_NCCL : TAPA_DEVICE_WIRE_AUTO);
+    for (const auto& [name, wire] : wires) {
+      options.set("gpu-wire", name, Origin::call);
+      EXPECT_EQ(engine_wire(decision, options.settings()), wire);
+    }
+  }
 }
 
 /// What a rank can have on one side.
@@ -110,6 +153,69 @@ TEST(CallWay, AllRanksInHostMemoryOrAllForTheEngineElseWhatTakesBoth) {
                        : engine ? CallWay::engine
                        : takes  ? CallWay::mpi
                                 : CallWay::stage);
+      }
+    }
+  }
+}
+
+/// A call of some ranks: what each says, sends and expects.
+struct Tallied {
+  std::vector<std::uint64_t> bits;
+  std::vector<std::vector<std::size_t>> sent, expected;
+  [[nodiscard]] CallTally sum() const {
+    CallTally sum;
+    for (std::size_t rank = 0; rank < bits.size(); ++rank) {
+      const CallTally mine = tally_of(bits[rank], static_cast<int>(rank), sent[rank], expected[rank]);
+      sum.ranks += mine.ranks;
+      sum.sizes += mine.sizes;
+    }
+    return sum;
+  }
+};
+
+/// Blocks of different lengths, some of them none.
+Tallied call_of(std::size_t ranks, std::uint64_t bits) {
+  Tallied call;
+  call.bits.assign(ranks, bits);
+  call.sent.assign(ranks, std::vector<std::size_t>(ranks));
+  call.expected = call.sent;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to)
+      call.sent[from][to] = call.expected[to][from] = (from * 7 + to * 3) % 5 * 1000;
+  }
+  return call;
+}
+
+constexpr std::uint64_t kAllBits = (1 << CallBits::count) - 1;
+
+TEST(CallTally, HasTheBitsThatAllRanksHave) {
+  for (std::uint64_t one = 0; one <= kAllBits; ++one) {
+    for (std::uint64_t other = 0; other <= kAllBits; ++other) {
+      for (const std::size_t ranks : {2U, 3U, 17U}) {
+        Tallied call = call_of(ranks, one);
+        call.bits.back() = other;
+        EXPECT_EQ(common_bits(call.sum(), static_cast<int>(ranks)), one & other);
+      }
+    }
+  }
+  const Tallied most = call_of(512, kAllBits);
+  EXPECT_EQ(common_bits(most.sum(), 512), kAllBits);
+}
+
+TEST(CallTally, CountsThatDifferAreNotForTheEngine) {
+  for (const std::size_t ranks : {2U, 5U}) {
+    const auto all = static_cast<int>(ranks);
+    for (std::size_t from = 0; from < ranks; ++from) {
+      for (std::size_t to = 0; to < ranks; ++to) {
+        Tallied call = call_of(ranks, kAllBits);
+        call.sent[from][to] += 1;
+        EXPECT_EQ(common_bits(call.sum(), all), kAllBits & ~CallBits::engine);
+        call.expected[to][from] += 1;
+        EXPECT_EQ(common_bits(call.sum(), all), kAllBits);
+        // Another pair's difference does not make up for it.
+        call.sent[from][to] += 1;
+        call.sent[to][(from + 1) % ranks] -= call.sent[to][(from + 1) % ranks] > 0 ? 1 : 0;
+        EXPECT_EQ(common_bits(call.sum(), all), kAllBits & ~CallBits::engine);
       }
     }
   }

@@ -41,7 +41,7 @@ TEST(Options, TakesTheEnvironment) {
   const Options options =
       from({"HOME=/", "TAPA_CHECK=1", "TAPA_TIMEOUT=2.5", "TAPA_EXPLAIN=on", "TAPA_LOG=debug",
             "TAPA_WAIT=sleep", "TAPA_PLAN=bruck:radix=4", "TAPA_FALLBACK=silent", "TAPA_TOPOLOGY=2x3",
-            "TAPA_ENABLE=0", "TAPA_REPORT=yes", "TAPA_GPU=host"});
+            "TAPA_ENABLE=0", "TAPA_REPORT=yes", "TAPA_GPU=host", "TAPA_GPU_WIRE=staging"});
   const Settings& s = options.settings();
   EXPECT_EQ(s.check, Check::counts);
   EXPECT_DOUBLE_EQ(s.timeout, 2.5);
@@ -49,6 +49,7 @@ TEST(Options, TakesTheEnvironment) {
   EXPECT_TRUE(s.report);
   EXPECT_FALSE(s.enable);
   EXPECT_EQ(s.gpu, GpuBuffers::host);
+  EXPECT_EQ(s.gpu_wire, GpuWire::staging);
   EXPECT_EQ(s.log, LogLevel::debug);
   EXPECT_EQ(s.wait, Wait::sleep);
   EXPECT_EQ(s.fallback, Fallback::silent);
@@ -75,6 +76,7 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_WAIT=busy"), "TAPA_WAIT is \"busy\", expected auto|spin|yield|sleep");
   EXPECT_EQ(error_of("TAPA_PROGRESS=magic"), "TAPA_PROGRESS is \"magic\", expected auto|hook|thread|none");
   EXPECT_EQ(error_of("TAPA_GPU=on"), "TAPA_GPU is \"on\", expected auto|mpi|stage|host");
+  EXPECT_EQ(error_of("TAPA_GPU_WIRE=tcp"), "TAPA_GPU_WIRE is \"tcp\", expected auto|nccl|mpi|staging");
   EXPECT_EQ(error_of("TAPA_GPU_MPI=1"), "TAPA_GPU_MPI is \"1\", expected auto|yes|no");
   EXPECT_EQ(error_of("TAPA_RAILS=both"), "TAPA_RAILS is \"both\", expected auto|on|off");
   EXPECT_THAT(error_of("TAPA_PLAN=teleport"),
@@ -83,7 +85,9 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
 
 TEST(Options, UnknownVariablesAreWarnedAboutWithTheNearestSpelling) {
   std::vector<std::string> warnings;
-  from({"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN"}, &warnings);
+  from(
+      {"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN", "TAPA_DEVICE_NODE=a"},
+      &warnings);
   EXPECT_THAT(warnings, ElementsAre("unknown variable TAPA_CHEK, did you mean TAPA_CHECK?",
                                     "unknown variable TAPA_TIMOUT, did you mean TAPA_TIMEOUT?",
                                     "unknown variable TAPA_XYZZY_FOO"));

@@ -69,7 +69,7 @@ class HostPipes {
   /// Chunks that the device has filled for a peer, on the first channel.
   [[nodiscard]] Word filled(int peer) const { return words_[index_of(peer, 0, true)].device; }
   LocalState& state() { return state_; }
-  [[nodiscard]] Proxy& proxy() { return *proxy_; }
+  [[nodiscard]] Proxy& proxy() const { return *proxy_; }
 
  private:
   [[nodiscard]] std::size_t index_of(int peer, int channel, bool sends) const {

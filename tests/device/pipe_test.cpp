@@ -149,5 +149,60 @@ TEST(Pipes, AFailureOfTheRankSendsNothing) {
   EXPECT_EQ(more, std::vector<std::byte>(200, std::byte{7}));
 }
 
+/// A program may end MPI when its last call has returned, which is before the last chunks are under way.
+TEST(Pipes, WhoEndsFirstHasSentAllThatOthersWaitFor) {
+  Network network;
+  network.delay = 20;
+  const HostPipes::Style style{1, 1, 0, 0};
+  std::vector<std::byte> out(128 * kPipeSlots, std::byte{5}), in(out.size());
+  HostPipes first(0, 2, 128, style, std::make_unique<ThreadMessenger>(network, 0));
+  HostPipes second(1, 2, 128, style, std::make_unique<ThreadMessenger>(network, 1));
+  const HostPipes::Part none{nullptr, 0};
+  const HostPipes::Part nothing[] = {none, none};
+  const HostPipes::Part sends[] = {none, {out.data(), out.size()}};
+  const HostPipes::Part receives[] = {{in.data(), in.size()}, none};
+  first.exchange(sends, nothing, 1);
+  first.proxy().finish(true);
+  first.proxy().finish(true);  // nothing more to do
+  second.exchange(nothing, receives, 2);
+  EXPECT_EQ(in, out);
+}
+
+/// Fails when it has been asked to move messages so often.
+class FailingMessenger final : public Messenger {
+ public:
+  explicit FailingMessenger(int turns) : turns_(turns) {}
+  [[nodiscard]] std::string describe() const override { return "none"; }
+  [[nodiscard]] bool takes_device_memory() const override { return false; }
+  void at_end(std::function<void()>) override {}
+  void provide(std::size_t) override {}
+  void send(std::size_t, Address, const void*, std::size_t) override {}
+  void receive(std::size_t, Address, void*, std::size_t) override {}
+  void progress() override {
+    if (turns_-- == 0) throw DeviceError(TAPA_DEVICE_ERR_ARG, "the line is cut");
+  }
+  [[nodiscard]] bool done(std::size_t) const override { return false; }
+  void abandon() override {}
+
+ private:
+  int turns_;
+};
+
+/// Without a time limit nothing else would end the wait.
+TEST(Pipes, NobodyWaitsForAThreadThatHasEndedByAnError) {
+  for (const int turns : {0, 100}) {
+    const HostPipes::Style style{1, 2, 0, 0};
+    HostPipes pipes(0, 2, 128, style, std::make_unique<FailingMessenger>(turns));
+    std::vector<std::byte> out(128 * kPipeSlots * 2), in(200);
+    const HostPipes::Part none{nullptr, 0};
+    const HostPipes::Part sends[] = {none, {out.data(), out.size()}};
+    const HostPipes::Part receives[] = {none, {in.data(), in.size()}};
+    pipes.exchange(sends, receives, 1);
+    EXPECT_EQ(pipes.missing(1), 1U);
+    EXPECT_EQ(pipes.proxy().failure(), "the line is cut");
+    EXPECT_NE(pipes.state().aborted, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace tapa::device

@@ -111,21 +111,24 @@ TEST(DeviceBuffers, OfAllRanksAndOfANodes) {
   DeviceFacts facts;
   facts.built = true;
   facts.most_ranks = 16;
+  facts.most_joined = 512;
   const Settings settings;
   EXPECT_FALSE(device_buffers(merge_records(records), records, facts, settings));
   for (Record& r : records) r.facts.gpus = 1;
   const Topology topology = merge_records(records);
   const auto found = device_buffers(topology, records, facts, settings);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->world.way, DeviceWay::stage);
+  EXPECT_EQ(found->world.way, DeviceWay::engine);
   EXPECT_EQ(found->node.way, DeviceWay::engine);
   EXPECT_THAT(as_text(topology, records, found, 9),
-              HasSubstr("  all ranks       stage     the ranks are on several nodes; MPI does not take"));
+              HasSubstr("  all ranks       engine    the device engine serves these ranks, if a wire joins"));
   EXPECT_THAT(as_text(topology, records, found, 9),
               HasSubstr("  ranks of a node engine    the device engine"));
   const auto json = nlohmann::json::parse(as_json(topology, records, found));
-  EXPECT_EQ(json["device_buffers"]["all_ranks"]["way"], "stage");
+  EXPECT_EQ(json["device_buffers"]["all_ranks"]["way"], "engine");
   EXPECT_EQ(json["device_buffers"]["node"]["way"], "engine");
+  facts.most_joined = 2;
+  EXPECT_EQ(device_buffers(topology, records, facts, settings)->world.way, DeviceWay::stage);
   facts.mpi_takes = true;
   EXPECT_EQ(device_buffers(topology, records, facts, settings)->world.way, DeviceWay::mpi);
 }

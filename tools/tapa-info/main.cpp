@@ -12,6 +12,7 @@
 #include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/options.hpp"
+#include "device/tokens.hpp"
 #include "info.hpp"
 #include "tapa/device_mpi.h"
 #include "topology/detect.hpp"
@@ -121,6 +122,7 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
   facts.built = holds[0] != 0;
   facts.mpi_takes = holds[1] != 0;
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
+  facts.most_joined = tapa::device::kMaxTokens;
   std::vector<std::string> warnings;
   const tapa::Options options = tapa::Options::from_environment(environ, warnings);
   return tapa::info::device_buffers(topology, records, facts, options.settings());

@@ -161,14 +161,15 @@ std::optional<DeviceBuffers> device_buffers(const Topology& topology, const std:
   const auto with_gpu = std::find_if(records.begin(), records.end(), has_gpu);
   facts.in_use = true;
   facts.cuda_only = with_gpu->gpu.name.empty() || with_gpu->gpu.name.rfind("NVIDIA", 0) == 0;
-  facts.one_host = topology.nodes() == 1;
+  facts.nodes = topology.nodes();
   facts.ranks = topology.ranks;
+  facts.ranks_of_node = 0;
+  for (const std::vector<int>& ranks : ranks_of_nodes(topology))
+    facts.ranks_of_node = std::max(facts.ranks_of_node, static_cast<int>(ranks.size()));
   DeviceBuffers devices;
   devices.world = decide_device_way(facts, settings);
-  facts.one_host = true;
-  facts.ranks = 0;
-  for (const std::vector<int>& ranks : ranks_of_nodes(topology))
-    facts.ranks = std::max(facts.ranks, static_cast<int>(ranks.size()));
+  facts.nodes = 1;
+  facts.ranks = facts.ranks_of_node;
   devices.node = decide_device_way(facts, settings);
   return devices;
 }

@@ -116,7 +116,7 @@ void CommState::adopt(Agreement agreement) {
   decide_device_way(*options, machine);
   if (machine.gpu_memory) leave_to_mpi(gpu_message(agreement_.gpu_rank, device_way_.why), rank_);
   if (agreement_.device_comm != MPI_COMM_NULL)
-    device_calls_.emplace(std::exchange(agreement_.device_comm, MPI_COMM_NULL), rank_, size_);
+    device_calls_.emplace(std::exchange(agreement_.device_comm, MPI_COMM_NULL), rank_, agreement_.device);
   if (machine.shares_buffers) {
     std::vector<int> level;
     for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
@@ -139,6 +139,7 @@ void CommState::note_options() {
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();
   is_mpis_ = machine.gpu_memory;
   trusts_buffers_ = s.gpu == GpuBuffers::host;
+  if (device_calls_) device_calls_->use_wire(engine_wire(device_way_, s));
   parts_->mean.forget();
   always_memory_ =
       fast_ && machine.shares_buffers && parts_->chooser.one_choice() && !mpi_is_forced_ &&

@@ -1,15 +1,18 @@
 #include "comm/device_calls.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "device/create.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/own_mpi.hpp"
+#include "run/progress.hpp"
 #include "tapa/device_mpi.h"
 
 namespace tapa {
@@ -17,12 +20,19 @@ namespace tapa {
 namespace {
 
 constexpr std::size_t kKeptScratch = 256 << 20;  // bytes
+constexpr int kRelayEvery = 64;                  // polls
+
+/// Engines between nodes that this process could not start. After some it tries no more, as each try costs
+/// what a start does; a single one may have wanted what others do not, such as a GPU for each rank.
+constexpr int kMostFailedStarts = 4;
+std::atomic<int> failed_starts{0};
 
 /// MPI lets a rank come to a call as late as it likes.
-TAPA_Device_options engine_options() {
+TAPA_Device_options engine_options(int wire) {
   TAPA_Device_options options{};
   options.struct_size = sizeof(options);
   options.timeout = 1e9;  // seconds; the longest
+  options.wire = wire;
   return options;
 }
 
@@ -58,6 +68,14 @@ bool DeviceCalls::serves(const CudaMemory& memory) const {
 void DeviceCalls::BlockList::note(const CudaMemory& part) {
   const auto same = [&](const CudaMemory& p) { return p.buffer == part.buffer && p.base == part.base; };
   if (std::ranges::none_of(parts, same)) parts.push_back(part);
+}
+
+/// Whether blocks are alike and lie one behind the other, in order of ranks.
+bool DeviceCalls::BlockList::in_row() const {
+  for (std::size_t peer = 0; peer < bytes.size(); ++peer) {
+    if (bytes[peer] != bytes[0] || (bytes[0] > 0 && displs[peer] != peer * bytes[0])) return false;
+  }
+  return true;
 }
 
 /// Where the blocks of a side are, as the driver says. Blocks of a buffer are of one object: it is asked for
@@ -172,7 +190,8 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
   const bool placed = has_engine() || send_.memory || recv_.memory;
   const auto own = static_cast<std::size_t>(rank_);
   const bool matches = send_.bytes[own] == recv_.bytes[own];  // else MPI says what is wrong
-  const bool may_start = has_engine() || !too_many_retired_engines();
+  const bool gives_up = between_nodes() && failed_starts >= kMostFailedStarts;
+  const bool may_start = has_engine() || !(too_many_retired_engines() || gives_up);
   if (!one_device || !placed || !matches || !may_start) bits &= ~CallBits::engine;
   if (a.in_place() && has_engine() && (bits & CallBits::engine) != 0) {
     try {
@@ -181,19 +200,47 @@ std::uint64_t DeviceCalls::look_at(const Arguments& a) {
       bits &= ~CallBits::engine;
     }
   }
-  const bool wants = recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
+  // Memory is registered for ranks of the same node.
+  const bool wants =
+      facts_.ranks_of_node > 1 && recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
   const bool stale =
       std::ranges::any_of(recv_.parts, [&](const CudaMemory& part) { return registrations_.stale(part); });
-  return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh);
+  return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh) |
+         (in_rows(a) ? CallBits::row : 0);
+}
+
+/// Whether TAPA_Device_alltoall takes this rank's blocks. It sends from a packed copy of those in place.
+bool DeviceCalls::in_rows(const Arguments& a) const {
+  if (a.form != Form::uniform || !recv_.in_row()) return false;
+  if (a.in_place()) return true;
+  const bool apart = send_.base + send_.total <= recv_.base || recv_.base + recv_.total <= send_.base;
+  return send_.in_row() && apart;
 }
 
 /// The bits of own_bits_ that hold on all ranks. Collective.
 std::uint64_t DeviceCalls::common_bits(Waiter waiter) {
-  if (has_words_ == Words::unknown) has_words_ = words_.open(comm_) ? Words::open : Words::none;
-  if (has_words_ == Words::open) return words_.common_bits(own_bits_, waiter);
-  std::uint64_t agreed = own_bits_;
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &agreed, 1, MPI_UINT64_T, MPI_BAND, comm_), "MPI_Allreduce");
-  return agreed;
+  if (has_words_ == Words::unknown)
+    has_words_ = !between_nodes() && words_.open(comm_) ? Words::open : Words::none;
+  return has_words_ == Words::open ? words_.common_bits(own_bits_, waiter) : bits_by_message(waiter);
+}
+
+/// Operations that another rank waits for before it comes here make progress meanwhile.
+std::uint64_t DeviceCalls::bits_by_message(Waiter waiter) const {
+  const CallTally mine = tally_of(own_bits_, rank_, send_.bytes, recv_.bytes);
+  CallTally sum;
+  static_assert(sizeof sum == 2 * sizeof(std::uint64_t));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Iallreduce(&mine, &sum, 2, MPI_UINT64_T, MPI_SUM, comm_, &request), "MPI_Iallreduce");
+  int complete = 0;
+  const auto done = [&] {
+    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Iallreduce");
+    return complete != 0;
+  };
+  for (int idle = 0; !done(); ++idle) {
+    waiter.pause(idle, false, [] { return false; });
+    if (idle % kRelayEvery == kRelayEvery - 1) Progress::relay();
+  }
+  return tapa::common_bits(sum, ranks_);
 }
 
 CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
@@ -204,6 +251,7 @@ CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter wa
   if (way != CallWay::engine) return way;
   if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
   keep_registrations(agreed);
+  in_rows_ = (agreed & CallBits::row) != 0;
   return way;
 }
 
@@ -230,6 +278,7 @@ bool DeviceCalls::on_all(bool here) const {
 
 /// Local: the engine itself stays, as freeing it would wait for ranks that have none.
 void DeviceCalls::drop_engine() {
+  if (has_engine()) device::end_messages(engine_.engine);
   if (engine_.stream != nullptr) cuda_driver()->end_stream(engine_.near, engine_.stream);
   if (engine_.probe != nullptr) cuda_driver()->free_device(engine_.near, engine_.probe);
   engine_ = {};
@@ -248,14 +297,30 @@ bool DeviceCalls::start_engine() {
   engine_.number = new_engine_number();
   check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
   const CudaDriver::Current current(*cuda_driver(), engine_.near);
-  const TAPA_Device_options options = engine_options();
+  const TAPA_Device_options options = engine_options(wire_);
   const bool made = TAPA_Device_comm_create_mpi(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
   given_up_ = !on_all(made);
-  if (!given_up_) return true;
-  if (!made && rank_ == 0)
-    log_warn(std::string("buffers in GPU memory do not take the device engine: ") + TAPA_Device_last_error());
+  if (rank_ == 0 && made != given_up_) note_start(made);
+  if (!given_up_) {
+    engine_.weight = between_nodes() ? kWeightBetweenNodes : 1;
+    return true;
+  }
+  if (between_nodes()) ++failed_starts;
   drop_engine();
   return false;
+}
+
+/// Programs make many communicators: that no wire joins nodes is said once.
+void DeviceCalls::note_start(bool made) const {
+  if (made) {
+    const char* text = "";
+    if (TAPA_Device_describe(engine_.engine, &text) == TAPA_DEVICE_SUCCESS)
+      log_info(std::string("buffers in GPU memory take the device engine: ") + text);
+    return;
+  }
+  const std::string line =
+      std::string("buffers in GPU memory do not take the device engine: ") + TAPA_Device_last_error();
+  between_nodes() && failed_starts > 0 ? log_info(line) : log_warn(line);
 }
 
 /// What is wrong about the engine is this rank's to tell; the others wait until the job ends.
@@ -316,8 +381,13 @@ void DeviceCalls::run(const Arguments& a) {
   CudaDriver& driver = *cuda_driver();
   const CudaDriver::Current current(driver, engine_.near);
   const std::byte* const send = a.in_place() && send_.total > 0 ? packed_copy() : send_.base;
-  require(TAPA_Device_alltoallv(send, send_.bytes.data(), send_.displs.data(), recv_.base, recv_.bytes.data(),
-                                recv_.displs.data(), engine_.engine, engine_.stream));
+  // In a node the two are the same; between nodes only blocks that are alike have lanes.
+  if (between_nodes() && in_rows_) {
+    require(TAPA_Device_alltoall(send, recv_.base, recv_.bytes[0], engine_.engine, engine_.stream));
+  } else {
+    require(TAPA_Device_alltoallv(send, send_.bytes.data(), send_.displs.data(), recv_.base,
+                                  recv_.bytes.data(), recv_.displs.data(), engine_.engine, engine_.stream));
+  }
   driver.wait(engine_.stream);
   require(TAPA_Device_query(engine_.engine, nullptr));
   bytes_sent_ = send_.total;
@@ -331,6 +401,7 @@ void DeviceCalls::run(const Arguments& a) {
 void DeviceCalls::release() {
   if (has_engine()) {
     if (scratch_ != nullptr && engine_.context_lives()) cuda_driver()->free_device(engine_.near, scratch_);
+    device::end_messages(engine_.engine);  // MPI may end next
     engine_.comm = std::exchange(comm_, MPI_COMM_NULL);
     retire_engine(std::exchange(engine_, {}));
   }

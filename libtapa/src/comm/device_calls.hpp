@@ -29,9 +29,13 @@ namespace tapa {
 class DeviceCalls {
  public:
   /// `comm`: of the ranks, for nothing else; belongs to it from now on.
-  DeviceCalls(MPI_Comm comm, int rank, int ranks) : comm_(comm), rank_(rank), ranks_(ranks) {}
+  DeviceCalls(MPI_Comm comm, int rank, const DeviceFacts& facts)
+      : comm_(comm), rank_(rank), ranks_(facts.ranks), facts_(facts) {}
   DeviceCalls(const DeviceCalls&) = delete;
   DeviceCalls& operator=(const DeviceCalls&) = delete;
+
+  /// A TAPA_DEVICE_WIRE, alike on all ranks, for an engine that is started later.
+  void use_wire(int wire) { wire_ = wire; }
 
   /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks. Throws
   /// CallError.
@@ -58,6 +62,7 @@ class DeviceCalls {
     CudaMemory last;                   // where a block of the last call was
     std::vector<CudaMemory> parts;     // all allocations that blocks are in
     void note(const CudaMemory& part);
+    [[nodiscard]] bool in_row() const;
     std::size_t longest = 0;
     std::size_t total = 0;
   };
@@ -68,11 +73,15 @@ class DeviceCalls {
   [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
   [[nodiscard]] std::uint64_t common_bits(Waiter waiter);
+  [[nodiscard]] std::uint64_t bits_by_message(Waiter waiter) const;
+  [[nodiscard]] bool in_rows(const Arguments& arguments) const;
+  [[nodiscard]] bool between_nodes() const { return facts_.nodes > 1; }
   [[nodiscard]] bool has_engine() const { return engine_.engine != TAPA_DEVICE_COMM_NULL; }
   [[nodiscard]] bool prepare_engine();
   void drop_engine();
   [[nodiscard]] bool on_all(bool here) const;
   [[nodiscard]] bool start_engine();
+  void note_start(bool made) const;
   void keep_registrations(std::uint64_t agreed);
   void drop_registrations();
   void grow_scratch();
@@ -85,6 +94,9 @@ class DeviceCalls {
   Words has_words_ = Words::unknown;
   int rank_;
   int ranks_;
+  DeviceFacts facts_;
+  int wire_ = TAPA_DEVICE_WIRE_AUTO;
+  bool in_rows_ = false;  // the call's blocks, on all ranks
   std::uint64_t own_bits_ = 0;
   BlockList send_, recv_;
   std::size_t bytes_sent_ = 0;

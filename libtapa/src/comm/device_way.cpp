@@ -1,5 +1,7 @@
 #include "comm/device_way.hpp"
 
+#include "tapa/device.h"
+
 namespace tapa {
 
 namespace {
@@ -7,12 +9,14 @@ namespace {
 /// Why the engine cannot serve a communicator; "" when it can.
 std::string engine_obstacle(const DeviceFacts& f) {
   if (!f.built) return "this libtapa was built without CUDA";
-  if (!f.one_host) return "the ranks are on several nodes";
   if (f.ranks < 2) return "there is one rank";
-  if (f.ranks > f.most_ranks) {
-    return std::to_string(f.ranks) + " ranks, the device engine takes at most " +
-           std::to_string(f.most_ranks);
-  }
+  const auto too_many = [](int ranks, const std::string& where, int most) {
+    return std::to_string(ranks) + " ranks" + where + ", the device engine takes at most " +
+           std::to_string(most);
+  };
+  if (f.ranks_of_node > f.most_ranks)
+    return too_many(f.ranks_of_node, f.nodes > 1 ? " on a node" : "", f.most_ranks);
+  if (f.nodes > 1 && f.ranks > f.most_joined) return too_many(f.ranks, " on several nodes", f.most_joined);
   return {};
 }
 
@@ -23,6 +27,17 @@ std::string engine_unwanted(const Settings& s) {
   if (s.check >= Check::counts) return "TAPA_CHECK looks at copies in host memory";
   if (s.plan && s.plan->algorithm == Algorithm::mpi) return "TAPA_PLAN=mpi";
   return {};
+}
+
+constexpr int kTallyBits = 12;  // more than ranks that the engine serves
+static_assert(CallBits::count * kTallyBits <= 64 && TAPA_DEVICE_MAX_SIZE < 1 << kTallyBits);
+
+/// Of a block's length: sums of them differ where a block does.
+std::uint64_t digest(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+  std::uint64_t value = (from << 32 | to) * 0x9e3779b97f4a7c15 + bytes;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
 }
 
 }  // namespace
@@ -52,10 +67,46 @@ DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& setti
   const bool takes =
       settings.gpu_mpi == GpuMpi::automatic ? facts.mpi_takes : settings.gpu_mpi == GpuMpi::yes;
   const bool to_mpi = takes && !looks;
-  if (obstacle.empty()) return {DeviceWay::engine, to_mpi, "the device engine serves these ranks"};
+  if (obstacle.empty()) {
+    return {DeviceWay::engine, to_mpi,
+            std::string("the device engine serves these ranks") +
+                (facts.nodes > 1 ? ", if a wire joins their nodes (tapa-info --device)" : "")};
+  }
   if (to_mpi) return {DeviceWay::mpi, true, obstacle + "; MPI takes buffers in GPU memory"};
   return {DeviceWay::stage, false,
           looks ? obstacle : obstacle + "; MPI does not take buffers in GPU memory (TAPA_GPU_MPI)"};
+}
+
+int engine_wire(const DeviceDecision& decision, const Settings& settings) {
+  switch (settings.gpu_wire) {
+    case GpuWire::nccl:
+      return TAPA_DEVICE_WIRE_NCCL;
+    case GpuWire::mpi:
+      return TAPA_DEVICE_WIRE_MPI;
+    case GpuWire::staging:
+      return TAPA_DEVICE_WIRE_STAGING;
+    default:
+      return decision.mpi_takes ? TAPA_DEVICE_WIRE_NCCL : TAPA_DEVICE_WIRE_AUTO;
+  }
+}
+
+CallTally tally_of(std::uint64_t bits, int rank, std::span<const std::size_t> send_bytes,
+                   std::span<const std::size_t> recv_bytes) {
+  CallTally tally;
+  for (int bit = 0; bit < CallBits::count; ++bit) tally.ranks |= (bits >> bit & 1) << bit * kTallyBits;
+  const auto own = static_cast<std::uint64_t>(rank);
+  for (std::size_t peer = 0; peer < send_bytes.size(); ++peer)
+    tally.sizes += digest(own, peer, send_bytes[peer]) - digest(peer, own, recv_bytes[peer]);
+  return tally;
+}
+
+std::uint64_t common_bits(const CallTally& sum, int ranks) {
+  std::uint64_t bits = 0;
+  for (int bit = 0; bit < CallBits::count; ++bit) {
+    const std::uint64_t have = sum.ranks >> bit * kTallyBits & ((1 << kTallyBits) - 1);
+    if (have == static_cast<std::uint64_t>(ranks)) bits |= std::uint64_t{1} << bit;
+  }
+  return sum.sizes == 0 ? bits : bits & ~CallBits::engine;
 }
 
 CallWay decide_call(std::uint64_t agreed, bool mpi_takes) {

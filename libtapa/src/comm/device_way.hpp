@@ -3,7 +3,9 @@
 /// engine can serve it, for each call by what its ranks say of their buffers. Pure: no MPI, no driver.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,9 +29,11 @@ struct DeviceFacts {
   bool cuda_only = false;  ///< ... and all that use one use CUDA, whose driver can copy
   bool mpi_takes = false;  ///< every rank's MPI takes device memory
   bool built = false;      ///< every rank's libtapa has the device engine
-  bool one_host = false;   ///< all ranks are on one host
   int ranks = 1;
-  int most_ranks = 1;  ///< that the engine serves
+  int nodes = 1;
+  int ranks_of_node = 1;  ///< of the node with the most
+  int most_ranks = 1;     ///< of a node, that the engine serves
+  int most_joined = 1;    ///< ranks of several nodes that it serves
 };
 
 /// A way, and why it is none of the better ones.
@@ -40,15 +44,32 @@ struct DeviceDecision {
 };
 [[nodiscard]] DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& settings);
 
+/// The TAPA_DEVICE_WIRE that the engine is asked for. Where MPI takes buffers in GPU memory, messages of MPI
+/// are no better than its own calls.
+[[nodiscard]] int engine_wire(const DeviceDecision& decision, const Settings& settings);
+
 /// What a rank says of the buffers of one call: bits that hold. Those that hold on all ranks decide.
 struct CallBits {
   static constexpr std::uint64_t host = 1;        ///< all blocks are in host memory
   static constexpr std::uint64_t engine = 2;      ///< all are dense and on the engine's device
   static constexpr std::uint64_t registered = 4;  ///< no registration is wanted
   static constexpr std::uint64_t fresh = 8;       ///< no registration is out of date
+  static constexpr std::uint64_t row = 16;        ///< blocks are alike and lie one behind the other
+  static constexpr int count = 5;
 };
 enum class CallWay : std::uint8_t { host, engine, mpi, stage };
 [[nodiscard]] CallWay decide_call(std::uint64_t agreed, bool mpi_takes);
+
+/// What ranks add up where a message of MPI's tells it: how many ranks have each bit, and how what they send
+/// differs from what they expect. Between nodes nothing else finds counts that differ.
+struct CallTally {
+  std::uint64_t ranks = 0;  ///< for each bit
+  std::uint64_t sizes = 0;  ///< 0 when all counts fit (but for one in 2^64)
+};
+[[nodiscard]] CallTally tally_of(std::uint64_t bits, int rank, std::span<const std::size_t> send_bytes,
+                                 std::span<const std::size_t> recv_bytes);
+/// The bits that all ranks have, of the sum of all tallies; without `engine` where counts differ.
+[[nodiscard]] std::uint64_t common_bits(const CallTally& sum, int ranks);
 
 /// How the blocks of a side lie. No block with bytes: both `host` and `device` hold.
 struct SidePlace {

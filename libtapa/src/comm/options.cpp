@@ -193,6 +193,16 @@ constexpr Row rows[] = {
        s.gpu_mpi = parse_word<GpuMpi, 3>(
            v, {{{"auto", GpuMpi::automatic}, {"yes", GpuMpi::yes}, {"no", GpuMpi::no}}});
      }},
+    {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging", "auto",
+      "what joins the nodes of ranks whose buffers in GPU memory take the device engine; auto takes the "
+      "first "
+      "that works, but nothing other than nccl where MPI takes such buffers itself"},
+     [](Settings& s, std::string_view v) {
+       s.gpu_wire = parse_word<GpuWire, 4>(v, {{{"auto", GpuWire::automatic},
+                                                {"nccl", GpuWire::nccl},
+                                                {"mpi", GpuWire::mpi},
+                                                {"staging", GpuWire::staging}}});
+     }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
       "as long in plans that pass blocks on"},
@@ -318,6 +328,7 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     const std::string_view value = entry.substr(equals + 1);
     const std::size_t row = find(name, &OptionInfo::variable);
     if (name == "TAPA_BUILD" || name == "TAPA_CLUSTER_STATE") continue;  // of the scripts in tools/
+    if (name == "TAPA_DEVICE_NODE") continue;                            // of a process, not of a job
     if (row == kRows) {
       warnings.push_back("unknown variable " + std::string(name) + suggestion(name, &OptionInfo::variable));
       continue;

@@ -18,6 +18,7 @@ namespace tapa {
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
 enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host };
 enum class GpuMpi : std::uint8_t { automatic, yes, no };
+enum class GpuWire : std::uint8_t { automatic, nccl, mpi, staging };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
 
@@ -42,6 +43,7 @@ struct Settings {
   bool adapt = true;
   GpuBuffers gpu = GpuBuffers::automatic;
   GpuMpi gpu_mpi = GpuMpi::automatic;
+  GpuWire gpu_wire = GpuWire::automatic;
   Wait wait = Wait::automatic;
   std::size_t keep = 0;  ///< bytes
 };

@@ -16,7 +16,7 @@ namespace {
 struct Retired {
   std::mutex mutex;
   std::vector<DeviceEngine> engines;
-  std::size_t lost = 0;  // whose memory stays until the process ends
+  std::size_t lost = 0;  // weight of those whose memory stays until the process ends
 };
 
 // Never destroyed: MPI may end after static objects do.
@@ -72,7 +72,7 @@ void free_engine(DeviceEngine old, MPI_Comm comm) {
     cuda_driver()->free_device(old.near, old.probe);
   } else if (here) {
     const std::lock_guard lock(retired().mutex);
-    ++retired().lost;
+    retired().lost += old.weight;
   }
   PMPI_Comm_free(&old.comm);
 }
@@ -96,7 +96,9 @@ void retire_engine(const DeviceEngine& engine) {
 
 bool too_many_retired_engines() {
   const std::lock_guard lock(retired().mutex);
-  return retired().engines.size() + retired().lost >= kMostRetiredEngines;
+  std::size_t kept = retired().lost;
+  for (const DeviceEngine& engine : retired().engines) kept += engine.weight;
+  return kept >= kMostRetiredEngines;
 }
 
 void free_retired_engines(MPI_Comm comm) {

@@ -23,14 +23,17 @@ struct DeviceEngine {
   CudaStream stream = nullptr;
   void* probe = nullptr;  ///< device memory, to see whether the program has reset the device
   std::uint64_t probe_id = 0;
+  std::size_t weight = 1;  ///< what it keeps, in engines of one node
 
   /// Whether what it has on the device is still there: programs reset it, also before they free their
   /// communicators.
   [[nodiscard]] bool context_lives() const;
 };
 
-/// A process keeps so many at most; then it starts no other one.
+/// A process keeps so many of one node at most; then it starts no other one.
 inline constexpr std::size_t kMostRetiredEngines = 64;
+/// An engine between nodes has some 200 MiB more on its device.
+inline constexpr std::size_t kWeightBetweenNodes = 4;
 
 /// For DeviceEngine::number, on its rank 0.
 [[nodiscard]] std::uint64_t new_engine_number();

@@ -14,6 +14,7 @@
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -23,6 +24,8 @@
 
 #include "comm/device_calls.hpp"
 #include "comm/shared_options.hpp"
+#include "device/places.hpp"
+#include "device/tokens.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
@@ -43,7 +46,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000005;
+constexpr std::uint64_t kMagic = 0x7461706100000006;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -115,12 +118,13 @@ struct Header {  // what each rank tells first
   std::uint64_t shared_bytes;  // rank 0: packed options; others: 0
   std::uint64_t token_bytes;   // how others open this rank's shared memory; 0: it has none
   std::uint64_t record_bytes;
-  std::uint64_t host;        // same number = same host
-  std::uint64_t one_rail;    // rank 0: see Agreement
-  std::uint64_t gpu;         // GpuUse
-  std::uint64_t has_engine;  // for buffers in GPU memory
-  std::uint64_t mpi_takes;   // such buffers
-  Cores cores;               // where this rank may run
+  std::uint64_t host;         // same number = same host
+  std::uint64_t device_node;  // and a node for buffers in GPU memory
+  std::uint64_t one_rail;     // rank 0: see Agreement
+  std::uint64_t gpu;          // GpuUse
+  std::uint64_t has_engine;   // for buffers in GPU memory
+  std::uint64_t mpi_takes;    // such buffers
+  Cores cores;                // where this rank may run
 };
 
 std::string version_text(std::uint64_t version) {
@@ -178,6 +182,7 @@ Setup::Setup(MPI_Comm user) : user_(user) {
              token.size(),
              record.size(),
              host_number(),
+             std::hash<std::string>{}(device::own_node()),
              has_one_rail() ? 1U : 0U,
              static_cast<std::uint64_t>(gpu_use()),
              has_device_engine() ? 1U : 0U,
@@ -291,9 +296,13 @@ void Setup::note_gpus() {
   facts.cuda_only = all([](const Header& h) { return h.gpu != others; });
   facts.mpi_takes = all([](const Header& h) { return h.mpi_takes != 0; });
   facts.built = all([](const Header& h) { return h.has_engine != 0; });
-  facts.one_host = all([&](const Header& h) { return h.host == headers_[0].host; });
+  std::map<std::uint64_t, int> nodes;
+  for (const Header& h : headers_)
+    facts.ranks_of_node = std::max(facts.ranks_of_node, ++nodes[h.device_node]);
+  facts.nodes = static_cast<int>(nodes.size());
   facts.ranks = size_;
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
+  facts.most_joined = device::kMaxTokens;
 }
 
 /// Where the options of today or of later may ask for it. Alike on all ranks.

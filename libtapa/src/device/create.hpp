@@ -22,4 +22,8 @@ int create_communicator(const char* function, int rank, int size, TAPA_Device_al
                         void* context, const MessageOffer& offer, const TAPA_Device_options* options,
                         TAPA_Device_comm* comm) noexcept;
 
+/// Ends what a communicator does beside its calls, which all have ended on this rank: its threads send no
+/// messages any more, so that MPI may be ended. Freeing it is all that may follow. Local.
+void end_messages(TAPA_Device_comm comm) noexcept;
+
 }  // namespace tapa::device

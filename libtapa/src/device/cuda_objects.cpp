@@ -1,5 +1,7 @@
 #include "device/cuda_objects.hpp"
 
+#include <sys/mman.h>
+
 #include <string>
 
 #include "device/device_error.hpp"
@@ -48,6 +50,28 @@ PinnedMemory::PinnedMemory(std::size_t bytes) {
 }
 PinnedMemory::~PinnedMemory() {
   (void)cudaFreeHost(memory_);
+}
+
+void LastingMemory::Pages::operator()(void* memory) const {
+  (void)munmap(memory, bytes);
+}
+
+LastingMemory::LastingMemory(std::size_t bytes) {
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED)
+    throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "no memory of " + std::to_string(bytes) + " bytes");
+  memory_ = {pages, Pages{bytes}};
+  check_cuda(cudaHostRegister(pages, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+             "cudaHostRegister");
+  void* on_device = nullptr;
+  const cudaError_t found = cudaHostGetDevicePointer(&on_device, pages, 0);
+  if (found == cudaSuccess && on_device == pages) return;
+  (void)cudaHostUnregister(pages);
+  check_cuda(found, "cudaHostGetDevicePointer");
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "memory of the host has other addresses on the device");
+}
+LastingMemory::~LastingMemory() {
+  (void)cudaHostUnregister(memory_.get());
 }
 
 PrivateStream::PrivateStream() {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tapa::device {
@@ -54,6 +55,25 @@ class PinnedMemory {
 
  private:
   void* memory_ = nullptr;
+};
+
+/// The same for threads of the library's own, which go on when the program resets the device: then devices
+/// know it no more, and it is still there.
+class LastingMemory {
+ public:
+  explicit LastingMemory(std::size_t bytes);
+  ~LastingMemory();
+  LastingMemory(const LastingMemory&) = delete;
+  LastingMemory& operator=(const LastingMemory&) = delete;
+
+  [[nodiscard]] void* get() const { return memory_.get(); }
+
+ private:
+  struct Pages {
+    std::size_t bytes;
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, Pages> memory_;
 };
 
 /// A stream of the library's own, which waits for no other. Also while another thread captures one.

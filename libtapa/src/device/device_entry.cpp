@@ -143,6 +143,10 @@ int tapa::device::create_communicator(const char* function, int rank, int size,
   });
 }
 
+void tapa::device::end_messages(TAPA_Device_comm comm) noexcept {
+  if (comm->lanes) comm->lanes->finish();
+}
+
 extern "C" {
 
 int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,

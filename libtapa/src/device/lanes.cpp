@@ -65,14 +65,7 @@ Lanes::~Lanes() {
   try {
     const CurrentDevice current(node_.device());
     (void)cudaDeviceSynchronize();
-    int rank = -1;
-    bool failed = false;
-    try {
-      check_failure(rank);
-    } catch (const DeviceError&) {
-      failed = true;
-    }
-    if (failed) node_.abandon();
+    if (has_failed()) node_.abandon();
     if (!node_.part()) {
       wire_->abandon();
       if (areas_) areas_->abandon();
@@ -263,6 +256,19 @@ void Lanes::check_failure(int& rank) const {
   throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT,
                     "rank " + names + ", of another node, did not arrive at exchange " +
                         std::to_string(exchange) + " within " + seconds.data() + " seconds");
+}
+
+bool Lanes::has_failed() const {
+  try {
+    check_failure();
+    return false;
+  } catch (const DeviceError&) {
+    return true;
+  }
+}
+
+void Lanes::finish() {
+  wire_->finish(!has_failed());
 }
 
 std::string Lanes::describe() const {

@@ -36,6 +36,8 @@ class Lanes {
   /// Throws DeviceError when a call has failed. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
   [[nodiscard]] std::string describe() const;
+  /// See Wire::finish().
+  void finish();
 
  private:
   struct Buffers {
@@ -56,6 +58,7 @@ class Lanes {
   [[nodiscard]] std::byte* find(Place place, const Buffers& buffers) const;
   [[nodiscard]] const std::uint32_t* order(RowOrder order) const;
   void check_failure() const;
+  [[nodiscard]] bool has_failed() const;
 
   Agreement agreement_;
   Partition nodes_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace tapa::device {
@@ -27,6 +28,10 @@ class Messenger {
   [[nodiscard]] virtual std::string describe() const = 0;
   /// Whether messages may lie in memory of a device.
   [[nodiscard]] virtual bool takes_device_memory() const = 0;
+
+  /// `stop` is called when the program ends what carries messages while this lives: then no thread may use it
+  /// any more.
+  virtual void at_end(std::function<void()> stop) = 0;
 
   /// Numbers that will be used. Called once, before all others.
   virtual void provide(std::size_t requests) = 0;

@@ -1,6 +1,7 @@
 #include "device/mpi_messenger.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include "device/device_error.hpp"
 #include "run/error.hpp"
@@ -12,6 +13,12 @@ namespace {
 
 /// How long sends may take to end when all ranks are done with them.
 constexpr auto kPatience = std::chrono::seconds(2);
+
+int call_stop(MPI_Comm, int, void* stop, void*) {
+  const auto& function = *static_cast<std::function<void()>*>(stop);
+  if (function) function();
+  return MPI_SUCCESS;
+}
 
 }  // namespace
 
@@ -33,6 +40,11 @@ MpiMessenger::MpiMessenger(MPI_Comm comm) {
 }
 
 MpiMessenger::~MpiMessenger() {
+  if (keyval_ != MPI_KEYVAL_INVALID) {
+    stop_ = nullptr;
+    PMPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
+    PMPI_Comm_free_keyval(&keyval_);
+  }
   // Freeing is collective: not where a rank may be gone.
   if (clean_ && comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
 }
@@ -49,6 +61,13 @@ bool MpiMessenger::takes_device_memory() const {
   // Open MPI's extension; other libraries do not say.
   const auto query = reinterpret_cast<int (*)()>(find_in_mpi("MPIX_Query_cuda_support"));
   return query != nullptr && query() == 1;
+}
+
+void MpiMessenger::at_end(std::function<void()> stop) {
+  stop_ = std::move(stop);
+  check(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_stop, &keyval_, nullptr),
+        "MPI_Comm_create_keyval", -1);
+  check(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval_, &stop_), "MPI_Comm_set_attr", -1);
 }
 
 void MpiMessenger::provide(std::size_t requests) {

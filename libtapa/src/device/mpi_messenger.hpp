@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ class MpiMessenger final : public Messenger {
 
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool takes_device_memory() const override;
+  /// In MPI_Finalize.
+  void at_end(std::function<void()> stop) override;
   void provide(std::size_t requests) override;
   void send(std::size_t request, Address address, const void* memory, std::size_t bytes) override;
   void receive(std::size_t request, Address address, void* memory, std::size_t bytes) override;
@@ -38,7 +41,9 @@ class MpiMessenger final : public Messenger {
   std::vector<MPI_Request> requests_;
   std::vector<bool> receives_;  ///< whether a request is one
   std::vector<int> finished_;   ///< indices, for MPI_Testsome
-  bool clean_ = true;           ///< all ranks have ended their messages
+  std::function<void()> stop_;  ///< hangs on MPI_COMM_SELF, which MPI_Finalize frees first
+  int keyval_ = MPI_KEYVAL_INVALID;
+  bool clean_ = true;  ///< all ranks have ended their messages
 };
 
 /// Why messages cannot be sent from a thread of the library's own; "" when they can.

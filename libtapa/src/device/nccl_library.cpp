@@ -32,6 +32,7 @@ NcclLibrary::NcclLibrary() {
   find(library, "ncclCommInitRank", join_);
   find(library, "ncclCommDestroy", destroy_);
   find(library, "ncclCommAbort", abort_);
+  find(library, "ncclCommGetAsyncError", async_error_);
   find(library, "ncclGroupStart", begin_group_);
   find(library, "ncclGroupEnd", end_group_);
   find(library, "ncclSend", send_);
@@ -42,8 +43,7 @@ NcclLibrary::NcclLibrary() {
 void NcclLibrary::check(int code, const char* call) const {
   if (code == 0) return;
   (void)cudaGetLastError();  // NCCL leaves CUDA's
-  throw DeviceError(TAPA_DEVICE_ERR_CUDA,
-                    std::string(call) + ": " + error_text_(code) + " (NCCL_DEBUG=WARN says more)");
+  throw DeviceError(TAPA_DEVICE_ERR_CUDA, std::string(call) + ": " + text_of(code));
 }
 
 std::string NcclLibrary::version() const {
@@ -71,6 +71,15 @@ void NcclLibrary::destroy(NcclCommunicator* communicator) const {
 }
 void NcclLibrary::abort(NcclCommunicator* communicator) const {
   (void)abort_(communicator);
+}
+
+int NcclLibrary::error_of(NcclCommunicator* communicator) const {
+  int error = 0;
+  const int code = async_error_(communicator, &error);
+  return code != 0 ? code : error;
+}
+std::string NcclLibrary::text_of(int error) const {
+  return std::string(error_text_(error)) + " (NCCL_DEBUG=WARN says more)";
 }
 
 void NcclLibrary::begin_group() const {

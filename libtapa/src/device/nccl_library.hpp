@@ -36,6 +36,9 @@ class NcclLibrary {
   void destroy(NcclCommunicator* communicator) const;
   /// Ends what is under way. From any thread.
   void abort(NcclCommunicator* communicator) const;
+  /// What has gone wrong beside its calls; 0: nothing. From any thread.
+  [[nodiscard]] int error_of(NcclCommunicator* communicator) const;
+  [[nodiscard]] std::string text_of(int error) const;
 
   void begin_group() const;
   void end_group() const;
@@ -53,6 +56,7 @@ class NcclLibrary {
   int (*join_)(NcclCommunicator**, int, NcclId, int);
   int (*destroy_)(NcclCommunicator*);
   int (*abort_)(NcclCommunicator*);
+  int (*async_error_)(NcclCommunicator*, int*);
   int (*begin_group_)();
   int (*end_group_)();
   int (*send_)(const void*, std::size_t, int, int, NcclCommunicator*, cudaStream_t);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "device/device_error.hpp"
 
@@ -103,8 +104,20 @@ unsigned long long NcclWire::missing(int rank) const {
   return missing[rank];
 }
 
+std::string NcclWire::failure() const {
+  const int error = error_;
+  return error == 0 ? "" : "NCCL: " + library_->text_of(error);
+}
+
 void NcclWire::abandon() {
-  if (communicator_ != nullptr && !aborted_.exchange(true)) library_->abort(communicator_);
+  const std::lock_guard lock(mutex_);
+  if (communicator_ != nullptr && !std::exchange(aborted_, true)) library_->abort(communicator_);
+}
+
+bool NcclWire::has_error() {
+  const std::lock_guard lock(mutex_);
+  if (!aborted_) error_ = library_->error_of(communicator_);
+  return error_ != 0;
 }
 
 void NcclWire::watch() {
@@ -121,10 +134,16 @@ void NcclWire::watch() {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto now = std::chrono::steady_clock::now();
     const Word current = begun;
-    if (current == ended || current != last) {
+    if (current == ended) {
       last = current;
       since = now;
-    } else if (timeout_ != 0 && now - since > limit) {
+      continue;
+    }
+    if (current != last) {
+      last = current;
+      since = now;
+    }
+    if (has_error() || (timeout_ != 0 && now - since > limit)) {
       abandon();  // the check behind the messages finds whose token is not there
       return;
     }

@@ -1,11 +1,13 @@
 /// @file
 /// A wire of NCCL's sends and receives, which knows the network's way into device memory. With each message
 /// goes a token (tokens.hpp), so that nobody takes the bytes of a rank that has failed for good ones. A
-/// thread of the host ends an exchange that takes longer than the time-out.
+/// thread of the host ends an exchange that takes longer than the time-out, or of which NCCL says that it
+/// failed.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -29,23 +31,27 @@ class NcclWire final : public Wire {
   void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                 cudaStream_t stream) override;
   [[nodiscard]] unsigned long long missing(int rank) const override;
-  [[nodiscard]] std::string failure() const override { return ""; }
+  [[nodiscard]] std::string failure() const override;
   void abandon() override;
+  void finish(bool) override {}  // its thread only looks on
 
  private:
   void join(const Agreement& agreement);
   void watch();
+  [[nodiscard]] bool has_error();
   [[nodiscard]] Word* words() const { return static_cast<Word*>(words_.get()); }
 
   std::unique_ptr<NcclLibrary> library_;
-  PinnedMemory words_;  ///< begun, ended, missing of each rank
+  LastingMemory words_;  ///< begun, ended, missing of each rank
   DeviceMemory own_, tokens_;
   Tokens common_{};
   Word timeout_;
   int device_ = -1;
   NcclCommunicator* communicator_ = nullptr;
   std::atomic<bool> stop_ = false;
-  std::atomic<bool> aborted_ = false;
+  std::mutex mutex_;  ///< guards what ends the communicator
+  bool aborted_ = false;
+  std::atomic<int> error_ = 0;  ///< NCCL's, beside its calls
   std::thread watchman_;
 };
 

@@ -19,6 +19,9 @@ namespace tapa::device {
 /// directions of a line would take turns.
 inline constexpr int kPipeSlots = 32;
 
+/// What the host says when its thread has ended by an error: nothing comes any more.
+inline constexpr Word kPipeBroken = ~Word{0};
+
 /// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
 /// host and out of the slots overlap.
 TAPA_HOST_DEVICE constexpr Word pipe_chunk(Word slice, Word slot) {
@@ -91,14 +94,17 @@ class PipeMove {
     return !team_.any(failed);
   }
   TAPA_HOST_DEVICE bool spin(Word wanted) {
-    for (std::uint32_t spins = 1; team_.acquire(&job_.pipe.words->host) < wanted; ++spins) {
-      if (!team_.looks(spins)) continue;
-      if (team_.aborted(*turn_.state)) return false;  // another team has, and said why
-      if (!team_.gives_up(turn_.timeout)) continue;
+    for (std::uint32_t spins = 1;; ++spins) {
+      const Word done = team_.acquire(&job_.pipe.words->host);
+      if (done != kPipeBroken) {
+        if (done >= wanted) return true;
+        if (!team_.looks(spins)) continue;
+        if (team_.aborted(*turn_.state)) return false;  // another team has, and said why
+        if (!team_.gives_up(turn_.timeout)) continue;
+      }
       team_.lost(*turn_.state, job_.missing, turn_.own->sequence);
       return false;
     }
-    return true;
   }
   TAPA_HOST_DEVICE void say(Word chunks) {
     team_.any(false);

@@ -35,6 +35,7 @@ class PipeWire final : public Wire {
   [[nodiscard]] unsigned long long missing(int rank) const override;
   [[nodiscard]] std::string failure() const override { return proxy_->failure(); }
   void abandon() override;
+  void finish(bool well) override { proxy_->finish(well); }
 
   /// Ranks of other nodes at most: one launch has a thread block for each pipe.
   static constexpr std::size_t kMaxPeers = kMaxPipeJobs / 2;
@@ -48,8 +49,8 @@ class PipeWire final : public Wire {
   PipeShape shape_;
   bool slots_on_device_;
   std::vector<int> first_entry_;  ///< of each rank; -1: of this node
-  PinnedMemory words_, missing_;
-  std::optional<PinnedMemory> host_slots_;
+  LastingMemory words_, missing_;
+  std::optional<LastingMemory> host_slots_;
   std::optional<DeviceMemory> device_slots_;
   DeviceMemory own_, passed_, table_;
   PipeTurn turn_{};

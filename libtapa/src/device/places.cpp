@@ -17,20 +17,13 @@ namespace {
 
 /// Where a process runs.
 struct Process {
-  std::array<char, 64> boot;
-  std::array<char, 64> label;
+  std::array<char, 128> node;
   pid_t id;
 };
 
-void set(std::array<char, 64>& field, const std::string& text) {
-  std::snprintf(field.data(), field.size(), "%s", text.c_str());
-}
-
 Process this_process() {
   Process mine{};
-  set(mine.boot, boot_of_machine());
-  const char* const label = std::getenv("TAPA_DEVICE_NODE");
-  set(mine.label, label == nullptr ? "" : label);
+  std::snprintf(mine.node.data(), mine.node.size(), "%s", own_node().c_str());
   mine.id = getpid();
   return mine;
 }
@@ -64,12 +57,15 @@ std::string boot_of_machine() {
   return boot;
 }
 
+std::string own_node() {
+  const char* const label = std::getenv("TAPA_DEVICE_NODE");
+  return boot_of_machine() + "/" + (label == nullptr ? "" : label);
+}
+
 Partition agree_on_nodes(const Agreement& agreement) {
   const std::vector<Process> processes = agreement.gather(this_process());
   std::vector<std::string> names;
-  for (const Process& each : processes) {
-    names.push_back(std::string(each.boot.data()) + "/" + each.label.data());
-  }
+  for (const Process& each : processes) names.emplace_back(each.node.data());
   Partition nodes = nodes_of_names(names);
   for (const std::vector<int>& members : nodes.members) check_node(members, processes);
   return nodes;

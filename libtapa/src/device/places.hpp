@@ -2,6 +2,8 @@
 /// Where the ranks of a communicator run. Knows no CUDA.
 #pragma once
 
+#include <string>
+
 #include "device/agreement.hpp"
 #include "plan/partition.hpp"
 
@@ -11,6 +13,9 @@ namespace tapa::device {
 /// variable with any text, so that one machine can stand for several). Collective. Throws DeviceError, on all
 /// ranks alike, when two ranks are one process or a node has too many.
 [[nodiscard]] Partition agree_on_nodes(const Agreement& agreement);
+
+/// What ranks that share a node have in common.
+[[nodiscard]] std::string own_node();
 
 /// What names the machine since its start; "" where the system does not say.
 [[nodiscard]] std::string boot_of_machine();

@@ -1,5 +1,6 @@
 #include "device/proxy.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -18,6 +19,8 @@ void store(Word& word, Word value) {
 /// How long the thread looks for work without a pause after it had some.
 constexpr auto kBusy = std::chrono::milliseconds(2);
 constexpr auto kNap = std::chrono::microseconds(100);
+/// How long it waits at the end for a receiver that takes nothing: it has failed.
+constexpr auto kLastWait = std::chrono::seconds(60);
 
 /// Grants travel against the data, on channels of their own.
 constexpr int kGrantChannels = 1 << 10;
@@ -96,10 +99,29 @@ bool PipeMover::complete(Ends& ends) {
   return true;
 }
 
+bool PipeMover::all_sent() const {
+  return std::all_of(ends_.begin(), ends_.end(), [](const Ends& ends) {
+    return !ends.pipe.sends || ends.done == load(ends.pipe.words->device);
+  });
+}
+
+void PipeMover::break_off() {
+  for (const Ends& ends : ends_) store(ends.pipe.words->host, kPipeBroken);
+}
+
 Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
-    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk), thread_([this] { run(); }) {}
+    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk) {
+  messenger_->at_end([this] { finish(false); });
+  thread_ = std::thread([this] { run(); });
+}
 
 Proxy::~Proxy() {
+  finish(false);
+}
+
+void Proxy::finish(bool sends) {
+  if (!thread_.joinable()) return;
+  sends_all_ = sends;
   stop_ = true;
   wake();
   thread_.join();
@@ -124,7 +146,7 @@ std::string Proxy::failure() const {
 void Proxy::run() {
   try {
     auto busy = std::chrono::steady_clock::now();
-    while (!stop_.load()) {
+    while (!ends(busy)) {
       if (mover_.turn()) {
         busy = std::chrono::steady_clock::now();
       } else if (std::chrono::steady_clock::now() - busy > kBusy) {
@@ -134,9 +156,17 @@ void Proxy::run() {
       }
     }
   } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
-    failure_ = error.what();
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = error.what();
+    }
+    mover_.break_off();
   }
+}
+
+bool Proxy::ends(std::chrono::steady_clock::time_point busy) const {
+  if (!stop_) return false;
+  return !sends_all_ || mover_.all_sent() || std::chrono::steady_clock::now() - busy > kLastWait;
 }
 
 void Proxy::doze() {

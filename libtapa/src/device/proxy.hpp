@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -37,6 +38,11 @@ class PipeMover {
   /// Moves what can be moved. True when something moved. Throws DeviceError.
   bool turn();
 
+  /// Whether all that devices have filled so far is sent.
+  [[nodiscard]] bool all_sent() const;
+  /// Lets nobody wait for messages any more.
+  void break_off();
+
  private:
   struct Ends {
     HostPipe pipe;
@@ -69,6 +75,9 @@ class Proxy {
 
   /// Wakes it when it has had nothing to do for long; without it a message may wait for some 100 us.
   void wake();
+  /// Ends the thread, and what it still expects. `sends`: first it sends all that the device has filled,
+  /// which others may wait for. Nothing more may be filled.
+  void finish(bool sends);
   /// What has ended it; "" while all is well.
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] const Messenger& messenger() const { return *messenger_; }
@@ -76,10 +85,13 @@ class Proxy {
  private:
   void run();
   void doze();
+  /// `busy`: when something moved last.
+  [[nodiscard]] bool ends(std::chrono::steady_clock::time_point busy) const;
 
   std::unique_ptr<Messenger> messenger_;
   PipeMover mover_;
   std::atomic<bool> stop_ = false;
+  std::atomic<bool> sends_all_ = false;  ///< before it stops
   std::atomic<bool> asleep_ = false;
   mutable std::mutex mutex_;
   std::condition_variable awake_;

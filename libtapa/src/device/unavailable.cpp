@@ -22,6 +22,8 @@ int tapa::device::create_communicator(const char* function, int, int, TAPA_Devic
   return unavailable(function);
 }
 
+void tapa::device::end_messages(TAPA_Device_comm) noexcept {}
+
 extern "C" {
 
 int TAPA_Device_comm_create(int, int, TAPA_Device_allgather, void*, const TAPA_Device_options*,

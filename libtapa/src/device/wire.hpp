@@ -37,6 +37,9 @@ class Wire {
   [[nodiscard]] virtual std::string failure() const = 0;
   /// Others are not waited for any more: something has failed, and memory that they may use stays.
   virtual void abandon() = 0;
+  /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what
+  /// carries them. `well`: no call has failed on this rank. Local.
+  virtual void finish(bool well) = 0;
 };
 
 }  // namespace tapa::device
