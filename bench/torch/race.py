@@ -34,6 +34,7 @@ class Race:
         self.model: nn.Module = build(case, device)
         self.inputs: Inputs = make_inputs(case, device)
         self.begin = time.perf_counter()
+        self.in_parts: set[str] = set()  # ways whose compiled blocks have breaks
 
     def say(self, record: dict[str, Any]) -> None:
         if dist.get_rank() != 0:
@@ -76,12 +77,20 @@ class Race:
         return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
 
     def _make(self, name: str, compiled: bool) -> ways_of.Way:
-        """A way after two forward passes."""
-        way = ways_of.prepare(name, self.model, self.case, self.device)
-        if compiled:
-            ways_of.compile_blocks(way, self.case)
-        for _ in range(2):
-            way.forward(self.inputs)
+        """A way after two forward passes. Blocks that are no single graph, as torch says, are compiled in parts."""
+        for whole in (True, False) if compiled else (True,):
+            way = ways_of.prepare(name, self.model, self.case, self.device)
+            if compiled:
+                ways_of.compile_blocks(way, self.case, whole)
+            try:
+                for _ in range(2):
+                    way.forward(self.inputs)
+            except torch._dynamo.exc.Unsupported:
+                if not whole:
+                    raise
+                self.in_parts.add(name)
+                continue
+            break
         return way
 
     def run(self, names: list[str], modes: list[str]) -> None:
@@ -125,6 +134,8 @@ class Race:
                 record["cosine"] = round(measure.cosine(output, alone[mode]), 7)
             record["peak_gib"] = round(measure.peak_memory(forward, self.device), 3)
             record |= ways_of.reported(name, ready[name])
+            if name in self.in_parts and mode != "eager":
+                record["in_parts"] = True
             if self.arguments.profile:
                 record["profile"] = dataclasses.asdict(measure.profile(forward, self.device))
             self.say(record)

@@ -29,7 +29,8 @@ def _time(record: Record | None) -> str:
         return "-"
     if "fails" in record:
         return "fails"
-    return f"{record['median']:.1f} ({record['low']:.1f}-{record['high']:.1f})"
+    words = ", in parts" if record.get("in_parts") else ""
+    return f"{record['median']:.1f} ({record['low']:.1f}-{record['high']:.1f}{words})"
 
 
 def _best(ways: dict[str, Record], names: tuple[str, ...]) -> Record | None:

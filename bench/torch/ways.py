@@ -146,7 +146,7 @@ def reported(name: str, way: Way) -> dict[str, Any]:
     return {"report": {word: getattr(told, word) for word in words}}
 
 
-def compile_blocks(way: Way, case: Case) -> None:
-    """Regional compilation, as diffusers' users do it."""
+def compile_blocks(way: Way, case: Case, whole: bool = True) -> None:
+    """Regional compilation, as diffusers' users do it; with `whole`, no breaks of the graph."""
     way.model._repeated_blocks = list(case.repeated)  # type: ignore[assignment]
-    way.model.compile_repeated_blocks(fullgraph=True, dynamic=False)  # type: ignore[operator]
+    way.model.compile_repeated_blocks(fullgraph=whole, dynamic=False)  # type: ignore[operator]

@@ -248,6 +248,8 @@ CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter wa
   own_bits_ = look_at(arguments);
   const std::uint64_t agreed = common_bits(waiter);
   const CallWay way = decide_call(agreed, mpi_takes);
+  // Where MPI takes GPU memory, ranks that are not asked would not all call MPI.
+  if (between_nodes() && !has_engine() && !mpi_takes && host_calls_.enough(way)) given_up_ = true;
   if (way != CallWay::engine) return way;
   if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
   keep_registrations(agreed);

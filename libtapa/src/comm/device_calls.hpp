@@ -95,6 +95,7 @@ class DeviceCalls {
   int rank_;
   int ranks_;
   DeviceFacts facts_;
+  HostCalls host_calls_;
   int wire_ = TAPA_DEVICE_WIRE_AUTO;
   bool in_rows_ = false;  // the call's blocks, on all ranks
   std::uint64_t own_bits_ = 0;

@@ -60,6 +60,22 @@ struct CallBits {
 enum class CallWay : std::uint8_t { host, engine, mpi, stage };
 [[nodiscard]] CallWay decide_call(std::uint64_t agreed, bool mpi_takes);
 
+/// Asking all ranks of several nodes costs a message in each call. A communicator whose first calls were all on
+/// host memory is not asked again: who comes with GPU memory later copies it by itself.
+class HostCalls {
+ public:
+  static constexpr int most = 20;
+  /// Whether to ask no more, after a call that went this way on all ranks, without an engine.
+  [[nodiscard]] bool enough(CallWay way) {
+    only_ = only_ && way == CallWay::host;
+    return only_ && ++calls_ >= most;
+  }
+
+ private:
+  bool only_ = true;
+  int calls_ = 0;
+};
+
 /// What ranks add up where a message of MPI's tells it: how many ranks have each bit, and how what they send
 /// differs from what they expect. Between nodes nothing else finds counts that differ.
 struct CallTally {

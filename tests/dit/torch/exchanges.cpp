@@ -64,10 +64,8 @@ TEST_P(Exchanges, ValueMayStartFirstAndResultsStay) {
       EXPECT_EQ(of_k.numel(), 0);
       results.emplace_back(finish(of_v, own.exchange, DIT_SCATTER_VALUE, 0, of_k),
                            own.in_heads(v, DIT_SCATTER_VALUE));
-      results.emplace_back(finish(of_q, own.exchange, DIT_SCATTER_QUERY),
-                           own.in_heads(q, DIT_SCATTER_QUERY));
-      results.emplace_back(finish(of_k, own.exchange, DIT_SCATTER_KEY),
-                           own.in_heads(k, DIT_SCATTER_KEY));
+      results.emplace_back(finish(of_q, own.exchange, DIT_SCATTER_QUERY), own.in_heads(q, DIT_SCATTER_QUERY));
+      results.emplace_back(finish(of_k, own.exchange, DIT_SCATTER_KEY), own.in_heads(k, DIT_SCATTER_KEY));
     }
     for (const auto& [result, expected] : results) EXPECT_TRUE(same_bits(result, expected));
   });

@@ -36,8 +36,7 @@ TEST(TorchOperatorsMisuse, OperatorsNameTheArgument) {
                   exchange(at::empty({2, 3, 4, 2}).transpose(2, 3), name, 0);
                 }),
                 HasSubstr("a last stride of 1"));
-    EXPECT_THAT(words_of([&] { finish(x, name, 1); }),
-                HasSubstr("nothing is under way of key in exchange"));
+    EXPECT_THAT(words_of([&] { finish(x, name, 1); }), HasSubstr("nothing is under way of key in exchange"));
     Prepared how;
     how.norm = 3;
     EXPECT_THAT(words_of([&] { exchange(x, name, 0, 0, how); }), HasSubstr("norm = 3: expected 0 to 2"));
