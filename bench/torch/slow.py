@@ -74,7 +74,7 @@ def race(options: argparse.Namespace, device: torch.device) -> None:
     inputs = make_inputs(case, device)
     images: dict[str, Image] = {}
     for name in options.ways.split(","):
-        failure = ""
+        failure, begin = "", time.perf_counter()
         try:
             images[name] = Image(prepare(name, model, options, device), inputs, options.steps)
             images[name].run(2)
@@ -86,6 +86,8 @@ def race(options: argparse.Namespace, device: torch.device) -> None:
         if any(failures):
             images.pop(name, None)
             say(options, {"way": name, "fails": next(f for f in failures if f)})
+        else:
+            say(options, {"way": name, "ready_seconds": round(time.perf_counter() - begin, 1)})
     exact: Tensor | None = None
     for turn in range(options.rounds):
         for name, image in images.items():

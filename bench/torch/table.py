@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,33 @@ def times(rows: Rows) -> str:
 
 
 def facts(rows: Rows) -> str:
-    """Markdown: cosine to one GPU's output and the allocator's peak, of each way that was timed."""
-    lines = ["| | way | cosine to one GPU | peak, GiB |", "|---|---|---|---|"]
+    """Markdown: cosine to one GPU's output, the allocator's peak and what report() predicts, of all that was timed."""
+    lines = ["| | way | cosine to one GPU | peak, GiB | predicted |", "|---|---|---|---|---|"]
     for (case, mode), ways in rows.items():
         for name, record in ways.items():
             if "median" in record:
                 same = f"{record['cosine']:.6f}" if "cosine" in record else "-"
-                lines.append(f"| {case}, {mode} | `{name}` | {same} | {record['peak_gib']:.2f} |")
+                peak = record.get("report", {}).get("peak_bytes")
+                predicted = "-" if peak is None else f"{peak / 2**30:.2f}"
+                lines.append(f"| {case}, {mode} | `{name}` | {same} | {record['peak_gib']:.2f} | {predicted} |")
     return "\n".join(lines) + "\n"
+
+
+def slow_link(lines: list[Record]) -> str:
+    """Markdown: milliseconds of a step over a slow link, medians of the turns, against the best of NCCL's ways."""
+    steps: dict[tuple[str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in lines:
+        if "ms" in record:
+            steps[record["case"], record["rate"]][record["way"]].append(record)
+    table = []
+    for (case, rate), ways in steps.items():
+        medians = {way: statistics.median(record["ms"] for record in turns) for way, turns in ways.items()}
+        peers = [medians[way] for way in PEERS if way in medians]
+        table += [f"{case}, two nodes, {rate}", "", "| way | ms a step | best peer / it |", "|---|---|---|"]
+        for way, median in medians.items():
+            ratio = f"{min(peers) / median:.2f}" if peers else "-"
+            table.append(f"| `{way}` | {median:.1f} ({len(ways[way])} turns) | {ratio} |")
+    return "\n".join(table) + "\n" if table else ""
 
 
 def failures(rows: Rows) -> str:
@@ -88,8 +108,10 @@ def main() -> None:
     if options.json:
         notes = {name: case.note for name, case in CASES.items()}
         options.json.write_text(json.dumps({"cases": notes, "results": lines}, indent=1) + "\n")
-    print(times(rows))
-    print(facts(rows))
+    if rows:
+        print(times(rows))
+        print(facts(rows))
+    print(slow_link(lines), end="")
     print(failures(rows), end="")
 
 

@@ -28,6 +28,8 @@ def test_it_says_how_the_model_is_split() -> None:
     assert (told.model, told.rank, told.ranks, told.schedule) == ("FluxTransformer2DModel", 1, 2, "flat")
     assert "split hidden_states" in text and "gather output 0 of proj_out" in text
     assert told.parameter_bytes == sum(4 * p.numel() for p in tiny.flux(4).parameters())
+    assert told.activation_bytes == 12 * 14 * 4 * 16 * 4  # tensors of 14 of 28 tokens, 4 heads of 16, fp32
+    assert told.peak_bytes == told.parameter_bytes + told.buffer_bytes + told.activation_bytes
 
 
 def test_before_any_forward_pass() -> None:

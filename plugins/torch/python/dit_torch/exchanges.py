@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,6 +77,17 @@ class Exchanges:
         self.made[key] = found  # the last one: it was used last
         return found
 
+    def layout_of(self, key: Key) -> Layout:
+        return Layout(*key.shape, self.group.size, key.image_first, key.text_replicated)
+
+    def sequence_bytes(self) -> int:
+        """Of Q, K or V as this rank projects them, of the largest shape that is kept."""
+        rank = self.group.rank
+        sizes = (
+            math.prod(self.layout_of(key).sequence_shape(rank)) * key.dtype.itemsize for key in self.made
+        )
+        return max(sizes, default=0)
+
     def check(self) -> None:
         """Fails where the library does not understand the policy. Collective."""
         if not self.exact:
@@ -94,7 +106,7 @@ class Exchanges:
         self.generation += 1
 
     def _make(self, key: Key) -> str:
-        layout = Layout(*key.shape, self.group.size, key.image_first, key.text_replicated)
+        layout = self.layout_of(key)
         dtype, device = key.dtype, key.device
         if dtype not in _library.ELEMENT_TYPES:
             raise TypeError(f"dtype = {dtype}: expected float32, bfloat16 or float16 in attention")
