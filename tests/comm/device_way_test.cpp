@@ -224,16 +224,16 @@ TEST(CallTally, CountsThatDifferAreNotForTheEngine) {
 // Whoever begins with host memory alone is not asked in every call for ever.
 TEST(HostCalls, EndAfterSomeOfHostMemoryAlone) {
   HostCalls calls;
-  for (int call = 1; call < HostCalls::most; ++call) EXPECT_FALSE(calls.enough(CallWay::host)) << call;
-  EXPECT_TRUE(calls.enough(CallWay::host));
+  for (int call = 1; call < HostCalls::most; ++call) EXPECT_FALSE(calls.count(CallWay::host)) << call;
+  EXPECT_TRUE(calls.count(CallWay::host));
 }
 
 TEST(HostCalls, GoOnWhereOneWasOfAnotherMemory) {
   for (const CallWay other : {CallWay::engine, CallWay::stage, CallWay::mpi}) {
     HostCalls calls;
-    EXPECT_FALSE(calls.enough(CallWay::host));
-    EXPECT_FALSE(calls.enough(other));
-    for (int call = 0; call < 3 * HostCalls::most; ++call) EXPECT_FALSE(calls.enough(CallWay::host));
+    EXPECT_FALSE(calls.count(CallWay::host));
+    EXPECT_FALSE(calls.count(other));
+    for (int call = 0; call < 3 * HostCalls::most; ++call) EXPECT_FALSE(calls.count(CallWay::host));
   }
 }
 

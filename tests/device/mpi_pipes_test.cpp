@@ -95,6 +95,25 @@ int main(int argc, char** argv) {
   // Pipes that were given up, after an error say, still have their thread when the program ends MPI.
   static const auto* const given_up =
       new HostPipes(rank, ranks, 1000, {1, 1, 0, 0}, std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+  // Who ends MPI first has sent all that others wait for.
+  static auto* const last = new HostPipes(rank, ranks, 1000, {1, 1, 0, 5'000'000'000},
+                                          std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+  std::vector<std::byte> memory(1000 * 64, std::byte{5});
+  const std::vector<HostPipes::Part> none(static_cast<std::size_t>(ranks), {nullptr, 0});
+  std::vector<HostPipes::Part> part = none;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    part[1] = {memory.data(), memory.size()};
+    last->exchange(part, none, 1);
+  } else if (rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    part[0] = {memory.data(), memory.size()};
+    last->exchange(none, part, 1);
+    if (last->missing(0) != 0) {
+      ++wrong;
+      std::fprintf(stderr, "rank 0 ended MPI and did not send\n");
+    }
+  }
   MPI_Finalize();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (!given_up->proxy().failure().empty()) ++wrong;

@@ -249,7 +249,7 @@ CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter wa
   const std::uint64_t agreed = common_bits(waiter);
   const CallWay way = decide_call(agreed, mpi_takes);
   // Where MPI takes GPU memory, ranks that are not asked would not all call MPI.
-  if (between_nodes() && !has_engine() && !mpi_takes && host_calls_.enough(way)) given_up_ = true;
+  if (between_nodes() && !has_engine() && !mpi_takes && host_calls_.count(way)) given_up_ = true;
   if (way != CallWay::engine) return way;
   if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
   keep_registrations(agreed);
@@ -302,7 +302,8 @@ bool DeviceCalls::start_engine() {
   const TAPA_Device_options options = engine_options(wire_);
   const bool made = TAPA_Device_comm_create_mpi(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
   given_up_ = !on_all(made);
-  if (rank_ == 0 && made != given_up_) note_start(made);
+  if (rank_ == 0 && !given_up_) tell_engine();
+  if (rank_ == 0 && !made) tell_no_engine();
   if (!given_up_) {
     engine_.weight = between_nodes() ? kWeightBetweenNodes : 1;
     return true;
@@ -312,17 +313,20 @@ bool DeviceCalls::start_engine() {
   return false;
 }
 
+void DeviceCalls::tell_engine() const {
+  const char* text = "";
+  if (TAPA_Device_describe(engine_.engine, &text) == TAPA_DEVICE_SUCCESS)
+    log_info(std::string("buffers in GPU memory take the device engine: ") + text);
+}
+
 /// Programs make many communicators: that no wire joins nodes is said once.
-void DeviceCalls::note_start(bool made) const {
-  if (made) {
-    const char* text = "";
-    if (TAPA_Device_describe(engine_.engine, &text) == TAPA_DEVICE_SUCCESS)
-      log_info(std::string("buffers in GPU memory take the device engine: ") + text);
-    return;
-  }
+void DeviceCalls::tell_no_engine() const {
   const std::string line =
       std::string("buffers in GPU memory do not take the device engine: ") + TAPA_Device_last_error();
-  between_nodes() && failed_starts > 0 ? log_info(line) : log_warn(line);
+  if (between_nodes() && failed_starts > 0)
+    log_info(line);
+  else
+    log_warn(line);
 }
 
 /// What is wrong about the engine is this rank's to tell; the others wait until the job ends.

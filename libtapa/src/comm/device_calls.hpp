@@ -81,7 +81,8 @@ class DeviceCalls {
   void drop_engine();
   [[nodiscard]] bool on_all(bool here) const;
   [[nodiscard]] bool start_engine();
-  void note_start(bool made) const;
+  void tell_engine() const;
+  void tell_no_engine() const;
   void keep_registrations(std::uint64_t agreed);
   void drop_registrations();
   void grow_scratch();
@@ -101,7 +102,7 @@ class DeviceCalls {
   std::uint64_t own_bits_ = 0;
   BlockList send_, recv_;
   std::size_t bytes_sent_ = 0;
-  bool given_up_ = false;  // the engine could not be started; alike on all ranks
+  bool given_up_ = false;  // no engine could be started, or ranks are asked no more; alike on all ranks
   DeviceEngine engine_;    // its stream is its own: threads call on communicators in any order
   Registrations registrations_;
   void* scratch_ = nullptr;  // device memory, for calls in place

@@ -65,8 +65,8 @@ enum class CallWay : std::uint8_t { host, engine, mpi, stage };
 class HostCalls {
  public:
   static constexpr int most = 20;
-  /// Whether to ask no more, after a call that went this way on all ranks, without an engine.
-  [[nodiscard]] bool enough(CallWay way) {
+  /// Counts a call that went this way on all ranks, without an engine. Whether to ask no more.
+  [[nodiscard]] bool count(CallWay way) {
     only_ = only_ && way == CallWay::host;
     return only_ && ++calls_ >= most;
   }

@@ -61,6 +61,7 @@ LastingMemory::LastingMemory(std::size_t bytes) {
   if (pages == MAP_FAILED)
     throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "no memory of " + std::to_string(bytes) + " bytes");
   memory_ = {pages, Pages{bytes}};
+  (void)madvise(pages, bytes, MADV_DONTFORK);  // a child's copy could make the parent's pages others
   check_cuda(cudaHostRegister(pages, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
              "cudaHostRegister");
   void* on_device = nullptr;

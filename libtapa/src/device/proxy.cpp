@@ -111,7 +111,7 @@ void PipeMover::break_off() {
 
 Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
     : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk) {
-  messenger_->at_end([this] { finish(false); });
+  messenger_->at_end([this] { finish(true); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -122,6 +122,7 @@ Proxy::~Proxy() {
 void Proxy::finish(bool sends) {
   if (!thread_.joinable()) return;
   sends_all_ = sends;
+  stopped_ = std::chrono::steady_clock::now();
   stop_ = true;
   wake();
   thread_.join();
@@ -166,7 +167,8 @@ void Proxy::run() {
 
 bool Proxy::ends(std::chrono::steady_clock::time_point busy) const {
   if (!stop_) return false;
-  return !sends_all_ || mover_.all_sent() || std::chrono::steady_clock::now() - busy > kLastWait;
+  return !sends_all_ || mover_.all_sent() ||
+         std::chrono::steady_clock::now() - std::max(busy, stopped_) > kLastWait;
 }
 
 void Proxy::doze() {

@@ -90,6 +90,7 @@ class Proxy {
 
   std::unique_ptr<Messenger> messenger_;
   PipeMover mover_;
+  std::chrono::steady_clock::time_point stopped_;  ///< when it was told to stop; written before stop_
   std::atomic<bool> stop_ = false;
   std::atomic<bool> sends_all_ = false;  ///< before it stops
   std::atomic<bool> asleep_ = false;

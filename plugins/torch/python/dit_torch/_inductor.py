@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -29,29 +29,48 @@ def keep_apart() -> bool:
     operators are not there, or there is no Inductor. Imports it: for those who compile."""
     try:
         from torch._inductor import ir, lowering
+        from torch._inductor.dependencies import StarDep
         from torch._inductor.virtualized import V
 
         ops = torch.ops.dit
         results = [op.default for op in (ops.finish, ops.exchange, ops.gather, ops.scatter_qkv)]
-        start = ops.start.default
+        start, finish = ops.start.default, ops.finish.default
     except (ImportError, AttributeError):
         return False
 
-    def kept_result(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def lowered_by(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """What the handler returns, and the operator's call."""
+        known = len(V.graph.buffers)
         lowered = handler(*args, **kwargs)
+        return lowered, next(b for b in V.graph.buffers[known:] if isinstance(b, ir.FallbackKernel))
+
+    def kept_result(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        lowered, call = lowered_by(handler, *args, **kwargs)
         for result in pytree.tree_leaves(lowered):
             if isinstance(result, ir.TensorBox):
                 V.graph.never_reuse_buffers.add(result.get_name())
+        if call.op_overload is finish:
+            sources, kept = getattr(V.graph, "dit_sources", {}).get(call.inputs[0].get_name(), ((), ()))
+            reads_too(call, sources)
+            V.graph.never_reuse_buffers.difference_update(kept)
         return lowered
 
     def kept_sources(handler: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        V.graph.dit_started = True
-        known = len(V.graph.buffers)
-        lowered = handler(*args, **kwargs)
-        for buffer in V.graph.buffers[known:]:
-            if isinstance(buffer, ir.FallbackKernel):
-                V.graph.never_reuse_buffers.update(source.get_name() for source in buffer.inputs)
+        lowered, call = lowered_by(handler, *args, **kwargs)
+        sources = [source.get_name() for source in call.inputs]
+        kept = [source for source in sources if source not in V.graph.never_reuse_buffers]
+        V.graph.never_reuse_buffers.update(kept)  # for a finish in another graph, which knows nothing of them
+        known = getattr(V.graph, "dit_sources", {})
+        V.graph.dit_sources = {**known, lowered.get_name(): (sources, kept)}  # by tokens
         return lowered
+
+    def reads_too(call: Any, sources: Iterable[str]) -> None:
+        """The finish of a start reads its sources for Inductor: they stay till then, and go after it."""
+        dependencies = [StarDep(source) for source in sources]
+        reads = call.get_read_writes
+        call.get_read_writes = lambda: functools.reduce(
+            lambda all, one: all.with_read(one), dependencies, reads()
+        )
 
     def has_start(graph: torch.fx.Graph) -> bool:
         return any(node.target is start for node in graph.nodes)
@@ -60,7 +79,7 @@ def keep_apart() -> bool:
         lowering.lowerings[op] = functools.partial(kept_result, lowering.fallback_handler(op))
     lowering.lowerings[start] = functools.partial(kept_sources, lowering.fallback_handler(start))
     _leave_out("fx_passes.post_grad", "reorder_for_locality", has_start)
-    _leave_out("memory", "reorder_for_peak_memory", lambda _: getattr(V.graph, "dit_started", False))
+    _leave_out("memory", "reorder_for_peak_memory", lambda _: hasattr(V.graph, "dit_sources"))
     return True
 
 

@@ -131,20 +131,26 @@ class Processor:
         v = projections.value()
         samples = v.shape[0]
         exchanges = [self.parallel.joint(v[:1], unit=unit, **streams) for unit in range(samples)]
-        values = [exchanges[u].start(VALUE, v[u : u + 1], layer) for u in range(samples)]
+        last: Tensor | None = None  # of all starts so far: ranks start in one order
+        values = []
+        for unit, exchange in enumerate(exchanges):
+            values.append(exchange.start(VALUE, v[unit : unit + 1], layer, after=last))
+            last = values[-1].token
         q, k = projections.query(), projections.key()
         under_way = []
         for unit, exchange in enumerate(exchanges):
-            query = exchange.start(QUERY, q[unit : unit + 1], layer, of_q, values[unit].token)
+            query = exchange.start(QUERY, q[unit : unit + 1], layer, of_q, last)
             key = exchange.start(KEY, k[unit : unit + 1], layer, of_k, query.token)
             under_way.append((query, key, values[unit]))
+            last = key.token
         projections.beside()
-        outputs = []
+        outputs: list[Pending] = []
         for unit, exchange in enumerate(exchanges):
             own = None if mask is None else mask[unit : unit + 1]
             q, k, v = self._finish(exchange, under_way[unit], layer)
             o = self._attend(q, k, v, own)
-            outputs.append(exchange.start(OUTPUT, o, layer))
+            outputs.append(exchange.start(OUTPUT, o, layer, after=last))
+            last = outputs[-1].token
         return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
 
 
