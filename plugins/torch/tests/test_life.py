@@ -360,5 +360,5 @@ def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) 
     if file is None:
         pytest.skip("libdit_torch.so is not there")
     monkeypatch.setattr(_library, "VERSION", 99)
-    with pytest.raises(RuntimeError, match="version 1, expected 99; build and install dit_torch again"):
+    with pytest.raises(RuntimeError, match="version 2, expected 99; build and install dit_torch again"):
         Library(file)
