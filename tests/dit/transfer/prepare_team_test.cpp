@@ -102,7 +102,7 @@ TEST(PrepareTeam, PartsTakeTheirRowsAndHeads) {
     PrepareJob& how = job.job();
     how.parts = 3;
     how.part[0] = {memory.data(), 5 * 512, 512, 64, 0, 5, 0, 3};
-    how.part[1] = {memory.data() + 256, 5 * 512, 512, 64, 1, 3, 2, 6};
+    how.part[1] = {memory.data() + 256, 5 * 512, 512, 64, 1, 3, 2, 5};
     how.part[2] = {memory.data() + 5120, 5 * 512, 512, 64, 3, 5, 7, 8};
   };
   std::vector<Bf16> right, given;
