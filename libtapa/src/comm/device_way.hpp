@@ -60,8 +60,8 @@ struct CallBits {
 enum class CallWay : std::uint8_t { host, engine, mpi, stage };
 [[nodiscard]] CallWay decide_call(std::uint64_t agreed, bool mpi_takes);
 
-/// Asking all ranks of several nodes costs a message in each call. A communicator whose first calls were all on
-/// host memory is not asked again: who comes with GPU memory later copies it by itself.
+/// Asking all ranks of several nodes costs a message in each call. A communicator whose first calls were all
+/// on host memory is not asked again: who comes with GPU memory later copies it by itself.
 class HostCalls {
  public:
   static constexpr int most = 20;

@@ -27,10 +27,10 @@
  * Only what a captured graph returns stays where it was, to be filled by the next replay. On the host a
  * result is a tensor of its own.
  *
- * `start` returns an empty tensor of the type of `x`, the token, which `finish` takes. It carries nothing but the
- * order: `after` is any tensor that must be there before, mostly another token, and is not read. Between the two `x`
- * is only read, and stays in place: a compiler of graphs must not put other values into its memory (the Python
- * package dit_torch tells Inductor so). One start of a `what` is under way at a time.
+ * `start` returns an empty tensor of the type of `x`, the token, which `finish` takes. It carries nothing but
+ * the order: `after` is any tensor that must be there before, mostly another token, and is not read. Between
+ * the two `x` is only read, and stays in place: a compiler of graphs must not put other values into its
+ * memory (the Python package dit_torch tells Inductor so). One start of a `what` is under way at a time.
  *
  * `norm` (dit_norm), `rope` (dit_rope), `epsilon`, `round_norm` and the tensors `weight`, `text_weight` (fp32
  * or the element type), `cosine` and `sine` (fp32, [tokens, head_dim / 2], all tokens of the joint sequence)

@@ -144,8 +144,7 @@ TORCH_LIBRARY(dit, library) {
       "start(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
       "Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0, "
       "bool round_norm=False, Tensor? after=None) -> Tensor");
-  library.def(
-      "finish(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
+  library.def("finish(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor");
   library.def(
       "exchange(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? "
       "text_weight=None, "

@@ -35,8 +35,9 @@ inline at::Tensor start(const at::Tensor& x, const std::string& exchange, std::i
 
 inline at::Tensor finish(const at::Tensor& token, const std::string& exchange, std::int64_t what,
                          std::int64_t layer = 0, const Maybe& after = {}) {
-  static const auto call = find<at::Tensor(const at::Tensor&, const std::string&, std::int64_t, std::int64_t,
-                                           const Maybe&)>("dit::finish");
+  static const auto call =
+      find<at::Tensor(const at::Tensor&, const std::string&, std::int64_t, std::int64_t, const Maybe&)>(
+          "dit::finish");
   return call.call(token, exchange, what, layer, after);
 }
 
