@@ -16,7 +16,7 @@ inline constexpr int kHeadsOfUnit = 6;  ///< of a token, one after the other by 
 /// How many lanes have a head's row, 0: such a job is not for teams (its shape or how it lies in memory).
 [[nodiscard]] int team_lanes(const PrepareJob& job, std::size_t element_bytes);
 
-/// Tokens, or with Norm::token tokens and else stretches of kHeadsOfUnit heads of tokens.
+/// One with Norm::token, which is of all heads together; else one for each kHeadsOfUnit heads.
 DIT_HOST_DEVICE inline int units_of_token(const PrepareJob& job) {
   return job.norm == Norm::token ? 1 : (job.heads + kHeadsOfUnit - 1) / kHeadsOfUnit;
 }
