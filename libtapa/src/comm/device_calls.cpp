@@ -20,7 +20,6 @@ namespace tapa {
 namespace {
 
 constexpr std::size_t kKeptScratch = 256 << 20;  // bytes
-constexpr int kRelayEvery = 64;                  // polls
 
 /// Engines between nodes that this process could not start. After some it tries no more, as each try costs
 /// what a start does; a single one may have wanted what others do not, such as a GPU for each rank.
@@ -238,7 +237,7 @@ std::uint64_t DeviceCalls::bits_by_message(Waiter waiter) const {
   };
   for (int idle = 0; !done(); ++idle) {
     waiter.pause(idle, false, [] { return false; });
-    if (idle % kRelayEvery == kRelayEvery - 1) Progress::relay();
+    if (idle % Progress::relay_every == Progress::relay_every - 1) Progress::relay();
   }
   return tapa::common_bits(sum, ranks_);
 }

@@ -114,12 +114,11 @@ bool in_host_memory(const Arguments& a, const Known& known) {
 }
 
 void finish(ShmExchange& exchange, Waiter waiter) {
-  constexpr int relay_every = 64;  // polls
   const auto done = [&] { return exchange.advance(); };
   for (int idle = 0; !done(); ++idle) {
     waiter.pause(idle, true, done);
     waiter.count_quiet_poll();
-    if (idle % relay_every == relay_every - 1) Progress::relay();
+    if (idle % Progress::relay_every == Progress::relay_every - 1) Progress::relay();
   }
 }
 

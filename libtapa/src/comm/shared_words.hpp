@@ -44,7 +44,7 @@ class SharedWords {
       for (int idle = 0; !there(); ++idle) {
         waiter.pause(idle, false, there);
         waiter.count_quiet_poll();
-        if (idle % kRelayEvery == kRelayEvery - 1) Progress::relay();
+        if (idle % Progress::relay_every == Progress::relay_every - 1) Progress::relay();
       }
       bits &= word;
     }
@@ -52,8 +52,6 @@ class SharedWords {
   }
 
  private:
-  static constexpr int kRelayEvery = 64;  // polls
-
   MapShare share_;
   std::vector<Mapping> mappings_;  // of all ranks
   std::uint64_t call_ = 0;

@@ -102,6 +102,7 @@ class Progress {
 
   /// Advances what is pending in this process, if anything, from loops that do not wait inside MPI.
   static void relay();
+  static constexpr int relay_every = 64;  ///< polls, of who waits elsewhere
 
   /// Keeps the engine from running inside the MPI calls of this thread, while it holds a lock that tasks take
   /// too.
