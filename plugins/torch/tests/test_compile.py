@@ -49,3 +49,28 @@ def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
         for output in (first, second, again):
             np.testing.assert_allclose(output, eager, rtol=0, atol=1e-5)
         assert seen <= graphs + (0 if whole else 1)
+
+
+def _compiled_with_policy(dynamic: bool | None) -> list[np.ndarray | int]:
+    model = tiny.flux(4, num_layers=6, num_single_layers=6)
+    given = tiny.flux_inputs()
+    images = []
+    with torch.no_grad():
+        for compiled in (False, True):
+            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=3)
+            if compiled:
+                model.compile_repeated_blocks(fullgraph=True, dynamic=dynamic, backend="aot_eager")
+            for step in range(3):
+                now = {**given, "timestep": torch.full((1,), 1 - step / 3)}
+                image = model(**now, return_dict=False)[0]
+            images.append(image.numpy())
+            dit_torch.disable(model)
+    return [*images, counters["stats"]["unique_graphs"]]
+
+
+@pytest.mark.parametrize("dynamic", [None, False])
+def test_layers_with_a_policy_share_graphs(dynamic: bool | None) -> None:
+    """A layer's references are its own; its compiled code is not: torch stops after 8 recompilations."""
+    for eager, compiled, graphs in ranks.run(2, _compiled_with_policy, dynamic):
+        np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5)
+        assert graphs <= 4, graphs  # the first block of a kind sees inputs with strides of their own

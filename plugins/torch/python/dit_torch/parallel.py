@@ -13,6 +13,7 @@ from ._inductor import keep_apart
 from .exchange import Exchange
 from .exchanges import Exchanges, Key
 from .group import Group
+from .layer_number import LayerNumber
 from .layout import even_part
 
 SCHEDULES = ("auto", "flat", "v-first", "pipelined")
@@ -55,9 +56,9 @@ class Parallel(NotCopied):
         """This rank's part of so many tokens."""
         return even_part(total, self.group.size, self.group.rank)
 
-    def layer(self, number: int) -> int:
-        """What operators are told: exact transfers are alike in all layers, and then share compiled code."""
-        return 0 if self.exchanges.exact else number
+    def layer(self, number: LayerNumber) -> int:
+        """What operators are told: to exact transfers all layers are alike."""
+        return 0 if self.exchanges.exact else number.value()
 
     def joint(
         self,

@@ -32,6 +32,7 @@ from ..exchange import (
     Pending,
     Prepare,
 )
+from ..layer_number import LayerNumber
 from ..parallel import Parallel
 
 
@@ -42,7 +43,7 @@ class Processor:
 
     def __init__(self, parallel: Parallel, layer: int, original: Any) -> None:
         self.parallel = parallel
-        self.layer = layer
+        self.layer = LayerNumber(layer)
         self.original = original  # diffusers' processor
 
     @property
