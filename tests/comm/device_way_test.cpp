@@ -109,8 +109,10 @@ TEST(DeviceWay, SaysWhatIsInTheWay) {
 }
 
 TEST(DeviceWay, MessagesOfMpiCarryNothingThatMpiTakesItselfUnlessAskedFor) {
-  const std::pair<const char*, int> wires[] = {
-      {"nccl", TAPA_DEVICE_WIRE_NCCL}, {"mpi", TAPA_DEVICE_WIRE_MPI}, {"staging", TAPA_DEVICE_WIRE_STAGING}};
+  const std::pair<const char*, int> wires[] = {{"nccl", TAPA_DEVICE_WIRE_NCCL},
+                                               {"mpi", TAPA_DEVICE_WIRE_MPI},
+                                               {"staging", TAPA_DEVICE_WIRE_STAGING},
+                                               {"sockets", TAPA_DEVICE_WIRE_SOCKETS}};
   for (const bool takes : {false, true}) {
     const DeviceDecision decision{DeviceWay::engine, takes, ""};
     Options options;

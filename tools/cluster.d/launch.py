@@ -124,7 +124,9 @@ def environment(cluster: state.Cluster, options: argparse.Namespace) -> dict[str
     rates = cluster.rates
     rate = rates[0] if len(set(rates)) == 1 else ",".join(f"{network.rail_name(rail)}={rate}" for rail, rate in enumerate(rates))
     options.env.setdefault("TAPA_NIC_RATE", rate)
-    options.env.setdefault("TAPA_NICS", ",".join(network.rail_name(rail) for rail in range(len(rates))))
+    names = ",".join(network.rail_name(rail) for rail in range(len(rates)))
+    options.env.setdefault("TAPA_NICS", names)
+    options.env.setdefault("TAPA_SOCKET_IFNAME", f"={names}")
     callers = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
     return {**callers, **options.env, "CLUSTER_STATE": cluster.folder}
 

@@ -52,13 +52,18 @@ extern "C" {
 #define TAPA_DEVICE_MAX_SIZE 1024
 
 /** @name What joins ranks of different nodes
- * NCCL's sends and receives, messages of a CUDA-aware MPI, or messages of any MPI through memory of the host.
- * The last two need a communicator of TAPA_Device_comm_create_mpi, and MPI_THREAD_MULTIPLE.
+ * NCCL's sends and receives, messages of a CUDA-aware MPI, or messages of any MPI or over TCP through memory
+ * of the host. Those of MPI need a communicator of TAPA_Device_comm_create_mpi, and MPI_THREAD_MULTIPLE. TCP
+ * uses the interfaces that TAPA_SOCKET_IFNAME names, in the form of NCCL_SOCKET_IFNAME; without it those of
+ * the latter, or the fastest.
  * @{ */
-#define TAPA_DEVICE_WIRE_AUTO 0 /**< the first of these that works on all ranks */
+/** The first that works on all ranks: sockets, NCCL, MPI, staging; where a rank has RDMA devices, or NCCL_NET
+ * names another network than "Socket", NCCL, MPI, staging, sockets. */
+#define TAPA_DEVICE_WIRE_AUTO 0
 #define TAPA_DEVICE_WIRE_NCCL 1
 #define TAPA_DEVICE_WIRE_MPI 2
 #define TAPA_DEVICE_WIRE_STAGING 3
+#define TAPA_DEVICE_WIRE_SOCKETS 4
 /** @} */
 
 /** Ranks that exchange device buffers. Not for use by several threads at once. */

@@ -1,17 +1,26 @@
 #include "device/choose_wire.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string_view>
 
 #include "device/device_error.hpp"
 #include "device/nccl_wire.hpp"
 #include "device/pipe_wire.hpp"
 #include "device/places.hpp"
+#include "device/socket_mesh.hpp"
+#include "device/socket_messenger.hpp"
 
 namespace tapa::device {
 
 namespace {
+
+/// Channels of two ranks: one thread moves those over MPI, and each of the others has a thread of its own.
+constexpr int kMpiChannels = 2;
+constexpr int kSocketChannels = 4;
 
 /// Tries wires one after the other, in agreement, and keeps why they could not be.
 class Choice {
@@ -29,7 +38,22 @@ class Choice {
     });
   }
 
-  std::unique_ptr<Wire> over_messages(const char* name, bool on_device) {
+  std::unique_ptr<Wire> sockets() {
+    return attempt("sockets", [&]() -> std::unique_ptr<Wire> {
+      const PipeShape shape = pipe_shape(agreement_.size(), kSocketChannels);
+      SocketMesh mesh = connect_peers(agreement_, peers_, shape.channels);
+      std::unique_ptr<Wire> wire;
+      agreement_.together([&] {
+        PipeMessengers messengers{"sockets (", {}};
+        for (std::vector<PeerSocket>& some : mesh.by_channel)
+          messengers.each.push_back(std::make_unique<SocketMessenger>(std::move(some), mesh.interfaces));
+        wire = pipes(std::move(messengers), shape, false);
+      });
+      return wire;
+    });
+  }
+
+  std::unique_ptr<Wire> over_mpi(const char* name, bool on_device) {
     return attempt(name, [&]() -> std::unique_ptr<Wire> {
       std::unique_ptr<Messenger> messenger;
       agreement_.together([&] {
@@ -42,16 +66,35 @@ class Choice {
           throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
                             messenger->describe() + " does not say that it is CUDA-aware");
         }
-        wire =
-            std::make_unique<PipeWire>(agreement_, peers_, std::move(messenger), on_device, state_, timeout_);
+        PipeMessengers messengers{on_device ? "mpi (CUDA-aware, " : "staging (", {}};
+        messengers.each.push_back(std::move(messenger));
+        wire = pipes(std::move(messengers), pipe_shape(agreement_.size(), kMpiChannels), on_device);
       });
       return wire;
     });
   }
 
+  std::unique_ptr<Wire> make(int wire) {
+    switch (wire) {
+      case TAPA_DEVICE_WIRE_NCCL:
+        return nccl();
+      case TAPA_DEVICE_WIRE_MPI:
+        return over_mpi("mpi", true);
+      case TAPA_DEVICE_WIRE_STAGING:
+        return over_mpi("staging", false);
+      default:
+        return sockets();
+    }
+  }
+
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
  private:
+  std::unique_ptr<Wire> pipes(PipeMessengers messengers, const PipeShape& shape, bool on_device) {
+    return std::make_unique<PipeWire>(agreement_.size(), peers_, std::move(messengers), shape, on_device,
+                                      state_, timeout_);
+  }
+
   template <class Make>
   std::unique_ptr<Wire> attempt(const char* name, const Make& make) {
     try {
@@ -99,17 +142,36 @@ class Choice {
   std::string why_not_;
 };
 
+/// Whether NCCL or MPI would use something faster than TCP: this machine has RDMA devices, or NCCL is told to
+/// use another network. Collective.
+bool some_rank_has_fabric(const Agreement& agreement) {
+  const auto has_entries = [](const char* kind) {
+    std::error_code error;
+    return std::filesystem::directory_iterator(std::string("/sys/class/") + kind, error) !=
+           std::filesystem::directory_iterator();
+  };
+  const char* const network = std::getenv("NCCL_NET");
+  const bool told = network != nullptr && *network != '\0' && std::string_view(network) != "Socket";
+  const bool mine = told || has_entries("infiniband") || has_entries("cxi") || has_entries("hfi1_user");
+  const std::vector<char> all = agreement.gather(static_cast<char>(mine));
+  return std::any_of(all.begin(), all.end(), [](char has) { return has != 0; });
+}
+
+std::vector<int> wires_in_order(int wanted, bool fabric) {
+  if (wanted != TAPA_DEVICE_WIRE_AUTO) return {wanted};
+  if (fabric)
+    return {TAPA_DEVICE_WIRE_NCCL, TAPA_DEVICE_WIRE_MPI, TAPA_DEVICE_WIRE_STAGING, TAPA_DEVICE_WIRE_SOCKETS};
+  return {TAPA_DEVICE_WIRE_SOCKETS, TAPA_DEVICE_WIRE_NCCL, TAPA_DEVICE_WIRE_MPI, TAPA_DEVICE_WIRE_STAGING};
+}
+
 }  // namespace
 
 std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const std::vector<int>& peers, int wire,
                                   const MessageOffer& offer, LocalState* state, Word timeout) {
   Choice choice(agreement, peers, offer, state, timeout);
-  const auto wanted = [wire](int which) { return wire == which || wire == TAPA_DEVICE_WIRE_AUTO; };
-  std::unique_ptr<Wire> found;
-  if (wanted(TAPA_DEVICE_WIRE_NCCL)) found = choice.nccl();
-  if (found == nullptr && wanted(TAPA_DEVICE_WIRE_MPI)) found = choice.over_messages("mpi", true);
-  if (found == nullptr && wanted(TAPA_DEVICE_WIRE_STAGING)) found = choice.over_messages("staging", false);
-  if (found != nullptr) return found;
+  for (const int which : wires_in_order(wire, some_rank_has_fabric(agreement))) {
+    if (std::unique_ptr<Wire> found = choice.make(which)) return found;
+  }
   throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
                     "ranks are on several nodes and no wire joins them: " + choice.why_not());
 }

@@ -26,7 +26,7 @@ void check_options(const TAPA_Device_options& options) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.channels is " + std::to_string(options.channels) + ", expected 0 to 64");
   }
-  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_STAGING) {
+  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_SOCKETS) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.wire is " + std::to_string(options.wire) + ", expected a TAPA_DEVICE_WIRE");
   }

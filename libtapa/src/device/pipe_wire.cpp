@@ -18,37 +18,36 @@ std::size_t pipes_of(std::size_t peers, int channels) {
   return peers * static_cast<std::size_t>(channels) * 2;
 }
 
-/// The messenger, when this rank and the wire can work with it.
-std::unique_ptr<Messenger> checked(std::unique_ptr<Messenger> messenger, std::size_t peers) {
-  if (peers <= PipeWire::kMaxPeers) return messenger;
+/// The messengers, when this rank and the wire can work with them.
+PipeMessengers checked(PipeMessengers messengers, std::size_t peers) {
+  if (peers <= PipeWire::kMaxPeers) return messengers;
   throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::to_string(peers) +
                                                      " ranks are on other nodes, expected at most " +
                                                      std::to_string(PipeWire::kMaxPeers) +
-                                                     " for wires over MPI; the wire nccl has no such limit");
+                                                     " for wires of pipes; the wire nccl has no such limit");
 }
 
 }  // namespace
 
-PipeShape pipe_shape(int ranks) {
-  const int channels = std::clamp(4 / ranks, 1, 2);
+PipeShape pipe_shape(int ranks, int most) {
+  const int channels = std::clamp(2 * most / ranks, 1, most);
   const std::size_t slots = pipes_of(static_cast<std::size_t>(ranks), channels) * kPipeSlots;
   const std::size_t share = kSlotBudget / slots / kGrain * kGrain;
   const std::size_t chunk = std::clamp(share, kShortestSlot, kLongestSlot);
   return {channels, chunk};
 }
 
-PipeWire::PipeWire(const Agreement& agreement, const std::vector<int>& peers,
-                   std::unique_ptr<Messenger> messenger, bool slots_on_device, LocalState* state,
-                   Word timeout)
-    : shape_(pipe_shape(agreement.size())),
+PipeWire::PipeWire(int ranks, const std::vector<int>& peers, PipeMessengers messengers,
+                   const PipeShape& shape, bool slots_on_device, LocalState* state, Word timeout)
+    : shape_(shape),
       slots_on_device_(slots_on_device),
-      first_entry_(static_cast<std::size_t>(agreement.size()), -1),
+      first_entry_(static_cast<std::size_t>(ranks), -1),
       words_(pipes_of(peers.size(), shape_.channels) * sizeof(PipeWords)),
-      missing_(static_cast<std::size_t>(agreement.size()) * sizeof(Word)),
+      missing_(static_cast<std::size_t>(ranks) * sizeof(Word)),
       own_(sizeof(LocalState)),
       passed_(pipes_of(peers.size(), shape_.channels) * sizeof(Word)),
       table_(pipes_of(peers.size(), shape_.channels) * sizeof(PipeEntry)) {
-  messenger = checked(std::move(messenger), peers.size());
+  messengers = checked(std::move(messengers), peers.size());
   const std::size_t bytes = pipes_of(peers.size(), shape_.channels) * kPipeSlots * shape_.chunk;
   if (slots_on_device) {
     device_slots_.emplace(bytes);
@@ -58,12 +57,22 @@ PipeWire::PipeWire(const Agreement& agreement, const std::vector<int>& peers,
   auto* const own = reinterpret_cast<LocalState*>(own_.get());
   turn_ = {shape_.chunk, timeout, state, own};
   std::vector<PipeEntry> table;
-  std::vector<HostPipe> pipes = lay_out(peers, table);
+  const std::vector<HostPipe> pipes = lay_out(peers, table);
   PrivateStream stream;
   const Word first = 1;
   stream.copy(&own->sequence, &first, sizeof(first));
   stream.copy(table_.get(), table.data(), table.size() * sizeof(PipeEntry));
-  proxy_ = std::make_unique<Proxy>(std::move(messenger), std::move(pipes), shape_.chunk);
+  start(std::move(messengers), pipes);
+}
+
+void PipeWire::start(PipeMessengers messengers, const std::vector<HostPipe>& pipes) {
+  name_ = messengers.name + messengers.each.front()->describe();
+  const std::size_t count = messengers.each.size();
+  std::vector<std::vector<HostPipe>> shares(count);
+  for (const HostPipe& pipe : pipes)
+    shares[static_cast<std::size_t>(pipe.address.channel) % count].push_back(pipe);
+  for (std::size_t at = 0; at < count; ++at)
+    proxies_.push_back(std::make_unique<Proxy>(std::move(messengers.each[at]), shares[at], shape_.chunk));
 }
 
 std::vector<HostPipe> PipeWire::lay_out(const std::vector<int>& peers, std::vector<PipeEntry>& table) {
@@ -87,8 +96,7 @@ std::vector<HostPipe> PipeWire::lay_out(const std::vector<int>& peers, std::vect
 }
 
 std::string PipeWire::describe() const {
-  return std::string(slots_on_device_ ? "mpi (CUDA-aware, " : "staging (") + proxy_->messenger().describe() +
-         ", " + std::to_string(shape_.channels) + " x " + std::to_string(kPipeSlots) + " slots of " +
+  return name_ + ", " + std::to_string(shape_.channels) + " x " + std::to_string(kPipeSlots) + " slots of " +
          std::to_string(shape_.chunk >> 10) + " KiB)";
 }
 
@@ -113,12 +121,22 @@ void PipeWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
   for (const WireMessage& message : sends) add(launch, message, true);
   for (const WireMessage& message : receives) add(launch, message, false);
   check_cuda(launch_pipes(launch, stream), "launch of the messages between nodes");
-  proxy_->wake();
+  for (const auto& proxy : proxies_) proxy->wake();
 }
 
 unsigned long long PipeWire::missing(int rank) const {
   const volatile Word* const words = missing_words();
   return words[rank];
+}
+
+std::string PipeWire::failure() const {
+  for (const auto& proxy : proxies_)
+    if (std::string words = proxy->failure(); !words.empty()) return words;
+  return "";
+}
+
+void PipeWire::finish(bool well) {
+  for (const auto& proxy : proxies_) proxy->finish(well);
 }
 
 void PipeWire::abandon() {

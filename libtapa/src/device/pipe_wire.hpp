@@ -20,22 +20,30 @@ struct PipeShape {
   int channels = 1;
   std::size_t chunk = 0;
 };
-[[nodiscard]] PipeShape pipe_shape(int ranks);
+/// `most`: channels of two ranks; more ranks have fewer.
+[[nodiscard]] PipeShape pipe_shape(int ranks, int most);
+
+/// What carries the messages, and in words: a channel's go by messenger number channel modulo messengers,
+/// each of which has a thread of its own.
+struct PipeMessengers {
+  std::string name;
+  std::vector<std::unique_ptr<Messenger>> each;
+};
 
 class PipeWire final : public Wire {
  public:
   /// On the current device. `peers`: ranks of other nodes. `state`: whether the rank has failed, in device
   /// memory. `timeout`: nanoseconds. Throws DeviceError.
-  PipeWire(const Agreement& agreement, const std::vector<int>& peers, std::unique_ptr<Messenger> messenger,
+  PipeWire(int ranks, const std::vector<int>& peers, PipeMessengers messengers, const PipeShape& shape,
            bool slots_on_device, LocalState* state, Word timeout);
 
   [[nodiscard]] std::string describe() const override;
   void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                 cudaStream_t stream) override;
   [[nodiscard]] unsigned long long missing(int rank) const override;
-  [[nodiscard]] std::string failure() const override { return proxy_->failure(); }
+  [[nodiscard]] std::string failure() const override;
   void abandon() override;
-  void finish(bool well) override { proxy_->finish(well); }
+  void finish(bool well) override;
 
   /// Ranks of other nodes at most: one launch has a thread block for each pipe.
   static constexpr std::size_t kMaxPeers = kMaxPipeJobs / 2;
@@ -44,8 +52,10 @@ class PipeWire final : public Wire {
   void add(PipeLaunch& launch, const WireMessage& message, bool sends) const;
   [[nodiscard]] int entry_of(int peer, int channel, bool sends) const;
   [[nodiscard]] std::vector<HostPipe> lay_out(const std::vector<int>& peers, std::vector<PipeEntry>& table);
+  void start(PipeMessengers messengers, const std::vector<HostPipe>& pipes);
   [[nodiscard]] Word* missing_words() const { return static_cast<Word*>(missing_.get()); }
 
+  std::string name_;
   PipeShape shape_;
   bool slots_on_device_;
   std::vector<int> first_entry_;  ///< of each rank; -1: of this node
@@ -54,7 +64,7 @@ class PipeWire final : public Wire {
   std::optional<DeviceMemory> device_slots_;
   DeviceMemory own_, passed_, table_;
   PipeTurn turn_{};
-  std::unique_ptr<Proxy> proxy_;  ///< last: its thread uses the rest
+  std::vector<std::unique_ptr<Proxy>> proxies_;  ///< last: their threads use the rest
 };
 
 }  // namespace tapa::device

@@ -11,7 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import signal
+import socket
 import statistics
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -22,6 +26,7 @@ from torch import Tensor
 
 import dit_torch._inductor
 import dit_torch.group
+import endurance
 from dit_torch.group import Group
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
 
@@ -379,6 +384,41 @@ def check_time(check: Check) -> None:
     check.free(name)
 
 
+def check_images(check: Check) -> None:
+    """Two hundred images in a row hold no more than fifty did."""
+    for schedule, policy in (("v-first", "exact"), ("flat", "balanced")):
+        held = endurance.images_in_a_row(check.device, 200, schedule, policy)
+        check.facts[f"held, {schedule}, {policy}"] = held
+        assert not endurance.grown(held), f"{schedule}, {policy}: after 50 and 200 images {held}"
+
+
+def check_killed(check: Check) -> None:
+    """The last rank of other processes, one for each of these, is killed: the others are told so in time."""
+    port = [0]
+    if check.rank == 0:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port[0] = free.getsockname()[1]
+    dist.broadcast_object_list(port)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TORCHELASTIC")}
+    process = subprocess.run(
+        [sys.executable, endurance.__file__, "cuda"],
+        env=kept | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port[0])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    last = check.size - 1
+    if check.rank == last:
+        assert process.returncode == -signal.SIGKILL, process.stderr
+    else:
+        told = re.match(rf"after ([\d.]+) s: .*rank {last}\b", process.stdout)
+        assert told, f"{process.stdout}{process.stderr[-2000:]}"
+        assert float(told[1]) < 4 * endurance.TIMEOUT, process.stdout
+    check.say(f"   {process.stdout.strip()}")
+
+
 CHECKS = {
     "bits": check_bits,
     "start_finish": check_start_finish,
@@ -388,6 +428,8 @@ CHECKS = {
     "compile": check_compile,
     "all_to_all": check_all_to_all,
     "policy": check_policy,
+    "images": check_images,
+    "killed": check_killed,
 }
 
 

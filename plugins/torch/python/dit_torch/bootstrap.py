@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._library import Bootstrap
+from .processes import Process, who_ended
 
 # By another name than install() looks for: the exchange that it installs stands on this one.
 _plain_all_to_all = dist.all_to_all_single
@@ -35,10 +36,14 @@ def _bytes(address: int | None, count: int) -> Tensor:
 
 class Callbacks:
     """Holds the functions, and what they stand on, until the group is closed. A thread of the library's calls
-    them, one at a time."""
+    them, one at a time.
 
-    def __init__(self, gloo: dist.ProcessGroup, rank: int, size: int) -> None:
-        self._gloo, self._size = gloo, size
+    :param processes: of all ranks
+    """
+
+    def __init__(self, gloo: dist.ProcessGroup, rank: int, processes: list[Process]) -> None:
+        size = len(processes)
+        self._gloo, self._size, self._processes = gloo, size, processes
         self._error = ctypes.create_string_buffer(1)
         self._functions = (
             Bootstrap.ALLGATHER(self._guarded(self._allgather)),
@@ -61,7 +66,8 @@ class Callbacks:
             try:
                 function(*arguments)
             except Exception as error:  # told by last_error: nothing may be thrown through C
-                self._error = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
+                words = f"{type(error).__name__}: {error}{who_ended(self._processes)}"
+                self._error = ctypes.create_string_buffer(words.encode())
                 return 1
             return 0
 

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from ._library import Library, library
 from .bootstrap import Callbacks, node
+from .processes import Process, this_process, who_ended
 
 logger = logging.getLogger("dit_torch")
 
@@ -172,6 +173,7 @@ class Group:
         self.whole = self.size == dist.get_world_size()
         self.name = f"w{self.size}" if self.whole else "r" + "-".join(str(r) for r in self.ranks)
         self._bootstrap: dist.ProcessGroup | None = None
+        self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
         self.control = self._gloo("control", timeout_seconds)
         try:
@@ -188,11 +190,13 @@ class Group:
             problem = error
         self.agree_on_error(problem)
         self.agree({"libdit_torch.so": "found" if found else "not found"})
-        self.one_node = len(set(self.gather(node()))) == 1
+        told = self.gather((node(), this_process()))
+        self.one_node = len({where for where, _ in told}) == 1
+        self._processes = [process for _, process in told]
         if found is not None:
             # A group for the library's thread alone; the library keeps the time limit itself.
             self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
-            self._callbacks = Callbacks(self._bootstrap, self.rank, self.size)
+            self._callbacks = Callbacks(self._bootstrap, self.rank, self._processes)
             found.open(self.name, self._callbacks.struct, timeout_seconds)
         self.library = found
 
@@ -205,7 +209,10 @@ class Group:
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
         values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value, group=self.control)
+        try:
+            dist.all_gather_object(values, value, group=self.control)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}{who_ended(self._processes)}") from error
         return values
 
     def agree(self, values: dict[str, object]) -> None:

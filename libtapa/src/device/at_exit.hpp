@@ -1,0 +1,26 @@
+/// @file
+/// What a process does when it exits, with objects that still live then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+
+namespace tapa::device {
+
+/// Its function is called in exit(), or when the library is unloaded, unless this has been destroyed before;
+/// not in processes that were forked since. The objects that live are state of the library's own.
+class AtExit {
+ public:
+  explicit AtExit(std::function<void()> function);
+  ~AtExit();
+  AtExit(const AtExit&) = delete;
+  AtExit& operator=(const AtExit&) = delete;
+
+ private:
+  friend void run_at_exit();
+  std::function<void()> function_;
+  pid_t process_;  ///< whose it is: in another one its threads do not run
+};
+
+}  // namespace tapa::device

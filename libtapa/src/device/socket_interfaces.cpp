@@ -1,0 +1,148 @@
+#include "device/socket_interfaces.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+bool usable(const ifaddrs& entry) {
+  if (entry.ifa_addr == nullptr || entry.ifa_netmask == nullptr || (entry.ifa_flags & IFF_UP) == 0)
+    return false;
+  const int family = entry.ifa_addr->sa_family;
+  if (family == AF_INET) return true;
+  return family == AF_INET6 &&
+         !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
+}
+
+SocketAddress copy_of(const sockaddr* address) {
+  SocketAddress copy{};
+  std::memcpy(&copy, address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  return copy;
+}
+
+std::uint64_t speed_of(const std::string& name) {
+  const std::string folder = "/sys/class/net/" + name;
+  if (::access((folder + "/device").c_str(), F_OK) != 0) return 0;
+  std::ifstream file(folder + "/speed");
+  long long speed = 0;
+  return file >> speed && speed > 0 ? static_cast<std::uint64_t>(speed) : 0;
+}
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) parts.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return parts;
+}
+
+bool is_bridge_of_containers(const SocketInterface& each) {
+  return each.name.starts_with("docker") || each.name.starts_with("virbr");
+}
+
+std::vector<SocketInterface> fastest_first(std::vector<SocketInterface> some) {
+  std::stable_sort(some.begin(), some.end(),
+                   [](const SocketInterface& a, const SocketInterface& b) { return a.speed > b.speed; });
+  return some;
+}
+
+template <class Keep>
+std::vector<SocketInterface> those(const std::vector<SocketInterface>& all, const Keep& keep) {
+  std::vector<SocketInterface> some;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(some), keep);
+  return some;
+}
+
+std::vector<SocketInterface> unasked(const std::vector<SocketInterface>& all) {
+  std::vector<SocketInterface> some = those(
+      all, [](const SocketInterface& each) { return !each.loopback && !is_bridge_of_containers(each); });
+  if (some.empty()) some = those(all, [](const SocketInterface& each) { return !each.loopback; });
+  return fastest_first(some.empty() ? all : some);
+}
+
+const std::uint8_t* bytes_of(const SocketAddress& address, std::size_t& count) {
+  const bool is_v4 = address.any.sa_family == AF_INET;
+  count = is_v4 ? sizeof(in_addr) : sizeof(in6_addr);
+  return is_v4 ? reinterpret_cast<const std::uint8_t*>(&address.v4.sin_addr)
+               : reinterpret_cast<const std::uint8_t*>(&address.v6.sin6_addr);
+}
+
+}  // namespace
+
+std::vector<SocketInterface> list_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::string("getifaddrs: ") + std::strerror(errno));
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
+  std::vector<SocketInterface> found;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (!usable(*entry)) continue;
+    SocketAddress netmask = copy_of(entry->ifa_netmask);
+    netmask.any.sa_family = entry->ifa_addr->sa_family;
+    found.push_back({entry->ifa_name, copy_of(entry->ifa_addr), netmask,
+                     (entry->ifa_flags & IFF_LOOPBACK) != 0, speed_of(entry->ifa_name)});
+  }
+  return found;
+}
+
+std::string wanted_interfaces() {
+  for (const char* const name : {"TAPA_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "";
+}
+
+std::vector<SocketInterface> choose_interfaces(const std::vector<SocketInterface>& all,
+                                               std::string_view wanted) {
+  if (wanted.empty()) return unasked(all);
+  const bool others = wanted.front() == '^';
+  if (others) wanted.remove_prefix(1);
+  const bool whole = !wanted.empty() && wanted.front() == '=';
+  if (whole) wanted.remove_prefix(1);
+  const std::vector<std::string_view> names = split(wanted);
+  const auto is = [whole](const SocketInterface& each, std::string_view name) {
+    return whole ? each.name == name : std::string_view(each.name).starts_with(name);
+  };
+  if (others) {
+    return fastest_first(those(all, [&](const SocketInterface& each) {
+      return !each.loopback &&
+             std::none_of(names.begin(), names.end(), [&](std::string_view name) { return is(each, name); });
+    }));
+  }
+  std::vector<SocketInterface> chosen;
+  for (const std::string_view name : names) {
+    for (const SocketInterface& each : all)
+      if (is(each, name)) chosen.push_back(each);
+  }
+  return chosen;
+}
+
+bool on_one_network(const SocketInterface& own, const SocketAddress& other) {
+  if (own.address.any.sa_family != other.any.sa_family) return false;
+  std::size_t count = 0;
+  const std::uint8_t* const mine = bytes_of(own.address, count);
+  const std::uint8_t* const mask = bytes_of(own.netmask, count);
+  const std::uint8_t* const theirs = bytes_of(other, count);
+  for (std::size_t at = 0; at < count; ++at)
+    if (((mine[at] ^ theirs[at]) & mask[at]) != 0) return false;
+  return true;
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,56 @@
+"""Which processes of a group have ended: torch.distributed only says that some connection was closed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    """A process as others may look for it."""
+
+    names: str  # who shares them sees the same processes by the same numbers
+    number: int
+    started: str  # since the system did: another one of this number is another process
+
+    def has_ended(self) -> bool:
+        """False also for one that cannot be seen from here."""
+        return self.started != "" and self.names == _names() and _state(self.number) != (self.started, True)
+
+
+def this_process() -> Process:
+    number = os.getpid()
+    return Process(_names(), number, _state(number)[0])
+
+
+def who_ended(processes: list[Process], patience: float = 1.0) -> str:
+    """Words that name the ranks whose processes have; none if there are none.
+
+    :param patience: seconds to wait for a first one: a process closes its connections a moment before it ends
+    """
+    until = time.monotonic() + patience
+    while True:
+        gone = [(rank, process.number) for rank, process in enumerate(processes) if process.has_ended()]
+        if gone or time.monotonic() > until:
+            return "".join(f"; rank {rank} (process {number}) has ended" for rank, number in gone)
+        time.sleep(0.01)
+
+
+def _names() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    try:
+        return f"{boot.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _state(number: int) -> tuple[str, bool]:
+    """When it started, and whether it runs."""
+    try:
+        text = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return "", False
+    fields = text[text.rindex(")") + 2 :].split()  # the program's name before may have spaces
+    return fields[19], fields[0] not in "ZX"

@@ -1,0 +1,96 @@
+"""Many images in a row, and a rank that is killed: for the tests of CPUs and for check_gpu.py.
+
+As a program (a process for each rank, with the variables of torchrun): the last rank kills itself within a
+forward pass; the others print what they are told, and after how many seconds.
+
+    python endurance.py cpu|cuda
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import dit_torch
+import tiny
+
+TIMEOUT = 5.0  # seconds until a rank that does not come is named
+
+
+def _memory(device: torch.device) -> dict[str, int]:
+    """What this process holds; of a GPU what others hold, too."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/maps", encoding="ascii") as file:
+        mappings = sum(1 for _ in file)
+    held = {
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "mappings": mappings,
+        "resident_mib": resident >> 20,
+    }
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        free, total = torch.cuda.mem_get_info(device)
+        held |= {"device_mib": (total - free) >> 20, "allocated": torch.cuda.memory_allocated(device)}
+    return held
+
+
+def images_in_a_row(device: torch.device, count: int, schedule: str, policy: str) -> dict[str, list[int]]:
+    """What is held after a quarter of the images and after all; prompts differ in length, sizes alternate."""
+    steps = 3
+    model = tiny.flux(4).to(device)
+    dit_torch.enable(
+        model, schedule=schedule, policy=policy, **({} if policy == "exact" else {"steps": steps})
+    )
+    held = []
+    with torch.no_grad():
+        for image in range(count):
+            given = tiny.flux_inputs(text=5 + image % 2 * 4, batch=1 + image // 2 % 2, seed=image)
+            given = {name: x.to(device) for name, x in given.items()}
+            for step in range(steps):
+                moment = torch.full_like(given["timestep"], 1 - step / steps)
+                output = model(**given | {"timestep": moment}, return_dict=False)[0]
+            assert bool(output.isfinite().all())
+            if image + 1 in (count // 4, count):
+                held.append(_memory(device))
+    dit_torch.disable(model)
+    return {name: [before, held[1][name]] for name, before in held[0].items()}
+
+
+def grown(held: dict[str, list[int]]) -> dict[str, list[int]]:
+    """What is more after all images than after the first quarter. Allocators may round: 8 MiB, 8 mappings."""
+    slack = {"resident_mib": 8, "mappings": 8, "device_mib": 0}
+    return {name: two for name, two in held.items() if two[1] > two[0] + slack.get(name, 0)}
+
+
+def _kill(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    device = sys.argv[1]
+    dit_torch.init(backend="gloo" if device == "cpu" else None)
+    model = tiny.flux(4).to(device)
+    dit_torch.enable(model, schedule="v-first", timeout_seconds=TIMEOUT)
+    given = {name: x.to(device) for name, x in tiny.flux_inputs().items()}
+    with torch.no_grad():
+        model(**given)
+        if dist.get_rank() == dist.get_world_size() - 1:
+            model.transformer_blocks[1].attn.to_q.register_forward_pre_hook(_kill)
+        begin = time.monotonic()
+        try:
+            for _ in range(3):  # what happens on a GPU is told by the call behind it
+                model(**given)[0].sum().item()
+        except RuntimeError as error:
+            print(f"after {time.monotonic() - begin:.1f} s: {error}", flush=True)
+    os._exit(0)  # the groups of torch.distributed would wait for the one that is gone
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Two hundred images leak nothing; a rank that is killed is named by the others."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import endurance
+import ranks
+from dit_torch._library import library
+
+
+@pytest.mark.parametrize(("schedule", "policy"), [("v-first", "exact"), ("flat", "balanced")])
+def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
+    for held in ranks.run(2, endurance.images_in_a_row, torch.device("cpu"), 200, schedule, policy):
+        assert not endurance.grown(held), held
+
+
+@pytest.mark.skipif(library() is None, reason="torch.distributed's own exchange waits for its own time-out")
+def test_a_rank_that_is_killed_is_named() -> None:
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1]), "WORLD_SIZE": "3"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, endurance.__file__, "cpu"],
+            env=os.environ | address | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(3)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in started]
+    assert started[2].returncode != 0
+    for words in said[:2]:
+        told = re.match(r"after ([\d.]+) s: .*rank 2", words)
+        assert told, words
+        assert float(told[1]) < 4 * endurance.TIMEOUT, words
