@@ -57,8 +57,9 @@ extern "C" {
  * uses the interfaces that TAPA_SOCKET_IFNAME names, in the form of NCCL_SOCKET_IFNAME; without it those of
  * the latter, or the fastest.
  * @{ */
-/** The first that works on all ranks: sockets, NCCL, MPI, staging; where a rank has RDMA devices, or NCCL_NET
- * names another network than "Socket", NCCL, MPI, staging, sockets. */
+/** What the environment variable TAPA_GPU_WIRE names (nccl, mpi, staging, sockets), or the first that works
+ * on all ranks: sockets, NCCL, MPI, staging; where a rank has RDMA devices, or NCCL_NET names another network
+ * than "Socket", NCCL, MPI, staging, sockets. */
 #define TAPA_DEVICE_WIRE_AUTO 0
 #define TAPA_DEVICE_WIRE_NCCL 1
 #define TAPA_DEVICE_WIRE_MPI 2

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 
 #include "device/device_error.hpp"
@@ -157,6 +158,26 @@ bool some_rank_has_fabric(const Agreement& agreement) {
   return std::any_of(all.begin(), all.end(), [](char has) { return has != 0; });
 }
 
+/// What TAPA_GPU_WIRE asks for, where the program asks for nothing. Throws DeviceError.
+int wire_of_environment() {
+  const char* const value = std::getenv("TAPA_GPU_WIRE");
+  const std::string_view word = value == nullptr ? "" : value;
+  if (word.empty()) return TAPA_DEVICE_WIRE_AUTO;
+  constexpr std::string_view kWords[] = {"auto", "nccl", "mpi", "staging", "sockets"};
+  const auto* const found = std::find(std::begin(kWords), std::end(kWords), word);
+  if (found != std::end(kWords)) return static_cast<int>(found - std::begin(kWords));
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, "TAPA_GPU_WIRE is \"" + std::string(word) +
+                                             "\", expected auto, nccl, mpi, staging or sockets");
+}
+
+/// Ranks use what rank 0 asks for. Collective.
+int agree_on_wire(const Agreement& agreement, int wire) {
+  agreement.together([&] {
+    if (wire == TAPA_DEVICE_WIRE_AUTO) wire = wire_of_environment();
+  });
+  return agreement.gather(wire)[0];
+}
+
 std::vector<int> wires_in_order(int wanted, bool fabric) {
   if (wanted != TAPA_DEVICE_WIRE_AUTO) return {wanted};
   if (fabric)
@@ -169,6 +190,7 @@ std::vector<int> wires_in_order(int wanted, bool fabric) {
 std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const std::vector<int>& peers, int wire,
                                   const MessageOffer& offer, LocalState* state, Word timeout) {
   Choice choice(agreement, peers, offer, state, timeout);
+  wire = agree_on_wire(agreement, wire);
   for (const int which : wires_in_order(wire, some_rank_has_fabric(agreement))) {
     if (std::unique_ptr<Wire> found = choice.make(which)) return found;
   }

@@ -58,8 +58,11 @@ std::string boot_of_machine() {
 }
 
 std::string own_node() {
+  std::array<char, 64> processes{};
+  const ssize_t length = readlink("/proc/self/ns/pid", processes.data(), processes.size() - 1);
   const char* const label = std::getenv("TAPA_DEVICE_NODE");
-  return boot_of_machine() + "/" + (label == nullptr ? "" : label);
+  return boot_of_machine() + "/" + (length > 0 ? processes.data() : "") + "/" +
+         (label == nullptr ? "" : label);
 }
 
 Partition agree_on_nodes(const Agreement& agreement) {

@@ -9,9 +9,10 @@
 
 namespace tapa::device {
 
-/// Which ranks share a node: processes of one boot of a machine, and of one TAPA_DEVICE_NODE (an environment
-/// variable with any text, so that one machine can stand for several). Collective. Throws DeviceError, on all
-/// ranks alike, when two ranks are one process or a node has too many.
+/// Which ranks share a node: processes of one boot of a machine that see each other (containers with process
+/// numbers of their own are nodes of their own), and of one TAPA_DEVICE_NODE (an environment variable with
+/// any text, so that one machine can stand for several). Collective. Throws DeviceError, on all ranks alike,
+/// when two ranks are one process or a node has too many.
 [[nodiscard]] Partition agree_on_nodes(const Agreement& agreement);
 
 /// What ranks that share a node have in common.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,16 +12,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._library import Bootstrap
-from .processes import Process, who_ended
+from .processes import Process, shared_names, who_ended
 
 # By another name than install() looks for: the exchange that it installs stands on this one.
 _plain_all_to_all = dist.all_to_all_single
 
 
 def node() -> str:
-    """Equal on ranks that share a node. TAPA_DEVICE_NODE makes several nodes of one, for trials."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    this = boot.read_text().strip() if boot.is_file() else platform.node()
+    """Equal on ranks that share a node: a machine's processes that see each other. TAPA_DEVICE_NODE makes
+    several nodes of one, for trials."""
+    this = shared_names() or platform.node()
     label = os.environ.get("TAPA_DEVICE_NODE")
     return this if label is None else f"{this}/{label}"
 

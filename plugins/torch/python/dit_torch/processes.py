@@ -17,12 +17,16 @@ class Process(NamedTuple):
 
     def has_ended(self) -> bool:
         """False also for one that cannot be seen from here."""
-        return self.started != "" and self.names == _names() and _state(self.number) != (self.started, True)
+        return (
+            self.started != ""
+            and self.names == shared_names()
+            and _state(self.number) != (self.started, True)
+        )
 
 
 def this_process() -> Process:
     number = os.getpid()
-    return Process(_names(), number, _state(number)[0])
+    return Process(shared_names(), number, _state(number)[0])
 
 
 def who_ended(processes: list[Process], patience: float = 1.0) -> str:
@@ -38,7 +42,8 @@ def who_ended(processes: list[Process], patience: float = 1.0) -> str:
         time.sleep(0.01)
 
 
-def _names() -> str:
+def shared_names() -> str:
+    """Equal on processes of a machine that know each other by the same numbers; "" where that is not known."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     try:
         return f"{boot.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
