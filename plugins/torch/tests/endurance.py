@@ -1,13 +1,15 @@
 """Many images in a row, and a rank that is killed: for the tests of CPUs and for check_gpu.py.
 
-As a program (a process for each rank, with the variables of torchrun): the last rank kills itself within a
-forward pass; the others print what they are told, and after how many seconds.
+As a program (a process for each rank, with the variables of torchrun), which prints what came of it as JSON:
 
-    python endurance.py cpu|cuda
+    python endurance.py cpu|cuda images SCHEDULE POLICY    what is held, see images_in_a_row
+    python endurance.py cpu|cuda killed    the last rank kills itself within a forward pass; what the others
+                                           are told, and after how many seconds
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -73,9 +75,7 @@ def _kill(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main() -> None:
-    device = sys.argv[1]
-    dit_torch.init(backend="gloo" if device == "cpu" else None)
+def killed(device: torch.device) -> tuple[float, str]:
     model = tiny.flux(4).to(device)
     dit_torch.enable(model, schedule="v-first", timeout_seconds=TIMEOUT)
     given = {name: x.to(device) for name, x in tiny.flux_inputs().items()}
@@ -88,8 +88,16 @@ def main() -> None:
             for _ in range(3):  # what happens on a GPU is told by the call behind it
                 model(**given)[0].sum().item()
         except RuntimeError as error:
-            print(f"after {time.monotonic() - begin:.1f} s: {error}", flush=True)
-    os._exit(0)  # the groups of torch.distributed would wait for the one that is gone
+            return time.monotonic() - begin, str(error)
+    return time.monotonic() - begin, ""
+
+
+def main() -> None:
+    name, what, *rest = sys.argv[1:]
+    dit_torch.init(backend="gloo" if name == "cpu" else None)
+    device = torch.device(name) if name == "cpu" else torch.device(name, torch.cuda.current_device())
+    print(json.dumps(killed(device) if what == "killed" else images_in_a_row(device, 200, *rest)), flush=True)
+    os._exit(0)  # the groups of torch.distributed would wait for one that is gone
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def who_ended(processes: list[Process], patience: float = 1.0) -> str:
 
 
 def shared_names() -> str:
-    """Equal on processes of a machine that know each other by the same numbers; "" where that is not known."""
+    """Equal on processes of a machine that know each other by the same numbers; "": not known."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     try:
         return f"{boot.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
