@@ -1,5 +1,6 @@
 """Images over a slow link: exact exchanges against NCCL's, and policies that send less, in turns. Started on the nodes
-of tools/cluster by bench/torch/slow-link, one rank a node; rank 0 writes lines of JSON.
+of tools/cluster by bench/torch/slow-link, one rank a node; rank 0 writes lines of JSON. With --nvlink the same over
+a fast link, started by torchrun on one machine.
 
 A policy's bytes differ from step to step, so it is timed over whole images; of exact ways every step is alike."""
 
@@ -122,6 +123,11 @@ def main() -> None:
     parser.add_argument("--rate", default="", help="of the link, for the record")
     parser.add_argument("--json", type=Path, help="a line is added for each result")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
+    parser.add_argument(
+        "--nvlink",
+        action="store_true",
+        help="NCCL goes between nodes by what joins the GPUs: a fast link; with torchrun",
+    )
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache")
     parser.add_argument("--limit", type=int, default=600, help="seconds, after which it ends itself")
@@ -131,8 +137,12 @@ def main() -> None:
     signal.alarm(options.limit)
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
     size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
-    # To NCCL and to the device engine the machine is one.
-    os.environ["NCCL_HOSTID"] = os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
+    # To the device engine the machine is several, and to NCCL if it shall not use what joins the GPUs.
+    os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
+    if options.nvlink:
+        os.environ["TAPA_GPU_WIRE"] = "nccl"
+    else:
+        os.environ["NCCL_HOSTID"] = f"node-{rank}"
     if torch.cuda.is_available():
         device = torch.device("cuda", rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
