@@ -60,6 +60,12 @@ class Layer {
     registration_.emplace(session.enlist(targets_->get(), targets_->bytes(), device_));
     for (std::size_t kind = 0; kind < tested_.size(); ++kind) {
       const dit_tensor target = target_of(kind, targets_->get());
+      // What one rank lacks is an error of all, and none waits for it.
+      if (dit_transfer_bind(tested_[kind].get(), registration_->get(),
+                            job_.rank() == 0 ? nullptr : &target) != DIT_ERROR_ARGUMENT) {
+        throw std::runtime_error(
+            "dit_transfer_bind with a null target on rank 0 is no error of the argument");
+      }
       dit_call(dit_transfer_bind(tested_[kind].get(), registration_->get(), &target));
     }
   }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <thread>
 #include <vector>
@@ -166,6 +168,32 @@ TEST(Pipes, WhoEndsFirstHasSentAllThatOthersWaitFor) {
   first.proxy().finish(true);  // nothing more to do
   second.exchange(nothing, receives, 2);
   EXPECT_EQ(in, out);
+}
+
+/// One end of a pipe from rank 0 to rank 1, of which the device's part is the test's.
+struct LonePipe {
+  PipeWords words{};
+  std::vector<std::byte> slots = std::vector<std::byte>(kPipeSlots * 128);
+  std::vector<HostPipe> of(int peer, bool sends) { return {{{peer, 0}, sends, &words, slots.data()}}; }
+  void fill_one() {
+    words.bytes[0] = 128;
+    std::atomic_ref(words.device).store(1);
+  }
+};
+
+/// The wait for a receiver that takes nothing begins when the end does, not when something moved last.
+TEST(Pipes, AThreadThatWasIdleForLongSendsItsLastChunks) {
+  Network network;
+  LonePipe out, in;
+  const auto last_wait = std::chrono::seconds(1);
+  Proxy sender(std::make_unique<ThreadMessenger>(network, 0), out.of(1, true), 128, last_wait);
+  Proxy receiver(std::make_unique<ThreadMessenger>(network, 1), in.of(0, false), 128);
+  std::this_thread::sleep_for(last_wait + std::chrono::milliseconds(200));
+  out.fill_one();
+  sender.finish(true);
+  for (int turn = 0; turn < 1000 && std::atomic_ref(in.words.host).load() == 0; ++turn)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(std::atomic_ref(in.words.host).load(), 1U);
 }
 
 /// Fails when it has been asked to move messages so often.

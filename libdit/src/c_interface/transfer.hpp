@@ -28,7 +28,8 @@ struct dit_transfer {
   void use_workspace(std::span<std::byte> workspace);
   void start(const dit_transfer_call& call);
   /// Collective.
-  void bind(dit_registration& registration, const dit_tensor& target);
+  /// A null on one rank is an error of all.
+  void bind(dit_registration* registration, const dit_tensor* target);
   static void start_together(std::span<dit_transfer* const> transfers,
                              std::span<const dit_transfer_call> calls);
   [[nodiscard]] bool test();

@@ -117,7 +117,7 @@ dit_status dit_transfer_bind(dit_transfer* transfer, dit_registration* registrat
                              const dit_tensor* target) {
   return guarded(__func__, [&] {
     dit_transfer& bound = required(transfer, "transfer");
-    bound.bind(required(registration, "registration"), required(target, "target"));
+    bound.bind(registration, target);
   });
 }
 

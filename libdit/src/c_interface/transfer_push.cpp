@@ -48,7 +48,7 @@ dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const di
   return {std::span<const std::byte>(prepared_.span().first(bytes)), shape, dit::dense_strides(shape)};
 }
 
-void dit_transfer::bind(dit_registration& registration, const dit_tensor& target) {
+void dit_transfer::bind(dit_registration* registration, const dit_tensor* target) {
   std::string wrong;
   if (memory_kind_ == DIT_MEMORY_HOST || !session_.context.takes_stores()) {
     throw dit::ExchangeError(
@@ -62,10 +62,10 @@ void dit_transfer::bind(dit_registration& registration, const dit_tensor& target
   dit::TargetTensor own;
   std::size_t extent = 0;
   try {
-    if (&registration.session != &session_) {
+    if (&required(registration, "registration").session != &session_) {
       throw std::invalid_argument("registration is of another session");
     }
-    own = to_target("target", target, way_->target_shape(), element_bytes_);
+    own = to_target("target", required(target, "target"), way_->target_shape(), element_bytes_);
     extent = static_cast<std::size_t>(dit::extent(own.shape, own.strides)) * element_bytes_;
   } catch (const std::exception& error) {
     wrong = error.what();
@@ -73,8 +73,8 @@ void dit_transfer::bind(dit_registration& registration, const dit_tensor& target
   if (const std::string all = session_.context.agree_on_error(wrong); !all.empty()) {
     throw std::invalid_argument(all);
   }
-  bound_.push_back(bind_target(session_.context, registration, target, own.strides, extent));
-  ++registration.bound;
+  bound_.push_back(bind_target(session_.context, *registration, *target, own.strides, extent));
+  ++registration->bound;
   if (push_map_.empty()) {
     push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
   }

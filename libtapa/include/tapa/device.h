@@ -92,7 +92,7 @@ typedef struct TAPA_Device_options {
 /** Makes a communicator on the current device of each rank. Collective, synchronises.
  *
  * It holds device memory on every rank: ranks of the node * (channels * 512 KiB + 4 * line_bytes), with the
- * defaults 52 MiB for 2 ranks, 64 MiB for 8 and 96 MiB for 16; between nodes about 176 MiB more at most,
+ * defaults 52 MiB for 2 ranks, 64 MiB for 8 and 96 MiB for 16; between nodes about 224 MiB more at most,
  * whatever the number of ranks, without what the wire takes.
  * @param rank      of this process, 0 to size - 1
  * @param size      ranks, 1 to TAPA_DEVICE_MAX_SIZE, each a process of its own; at most

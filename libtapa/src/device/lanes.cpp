@@ -15,7 +15,7 @@ namespace {
 /// Bytes of a chunk of all blocks: long enough that the line does not notice where one ends.
 constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
 /// The same for strided blocks.
-constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 constexpr std::array kAreas = {Area::packed,  Area::gathered,   Area::outgoing,
                                Area::landing, Area::pieces_out, Area::pieces_in};
 

@@ -19,8 +19,6 @@ void store(Word& word, Word value) {
 /// How long the thread looks for work without a pause after it had some.
 constexpr auto kBusy = std::chrono::milliseconds(2);
 constexpr auto kNap = std::chrono::microseconds(100);
-/// How long it waits at the end for a receiver that takes nothing: it has failed.
-constexpr auto kLastWait = std::chrono::seconds(60);
 
 /// Grants travel against the data, on channels of their own.
 constexpr int kGrantChannels = 1 << 10;
@@ -109,8 +107,9 @@ void PipeMover::break_off() {
   for (const Ends& ends : ends_) store(ends.pipe.words->host, kPipeBroken);
 }
 
-Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk)
-    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk) {
+Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk,
+             std::chrono::milliseconds last_wait)
+    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk), last_wait_(last_wait) {
   messenger_->at_end([this] { finish(true); });
   thread_ = std::thread([this] { run(); });
 }
@@ -168,7 +167,7 @@ void Proxy::run() {
 bool Proxy::ends(std::chrono::steady_clock::time_point busy) const {
   if (!stop_) return false;
   return !sends_all_ || mover_.all_sent() ||
-         std::chrono::steady_clock::now() - std::max(busy, stopped_) > kLastWait;
+         std::chrono::steady_clock::now() - std::max(busy, stopped_) > last_wait_;
 }
 
 void Proxy::doze() {

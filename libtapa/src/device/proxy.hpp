@@ -68,7 +68,9 @@ class PipeMover {
 /// A thread that turns a PipeMover until it is stopped or a message fails.
 class Proxy {
  public:
-  Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk);
+  /// `last_wait`: how long it waits at the end for a receiver that takes nothing: it has failed.
+  Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk,
+        std::chrono::milliseconds last_wait = std::chrono::seconds(60));
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -90,6 +92,7 @@ class Proxy {
 
   std::unique_ptr<Messenger> messenger_;
   PipeMover mover_;
+  std::chrono::milliseconds last_wait_;
   std::chrono::steady_clock::time_point stopped_;  ///< when it was told to stop; written before stop_
   std::atomic<bool> stop_ = false;
   std::atomic<bool> sends_all_ = false;  ///< before it stops
