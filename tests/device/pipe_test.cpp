@@ -202,7 +202,7 @@ class FailingMessenger final : public Messenger {
   explicit FailingMessenger(int turns) : turns_(turns) {}
   [[nodiscard]] std::string describe() const override { return "none"; }
   [[nodiscard]] bool takes_device_memory() const override { return false; }
-  void at_end(std::function<void()>) override {}
+  void at_end(std::function<void()>, std::function<void()>) override {}
   void provide(std::size_t) override {}
   void send(std::size_t, Address, const void*, std::size_t) override {}
   void receive(std::size_t, Address, void*, std::size_t) override {}

@@ -1,5 +1,7 @@
 // Pipes over TCP: threads as ranks, teams and lanes, the loopback interface.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <random>
@@ -8,6 +10,7 @@
 #include "device/device_error.hpp"
 #include "device/socket_messenger.hpp"
 #include "host_pipes.hpp"
+#include "socket_helpers.hpp"
 
 namespace tapa::device {
 namespace {
@@ -114,6 +117,72 @@ TEST_F(SocketPipes, WhoEndsFirstHasSentAllThatOthersWaitFor) {
   });
 }
 
+/// As a program does that ends by an error of its own.
+TEST_F(SocketPipes, WhoHasLeftIsNotWaitedFor) {
+  as_ranks(3, [](const Agreement& agreement) {
+    const int rank = agreement.rank();
+    HostPipes pipes(rank, 3, 128, {1, 1, 0, 0}, messenger_of(agreement));
+    if (rank == 2) {
+      pipes.proxy().finish(true);
+      return;
+    }
+    std::vector<std::byte> out(2000), in(4000);
+    const HostPipes::Part none{nullptr, 0};
+    const HostPipes::Part other{out.data(), 2000};
+    const HostPipes::Part sends[] = {rank == 0 ? none : other, rank == 1 ? none : other, none};
+    const HostPipes::Part receives[] = {rank == 0 ? none : HostPipes::Part{in.data(), 2000},
+                                        rank == 1 ? none : HostPipes::Part{in.data(), 2000},
+                                        {in.data() + 2000, 2000}};
+    pipes.exchange(sends, receives, 1);  // without a time limit
+    EXPECT_EQ(pipes.missing(2), 1U);
+    EXPECT_EQ(pipes.missing(1 - rank), 0U);
+    EXPECT_EQ(pipes.proxy().failure(), "");
+    pipes.proxy().finish(true);
+  });
+}
+
+/// What nobody will take does not hold up the end.
+TEST_F(SocketPipes, WhoHasLeftTakesNothing) {
+  as_ranks(2, [](const Agreement& agreement) {
+    HostPipes pipes(agreement.rank(), 2, 128, {1, 1, 0, 300'000'000}, messenger_of(agreement));
+    if (agreement.rank() == 1) {
+      pipes.proxy().finish(true);
+      return;
+    }
+    std::vector<std::byte> out(128 * kPipeSlots * 4);
+    const HostPipes::Part none{nullptr, 0};
+    const HostPipes::Part sends[] = {none, {out.data(), out.size()}};
+    const HostPipes::Part nothing[] = {none, none};
+    pipes.exchange(sends, nothing, 1);
+    const auto began = std::chrono::steady_clock::now();
+    pipes.proxy().finish(true);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  });
+}
+
+/// A program that forks may exit in the child with all that it holds.
+TEST_F(SocketPipes, AForkedProcessEndsNothing) {
+  as_ranks(2, [](const Agreement& agreement) {
+    auto pipes = std::make_unique<HostPipes>(agreement.rank(), 2, 128, HostPipes::Style{1, 1, 0, 0},
+                                             messenger_of(agreement));
+    if (agreement.rank() == 0) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        pipes.reset();
+        ::_exit(0);
+      }
+      int status = 1;
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    }
+    agreement.meet();
+    const Case test{2, {1, 1, 0, 0}, 128, 4, 3000};
+    for (int round = 0; round < test.rounds; ++round) one_round(*pipes, agreement.rank(), test, round);
+    EXPECT_EQ(pipes->proxy().failure(), "");
+    pipes->proxy().finish(true);
+  });
+}
+
 /// As the system does it for a process that is killed: nothing is said before.
 TEST_F(SocketPipes, WhoIsGoneIsNamedAtOnce) {
   as_ranks(2, [](const Agreement& agreement) {
@@ -154,14 +223,13 @@ class OneStream : public SocketPipes {
     });
   }
   static void put(const Socket& to, Header header, const std::string& text) {
-    const auto soon = SocketClock::now() + std::chrono::seconds(20);
-    EXPECT_TRUE(write_all(to, &header, sizeof(header), soon));
-    EXPECT_TRUE(write_all(to, text.data(), text.size(), soon));
+    EXPECT_TRUE(write_few(to, &header, sizeof(header)));
+    EXPECT_TRUE(write_few(to, text.data(), text.size()));
   }
   template <class Until>
   static void read_until(SocketStream& stream, SocketStream::Done& done, const Until& until) {
-    const auto late = SocketClock::now() + std::chrono::seconds(20);
-    while (!until() && SocketClock::now() < late) (void)stream.read(done);
+    const auto late = soon();
+    while (!until() && std::chrono::steady_clock::now() < late) (void)stream.read(done);
     EXPECT_TRUE(until());
   }
 };
@@ -182,6 +250,66 @@ TEST_F(OneStream, AMessageWaitsForItsReceiver) {
   });
 }
 
+/// Nothing is left in the system that could tell of it.
+TEST_F(SocketPipes, AMessageWithoutBytesWaitsForItsReceiver) {
+  as_ranks(2, [](const Agreement& agreement) {
+    const std::unique_ptr<Messenger> messenger = messenger_of(agreement);
+    messenger->provide(3);
+    char first = 'a', second = 'b', got[2] = {};
+    const Address other{1 - agreement.rank(), 1}, empty{1 - agreement.rank(), 2};
+    if (agreement.rank() == 0) {
+      messenger->send(0, other, &first, 1);
+      messenger->send(1, empty, nullptr, 0);
+      messenger->send(2, other, &second, 1);
+    } else {
+      messenger->receive(0, other, &got[0], 1);
+      messenger->receive(2, other, &got[1], 1);
+      for (int turn = 0; turn < 100; ++turn) {
+        messenger->progress();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      messenger->receive(1, empty, nullptr, 0);
+    }
+    const auto all_done = [&] { return messenger->done(0) && messenger->done(1) && messenger->done(2); };
+    for (const auto late = soon(); !all_done() && std::chrono::steady_clock::now() < late;)
+      messenger->progress();
+    EXPECT_TRUE(all_done());
+    messenger->abandon();
+  });
+}
+
+/// A receiver that is slow gets all of it though the sender leaves meanwhile, with words to it unread.
+TEST_F(SocketPipes, LeavingWaitsForWhoIsSlow) {
+  as_ranks(2, [](const Agreement& agreement) {
+    const std::unique_ptr<Messenger> messenger = messenger_of(agreement);
+    constexpr std::size_t kBytes = std::size_t{2} << 20;
+    std::vector<char> memory(kBytes, agreement.rank() == 0 ? 'm' : '.');
+    const Address other{1 - agreement.rank(), 1};
+    messenger->provide(2);
+    if (agreement.rank() == 0) {
+      messenger->send(0, other, memory.data(), kBytes);
+      for (const auto late = soon(); !messenger->done(0) && std::chrono::steady_clock::now() < late;)
+        messenger->progress();
+      agreement.meet();
+      messenger->abandon();
+      return;
+    }
+    messenger->send(0, other, "unread", 6);
+    messenger->receive(1, other, memory.data(), kBytes);
+    const auto busy_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    for (const auto late = soon(); std::chrono::steady_clock::now() < late && !messenger->done(1);) {
+      messenger->progress();
+      if (std::chrono::steady_clock::now() > busy_until) break;
+    }
+    agreement.meet();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (const auto late = soon(); !messenger->done(1) && std::chrono::steady_clock::now() < late;)
+      messenger->progress();
+    EXPECT_EQ(memory, std::vector<char>(kBytes, 'm'));
+    messenger->abandon();
+  });
+}
+
 TEST_F(OneStream, MessagesMayComeByteByByte) {
   run([](SocketStream& stream, const Socket& other) {
     SocketStream::Done done(2, false);
@@ -195,7 +323,7 @@ TEST_F(OneStream, MessagesMayComeByteByByte) {
       all += text;
     }
     for (const char letter : all) {
-      EXPECT_TRUE(write_all(other, &letter, 1, SocketClock::now() + std::chrono::seconds(20)));
+      EXPECT_TRUE(write_few(other, &letter, 1));
       for (int turn = 0; turn < 20; ++turn) EXPECT_TRUE(stream.read(done));
     }
     read_until(stream, done, [&] { return done[0] && done[1]; });

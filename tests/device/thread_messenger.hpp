@@ -51,7 +51,7 @@ class ThreadMessenger final : public Messenger {
 
   [[nodiscard]] std::string describe() const override { return "threads"; }
   [[nodiscard]] bool takes_device_memory() const override { return false; }
-  void at_end(std::function<void()>) override {}
+  void at_end(std::function<void()>, std::function<void()>) override {}
   void provide(std::size_t requests) override {
     done_ = std::make_unique<bool[]>(requests);
     seen_.assign(requests, true);

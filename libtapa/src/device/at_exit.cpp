@@ -13,7 +13,7 @@ namespace tapa::device {
 namespace {
 
 struct Living {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  ///< held while a function runs, which may destroy its object
   std::vector<AtExit*> objects;
 };
 
@@ -27,16 +27,21 @@ Living& living() {
 
 void run_at_exit() {
   Living& all = living();
-  std::vector<AtExit*> objects;
-  {
-    const std::lock_guard lock(all.mutex);
-    objects = std::exchange(all.objects, {});
+  for (std::function<void()> AtExit::*const phase : {&AtExit::begin_, &AtExit::end_}) {
+    for (;;) {
+      const std::lock_guard lock(all.mutex);
+      const auto next = std::find_if(all.objects.begin(), all.objects.end(), [phase](const AtExit* object) {
+        return object->process_ == ::getpid() && object->*phase;
+      });
+      if (next == all.objects.end()) break;
+      const std::function<void()> function = std::exchange((*next)->*phase, {});
+      function();
+    }
   }
-  for (AtExit* const object : objects)
-    if (object->process_ == ::getpid()) object->function_();
 }
 
-AtExit::AtExit(std::function<void()> function) : function_(std::move(function)), process_(::getpid()) {
+AtExit::AtExit(std::function<void()> begin, std::function<void()> end)
+    : begin_(std::move(begin)), end_(std::move(end)), process_(::getpid()) {
   static const int registered = std::atexit(run_at_exit);
   (void)registered;
   Living& all = living();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +42,7 @@ class Choice {
 
   std::unique_ptr<Wire> sockets() {
     return attempt("sockets", [&]() -> std::unique_ptr<Wire> {
+      agreement_.together([&] { PipeWire::check_peers(peers_.size()); });
       const PipeShape shape = pipe_shape(agreement_.size(), kSocketChannels);
       SocketMesh mesh = connect_peers(agreement_, peers_, shape.channels);
       std::unique_ptr<Wire> wire;
@@ -143,6 +145,13 @@ class Choice {
   std::string why_not_;
 };
 
+/// As NCCL_NET names it, in any case.
+bool is_socket(std::string_view network) {
+  constexpr std::string_view kName = "socket";
+  return std::equal(network.begin(), network.end(), kName.begin(), kName.end(),
+                    [](unsigned char a, char b) { return std::tolower(a) == b; });
+}
+
 /// Whether NCCL or MPI would use something faster than TCP: this machine has RDMA devices, or NCCL is told to
 /// use another network. Collective.
 bool some_rank_has_fabric(const Agreement& agreement) {
@@ -151,9 +160,13 @@ bool some_rank_has_fabric(const Agreement& agreement) {
     return std::filesystem::directory_iterator(std::string("/sys/class/") + kind, error) !=
            std::filesystem::directory_iterator();
   };
-  const char* const network = std::getenv("NCCL_NET");
-  const bool told = network != nullptr && *network != '\0' && std::string_view(network) != "Socket";
-  const bool mine = told || has_entries("infiniband") || has_entries("cxi") || has_entries("hfi1_user");
+  const auto told = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  const bool verbs = has_entries("infiniband") && told("NCCL_IB_DISABLE") != "1";
+  const bool other = !told("NCCL_NET").empty() && !is_socket(told("NCCL_NET"));
+  const bool mine = verbs || other || has_entries("cxi") || has_entries("hfi1_user");
   const std::vector<char> all = agreement.gather(static_cast<char>(mine));
   return std::any_of(all.begin(), all.end(), [](char has) { return has != 0; });
 }

@@ -251,6 +251,11 @@ void Lanes::check_failure(int& rank) const {
   const std::string failure = wire_->failure();
   if (!failure.empty()) throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "messages between nodes: " + failure);
   if (rank < 0) return;
+  if (wire_->has_left(rank)) {
+    throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT, "rank " + std::to_string(rank) +
+                                                   ", of another node, has left before exchange " +
+                                                   std::to_string(wire_->missing(rank)));
+  }
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%g", timeout_);
   throw DeviceError(TAPA_DEVICE_ERR_TIMEOUT,

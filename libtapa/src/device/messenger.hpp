@@ -29,9 +29,10 @@ class Messenger {
   /// Whether messages may lie in memory of a device.
   [[nodiscard]] virtual bool takes_device_memory() const = 0;
 
-  /// `stop` is called when the program ends what carries messages while this lives: then no thread may use it
-  /// any more.
-  virtual void at_end(std::function<void()> stop) = 0;
+  /// Both are called, one after the other, when the program ends what carries messages while this lives;
+  /// after `end` no thread may use it any more. Where there are several messengers all begin before one ends.
+  /// Without functions: none is called any more, nor running.
+  virtual void at_end(std::function<void()> begin, std::function<void()> end) = 0;
 
   /// Numbers that will be used. Called once, before all others.
   virtual void provide(std::size_t requests) = 0;
@@ -42,6 +43,9 @@ class Messenger {
   virtual void progress() = 0;
   /// Whether a message is done, since the last progress(). True for a number that is not under way.
   [[nodiscard]] virtual bool done(std::size_t request) const = 0;
+  /// Whether a rank has said that it sends nothing more, and all that it sent is done. What is sent to it is
+  /// done, too.
+  [[nodiscard]] virtual bool has_left(int /*peer*/) const { return false; }
   /// Ends receives that nobody will send for. Sends must be done, or are given up with their memory.
   virtual void abandon() = 0;
 };

@@ -63,8 +63,13 @@ bool MpiMessenger::takes_device_memory() const {
   return query != nullptr && query() == 1;
 }
 
-void MpiMessenger::at_end(std::function<void()> stop) {
-  stop_ = std::move(stop);
+void MpiMessenger::at_end(std::function<void()> begin, std::function<void()> end) {
+  stop_ = nullptr;
+  if (!begin) return;
+  stop_ = [begin = std::move(begin), end = std::move(end)] {
+    begin();
+    end();
+  };
   check(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_stop, &keyval_, nullptr),
         "MPI_Comm_create_keyval", -1);
   check(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval_, &stop_), "MPI_Comm_set_attr", -1);

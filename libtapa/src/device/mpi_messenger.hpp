@@ -22,7 +22,7 @@ class MpiMessenger final : public Messenger {
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool takes_device_memory() const override;
   /// In MPI_Finalize.
-  void at_end(std::function<void()> stop) override;
+  void at_end(std::function<void()> begin, std::function<void()> end) override;
   void provide(std::size_t requests) override;
   void send(std::size_t request, Address address, const void* memory, std::size_t bytes) override;
   void receive(std::size_t request, Address address, void* memory, std::size_t bytes) override;

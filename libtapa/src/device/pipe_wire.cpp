@@ -1,6 +1,7 @@
 #include "device/pipe_wire.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "device/device_error.hpp"
@@ -18,16 +19,14 @@ std::size_t pipes_of(std::size_t peers, int channels) {
   return peers * static_cast<std::size_t>(channels) * 2;
 }
 
-/// The messengers, when this rank and the wire can work with them.
-PipeMessengers checked(PipeMessengers messengers, std::size_t peers) {
-  if (peers <= PipeWire::kMaxPeers) return messengers;
-  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::to_string(peers) +
-                                                     " ranks are on other nodes, expected at most " +
-                                                     std::to_string(PipeWire::kMaxPeers) +
-                                                     " for wires of pipes; the wire nccl has no such limit");
-}
-
 }  // namespace
+
+void PipeWire::check_peers(std::size_t peers) {
+  if (peers <= kMaxPeers) return;
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                    std::to_string(peers) + " ranks are on other nodes, expected at most " +
+                        std::to_string(kMaxPeers) + " for wires of pipes; the wire nccl has no such limit");
+}
 
 PipeShape pipe_shape(int ranks, int most) {
   const int channels = std::clamp(2 * most / ranks, 1, most);
@@ -47,7 +46,7 @@ PipeWire::PipeWire(int ranks, const std::vector<int>& peers, PipeMessengers mess
       own_(sizeof(LocalState)),
       passed_(pipes_of(peers.size(), shape_.channels) * sizeof(Word)),
       table_(pipes_of(peers.size(), shape_.channels) * sizeof(PipeEntry)) {
-  messengers = checked(std::move(messengers), peers.size());
+  check_peers(peers.size());
   const std::size_t bytes = pipes_of(peers.size(), shape_.channels) * kPipeSlots * shape_.chunk;
   if (slots_on_device) {
     device_slots_.emplace(bytes);
@@ -88,7 +87,7 @@ std::vector<HostPipe> PipeWire::lay_out(const std::vector<int>& peers, std::vect
         const std::size_t index = table.size();
         std::byte* const mine = slots + index * kPipeSlots * shape_.chunk;
         table.push_back({{words + index, mine, passed + index}, missing_words() + peer, sends});
-        pipes.push_back({{peer, channel}, sends, words + index, mine});
+        pipes.push_back({{peer, channel}, sends, words + index, mine, missing_words() + peer});
       }
     }
   }
@@ -135,7 +134,16 @@ std::string PipeWire::failure() const {
   return "";
 }
 
+bool PipeWire::has_left(int rank) const {
+  const int first = first_entry_[static_cast<std::size_t>(rank)];
+  auto* const words = static_cast<PipeWords*>(words_.get());
+  for (int entry = first; first >= 0 && entry < first + 2 * shape_.channels; ++entry)
+    if (std::atomic_ref(words[entry].host).load() == kPipeBroken) return true;
+  return false;
+}
+
 void PipeWire::finish(bool well) {
+  for (const auto& proxy : proxies_) proxy->stop(well);
   for (const auto& proxy : proxies_) proxy->finish(well);
 }
 

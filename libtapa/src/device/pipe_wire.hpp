@@ -42,11 +42,14 @@ class PipeWire final : public Wire {
                 cudaStream_t stream) override;
   [[nodiscard]] unsigned long long missing(int rank) const override;
   [[nodiscard]] std::string failure() const override;
+  [[nodiscard]] bool has_left(int rank) const override;
   void abandon() override;
   void finish(bool well) override;
 
   /// Ranks of other nodes at most: one launch has a thread block for each pipe.
   static constexpr std::size_t kMaxPeers = kMaxPipeJobs / 2;
+  /// Throws DeviceError when there are more.
+  static void check_peers(std::size_t peers);
 
  private:
   void add(PipeLaunch& launch, const WireMessage& message, bool sends) const;

@@ -1,5 +1,9 @@
 #include "device/proxy.hpp"
 
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,12 +23,31 @@ void store(Word& word, Word value) {
 /// How long the thread looks for work without a pause after it had some.
 constexpr auto kBusy = std::chrono::milliseconds(2);
 constexpr auto kNap = std::chrono::microseconds(100);
+/// And when there was none for so long, every so often.
+constexpr auto kSilence = std::chrono::seconds(1);
+constexpr auto kLongNap = std::chrono::milliseconds(1);
 
 /// Grants travel against the data, on channels of their own.
 constexpr int kGrantChannels = 1 << 10;
 /// Chunks that a receiver lets gather before it grants them.
 constexpr Word kGrantStep = kPipeSlots / 4;
 constexpr std::size_t kRequests = kPipeSlots + 1;  ///< of a pipe
+
+/// Threads that are started meanwhile leave signals to the program's.
+class SignalsElsewhere {
+ public:
+  SignalsElsewhere() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsElsewhere() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsElsewhere(const SignalsElsewhere&) = delete;
+  SignalsElsewhere& operator=(const SignalsElsewhere&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace
 
@@ -42,6 +65,7 @@ bool PipeMover::turn() {
   for (Ends& ends : ends_) moved = post(ends) || moved;
   messenger_.progress();
   for (Ends& ends : ends_) moved = complete(ends) || moved;
+  for (const Ends& ends : ends_) notice_leaving(ends);
   return moved;
 }
 
@@ -97,9 +121,20 @@ bool PipeMover::complete(Ends& ends) {
   return true;
 }
 
+/// A device that needs more of a peer that has left shall not wait for it. Who has left in order is missed by
+/// none: its pipes are not looked at any more.
+void PipeMover::notice_leaving(const Ends& ends) const {
+  const HostPipe& pipe = ends.pipe;
+  if (!messenger_.has_left(pipe.address.peer)) return;
+  const Word device = load(pipe.words->device);
+  if (pipe.sends ? device > ends.done : device == ends.done) store(pipe.words->host, kPipeBroken);
+}
+
 bool PipeMover::all_sent() const {
-  return std::all_of(ends_.begin(), ends_.end(), [](const Ends& ends) {
-    return !ends.pipe.sends || ends.done == load(ends.pipe.words->device);
+  return std::all_of(ends_.begin(), ends_.end(), [this](const Ends& ends) {
+    const HostPipe& pipe = ends.pipe;
+    return !pipe.sends || ends.done == load(pipe.words->device) ||
+           (pipe.missing != nullptr && load(*pipe.missing) != 0) || messenger_.has_left(pipe.address.peer);
   });
 }
 
@@ -109,21 +144,37 @@ void PipeMover::break_off() {
 
 Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& pipes, std::size_t chunk,
              std::chrono::milliseconds last_wait)
-    : messenger_(std::move(messenger)), mover_(*messenger_, pipes, chunk), last_wait_(last_wait) {
-  messenger_->at_end([this] { finish(true); });
-  thread_ = std::thread([this] { run(); });
+    : messenger_(std::move(messenger)),
+      mover_(*messenger_, pipes, chunk),
+      last_wait_(last_wait),
+      process_(::getpid()) {
+  {
+    const SignalsElsewhere blocked;
+    thread_ = std::thread([this] { run(); });
+  }
+  messenger_->at_end([this] { stop(true); }, [this] { finish(true); });
 }
 
 Proxy::~Proxy() {
+  messenger_->at_end(nullptr, nullptr);
   finish(false);
 }
 
-void Proxy::finish(bool sends) {
-  if (!thread_.joinable()) return;
+void Proxy::stop(bool sends) {
+  if (stop_) return;
   sends_all_ = sends;
   stopped_ = std::chrono::steady_clock::now();
   stop_ = true;
   wake();
+}
+
+void Proxy::finish(bool sends) {
+  if (!thread_.joinable()) return;
+  if (process_ != ::getpid()) {  // the thread, and the connections, are the other process's
+    thread_.detach();
+    return;
+  }
+  stop(sends);
   thread_.join();
   try {
     messenger_->abandon();
@@ -150,7 +201,7 @@ void Proxy::run() {
       if (mover_.turn()) {
         busy = std::chrono::steady_clock::now();
       } else if (std::chrono::steady_clock::now() - busy > kBusy) {
-        doze();
+        doze(busy);
       } else {
         std::this_thread::yield();
       }
@@ -170,10 +221,11 @@ bool Proxy::ends(std::chrono::steady_clock::time_point busy) const {
          std::chrono::steady_clock::now() - std::max(busy, stopped_) > last_wait_;
 }
 
-void Proxy::doze() {
+void Proxy::doze(std::chrono::steady_clock::time_point busy) {
+  const bool silent = std::chrono::steady_clock::now() - busy > kSilence;
   std::unique_lock lock(mutex_);
   asleep_ = true;
-  if (!stop_.load()) awake_.wait_for(lock, kNap);
+  if (!stop_.load()) awake_.wait_for(lock, silent ? std::chrono::microseconds(kLongNap) : kNap);
   asleep_ = false;
 }
 

@@ -3,6 +3,8 @@
 /// ready for what it will empty.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -24,6 +26,7 @@ struct HostPipe {
   bool sends = false;
   PipeWords* words = nullptr;
   std::byte* slots = nullptr;
+  const Word* missing = nullptr;  ///< not 0: the device has given the peer up; null: nobody says
 };
 
 /// Moves the chunks of all pipes, one after the other. Not thread-safe; Proxy gives it a thread.
@@ -38,7 +41,7 @@ class PipeMover {
   /// Moves what can be moved. True when something moved. Throws DeviceError.
   bool turn();
 
-  /// Whether all that devices have filled so far is sent.
+  /// Whether all that devices have filled so far is sent, but to peers that are given up.
   [[nodiscard]] bool all_sent() const;
   /// Lets nobody wait for messages any more.
   void break_off();
@@ -59,6 +62,7 @@ class PipeMover {
   void post_receives(Ends& ends);
   void exchange_grant(Ends& ends);
   bool complete(Ends& ends);
+  void notice_leaving(const Ends& ends) const;
 
   Messenger& messenger_;
   std::vector<Ends> ends_;
@@ -77,8 +81,11 @@ class Proxy {
 
   /// Wakes it when it has had nothing to do for long; without it a message may wait for some 100 us.
   void wake();
+  /// Asks the thread to end, and does not wait; see finish().
+  void stop(bool sends);
   /// Ends the thread, and what it still expects. `sends`: first it sends all that the device has filled,
-  /// which others may wait for. Nothing more may be filled.
+  /// which others may wait for. Nothing more may be filled. In a process that was forked since it does
+  /// nothing.
   void finish(bool sends);
   /// What has ended it; "" while all is well.
   [[nodiscard]] std::string failure() const;
@@ -86,13 +93,15 @@ class Proxy {
 
  private:
   void run();
-  void doze();
+  /// `busy`: when something moved last.
+  void doze(std::chrono::steady_clock::time_point busy);
   /// `busy`: when something moved last.
   [[nodiscard]] bool ends(std::chrono::steady_clock::time_point busy) const;
 
   std::unique_ptr<Messenger> messenger_;
   PipeMover mover_;
   std::chrono::milliseconds last_wait_;
+  pid_t process_;                                  ///< whose thread it is
   std::chrono::steady_clock::time_point stopped_;  ///< when it was told to stop; written before stop_
   std::atomic<bool> stop_ = false;
   std::atomic<bool> sends_all_ = false;  ///< before it stops

@@ -2,11 +2,9 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -24,33 +22,26 @@ socklen_t length_of(const SocketAddress& address) {
   return address.any.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-/// Waits until a socket can be read from (POLLIN) or written to (POLLOUT); false when it is too late.
-bool await(const Socket& socket, short events, SocketClock::time_point until) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - SocketClock::now()).count();
-    pollfd wanted{socket.get(), events, 0};
-    const int ready = ::poll(&wanted, 1, static_cast<int>(std::max<decltype(left)>(left, 0)));
-    if (ready > 0) return true;
-    if (ready == 0) return false;
-    if (errno != EINTR) fail("poll");
-  }
-}
-
-bool must_wait() {
+bool is_later() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 Socket new_socket(int family) {
-  Socket made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (made.get() < 0) fail("socket");
-  return made;
+  return Socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/// Short messages leave at once.
-void send_without_delay(const Socket& socket) {
-  const int on = 1;
-  if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
-    fail("setsockopt TCP_NODELAY");
+/// Short messages leave at once; a machine that is gone is noticed within two minutes, and what lies between
+/// lets idle connections live.
+void prepare(const Socket& socket) {
+  const auto set = [&](int level, int option, int value) {
+    if (::setsockopt(socket.get(), level, option, &value, sizeof(value)) != 0) fail("setsockopt");
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 120'000);
 }
 
 }  // namespace
@@ -64,6 +55,12 @@ std::string text_of(const SocketAddress& address) {
   return text;
 }
 
+bool same_host(const SocketAddress& a, const SocketAddress& b) {
+  if (a.any.sa_family != b.any.sa_family) return false;
+  if (a.any.sa_family == AF_INET) return a.v4.sin_addr.s_addr == b.v4.sin_addr.s_addr;
+  return std::memcmp(&a.v6.sin6_addr, &b.v6.sin6_addr, sizeof(in6_addr)) == 0;
+}
+
 void Socket::close() {
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
@@ -71,9 +68,21 @@ void Socket::close() {
 
 Socket listen_anywhere(int family, std::uint16_t& port) {
   Socket made = new_socket(family);
+  if (!made.is_open()) {
+    if (errno == EAFNOSUPPORT) return made;
+    fail("socket");
+  }
+  if (family == AF_INET6) {  // IPv4 has a socket of its own
+    const int on = 1;
+    if (::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
+      fail("setsockopt IPV6_V6ONLY");
+  }
   SocketAddress address{};
   address.any.sa_family = static_cast<sa_family_t>(family);
-  if (::bind(made.get(), &address.any, length_of(address)) != 0) fail("bind");
+  if (::bind(made.get(), &address.any, length_of(address)) != 0) {
+    if (errno == EADDRNOTAVAIL) return {};
+    fail("bind");
+  }
   if (::listen(made.get(), SOMAXCONN) != 0) fail("listen");
   socklen_t length = sizeof(address);
   if (::getsockname(made.get(), &address.any, &length) != 0) fail("getsockname");
@@ -81,67 +90,48 @@ Socket listen_anywhere(int family, std::uint16_t& port) {
   return made;
 }
 
-Socket connect_to(const SocketAddress& address, SocketClock::time_point until, std::string& why) {
+Socket begin_connect(const SocketAddress& address, std::string& why) {
   Socket made = new_socket(address.any.sa_family);
-  if (::connect(made.get(), &address.any, length_of(address)) != 0) {
-    int error = errno;
-    if (error == EINPROGRESS) {
-      socklen_t length = sizeof(error);
-      error = ETIMEDOUT;
-      if (await(made, POLLOUT, until) &&
-          ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) {
-        fail("getsockopt SO_ERROR");
-      }
-    }
-    if (error != 0) {
-      why = text_of(address) + ": " + std::strerror(error);
-      return {};
-    }
+  if (!made.is_open()) fail("socket");
+  if (::connect(made.get(), &address.any, length_of(address)) == 0 || errno == EINPROGRESS) return made;
+  why = std::strerror(errno);
+  return {};
+}
+
+std::string end_connect(const Socket& socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return std::strerror(error);
+  try {
+    prepare(socket);
+  } catch (const DeviceError& failed) {
+    return failed.what();
   }
-  send_without_delay(made);
+  return "";
+}
+
+Socket accept_one(const Socket& listening) {
+  Socket made(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (made.is_open()) {
+    prepare(made);
+  } else if (!is_later() && errno != ECONNABORTED) {
+    fail("accept");
+  }
   return made;
 }
 
-Socket accept_one(const Socket& listening, SocketClock::time_point until) {
-  for (;;) {
-    const int descriptor = ::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (descriptor >= 0) {
-      Socket made(descriptor);
-      send_without_delay(made);
-      return made;
-    }
-    // One that was given up by its other end while it waited here is none.
-    if (!must_wait() && errno != ECONNABORTED) fail("accept");
-    if (!await(listening, POLLIN, until)) return {};
-  }
-}
-
-bool read_all(const Socket& socket, void* memory, std::size_t bytes, SocketClock::time_point until) {
-  auto* at = static_cast<char*>(memory);
-  while (bytes > 0) {
-    const ssize_t got = ::recv(socket.get(), at, bytes, 0);
-    if (got > 0) {
-      at += got;
-      bytes -= static_cast<std::size_t>(got);
-    } else if (got == 0 || !must_wait() || !await(socket, POLLIN, until)) {
-      return false;
-    }
+bool read_on(const Socket& socket, void* memory, std::size_t bytes, std::size_t& got) {
+  while (got < bytes) {
+    const ssize_t count = ::recv(socket.get(), static_cast<char*>(memory) + got, bytes - got, 0);
+    if (count <= 0) return count < 0 && is_later();
+    got += static_cast<std::size_t>(count);
   }
   return true;
 }
 
-bool write_all(const Socket& socket, const void* memory, std::size_t bytes, SocketClock::time_point until) {
-  const auto* at = static_cast<const char*>(memory);
-  while (bytes > 0) {
-    const ssize_t put = ::send(socket.get(), at, bytes, MSG_NOSIGNAL);
-    if (put > 0) {
-      at += put;
-      bytes -= static_cast<std::size_t>(put);
-    } else if (put == 0 || !must_wait() || !await(socket, POLLOUT, until)) {
-      return false;
-    }
-  }
-  return true;
+bool write_few(const Socket& socket, const void* memory, std::size_t bytes) {
+  return ::send(socket.get(), memory, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 
 }  // namespace tapa::device

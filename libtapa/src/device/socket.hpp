@@ -1,11 +1,11 @@
 /// @file
-/// TCP sockets: a handle, and how two processes find each other. Knows nothing of ranks. All functions throw
-/// DeviceError.
+/// TCP sockets that do not block: a handle, and what connecting them takes. Knows nothing of ranks. Functions
+/// throw DeviceError where they do not say otherwise.
 #pragma once
 
 #include <netinet/in.h>
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -19,6 +19,8 @@ union SocketAddress {
   sockaddr_in6 v6;
 };
 [[nodiscard]] std::string text_of(const SocketAddress& address);
+/// Whether they are alike but for the port.
+[[nodiscard]] bool same_host(const SocketAddress& a, const SocketAddress& b);
 
 /// Owns a file descriptor.
 class Socket {
@@ -33,26 +35,27 @@ class Socket {
   ~Socket() { close(); }
 
   [[nodiscard]] int get() const { return descriptor_; }
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
   void close();
 
  private:
   int descriptor_ = -1;
 };
 
-using SocketClock = std::chrono::steady_clock;
-
-/// Takes connections at any address of a family, AF_INET or AF_INET6. `port`: its port.
+/// Takes connections at any address of a family, AF_INET or AF_INET6. `port`: its port. Closed where the
+/// machine does not have that family.
 [[nodiscard]] Socket listen_anywhere(int family, std::uint16_t& port);
-/// Without a socket when nobody answers at that address in time, and `why` says so.
-[[nodiscard]] Socket connect_to(const SocketAddress& address, SocketClock::time_point until,
-                                std::string& why);
-/// The next connection; without a socket when none comes in time.
-[[nodiscard]] Socket accept_one(const Socket& listening, SocketClock::time_point until);
+/// Under way, or closed, and `why` says why.
+[[nodiscard]] Socket begin_connect(const SocketAddress& address, std::string& why);
+/// How that went, once the socket can be written to: "" when it is connected. Throws nothing.
+[[nodiscard]] std::string end_connect(const Socket& socket);
+/// A connection that waits; closed when none does.
+[[nodiscard]] Socket accept_one(const Socket& listening);
 
-/// All `bytes` in time, or false. The socket does not block.
-[[nodiscard]] bool read_all(const Socket& socket, void* memory, std::size_t bytes,
-                            SocketClock::time_point until);
-[[nodiscard]] bool write_all(const Socket& socket, const void* memory, std::size_t bytes,
-                             SocketClock::time_point until);
+/// Reads on until `got` is `bytes`. False when the other end has closed, or by an error: nothing more comes.
+/// Throws nothing.
+[[nodiscard]] bool read_on(const Socket& socket, void* memory, std::size_t bytes, std::size_t& got);
+/// Some bytes on a new connection, which takes them at once; false when it does not. Throws nothing.
+[[nodiscard]] bool write_few(const Socket& socket, const void* memory, std::size_t bytes);
 
 }  // namespace tapa::device

@@ -2,12 +2,12 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -19,7 +19,8 @@ namespace tapa::device {
 namespace {
 
 bool usable(const ifaddrs& entry) {
-  if (entry.ifa_addr == nullptr || entry.ifa_netmask == nullptr || (entry.ifa_flags & IFF_UP) == 0)
+  constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+  if (entry.ifa_addr == nullptr || entry.ifa_netmask == nullptr || (entry.ifa_flags & kUp) != kUp)
     return false;
   const int family = entry.ifa_addr->sa_family;
   if (family == AF_INET) return true;
@@ -33,12 +34,22 @@ SocketAddress copy_of(const sockaddr* address) {
   return copy;
 }
 
-std::uint64_t speed_of(const std::string& name) {
-  const std::string folder = "/sys/class/net/" + name;
-  if (::access((folder + "/device").c_str(), F_OK) != 0) return 0;
-  std::ifstream file(folder + "/speed");
-  long long speed = 0;
-  return file >> speed && speed > 0 ? static_cast<std::uint64_t>(speed) : 0;
+/// That of a device, of several that are bonded, or of what lies below (a VLAN).
+std::uint64_t speed_of(const std::string& name, int depth = 2) {
+  const std::filesystem::path folder = "/sys/class/net/" + name;
+  std::error_code error;
+  if (std::filesystem::exists(folder / "device", error) ||
+      std::filesystem::exists(folder / "bonding", error)) {
+    std::ifstream file(folder / "speed");
+    long long speed = 0;
+    return file >> speed && speed > 0 ? static_cast<std::uint64_t>(speed) : 0;
+  }
+  constexpr std::string_view kBelow = "lower_";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string file = entry.path().filename().string();
+    if (depth > 0 && file.starts_with(kBelow)) return speed_of(file.substr(kBelow.size()), depth - 1);
+  }
+  return 0;
 }
 
 std::vector<std::string_view> split(std::string_view list) {
@@ -51,8 +62,11 @@ std::vector<std::string_view> split(std::string_view list) {
   return parts;
 }
 
-bool is_bridge_of_containers(const SocketInterface& each) {
-  return each.name.starts_with("docker") || each.name.starts_with("virbr");
+/// What leads to no other machine, as a rule.
+bool is_local(const SocketInterface& each) {
+  const bool unassigned =
+      each.address.any.sa_family == AF_INET && ntohl(each.address.v4.sin_addr.s_addr) >> 16 == 0xa9fe;
+  return unassigned || each.name.starts_with("docker") || each.name.starts_with("virbr");
 }
 
 std::vector<SocketInterface> fastest_first(std::vector<SocketInterface> some) {
@@ -69,8 +83,8 @@ std::vector<SocketInterface> those(const std::vector<SocketInterface>& all, cons
 }
 
 std::vector<SocketInterface> unasked(const std::vector<SocketInterface>& all) {
-  std::vector<SocketInterface> some = those(
-      all, [](const SocketInterface& each) { return !each.loopback && !is_bridge_of_containers(each); });
+  std::vector<SocketInterface> some =
+      those(all, [](const SocketInterface& each) { return !each.loopback && !is_local(each); });
   if (some.empty()) some = those(all, [](const SocketInterface& each) { return !each.loopback; });
   return fastest_first(some.empty() ? all : some);
 }

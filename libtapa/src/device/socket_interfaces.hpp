@@ -27,8 +27,9 @@ struct SocketInterface {
 [[nodiscard]] std::string wanted_interfaces();
 
 /// Those that `wanted` names, in the form of NCCL_SOCKET_IFNAME: beginnings of names, separated by commas;
-/// "=" before the list: whole names; "^": all others. In the order of the list. "": the fastest first;
-/// without loopback and container bridges ("docker...", "virbr..."), unless there is nothing else. Pure.
+/// "=" before the list: whole names; "^": all others. In the order of the list."": the fastest first; without
+/// loopback, container bridges ("docker...", "virbr...") and addresses that no network gave (169.254...),
+/// unless there is nothing else. Pure.
 [[nodiscard]] std::vector<SocketInterface> choose_interfaces(const std::vector<SocketInterface>& all,
                                                              std::string_view wanted);
 

@@ -1,9 +1,13 @@
 #include "device/socket_mesh.hpp"
 
+#include <poll.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 
 #include "device/device_error.hpp"
 #include "device/socket_interfaces.hpp"
@@ -12,25 +16,22 @@ namespace tapa::device {
 
 namespace {
 
-constexpr auto kAll = std::chrono::seconds(30);        ///< for all connections of a rank
-constexpr auto kOneAddress = std::chrono::seconds(3);  ///< until another one is tried
-constexpr auto kStranger = std::chrono::seconds(1);    ///< for who connects and says nothing
-constexpr std::size_t kAddresses = 4;
+using Clock = std::chrono::steady_clock;
 
-using Token = std::array<std::uint8_t, 16>;
+constexpr auto kNext = std::chrono::milliseconds(500);  ///< until another address is tried beside
+constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr std::size_t kStrangers = 256;  ///< connections at most that have not said who they are
 
-/// How a rank can be reached. Plain data: ranks give it to each other.
-struct Contact {
-  Token token;
-  SocketAddress addresses[kAddresses];
-  int count;
-};
-/// What the end that connects says first; the other end answers with the first one's token.
+using Token = decltype(SocketContact::token);
+
+/// What the end that connects says first. The other end answers with the first one's token, and the first
+/// says yes: of several connections between two ranks one is meant.
 struct Hello {
   Token token;  ///< of who is called
   int rank;
   int channel;
 };
+constexpr char kYes = 'y';
 
 Token new_token() {
   Token token{};
@@ -39,190 +40,289 @@ Token new_token() {
   return token;
 }
 
-bool has_family(const std::vector<SocketInterface>& some, int family) {
-  return std::any_of(some.begin(), some.end(),
-                     [family](const SocketInterface& each) { return each.address.any.sa_family == family; });
-}
+/// A connection that this rank makes.
+struct Call {
+  SocketAddress address;
+  Socket socket;
+  bool connected = false;
+  Token answer{};
+  std::size_t got = 0;
+};
+
+/// A rank that this one calls: by one connection at each of its addresses, until one of them is answered, and
+/// by the connections of the other channels there.
+struct Callee {
+  int peer;
+  std::vector<SocketAddress> addresses;
+  std::vector<std::string> why;  ///< what became of each address
+  std::vector<Call> calls;
+  std::size_t next = 0;  ///< address to be tried
+  Clock::time_point when{};
+  int channel = 0;  ///< that is being connected
+};
+
+/// A connection that another has made to this rank.
+struct Caller {
+  Socket socket;
+  Hello hello{};
+  std::size_t got = 0;
+  bool answered = false;
+};
 
 class Mesh {
  public:
-  Mesh(const Agreement& agreement, const std::vector<int>& peers, int channels)
-      : agreement_(agreement), peers_(peers), channels_(channels), until_(SocketClock::now() + kAll) {
+  Mesh(const Agreement& agreement, const std::vector<int>& peers, int channels,
+       std::chrono::milliseconds patience)
+      : agreement_(agreement), peers_(peers), channels_(channels), patience_(patience) {
     mesh_.by_channel.resize(static_cast<std::size_t>(channels));
   }
 
   SocketMesh connect() {
-    agreement_.together([&] { find_interfaces(); });
-    const int family = common_family();
-    Contact mine{};
-    agreement_.together([&] { mine = open(family); });
+    SocketContact mine{};
+    agreement_.together([&] { mine = open(); });
     contacts_ = agreement_.gather(mine);
+    std::string not_reached, not_called;
     agreement_.together([&] {
-      for (const int peer : peers_)
-        if (peer < agreement_.rank()) call(peer);
-      take_calls();
+      find_callees();
+      const auto until = Clock::now() + patience_;
+      while (!complete() && Clock::now() < until) turn();
+      not_reached = who_is_not_reached();
+      not_called = who_has_not_called();
     });
+    // Who calls in vain knows more than who waits.
+    for (const std::string* const words : {&not_reached, &not_called}) {
+      agreement_.together([&] {
+        if (!words->empty()) throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, *words);
+      });
+    }
     return std::move(mesh_);
   }
 
  private:
-  void find_interfaces() {
+  SocketContact open() {
     const std::string wanted = wanted_interfaces();
     interfaces_ = choose_interfaces(list_interfaces(), wanted);
-    if (!interfaces_.empty()) return;
+    SocketContact mine{};
+    mine.token = new_token();
+    for (const int family : {AF_INET, AF_INET6}) {
+      std::uint16_t port = 0;
+      Socket listening = listen_anywhere(family, port);
+      if (listening.is_open()) offer(mine, family, port);
+      if (listening.is_open()) listening_.push_back(std::move(listening));
+    }
+    if (mine.count > 0) return mine;
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
                       wanted.empty() ? std::string("no network interface is up")
-                                     : "no network interface is named by TAPA_SOCKET_IFNAME or "
+                                     : "no network interface that is up is named by TAPA_SOCKET_IFNAME or "
                                        "NCCL_SOCKET_IFNAME = \"" +
                                            wanted + "\"");
   }
 
-  /// IPv4 where all ranks have it.
-  [[nodiscard]] int common_family() const {
-    struct Families {
-      bool v4, v6;
-    };
-    const auto all =
-        agreement_.gather(Families{has_family(interfaces_, AF_INET), has_family(interfaces_, AF_INET6)});
-    if (std::all_of(all.begin(), all.end(), [](const Families& each) { return each.v4; })) return AF_INET;
-    if (std::all_of(all.begin(), all.end(), [](const Families& each) { return each.v6; })) return AF_INET6;
-    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
-                      "some ranks have no IPv4 address and others no IPv6 address");
-  }
-
-  Contact open(int family) {
-    std::erase_if(interfaces_,
-                  [family](const SocketInterface& each) { return each.address.any.sa_family != family; });
-    if (interfaces_.size() > kAddresses) interfaces_.resize(kAddresses);
-    std::uint16_t port = 0;
-    listening_ = listen_anywhere(family, port);
-    Contact mine{};
-    mine.token = new_token();
+  void offer(SocketContact& mine, int family, std::uint16_t port) {
     for (const SocketInterface& each : interfaces_) {
+      if (each.address.any.sa_family != family || mine.count == static_cast<int>(mine.addresses.size()))
+        continue;
       SocketAddress address = each.address;
       (family == AF_INET ? address.v4.sin_port : address.v6.sin6_port) = htons(port);
-      mine.addresses[mine.count++] = address;
+      mine.addresses[static_cast<std::size_t>(mine.count++)] = address;
       mesh_.interfaces += (mesh_.interfaces.empty() ? "" : ", ") + each.name + " " + text_of(address);
     }
-    return mine;
   }
 
-  /// Addresses of a peer, those on a network of this rank's first.
+  void find_callees() {
+    for (const int peer : peers_) {
+      if (peer > agreement_.rank()) continue;
+      Callee callee{peer, addresses_of(peer), {}, {}, 0, Clock::now(), 0};
+      callee.why.resize(callee.addresses.size());
+      callees_.push_back(std::move(callee));
+    }
+  }
+
+  /// Addresses of a peer: those on a network of this rank's first, and last such as are this rank's own:
+  /// where they are another machine's, too, they are not the way to it.
   [[nodiscard]] std::vector<SocketAddress> addresses_of(int peer) const {
-    const Contact& contact = contacts_[static_cast<std::size_t>(peer)];
-    std::vector<SocketAddress> all(contact.addresses, contact.addresses + contact.count);
-    std::stable_partition(all.begin(), all.end(), [&](const SocketAddress& address) {
-      return std::any_of(interfaces_.begin(), interfaces_.end(),
-                         [&](const SocketInterface& own) { return on_one_network(own, address); });
-    });
+    const SocketContact& contact = contacts_[static_cast<std::size_t>(peer)];
+    std::vector<SocketAddress> all(contact.addresses.begin(), contact.addresses.begin() + contact.count);
+    const auto some_interface = [&](const auto& holds) {
+      return std::any_of(interfaces_.begin(), interfaces_.end(), holds);
+    };
+    const auto rank = [&](const SocketAddress& address) {
+      if (some_interface([&](const SocketInterface& own) { return same_host(own.address, address); }))
+        return 2;
+      return some_interface([&](const SocketInterface& own) { return on_one_network(own, address); }) ? 0 : 1;
+    };
+    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
     return all;
   }
 
-  void call(int peer) {
-    std::string why;
-    for (const SocketAddress& address : addresses_of(peer)) {
-      int channel = 0;
-      while (channel < channels_) {
-        Socket socket = call(peer, channel, address, why);
-        if (socket.get() < 0) break;
-        keep(peer, channel++, std::move(socket));
+  [[nodiscard]] bool complete() const { return who_is_not_reached().empty() && who_has_not_called().empty(); }
+
+  /// Does what can be done now, or waits a moment.
+  void turn() {
+    for (Callee& callee : callees_) call(callee);
+    std::vector<pollfd> wanted;
+    for (const Socket& each : listening_) wanted.push_back({each.get(), POLLIN, 0});
+    for (const Caller& each : callers_) wanted.push_back({each.socket.get(), POLLIN, 0});
+    for (const Callee& callee : callees_) {
+      for (const Call& each : callee.calls)
+        wanted.push_back({each.socket.get(), static_cast<short>(each.connected ? POLLIN : POLLOUT), 0});
+    }
+    const int ready = ::poll(wanted.data(), wanted.size(), static_cast<int>(kPause.count()));
+    if (ready < 0 && errno != EINTR)
+      throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::string("poll: ") + std::strerror(errno));
+    if (ready <= 0) return;
+    std::erase_if(callers_, [&](Caller& caller) { return !hear(caller); });
+    for (Callee& callee : callees_) follow(callee);
+    for (const Socket& each : listening_) take_from(each);
+  }
+
+  /// Begins the calls that are due.
+  void call(Callee& callee) {
+    if (callee.channel == channels_ || Clock::now() < callee.when) return;
+    const std::size_t at = callee.next;
+    const SocketAddress& address = callee.addresses[at];
+    // The other channels go where the first one was answered.
+    if (callee.channel == 0) callee.next = (at + 1) % callee.addresses.size();
+    callee.when = Clock::now() + kNext;
+    const bool under_way = std::any_of(callee.calls.begin(), callee.calls.end(),
+                                       [&](const Call& each) { return same_host(each.address, address); });
+    if (under_way) return;
+    Call made{address, begin_connect(address, callee.why[at]), false, {}, 0};
+    if (made.socket.is_open()) callee.calls.push_back(std::move(made));
+  }
+
+  /// What became of the calls of a peer.
+  void follow(Callee& callee) {
+    for (std::size_t at = 0; at < callee.calls.size();) {
+      Call& each = callee.calls[at];
+      std::string why;
+      if (!proceed(callee, each, why)) {
+        callee.why[index_of(callee, each.address)] = why;
+        callee.calls.erase(callee.calls.begin() + static_cast<std::ptrdiff_t>(at));
+        continue;
       }
-      if (channel == channels_) return;
-      for (auto& some : mesh_.by_channel)
-        std::erase_if(some, [peer](const PeerSocket& each) { return each.peer == peer; });
-    }
-    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "rank " + std::to_string(peer) + " is not reached at " +
-                                                       why +
-                                                       " (TAPA_SOCKET_IFNAME names the interfaces to use)");
-  }
-
-  /// One connection; without a socket where another answers, or nobody.
-  Socket call(int peer, int channel, const SocketAddress& address, std::string& why) const {
-    std::string reason;
-    const auto soon = std::min(until_, SocketClock::now() + kOneAddress);
-    Socket socket = connect_to(address, soon, reason);
-    if (socket.get() >= 0) {
-      const Hello hello{contacts_[static_cast<std::size_t>(peer)].token, agreement_.rank(), channel};
-      Token answer{};
-      // The peer may still be calling others.
-      if (write_all(socket, &hello, sizeof(hello), soon) &&
-          read_all(socket, answer.data(), answer.size(), until_) && answer == own().token) {
-        return socket;
-      }
-      reason = text_of(address) + ": no answer of that rank";
-    }
-    why += (why.empty() ? "" : ", ") + reason;
-    return {};
-  }
-
-  /// The calls of all peers with higher ranks.
-  void take_calls() {
-    auto missing = static_cast<std::size_t>(
-        std::count_if(peers_.begin(), peers_.end(), [&](int peer) { return peer > agreement_.rank(); }));
-    missing *= static_cast<std::size_t>(channels_);
-    while (missing > 0) {
-      Socket socket = accept_one(listening_, until_);
-      if (socket.get() < 0) throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, who_is_missing());
-      if (take(std::move(socket))) --missing;
+      if (each.got == sizeof(Token)) return answered(callee, at);
+      ++at;
     }
   }
 
-  bool take(Socket socket) {
-    const auto soon = std::min(until_, SocketClock::now() + kStranger);
-    Hello hello{};
-    if (!read_all(socket, &hello, sizeof(hello), soon) || hello.token != own().token) return false;
-    const bool expected = std::find(peers_.begin(), peers_.end(), hello.rank) != peers_.end() &&
-                          hello.rank > agreement_.rank() && hello.channel >= 0 && hello.channel < channels_;
-    if (!expected) return false;
-    const Token& answer = contacts_[static_cast<std::size_t>(hello.rank)].token;
-    if (!write_all(socket, answer.data(), answer.size(), soon)) return false;
-    return keep(hello.rank, hello.channel, std::move(socket));
+  bool proceed(const Callee& callee, Call& call, std::string& why) const {
+    if (!call.connected) {
+      pollfd ready{call.socket.get(), POLLOUT, 0};
+      if (::poll(&ready, 1, 0) <= 0) return true;
+      why = end_connect(call.socket);
+      if (!why.empty()) return false;
+      const Hello hello{contacts_[static_cast<std::size_t>(callee.peer)].token, agreement_.rank(),
+                        callee.channel};
+      call.connected = write_few(call.socket, &hello, sizeof(hello));
+    }
+    why = "no answer of that rank";
+    if (!call.connected || !read_on(call.socket, call.answer.data(), sizeof(Token), call.got)) return false;
+    return call.got < sizeof(Token) || call.answer == own().token;
   }
 
-  /// True when it is a new one: who found no answer here before calls again.
-  bool keep(int peer, int channel, Socket socket) {
+  void answered(Callee& callee, std::size_t at) {
+    Call call = std::move(callee.calls[at]);
+    callee.calls.clear();
+    callee.when = Clock::now();
+    callee.next = index_of(callee, call.address);
+    if (!write_few(call.socket, &kYes, sizeof(kYes))) return;  // and again
+    keep(callee.peer, callee.channel++, std::move(call.socket));
+  }
+
+  [[nodiscard]] static std::size_t index_of(const Callee& callee, const SocketAddress& address) {
+    const auto found = std::find_if(callee.addresses.begin(), callee.addresses.end(),
+                                    [&](const SocketAddress& each) { return same_host(each, address); });
+    return static_cast<std::size_t>(found - callee.addresses.begin());
+  }
+
+  void take_from(const Socket& listening) {
+    for (std::size_t taken = 0; taken < kStrangers; ++taken) {
+      Socket socket = accept_one(listening);
+      if (!socket.is_open()) return;
+      if (callers_.size() >= kStrangers) callers_.erase(callers_.begin());
+      callers_.push_back({std::move(socket), {}, 0, false});
+    }
+  }
+
+  /// False when there is nothing more to hear: it is kept, or turned away.
+  bool hear(Caller& caller) {
+    if (!caller.answered) {
+      if (!read_on(caller.socket, &caller.hello, sizeof(Hello), caller.got)) return false;
+      if (caller.got < sizeof(Hello)) return true;
+      const Hello& hello = caller.hello;
+      if (hello.token != own().token || !expects(hello)) return false;
+      const Token& answer = contacts_[static_cast<std::size_t>(hello.rank)].token;
+      if (!write_few(caller.socket, answer.data(), answer.size())) return false;
+      caller.answered = true;
+      caller.got = 0;
+    }
+    char word = 0;
+    if (!read_on(caller.socket, &word, sizeof(word), caller.got)) return false;
+    if (caller.got == 0) return true;
+    if (word == kYes) keep(caller.hello.rank, caller.hello.channel, std::move(caller.socket));
+    return false;
+  }
+
+  [[nodiscard]] bool expects(const Hello& hello) const {
+    return std::find(peers_.begin(), peers_.end(), hello.rank) != peers_.end() &&
+           hello.rank > agreement_.rank() && hello.channel >= 0 && hello.channel < channels_;
+  }
+
+  void keep(int peer, int channel, Socket socket) {
     std::vector<PeerSocket>& some = mesh_.by_channel[static_cast<std::size_t>(channel)];
-    const auto known =
-        std::find_if(some.begin(), some.end(), [peer](const PeerSocket& each) { return each.peer == peer; });
-    if (known != some.end()) {
-      known->socket = std::move(socket);
-      return false;
-    }
+    std::erase_if(some, [peer](const PeerSocket& each) { return each.peer == peer; });
     some.push_back({peer, std::move(socket)});
-    return true;
   }
 
-  [[nodiscard]] std::string who_is_missing() const {
-    std::string ranks;
+  [[nodiscard]] std::string who_is_not_reached() const {
+    for (const Callee& callee : callees_) {
+      if (callee.channel == channels_) continue;
+      std::string text = "rank " + std::to_string(callee.peer) + " is not reached at ";
+      for (std::size_t at = 0; at < callee.addresses.size(); ++at) {
+        const std::string& why = callee.why[at];
+        text +=
+            (at > 0 ? ", " : "") + text_of(callee.addresses[at]) + ": " + (why.empty() ? "no answer" : why);
+      }
+      return text + " (TAPA_SOCKET_IFNAME names the interfaces to use)";
+    }
+    return "";
+  }
+
+  [[nodiscard]] std::string who_has_not_called() const {
     for (const int peer : peers_) {
       if (peer < agreement_.rank()) continue;
       for (const auto& some : mesh_.by_channel) {
         if (std::any_of(some.begin(), some.end(), [&](const PeerSocket& each) { return each.peer == peer; }))
           continue;
-        ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer);
-        break;
+        return "no call of rank " + std::to_string(peer) + " within " + std::to_string(patience_.count()) +
+               " ms at " + mesh_.interfaces;
       }
     }
-    return "no call of rank " + ranks + " within " + std::to_string(kAll.count()) + " s at " +
-           mesh_.interfaces;
+    return "";
   }
 
-  [[nodiscard]] const Contact& own() const { return contacts_[static_cast<std::size_t>(agreement_.rank())]; }
+  [[nodiscard]] const SocketContact& own() const {
+    return contacts_[static_cast<std::size_t>(agreement_.rank())];
+  }
 
   const Agreement& agreement_;
   const std::vector<int>& peers_;
   int channels_;
-  SocketClock::time_point until_;
+  std::chrono::milliseconds patience_;
   std::vector<SocketInterface> interfaces_;
-  Socket listening_;
-  std::vector<Contact> contacts_;
+  std::vector<Socket> listening_;
+  std::vector<SocketContact> contacts_;
+  std::vector<Callee> callees_;
+  std::vector<Caller> callers_;
   SocketMesh mesh_;
 };
 
 }  // namespace
 
-SocketMesh connect_peers(const Agreement& agreement, const std::vector<int>& peers, int channels) {
-  return Mesh(agreement, peers, channels).connect();
+SocketMesh connect_peers(const Agreement& agreement, const std::vector<int>& peers, int channels,
+                         std::chrono::milliseconds patience) {
+  return Mesh(agreement, peers, channels, patience).connect();
 }
 
 }  // namespace tapa::device

@@ -160,23 +160,29 @@ bool SocketStream::read_message(Done& done) {
   return true;
 }
 
-void SocketStream::close() {
-  const auto until = SocketClock::now() + kPatience;
-  const auto pause = std::chrono::milliseconds(1);
+void SocketStream::begin_leaving() {
   // Of what nobody waits for, only a message that is half gone.
   if (!outgoing_.empty()) outgoing_.erase(outgoing_.begin() + (written_ > 0 ? 1 : 0), outgoing_.end());
+  send(0, static_cast<int>(kGoodbye), nullptr, 0);
+}
+
+bool SocketStream::leave(std::size_t& left) {
   std::size_t requests = 1;
   for (const Outgoing& each : outgoing_) requests = std::max(requests, each.request + 1);
   Done ignored(requests);
-  send(0, static_cast<int>(kGoodbye), nullptr, 0);
-  for (write(ignored); !outgoing_.empty() && !broken_ && SocketClock::now() < until; write(ignored))
-    std::this_thread::sleep_for(pause);
-  ::shutdown(socket_.get(), SHUT_WR);
-  // Closing with bytes that nobody has read resets the connection, and what is under way would be lost.
-  int left = 0;
-  while (!broken_ && ::ioctl(socket_.get(), SIOCOUTQ, &left) == 0 && left > 0 && SocketClock::now() < until)
-    std::this_thread::sleep_for(pause);
+  write(ignored);
+  if (outgoing_.empty() && !shut_) shut_ = ::shutdown(socket_.get(), SHUT_WR) == 0;
+  // Closing with bytes that nobody has read would reset the connection, and what is under way would be lost.
+  std::array<char, 4096> unread;
+  ssize_t got = 0;
+  while ((got = ::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT)) > 0) continue;
+  broken_ = broken_ || (got < 0 && !is_later());
+  int queued = 0;
+  if (::ioctl(socket_.get(), SIOCOUTQ, &queued) != 0) broken_ = true;
+  left = static_cast<std::size_t>(queued) + outgoing_.size();
+  if (left > 0 && !broken_) return true;
   socket_.close();
+  return false;
 }
 
 SocketMessenger::SocketMessenger(std::vector<PeerSocket> peers, std::string interfaces)
@@ -199,8 +205,9 @@ void SocketMessenger::watch(std::size_t stream) {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::string("epoll_ctl: ") + std::strerror(errno));
 }
 
-SocketStream& SocketMessenger::stream_of(int peer) {
-  return streams_[of_peer_[static_cast<std::size_t>(peer)]];
+void SocketMessenger::at_end(std::function<void()> begin, std::function<void()> end) {
+  end_.reset();
+  if (begin) end_ = std::make_unique<AtExit>(std::move(begin), std::move(end));
 }
 
 void SocketMessenger::send(std::size_t request, Address address, const void* memory, std::size_t bytes) {
@@ -217,14 +224,38 @@ void SocketMessenger::progress() {
   for (SocketStream& stream : streams_) stream.write(done_);
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int at = 0; at < count; ++at) {
-    SocketStream& stream = streams_[events[static_cast<std::size_t>(at)].data.u64];
-    if (stream.read(done_)) continue;
-    ::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, stream.descriptor(), nullptr);
-  }
+  for (int at = 0; at < count; ++at) read(streams_[events[static_cast<std::size_t>(at)].data.u64]);
+  // Of a message without bytes nothing is left that the system could tell of.
+  for (SocketStream& stream : streams_)
+    if (stream.holds_message() && !stream.has_ended()) read(stream);
 }
 
+void SocketMessenger::read(SocketStream& stream) {
+  if (!stream.read(done_)) ::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, stream.descriptor(), nullptr);
+}
+
+/// Waits for those that still take what was sent, all at once.
 void SocketMessenger::abandon() {
+  std::vector<SocketStream*> leaving;
+  for (SocketStream& stream : streams_) {
+    stream.begin_leaving();
+    leaving.push_back(&stream);
+  }
+  std::size_t before = ~std::size_t{0};
+  for (auto until = std::chrono::steady_clock::now() + kPatience; !leaving.empty();) {
+    std::size_t all = 0;
+    std::erase_if(leaving, [&all](SocketStream* stream) {
+      std::size_t left = 0;
+      const bool goes_on = stream->leave(left);
+      all += left;
+      return !goes_on;
+    });
+    const auto now = std::chrono::steady_clock::now();
+    if (all < before) until = now + kPatience;
+    before = std::min(before, all);
+    if (now >= until) break;
+    if (!leaving.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (SocketStream& stream : streams_) stream.close();
 }
 

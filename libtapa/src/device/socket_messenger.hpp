@@ -34,8 +34,16 @@ class SocketStream {
   void write(Done& done);
   /// Takes from it what has arrived. False when there is nothing more to come on this connection.
   [[nodiscard]] bool read(Done& done);
-  /// Says that nothing follows, and waits a moment for all to be taken.
-  void close();
+  /// Whether a message has begun to arrive that nobody was ready for.
+  [[nodiscard]] bool holds_message() const { return header_bytes_ == sizeof(Header) && !in_message_; }
+  /// Whether the other end has said that nothing follows.
+  [[nodiscard]] bool has_ended() const { return ended_; }
+  /// Says that nothing follows. Then leave() is called again and again.
+  void begin_leaving();
+  /// False when the other end has taken all, or takes nothing any more; the connection is closed then.
+  /// `left`: bytes that it has not taken.
+  [[nodiscard]] bool leave(std::size_t& left);
+  void close() { socket_.close(); }
 
  private:
   struct Header {
@@ -74,6 +82,7 @@ class SocketStream {
   std::size_t arrived_ = 0;  ///< bytes of it
   bool ended_ = false;       ///< the other end has said that nothing follows, and needs nothing
   bool broken_ = false;      ///< it takes nothing any more
+  bool shut_ = false;        ///< it has been told that nothing follows
 };
 
 class SocketMessenger final : public Messenger {
@@ -84,17 +93,21 @@ class SocketMessenger final : public Messenger {
   [[nodiscard]] std::string describe() const override { return interfaces_; }
   [[nodiscard]] bool takes_device_memory() const override { return false; }
   /// When the process exits.
-  void at_end(std::function<void()> stop) override { end_ = std::make_unique<AtExit>(std::move(stop)); }
+  void at_end(std::function<void()> begin, std::function<void()> end) override;
   void provide(std::size_t requests) override { done_.assign(requests, true); }
   void send(std::size_t request, Address address, const void* memory, std::size_t bytes) override;
   void receive(std::size_t request, Address address, void* memory, std::size_t bytes) override;
   void progress() override;
   [[nodiscard]] bool done(std::size_t request) const override { return done_[request]; }
+  [[nodiscard]] bool has_left(int peer) const override { return stream_of(peer).has_ended(); }
   void abandon() override;
 
  private:
-  [[nodiscard]] SocketStream& stream_of(int peer);
+  [[nodiscard]] SocketStream& stream_of(int peer) { return streams_[index_of(peer)]; }
+  [[nodiscard]] const SocketStream& stream_of(int peer) const { return streams_[index_of(peer)]; }
+  [[nodiscard]] std::size_t index_of(int peer) const { return of_peer_[static_cast<std::size_t>(peer)]; }
   void watch(std::size_t stream);
+  void read(SocketStream& stream);
 
   std::string interfaces_;
   std::vector<SocketStream> streams_;

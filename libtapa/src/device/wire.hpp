@@ -35,6 +35,8 @@ class Wire {
   [[nodiscard]] virtual unsigned long long missing(int rank) const = 0;
   /// What else has ended it, "" while all is well.
   [[nodiscard]] virtual std::string failure() const = 0;
+  /// Whether a rank that is missing has left, instead of being late.
+  [[nodiscard]] virtual bool has_left(int /*rank*/) const { return false; }
   /// Others are not waited for any more: something has failed, and memory that they may use stays.
   virtual void abandon() = 0;
   /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what

@@ -1,0 +1,37 @@
+/// @file
+/// What tests do with sockets, in time.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <string>
+
+#include "device/socket.hpp"
+
+namespace tapa::device {
+
+inline std::chrono::steady_clock::time_point soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(20);
+}
+
+/// A connection that is made, or none.
+inline Socket connected_to(const SocketAddress& address) {
+  std::string why;
+  Socket socket = begin_connect(address, why);
+  pollfd ready{socket.get(), POLLOUT, 0};
+  if (!socket.is_open() || ::poll(&ready, 1, 20'000) <= 0 || !end_connect(socket).empty()) return {};
+  return socket;
+}
+
+inline bool read_all(const Socket& socket, void* memory, std::size_t bytes) {
+  std::size_t got = 0;
+  for (const auto late = soon(); got < bytes && std::chrono::steady_clock::now() < late;) {
+    pollfd ready{socket.get(), POLLIN, 0};
+    ::poll(&ready, 1, 100);
+    if (!read_on(socket, memory, bytes, got)) return false;
+  }
+  return got == bytes;
+}
+
+}  // namespace tapa::device
