@@ -76,7 +76,8 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_WAIT=busy"), "TAPA_WAIT is \"busy\", expected auto|spin|yield|sleep");
   EXPECT_EQ(error_of("TAPA_PROGRESS=magic"), "TAPA_PROGRESS is \"magic\", expected auto|hook|thread|none");
   EXPECT_EQ(error_of("TAPA_GPU=on"), "TAPA_GPU is \"on\", expected auto|mpi|stage|host");
-  EXPECT_EQ(error_of("TAPA_GPU_WIRE=tcp"), "TAPA_GPU_WIRE is \"tcp\", expected auto|nccl|mpi|staging");
+  EXPECT_EQ(error_of("TAPA_GPU_WIRE=tcp"),
+            "TAPA_GPU_WIRE is \"tcp\", expected auto|nccl|mpi|staging|sockets");
   EXPECT_EQ(error_of("TAPA_GPU_MPI=1"), "TAPA_GPU_MPI is \"1\", expected auto|yes|no");
   EXPECT_EQ(error_of("TAPA_RAILS=both"), "TAPA_RAILS is \"both\", expected auto|on|off");
   EXPECT_THAT(error_of("TAPA_PLAN=teleport"),
@@ -85,9 +86,9 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
 
 TEST(Options, UnknownVariablesAreWarnedAboutWithTheNearestSpelling) {
   std::vector<std::string> warnings;
-  from(
-      {"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN", "TAPA_DEVICE_NODE=a"},
-      &warnings);
+  from({"TAPA_CHEK=1", "TAPA_TIMOUT=3", "TAPA_XYZZY_FOO=1", "NOT_TAPA=1", "TAPA_BROKEN", "TAPA_DEVICE_NODE=a",
+        "TAPA_SOCKET_IFNAME=a"},
+       &warnings);
   EXPECT_THAT(warnings, ElementsAre("unknown variable TAPA_CHEK, did you mean TAPA_CHECK?",
                                     "unknown variable TAPA_TIMOUT, did you mean TAPA_TIMEOUT?",
                                     "unknown variable TAPA_XYZZY_FOO"));

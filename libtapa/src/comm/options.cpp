@@ -328,8 +328,8 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = entry.substr(equals + 1);
     const std::size_t row = find(name, &OptionInfo::variable);
-    if (name == "TAPA_BUILD" || name == "TAPA_CLUSTER_STATE") continue;  // of the scripts in tools/
-    if (name == "TAPA_DEVICE_NODE") continue;                            // of a process, not of a job
+    if (name == "TAPA_BUILD" || name == "TAPA_CLUSTER_STATE") continue;        // of the scripts in tools/
+    if (name == "TAPA_DEVICE_NODE" || name == "TAPA_SOCKET_IFNAME") continue;  // of a process, not of a job
     if (row == kRows) {
       warnings.push_back("unknown variable " + std::string(name) + suggestion(name, &OptionInfo::variable));
       continue;
