@@ -34,7 +34,7 @@ class HostPipes {
         chunk_(chunk),
         style_(style),
         missing_(static_cast<std::size_t>(ranks), 0) {
-    own_.sequence = 1;
+    own_->sequence = 1;
     const std::size_t count = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(style.channels) * 2;
     words_ = std::make_unique<PipeWords[]>(count);
     passed_ = std::make_unique<Word[]>(count);
@@ -68,7 +68,7 @@ class HostPipes {
   [[nodiscard]] Word missing(int peer) const { return missing_[static_cast<std::size_t>(peer)]; }
   /// Chunks that the device has filled for a peer, on the first channel.
   [[nodiscard]] Word filled(int peer) const { return words_[index_of(peer, 0, true)].device; }
-  LocalState& state() { return state_; }
+  LocalState& state() { return *state_; }
   [[nodiscard]] Proxy& proxy() const { return *proxy_; }
 
  private:
@@ -89,7 +89,7 @@ class HostPipes {
   }
 
   void run(const std::vector<PipeJob>& jobs, unsigned seed) {
-    const PipeTurn turn{chunk_, style_.timeout, &state_, &own_};
+    const PipeTurn turn{chunk_, style_.timeout, state_.get(), own_.get()};
     std::vector<std::unique_ptr<TeamMeeting>> meetings;
     std::vector<std::jthread> threads;
     const int teams = static_cast<int>(jobs.size());
@@ -114,8 +114,9 @@ class HostPipes {
   std::unique_ptr<Word[]> passed_;
   std::vector<std::byte> slots_;
   std::vector<Word> missing_;
-  LocalState state_{};
-  LocalState own_{};
+  // On the heap: the address sanitizer's stack does not align as they ask for.
+  std::unique_ptr<LocalState> state_ = std::make_unique<LocalState>();
+  std::unique_ptr<LocalState> own_ = std::make_unique<LocalState>();
   std::unique_ptr<Proxy> proxy_;  ///< last: its thread uses the rest
 };
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -172,12 +173,12 @@ TEST(Pipes, WhoEndsFirstHasSentAllThatOthersWaitFor) {
 
 /// One end of a pipe from rank 0 to rank 1, of which the device's part is the test's.
 struct LonePipe {
-  PipeWords words{};
+  std::unique_ptr<PipeWords> words = std::make_unique<PipeWords>();  // see HostPipes
   std::vector<std::byte> slots = std::vector<std::byte>(kPipeSlots * 128);
-  std::vector<HostPipe> of(int peer, bool sends) { return {{{peer, 0}, sends, &words, slots.data()}}; }
+  std::vector<HostPipe> of(int peer, bool sends) { return {{{peer, 0}, sends, words.get(), slots.data()}}; }
   void fill_one() {
-    words.bytes[0] = 128;
-    std::atomic_ref(words.device).store(1);
+    words->bytes[0] = 128;
+    std::atomic_ref(words->device).store(1);
   }
 };
 
@@ -191,9 +192,9 @@ TEST(Pipes, AThreadThatWasIdleForLongSendsItsLastChunks) {
   std::this_thread::sleep_for(last_wait + std::chrono::milliseconds(200));
   out.fill_one();
   sender.finish(true);
-  for (int turn = 0; turn < 1000 && std::atomic_ref(in.words.host).load() == 0; ++turn)
+  for (int turn = 0; turn < 1000 && std::atomic_ref(in.words->host).load() == 0; ++turn)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(std::atomic_ref(in.words.host).load(), 1U);
+  EXPECT_EQ(std::atomic_ref(in.words->host).load(), 1U);
 }
 
 /// Fails when it has been asked to move messages so often.

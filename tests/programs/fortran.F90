@@ -93,6 +93,7 @@ program alltoalls
   call check('ialltoallw', ierror)
 
   call MPI_Finalize(ierror)
+  deallocate(send, recv, counts, displs, byte_displs, zeros, ones, types, from_bottom)
   if (errors /= 0) stop 1
 
 contains

@@ -95,7 +95,9 @@ def built(table: dict[str, list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
     for name, runs in table.items():
         if (BIN / name).exists():
             for arguments in runs:
-                yield name, arguments
+                # What simulates is another program, which needs SimGrid.
+                if arguments[:1] != ["sim"] or (BIN / "tapa-sim").exists():
+                    yield name, arguments
 
 
 def run(name: str, arguments: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
