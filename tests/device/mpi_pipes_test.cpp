@@ -10,40 +10,18 @@
 #include <vector>
 
 #include "device/mpi_messenger.hpp"
-#include "host_pipes.hpp"
+#include "pipe_rounds.hpp"
 
 namespace {
 
 using tapa::device::HostPipes;
 using tapa::device::MpiMessenger;
+using tapa::device::wrong_in_round;
 
-std::size_t length_of(std::size_t from, std::size_t to, unsigned round) {
-  std::minstd_rand random(static_cast<unsigned>(round * 4096 + from * 64 + to));
-  random.discard(4);
+/// Many of them short.
+std::size_t bytes_of(std::minstd_rand& random) {
   const auto kind = random() % 4;
   return kind == 0 ? 0 : kind == 1 ? random() % 100 : random() % 1000000;
-}
-std::byte byte_of(std::size_t from, std::size_t to, unsigned round, std::size_t at) {
-  return static_cast<std::byte>((from * 31 + to * 7 + round * 101 + at * 13) % 251);
-}
-
-std::size_t wrong_in_round(HostPipes& pipes, std::size_t rank, std::size_t ranks, unsigned round) {
-  std::vector<std::vector<std::byte>> out(ranks), in(ranks);
-  std::vector<HostPipes::Part> sends, receives;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    out[peer].resize(length_of(rank, peer, round));
-    for (std::size_t at = 0; at < out[peer].size(); ++at) out[peer][at] = byte_of(rank, peer, round, at);
-    in[peer].assign(length_of(peer, rank, round), std::byte{0xee});
-    sends.push_back({out[peer].data(), out[peer].size()});
-    receives.push_back({in[peer].data(), in[peer].size()});
-  }
-  pipes.exchange(sends, receives, round);
-  std::size_t wrong = 0;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    for (std::size_t at = 0; at < in[peer].size() && peer != rank; ++at)
-      wrong += in[peer][at] != byte_of(peer, rank, round, at) ? 1 : 0;
-  }
-  return wrong;
 }
 
 /// The last rank does not come; the others learn its name.
@@ -81,7 +59,8 @@ int main(int argc, char** argv) {
     HostPipes pipes(rank, ranks, std::size_t{64} << 10, {2, 1, 0, 20'000'000'000},
                     std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
     for (unsigned round = 0; round < 12; ++round) {
-      wrong += wrong_in_round(pipes, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks), round);
+      wrong += wrong_in_round(pipes, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks), round,
+                              bytes_of, round);
     }
     if (!pipes.proxy().failure().empty()) {
       std::fprintf(stderr, "rank %d: %s\n", rank, pipes.proxy().failure().c_str());

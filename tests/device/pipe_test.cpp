@@ -6,25 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
-#include "host_pipes.hpp"
+#include "pipe_rounds.hpp"
 #include "thread_messenger.hpp"
 
 namespace tapa::device {
 namespace {
-
-/// Bytes of the message from one rank to another in a round, some of them none.
-std::size_t message_bytes(std::size_t from, std::size_t to, unsigned round, std::size_t most) {
-  std::minstd_rand random(static_cast<unsigned>(round * 4096 + from * 64 + to));
-  random.discard(4);
-  return random() % 4 == 0 ? 0 : random() % most;
-}
-std::byte byte_of(std::size_t from, std::size_t to, unsigned round, std::size_t at) {
-  return static_cast<std::byte>((from * 31 + to * 7 + round * 101 + at * 13) % 251);
-}
 
 struct Case {
   int ranks;
@@ -33,28 +22,6 @@ struct Case {
   unsigned rounds;
   std::size_t most;
 };
-
-/// What one rank does in one round; the number of wrong bytes.
-std::size_t round_of(HostPipes& pipes, std::size_t rank, const Case& test, unsigned round) {
-  const auto ranks = static_cast<std::size_t>(test.ranks);
-  std::vector<std::vector<std::byte>> out(ranks), in(ranks);
-  std::vector<HostPipes::Part> sends, receives;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    out[peer].resize(message_bytes(rank, peer, round, test.most));
-    for (std::size_t at = 0; at < out[peer].size(); ++at) out[peer][at] = byte_of(rank, peer, round, at);
-    in[peer].assign(message_bytes(peer, rank, round, test.most), std::byte{0xee});
-    sends.push_back({out[peer].data(), out[peer].size()});
-    receives.push_back({in[peer].data(), in[peer].size()});
-  }
-  pipes.exchange(sends, receives, round * 100 + static_cast<unsigned>(rank));
-  std::size_t wrong = 0;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
-    for (std::size_t at = 0; at < in[peer].size(); ++at)
-      wrong += in[peer][at] != byte_of(peer, rank, round, at) ? 1 : 0;
-  }
-  return wrong;
-}
 
 void expect_right(const Case& test, std::size_t chunk) {
   Network network;
@@ -70,7 +37,8 @@ void expect_right(const Case& test, std::size_t chunk) {
     for (std::size_t rank = 0; rank < wrong.size(); ++rank) {
       threads.emplace_back([&, rank] {
         for (unsigned round = 0; round < test.rounds; ++round)
-          wrong[rank] += round_of(*pipes[rank], rank, test, round);
+          wrong[rank] += wrong_in_round(*pipes[rank], rank, wrong.size(), round, shorter_than(test.most),
+                                        round * 100 + static_cast<unsigned>(rank));
       });
     }
     threads.clear();

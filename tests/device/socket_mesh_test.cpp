@@ -6,11 +6,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <span>
 
@@ -21,18 +19,7 @@
 namespace tapa::device {
 namespace {
 
-class SocketMeshes : public testing::Test {
- protected:
-  void SetUp() override { ::setenv("TAPA_SOCKET_IFNAME", "=lo", 1); }
-  void TearDown() override { ::unsetenv("TAPA_SOCKET_IFNAME"); }
-};
-
-std::vector<int> all_but(int rank, int size) {
-  std::vector<int> others;
-  for (int other = 0; other < size; ++other)
-    if (other != rank) others.push_back(other);
-  return others;
-}
+using SocketMeshes = OnLoopback;
 
 /// Says over each connection who calls whom on which channel, then hears the same.
 void expect_right_ends(const SocketMesh& mesh, int rank) {
@@ -88,84 +75,57 @@ std::set<std::uint16_t> listening_ports() {
   return ports;
 }
 
-/// Strangers call rank 0 before the others can: one says nothing, one says something else, one leaves.
-TEST_F(SocketMeshes, StrangersAreTurnedAway) {
-  const std::set<std::uint16_t> before = listening_ports();
-  std::atomic<int> strangers = 0;
-  std::vector<Socket> kept;
-  std::mutex mutex;
-  const auto call_as_stranger = [&] {
-    for (const std::uint16_t port : listening_ports()) {
-      if (before.contains(port)) continue;
-      for (int stranger = 0; stranger < 3; ++stranger) {
-        SocketAddress address{};
-        address.v4.sin_family = AF_INET;
-        address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.v4.sin_port = htons(port);
-        Socket socket = connected_to(address);
-        if (!socket.is_open()) continue;
-        ++strangers;
-        const std::vector<char> nonsense(24, 'x');
-        if (stranger == 1) {
-          EXPECT_TRUE(write_few(socket, nonsense.data(), nonsense.size()));
-        }
-        const std::lock_guard lock(mutex);
-        if (stranger < 2) kept.push_back(std::move(socket));
-      }
-    }
-  };
-  Meeting meeting(2);
-  std::vector<std::jthread> threads;
-  for (const int rank : {0, 1}) {
-    threads.emplace_back([&, rank] {
-      struct Calls {
-        Rank me;
-        int gathers = 0;
-        const decltype(call_as_stranger)* before_calls;
-      } calls{{&meeting, static_cast<std::size_t>(rank), 2}, 0, &call_as_stranger};
-      const auto gather = [](void* context, const void* mine, void* all, std::size_t bytes) {
-        Calls& state = *static_cast<Calls*>(context);
-        // The second tells how ranks are reached: all listen.
-        if (++state.gathers == 2 && state.me.rank == 1) (*state.before_calls)();
-        return allgather(&state.me, mine, all, bytes);
-      };
-      const Agreement agreement(rank, 2, gather, &calls);
-      expect_right_ends(connect_peers(agreement, {1 - rank}, 2), rank);
-    });
-  }
-  threads.clear();
-  EXPECT_GE(strangers, 3);
-}
-
-/// Ranks whose contacts are changed on the way: change(contacts) on each.
-template <class Body>
-void as_ranks_told(int size, const std::function<void(std::span<SocketContact>)>& change, const Body& body) {
-  Meeting meeting(size);
-  struct Told {
-    Rank me;
-    const std::function<void(std::span<SocketContact>)>* change;
-  };
-  const auto gather = [](void* context, const void* mine, void* all, std::size_t bytes) {
-    Told& told = *static_cast<Told*>(context);
-    const int status = allgather(&told.me, mine, all, bytes);
-    if (bytes == sizeof(SocketContact)) (*told.change)({static_cast<SocketContact*>(all), told.me.size});
-    return status;
-  };
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      Told told{{&meeting, static_cast<std::size_t>(rank), static_cast<std::size_t>(size)}, &change};
-      body(Agreement(rank, size, gather, &told));
-    });
-  }
-}
-
 SocketAddress loopback(const char* text, std::uint16_t port) {
   SocketAddress address{};
   address.v4.sin_family = AF_INET;
   address.v4.sin_port = htons(port);
   EXPECT_EQ(::inet_pton(AF_INET, text, &address.v4.sin_addr), 1);
   return address;
+}
+
+/// What strangers say before the ranks can: nothing, something else, and what rank 1 would say to rank 0 on
+/// its first channel but for what only ranks know; and one has left.
+TEST_F(SocketMeshes, StrangersAreTurnedAway) {
+  const std::set<std::uint16_t> before = listening_ports();
+  std::string impostor(16, '\0');
+  for (const int number : {1, 0}) impostor.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  const std::string words[] = {"", std::string(24, 'x'), impostor + 'y'};
+  std::vector<Descriptor> strangers;
+  const auto call_as_strangers = [&] {
+    for (const std::uint16_t port : listening_ports()) {
+      if (before.contains(port)) continue;
+      connected_to(loopback("127.0.0.1", port)).close();
+      for (const std::string& said : words) {
+        strangers.push_back(connected_to(loopback("127.0.0.1", port)));
+        EXPECT_TRUE(write_few(strangers.back(), said.data(), said.size()));
+      }
+    }
+  };
+  int gathers = 0;  // of rank 1
+  const auto gather = [&](Rank& me, const void* mine, void* all, std::size_t bytes) {
+    // The second tells how ranks are reached: all listen.
+    if (me.rank == 1 && ++gathers == 2) call_as_strangers();
+    return allgather(&me, mine, all, bytes);
+  };
+  as_ranks_by(2, gather, [](const Agreement& agreement) {
+    expect_right_ends(connect_peers(agreement, {1 - agreement.rank()}, 2), agreement.rank());
+  });
+  EXPECT_GE(strangers.size(), 3U);
+  for (const Descriptor& stranger : strangers) {  // no answer: it could be shown to another rank
+    char answer = 0;
+    EXPECT_FALSE(read_all(stranger, &answer, 1));
+  }
+}
+
+/// Ranks whose contacts are changed on the way: change(contacts) on each.
+template <class Body>
+void as_ranks_told(int size, const std::function<void(std::span<SocketContact>)>& change, const Body& body) {
+  const auto gather = [&change](Rank& me, const void* mine, void* all, std::size_t bytes) {
+    const int status = allgather(&me, mine, all, bytes);
+    if (bytes == sizeof(SocketContact)) change({static_cast<SocketContact*>(all), me.size});
+    return status;
+  };
+  as_ranks_by(size, gather, body);
 }
 
 /// Puts an address before those of all contacts.
@@ -182,7 +142,7 @@ std::function<void(std::span<SocketContact>)> first_is(const SocketAddress& addr
 /// As where an address is another machine's, too, which takes the call and says nothing.
 TEST_F(SocketMeshes, AnAddressThatIsSilentIsNotWaitedFor) {
   std::uint16_t port = 0;
-  const Socket silent = listen_anywhere(AF_INET, port);
+  const Descriptor silent = listen_anywhere(AF_INET, port);
   as_ranks_told(4, first_is(loopback("127.0.0.9", port)), [](const Agreement& agreement) {
     expect_right_ends(connect_peers(agreement, all_but(agreement.rank(), 4), 2), agreement.rank());
   });
@@ -191,9 +151,9 @@ TEST_F(SocketMeshes, AnAddressThatIsSilentIsNotWaitedFor) {
 /// As where a network is not routed: calls go nowhere, for each of many peers.
 TEST_F(SocketMeshes, AnAddressThatLeadsNowhereCostsOnce) {
   std::uint16_t port = 0;
-  const Socket full = listen_anywhere(AF_INET, port);
+  const Descriptor full = listen_anywhere(AF_INET, port);
   ASSERT_EQ(::listen(full.get(), 0), 0);
-  std::vector<Socket> waiting;  // fill its queue: more calls get no answer
+  std::vector<Descriptor> waiting;  // fill its queue: more calls get no answer
   for (int call = 0; call < 4; ++call) {
     std::string why;
     waiting.push_back(begin_connect(loopback("127.0.0.9", port), why));

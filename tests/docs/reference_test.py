@@ -25,7 +25,8 @@ OTHERS = {
     "TAPA_DEVICE_NODE": "device engine: a name for this node; ranks with the same name share it (default: the machine's boot id)",
     "TAPA_SIM_JOB": "set by `tapa-sim` for its simulations",
     "TAPA_SIM_PLATFORM": "set by `tapa-sim` for its simulations",
-    "TAPA_SOCKET_IFNAME": "device engine: network interfaces for TCP between nodes, in the form of `NCCL_SOCKET_IFNAME` (default: that; else the fastest that is up)",
+    "TAPA_SOCKET_IFNAME": "device engine: network interfaces for TCP between nodes, in the form of `NCCL_SOCKET_IFNAME` "
+    "(default: that; else the fastest that is up)",
 }
 SOURCES = ["libtapa/src", "libdit/src", "plugins", "tools", "bench"]
 NAME = r"(?:TAPA|DIT)_[A-Z][A-Z0-9_]*[A-Z0-9]"

@@ -182,10 +182,6 @@ class Post {
 
 }  // namespace
 
-void Descriptor::close() noexcept {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
 std::vector<std::vector<Handle>> post_handles(const Agreement& agreement, std::vector<Handle> mine) {
   const Announcement own{mine.size(), agreement.rank()};
   const std::vector<Announcement> everywhere = agreement.gather_everywhere(own);

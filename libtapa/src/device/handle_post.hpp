@@ -4,33 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/descriptor.hpp"
 
 namespace tapa::device {
-
-/// An open file, closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    close();
-    number_ = std::exchange(other.number_, -1);
-    return *this;
-  }
-
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-
- private:
-  void close() noexcept;
-  int number_ = -1;
-};
 
 /// A piece of memory that other processes can map.
 struct Handle {

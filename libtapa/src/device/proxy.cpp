@@ -148,11 +148,9 @@ Proxy::Proxy(std::unique_ptr<Messenger> messenger, const std::vector<HostPipe>& 
       mover_(*messenger_, pipes, chunk),
       last_wait_(last_wait),
       process_(::getpid()) {
-  {
-    const SignalsElsewhere blocked;
-    thread_ = std::thread([this] { run(); });
-  }
   messenger_->at_end([this] { stop(true); }, [this] { finish(true); });
+  const SignalsElsewhere blocked;
+  thread_ = std::thread([this] { run(); });
 }
 
 Proxy::~Proxy() {

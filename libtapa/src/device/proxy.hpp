@@ -89,7 +89,6 @@ class Proxy {
   void finish(bool sends);
   /// What has ended it; "" while all is well.
   [[nodiscard]] std::string failure() const;
-  [[nodiscard]] const Messenger& messenger() const { return *messenger_; }
 
  private:
   void run();

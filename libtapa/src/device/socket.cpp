@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,21 +19,13 @@ namespace {
   throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, what + ": " + std::strerror(errno));
 }
 
-socklen_t length_of(const SocketAddress& address) {
-  return address.any.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-}
-
-bool is_later() {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
-Socket new_socket(int family) {
-  return Socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Descriptor new_socket(int family) {
+  return Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /// Short messages leave at once; a machine that is gone is noticed within two minutes, and what lies between
 /// lets idle connections live.
-void prepare(const Socket& socket) {
+void prepare(const Descriptor& socket) {
   const auto set = [&](int level, int option, int value) {
     if (::setsockopt(socket.get(), level, option, &value, sizeof(value)) != 0) fail("setsockopt");
   };
@@ -46,28 +39,33 @@ void prepare(const Socket& socket) {
 
 }  // namespace
 
+std::span<const std::uint8_t> host_of(const SocketAddress& address) {
+  if (address.any.sa_family == AF_INET)
+    return {reinterpret_cast<const std::uint8_t*>(&address.v4.sin_addr), sizeof(in_addr)};
+  return {reinterpret_cast<const std::uint8_t*>(&address.v6.sin6_addr), sizeof(in6_addr)};
+}
+
 std::string text_of(const SocketAddress& address) {
   char text[INET6_ADDRSTRLEN] = {};
-  const bool is_v4 = address.any.sa_family == AF_INET;
-  const void* const bytes = is_v4 ? static_cast<const void*>(&address.v4.sin_addr)
-                                  : static_cast<const void*>(&address.v6.sin6_addr);
-  if (::inet_ntop(address.any.sa_family, bytes, text, sizeof(text)) == nullptr) return "?";
-  return text;
+  const bool made =
+      ::inet_ntop(address.any.sa_family, host_of(address).data(), text, sizeof(text)) != nullptr;
+  return made ? text : "?";
 }
 
 bool same_host(const SocketAddress& a, const SocketAddress& b) {
-  if (a.any.sa_family != b.any.sa_family) return false;
-  if (a.any.sa_family == AF_INET) return a.v4.sin_addr.s_addr == b.v4.sin_addr.s_addr;
-  return std::memcmp(&a.v6.sin6_addr, &b.v6.sin6_addr, sizeof(in6_addr)) == 0;
+  return a.any.sa_family == b.any.sa_family && std::ranges::equal(host_of(a), host_of(b));
 }
 
-void Socket::close() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
+socklen_t length_of(const sockaddr& address) {
+  return address.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-Socket listen_anywhere(int family, std::uint16_t& port) {
-  Socket made = new_socket(family);
+bool must_wait() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+Descriptor listen_anywhere(int family, std::uint16_t& port) {
+  Descriptor made = new_socket(family);
   if (!made.is_open()) {
     if (errno == EAFNOSUPPORT) return made;
     fail("socket");
@@ -79,7 +77,7 @@ Socket listen_anywhere(int family, std::uint16_t& port) {
   }
   SocketAddress address{};
   address.any.sa_family = static_cast<sa_family_t>(family);
-  if (::bind(made.get(), &address.any, length_of(address)) != 0) {
+  if (::bind(made.get(), &address.any, length_of(address.any)) != 0) {
     if (errno == EADDRNOTAVAIL) return {};
     fail("bind");
   }
@@ -90,15 +88,15 @@ Socket listen_anywhere(int family, std::uint16_t& port) {
   return made;
 }
 
-Socket begin_connect(const SocketAddress& address, std::string& why) {
-  Socket made = new_socket(address.any.sa_family);
+Descriptor begin_connect(const SocketAddress& address, std::string& why) {
+  Descriptor made = new_socket(address.any.sa_family);
   if (!made.is_open()) fail("socket");
-  if (::connect(made.get(), &address.any, length_of(address)) == 0 || errno == EINPROGRESS) return made;
+  if (::connect(made.get(), &address.any, length_of(address.any)) == 0 || errno == EINPROGRESS) return made;
   why = std::strerror(errno);
   return {};
 }
 
-std::string end_connect(const Socket& socket) {
+std::string end_connect(const Descriptor& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
@@ -111,26 +109,26 @@ std::string end_connect(const Socket& socket) {
   return "";
 }
 
-Socket accept_one(const Socket& listening) {
-  Socket made(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+Descriptor accept_one(const Descriptor& listening) {
+  Descriptor made(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (made.is_open()) {
     prepare(made);
-  } else if (!is_later() && errno != ECONNABORTED) {
+  } else if (!must_wait() && errno != ECONNABORTED) {
     fail("accept");
   }
   return made;
 }
 
-bool read_on(const Socket& socket, void* memory, std::size_t bytes, std::size_t& got) {
+bool read_on(const Descriptor& socket, void* memory, std::size_t bytes, std::size_t& got) {
   while (got < bytes) {
     const ssize_t count = ::recv(socket.get(), static_cast<char*>(memory) + got, bytes - got, 0);
-    if (count <= 0) return count < 0 && is_later();
+    if (count <= 0) return count < 0 && must_wait();
     got += static_cast<std::size_t>(count);
   }
   return true;
 }
 
-bool write_few(const Socket& socket, const void* memory, std::size_t bytes) {
+bool write_few(const Descriptor& socket, const void* memory, std::size_t bytes) {
   return ::send(socket.get(), memory, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
-#include <utility>
+
+#include "device/descriptor.hpp"
 
 namespace tapa::device {
 
@@ -19,43 +21,28 @@ union SocketAddress {
   sockaddr_in6 v6;
 };
 [[nodiscard]] std::string text_of(const SocketAddress& address);
+/// The bytes without the port.
+[[nodiscard]] std::span<const std::uint8_t> host_of(const SocketAddress& address);
 /// Whether they are alike but for the port.
 [[nodiscard]] bool same_host(const SocketAddress& a, const SocketAddress& b);
-
-/// Owns a file descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket() { close(); }
-
-  [[nodiscard]] int get() const { return descriptor_; }
-  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
-  void close();
-
- private:
-  int descriptor_ = -1;
-};
+[[nodiscard]] socklen_t length_of(const sockaddr& address);
+/// Whether the call that has just failed (errno) may be made again later.
+[[nodiscard]] bool must_wait();
 
 /// Takes connections at any address of a family, AF_INET or AF_INET6. `port`: its port. Closed where the
 /// machine does not have that family.
-[[nodiscard]] Socket listen_anywhere(int family, std::uint16_t& port);
+[[nodiscard]] Descriptor listen_anywhere(int family, std::uint16_t& port);
 /// Under way, or closed, and `why` says why.
-[[nodiscard]] Socket begin_connect(const SocketAddress& address, std::string& why);
+[[nodiscard]] Descriptor begin_connect(const SocketAddress& address, std::string& why);
 /// How that went, once the socket can be written to: "" when it is connected. Throws nothing.
-[[nodiscard]] std::string end_connect(const Socket& socket);
+[[nodiscard]] std::string end_connect(const Descriptor& socket);
 /// A connection that waits; closed when none does.
-[[nodiscard]] Socket accept_one(const Socket& listening);
+[[nodiscard]] Descriptor accept_one(const Descriptor& listening);
 
 /// Reads on until `got` is `bytes`. False when the other end has closed, or by an error: nothing more comes.
 /// Throws nothing.
-[[nodiscard]] bool read_on(const Socket& socket, void* memory, std::size_t bytes, std::size_t& got);
+[[nodiscard]] bool read_on(const Descriptor& socket, void* memory, std::size_t bytes, std::size_t& got);
 /// Some bytes on a new connection, which takes them at once; false when it does not. Throws nothing.
-[[nodiscard]] bool write_few(const Socket& socket, const void* memory, std::size_t bytes);
+[[nodiscard]] bool write_few(const Descriptor& socket, const void* memory, std::size_t bytes);
 
 }  // namespace tapa::device

@@ -30,7 +30,7 @@ bool usable(const ifaddrs& entry) {
 
 SocketAddress copy_of(const sockaddr* address) {
   SocketAddress copy{};
-  std::memcpy(&copy, address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  std::memcpy(&copy, address, length_of(*address));
   return copy;
 }
 
@@ -89,13 +89,6 @@ std::vector<SocketInterface> unasked(const std::vector<SocketInterface>& all) {
   return fastest_first(some.empty() ? all : some);
 }
 
-const std::uint8_t* bytes_of(const SocketAddress& address, std::size_t& count) {
-  const bool is_v4 = address.any.sa_family == AF_INET;
-  count = is_v4 ? sizeof(in_addr) : sizeof(in6_addr);
-  return is_v4 ? reinterpret_cast<const std::uint8_t*>(&address.v4.sin_addr)
-               : reinterpret_cast<const std::uint8_t*>(&address.v6.sin6_addr);
-}
-
 }  // namespace
 
 std::vector<SocketInterface> list_interfaces() {
@@ -150,11 +143,8 @@ std::vector<SocketInterface> choose_interfaces(const std::vector<SocketInterface
 
 bool on_one_network(const SocketInterface& own, const SocketAddress& other) {
   if (own.address.any.sa_family != other.any.sa_family) return false;
-  std::size_t count = 0;
-  const std::uint8_t* const mine = bytes_of(own.address, count);
-  const std::uint8_t* const mask = bytes_of(own.netmask, count);
-  const std::uint8_t* const theirs = bytes_of(other, count);
-  for (std::size_t at = 0; at < count; ++at)
+  const auto mine = host_of(own.address), mask = host_of(own.netmask), theirs = host_of(other);
+  for (std::size_t at = 0; at < mine.size(); ++at)
     if (((mine[at] ^ theirs[at]) & mask[at]) != 0) return false;
   return true;
 }

@@ -42,8 +42,8 @@ Token new_token() {
 
 /// A connection that this rank makes.
 struct Call {
-  SocketAddress address;
-  Socket socket;
+  std::size_t address;  ///< which of the callee's
+  Descriptor socket;
   bool connected = false;
   Token answer{};
   std::size_t got = 0;
@@ -63,7 +63,7 @@ struct Callee {
 
 /// A connection that another has made to this rank.
 struct Caller {
-  Socket socket;
+  Descriptor socket;
   Hello hello{};
   std::size_t got = 0;
   bool answered = false;
@@ -106,7 +106,7 @@ class Mesh {
     mine.token = new_token();
     for (const int family : {AF_INET, AF_INET6}) {
       std::uint16_t port = 0;
-      Socket listening = listen_anywhere(family, port);
+      Descriptor listening = listen_anywhere(family, port);
       if (listening.is_open()) offer(mine, family, port);
       if (listening.is_open()) listening_.push_back(std::move(listening));
     }
@@ -161,7 +161,7 @@ class Mesh {
   void turn() {
     for (Callee& callee : callees_) call(callee);
     std::vector<pollfd> wanted;
-    for (const Socket& each : listening_) wanted.push_back({each.get(), POLLIN, 0});
+    for (const Descriptor& each : listening_) wanted.push_back({each.get(), POLLIN, 0});
     for (const Caller& each : callers_) wanted.push_back({each.socket.get(), POLLIN, 0});
     for (const Callee& callee : callees_) {
       for (const Call& each : callee.calls)
@@ -173,21 +173,20 @@ class Mesh {
     if (ready <= 0) return;
     std::erase_if(callers_, [&](Caller& caller) { return !hear(caller); });
     for (Callee& callee : callees_) follow(callee);
-    for (const Socket& each : listening_) take_from(each);
+    for (const Descriptor& each : listening_) take_from(each);
   }
 
   /// Begins the calls that are due.
   void call(Callee& callee) {
     if (callee.channel == channels_ || Clock::now() < callee.when) return;
     const std::size_t at = callee.next;
-    const SocketAddress& address = callee.addresses[at];
     // The other channels go where the first one was answered.
     if (callee.channel == 0) callee.next = (at + 1) % callee.addresses.size();
     callee.when = Clock::now() + kNext;
     const bool under_way = std::any_of(callee.calls.begin(), callee.calls.end(),
-                                       [&](const Call& each) { return same_host(each.address, address); });
+                                       [at](const Call& each) { return each.address == at; });
     if (under_way) return;
-    Call made{address, begin_connect(address, callee.why[at]), false, {}, 0};
+    Call made{at, begin_connect(callee.addresses[at], callee.why[at]), false, {}, 0};
     if (made.socket.is_open()) callee.calls.push_back(std::move(made));
   }
 
@@ -197,7 +196,7 @@ class Mesh {
       Call& each = callee.calls[at];
       std::string why;
       if (!proceed(callee, each, why)) {
-        callee.why[index_of(callee, each.address)] = why;
+        callee.why[each.address] = why;
         callee.calls.erase(callee.calls.begin() + static_cast<std::ptrdiff_t>(at));
         continue;
       }
@@ -225,20 +224,14 @@ class Mesh {
     Call call = std::move(callee.calls[at]);
     callee.calls.clear();
     callee.when = Clock::now();
-    callee.next = index_of(callee, call.address);
+    callee.next = call.address;
     if (!write_few(call.socket, &kYes, sizeof(kYes))) return;  // and again
     keep(callee.peer, callee.channel++, std::move(call.socket));
   }
 
-  [[nodiscard]] static std::size_t index_of(const Callee& callee, const SocketAddress& address) {
-    const auto found = std::find_if(callee.addresses.begin(), callee.addresses.end(),
-                                    [&](const SocketAddress& each) { return same_host(each, address); });
-    return static_cast<std::size_t>(found - callee.addresses.begin());
-  }
-
-  void take_from(const Socket& listening) {
+  void take_from(const Descriptor& listening) {
     for (std::size_t taken = 0; taken < kStrangers; ++taken) {
-      Socket socket = accept_one(listening);
+      Descriptor socket = accept_one(listening);
       if (!socket.is_open()) return;
       if (callers_.size() >= kStrangers) callers_.erase(callers_.begin());
       callers_.push_back({std::move(socket), {}, 0, false});
@@ -269,7 +262,7 @@ class Mesh {
            hello.rank > agreement_.rank() && hello.channel >= 0 && hello.channel < channels_;
   }
 
-  void keep(int peer, int channel, Socket socket) {
+  void keep(int peer, int channel, Descriptor socket) {
     std::vector<PeerSocket>& some = mesh_.by_channel[static_cast<std::size_t>(channel)];
     std::erase_if(some, [peer](const PeerSocket& each) { return each.peer == peer; });
     some.push_back({peer, std::move(socket)});
@@ -311,7 +304,7 @@ class Mesh {
   int channels_;
   std::chrono::milliseconds patience_;
   std::vector<SocketInterface> interfaces_;
-  std::vector<Socket> listening_;
+  std::vector<Descriptor> listening_;
   std::vector<SocketContact> contacts_;
   std::vector<Callee> callees_;
   std::vector<Caller> callers_;

@@ -16,7 +16,7 @@ namespace tapa::device {
 
 struct PeerSocket {
   int peer;  ///< rank in the communicator
-  Socket socket;
+  Descriptor socket;
 };
 
 /// How a rank can be reached, as ranks tell each other. Plain data.

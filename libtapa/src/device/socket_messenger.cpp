@@ -27,10 +27,6 @@ constexpr int kTurn = 8;
 /// How long the end of a connection waits for what was sent to be taken.
 constexpr auto kPatience = std::chrono::seconds(2);
 
-bool is_later() {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
 }  // namespace
 
 void SocketStream::fail(const std::string& what) const {
@@ -74,7 +70,7 @@ std::size_t SocketStream::give() {
   message.msg_iov = parts.data();
   message.msg_iovlen = count;
   const ssize_t put = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  broken_ = put < 0 && !is_later();
+  broken_ = put < 0 && !must_wait();
   return put > 0 ? static_cast<std::size_t>(put) : 0;
 }
 
@@ -109,7 +105,7 @@ std::size_t SocketStream::arrive(std::span<iovec> parts) {
   const ssize_t got = ::readv(socket_.get(), parts.data(), static_cast<int>(parts.size()));
   if (got > 0) return static_cast<std::size_t>(got);
   if (got == 0) fail("closed by its other end");
-  if (!is_later()) fail(std::strerror(errno));
+  if (!must_wait()) fail(std::strerror(errno));
   return 0;
 }
 
@@ -176,7 +172,7 @@ bool SocketStream::leave(std::size_t& left) {
   std::array<char, 4096> unread;
   ssize_t got = 0;
   while ((got = ::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT)) > 0) continue;
-  broken_ = broken_ || (got < 0 && !is_later());
+  broken_ = broken_ || (got < 0 && !must_wait());
   int queued = 0;
   if (::ioctl(socket_.get(), SIOCOUTQ, &queued) != 0) broken_ = true;
   left = static_cast<std::size_t>(queued) + outgoing_.size();
@@ -187,7 +183,7 @@ bool SocketStream::leave(std::size_t& left) {
 
 SocketMessenger::SocketMessenger(std::vector<PeerSocket> peers, std::string interfaces)
     : interfaces_(std::move(interfaces)), ready_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (ready_.get() < 0)
+  if (!ready_.is_open())
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::string("epoll_create1: ") + std::strerror(errno));
   for (PeerSocket& peer : peers) {
     of_peer_.resize(std::max(of_peer_.size(), static_cast<std::size_t>(peer.peer) + 1));

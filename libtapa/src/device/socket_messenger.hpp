@@ -24,7 +24,6 @@ class SocketStream {
 
   explicit SocketStream(PeerSocket end) : peer_(end.peer), socket_(std::move(end.socket)) {}
 
-  [[nodiscard]] int peer() const { return peer_; }
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
   void send(std::size_t request, int channel, const void* memory, std::size_t bytes);
@@ -71,7 +70,7 @@ class SocketStream {
   [[noreturn]] void fail(const std::string& what) const;
 
   int peer_;
-  Socket socket_;
+  Descriptor socket_;
   std::deque<Outgoing> outgoing_;
   std::size_t written_ = 0;  ///< bytes of the first of them, its header included
   std::vector<Posted> posted_;
@@ -112,7 +111,7 @@ class SocketMessenger final : public Messenger {
   std::string interfaces_;
   std::vector<SocketStream> streams_;
   std::vector<std::size_t> of_peer_;  ///< index of its stream
-  Socket ready_;                      ///< epoll: which streams can be read
+  Descriptor ready_;                  ///< epoll: which streams can be read
   SocketStream::Done done_;
   std::unique_ptr<AtExit> end_;
 };

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -385,11 +384,7 @@ def check_time(check: Check) -> None:
 
 def told_by_program(check: Check, *arguments: str) -> tuple[int, object]:
     """Status and result of endurance.py, which is a process beside each of these ranks."""
-    port = [0]
-    if check.rank == 0:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port[0] = free.getsockname()[1]
+    port = [endurance.free_port()]  # rank 0's
     dist.broadcast_object_list(port)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TORCHELASTIC")}
     done = subprocess.run(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from typing import Any
@@ -23,6 +24,12 @@ import dit_torch
 import tiny
 
 TIMEOUT = 5.0  # seconds until a rank that does not come is named
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _memory(device: torch.device) -> dict[str, int]:

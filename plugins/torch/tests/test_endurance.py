@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -24,9 +23,7 @@ def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
 
 @pytest.mark.skipif(library() is None, reason="torch.distributed's own exchange waits for its own time-out")
 def test_a_rank_that_is_killed_is_named() -> None:
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1]), "WORLD_SIZE": "3"}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(endurance.free_port()), "WORLD_SIZE": "3"}
     started = [
         subprocess.Popen(
             [sys.executable, endurance.__file__, "cpu", "killed"],
