@@ -42,15 +42,15 @@ class TeamUnit {
 
   DIT_HOST_DEVICE void run() const {
     if (job_.norm == Norm::none && job_.rope == Rope::none) {
-      for_each_place([&](int head, Element* to) { *reinterpret_cast<Sixteen*>(to) = raw(head); });
+      for_each_place([&](int, const Sixteen& x, Element* to) { *reinterpret_cast<Sixteen*>(to) = x; });
       return;
     }
     const Numbers cosines = angles(job_.cosine);
     const Numbers sines = angles(job_.sine);
     Numbers weight = weights(0);
     const float common = job_.norm == Norm::token ? scale_of_token() : 1.0F;
-    for_each_place([&](int head, Element* to) {
-      Numbers x = numbers(raw(head));
+    for_each_place([&](int head, const Sixteen& from, Element* to) {
+      Numbers x = numbers(from);
       if (job_.norm == Norm::token) weight = weights(head);
       if (job_.norm != Norm::none) normalize(x, job_.norm == Norm::head ? scale_of_head(x) : common, weight);
       store(to, rotated(x, cosines, sines));
@@ -86,7 +86,8 @@ class TeamUnit {
     *reinterpret_cast<Sixteen*>(to) = all;
   }
 
-  /// Where this unit's heads go, one after the other; a head that several ranks want comes several times.
+  /// Where this unit's heads go, one after the other; a head that several ranks want comes several times. A
+  /// head is read before the one before it is stored.
   template <class Body>
   DIT_HOST_DEVICE void for_each_place(const Body& body) const {
     for (int i = 0; i < job_.parts; ++i) {
@@ -96,7 +97,13 @@ class TeamUnit {
       const int end = head_end_ < part.head_end ? head_end_ : part.head_end;
       Element* to = static_cast<Element*>(part.target) + sample_ * part.batch +
                     (row_ - part.row_begin) * part.row + (begin - part.head_begin) * part.head + at_;
-      for (int head = begin; head < end; ++head, to += part.head) body(head, to);
+      if (begin >= end) continue;
+      Sixteen next = raw(begin);
+      for (int head = begin; head < end; ++head, to += part.head) {
+        const Sixteen now = next;
+        if (head + 1 < end) next = raw(head + 1);
+        body(head, now, to);
+      }
     }
   }
 
