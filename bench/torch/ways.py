@@ -142,7 +142,7 @@ def reported(name: str, way: Way) -> dict[str, Any]:
     import dit_torch
 
     told = dit_torch.report(way.model)
-    words = ("schedule", "policy", "levels", "full_bytes", "exchange_bytes", "parameter_bytes", "peak_bytes")
+    words = ("schedule", "policy", "levels", "full_bytes", "exchange_bytes", "parameter_bytes", "peak_bytes", "off")
     return {"report": {word: getattr(told, word) for word in words}}
 
 

@@ -23,6 +23,7 @@ TABLE = [
     ("up --rate 7kbit", 2, f"cluster up: error: argument --rate: '7kbit': {RATE}"),
     ("up --nics 3 --rate 1gbit,1mbit", 125, "cluster: --rate gives 2 rates for 3 NICs: give one, or one per NIC"),
     ("up --mtu 100", 2, "cluster up: error: argument --mtu: '100': expected a number from 576 to 65000"),
+    ("up --tcp fast", 2, "cluster up: error: argument --tcp: 'fast': expected quiet or linux"),
     ("up --name a/b", 2, f"cluster up: error: argument --name: 'a/b': {NAME}"),
     ("down --name ..", 2, f"cluster down: error: argument --name: '..': {NAME}"),
     ("up --ranks 4", 2, "cluster: error: unrecognized arguments: --ranks 4"),

@@ -214,7 +214,7 @@ def traffic_report(traffic: dict[str, Any]) -> str:
     resent = sum(node["retransmitted_segments"] for node in traffic["nodes"])
     late = sum(node["retransmission_timeouts"] for node in traffic["nodes"])
     if resent:  # packets that overtake each other on many cores cost little; what a timer has to find costs seconds
-        lines.append(f"cluster: {resent} TCP segments were sent again, {late} of them after {network.LEAST_TIMEOUT} s or more")
+        lines.append(f"cluster: {resent} TCP segments were sent again, {late} of them as a timer ran out")
     if traffic["dropped_packets"]:
         full = f"cluster: the system's input queues were full and dropped {traffic['dropped_packets']} packets"
         lines.append(f"{full}: sysctl -w net.core.netdev_max_backlog=100000 makes them longer")

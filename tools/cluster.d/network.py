@@ -53,10 +53,25 @@ def _sysctl(name: str, value: str) -> None:
         raise namespaces.NamespaceError(f"sysctl net.{name.replace('/', '.')}={value}: {error.strerror}") from error
 
 
-def _quiet_tcp() -> None:
-    """Keeps TCP's start-up and its reaction to starved processes out of the measurements."""
+# What a cluster's TCP can be. quiet: for ranks that share few cores. linux: as Linux has it, for fast links.
+TCP = ("quiet", "linux")
+
+
+def _set_tcp(kind: str) -> None:
     _sysctl("ipv6/conf/all/disable_ipv6", "1")
     _sysctl("ipv6/conf/default/disable_ipv6", "1")
+    if kind == "quiet":
+        _quiet_tcp()
+        return
+    # The machine's may be another; not every user may have cubic.
+    try:
+        _sysctl("ipv4/tcp_congestion_control", "cubic")
+    except namespaces.NamespaceError:
+        _sysctl("ipv4/tcp_congestion_control", "reno")
+
+
+def _quiet_tcp() -> None:
+    """Keeps TCP's start-up and its reaction to starved processes out of the measurements."""
     _sysctl("ipv4/tcp_slow_start_after_idle", "0")
     _sysctl("ipv4/tcp_no_metrics_save", "1")
     _sysctl("ipv4/tcp_early_retrans", "0")
@@ -93,10 +108,10 @@ def _mac(network: int, host: int) -> str:
     return f"02:00:0a:63:{network:02x}:{host:02x}"
 
 
-def _start_node(name: str, node: int, state: str) -> int:
+def _start_node(name: str, node: int, state: str, tcp: str) -> int:
     def setup() -> None:
         namespaces.become_host(node_name(node), os.path.join(state, "hosts"))
-        _quiet_tcp()
+        _set_tcp(tcp)
 
     pid, _ = namespaces.spawn(setup, [shutil.which("sleep"), f"tapa-cluster-{name}-{node_name(node)}", "infinity"])
     with open(os.path.join(state, f"{node_name(node)}.pid"), "w") as file:
@@ -104,37 +119,41 @@ def _start_node(name: str, node: int, state: str) -> int:
     return pid
 
 
-def _node_links(node: int, nodes: int, rails: int, mtu: int) -> list[str]:
-    """`ip` lines to run inside a node: addresses, neighbours known in advance, routes with open TCP windows."""
+def _node_links(node: int, nodes: int, rails: int, mtu: int, tcp: str) -> list[str]:
+    """`ip` lines to run inside a node: addresses, neighbours known in advance, with quiet TCP routes with open windows."""
     host = node + 1
     lines = ["link set lo up", f"addr add {MANAGEMENT_NET}.{host}/24 dev {MANAGEMENT}", f"link set {MANAGEMENT} up"]
     for rail in range(rails):
         nic, net = rail_name(rail), f"{RAIL_NET}.{rail}"
         lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} mtu {mtu} up"]
-        lines += [
-            f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
-            f"initcwnd 100 initrwnd 100 rto_min {LEAST_TIMEOUT}s"
-        ]
+        lines += (
+            []
+            if tcp != "quiet"
+            else [
+                f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
+                f"initcwnd 100 initrwnd 100 rto_min {LEAST_TIMEOUT}s"
+            ]
+        )
         lines += [
             f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent" for peer in range(nodes) if peer != node
         ]
     return lines
 
 
-def build(state: str, nodes: int, rates: list[str], mtu: int) -> list[int]:
+def build(state: str, nodes: int, rates: list[str], mtu: int, tcp: str) -> list[int]:
     """Starts the nodes and joins them: a management bridge and one shaped bridge per rail.
 
     Both ends of every rail link are limited: the node's side is what the NIC can send, the bridge's side what it can
     receive. Returns the nodes' pids as the head sees them.
     """
     namespaces.become_host(HEAD, os.path.join(state, "hosts"))
-    _quiet_tcp()
+    _set_tcp(tcp)
     lines = ["link set lo up", f"link add {MANAGEMENT} type bridge", f"link set {MANAGEMENT} up"]
     lines += [f"addr add {MANAGEMENT_NET}.{HEAD_ADDRESS}/24 dev {MANAGEMENT}"]
     for rail in range(len(rates)):
         lines += [f"link add rail{rail} type bridge", f"link set rail{rail} up"]
     name = os.path.basename(state)
-    pids = [_start_node(name, node, state) for node in range(nodes)]
+    pids = [_start_node(name, node, state, tcp) for node in range(nodes)]
     for node, pid in enumerate(pids):
         lines += [f"link add nd{node}m type veth peer name {MANAGEMENT} netns {pid}"]
         lines += [f"link set nd{node}m master {MANAGEMENT} up"]
@@ -144,7 +163,7 @@ def build(state: str, nodes: int, rates: list[str], mtu: int) -> list[int]:
             lines += [f"link set {port} mtu {mtu} master rail{rail} up"]
     _batch("ip", lines)
     for node, pid in enumerate(pids):
-        _batch("ip", _node_links(node, nodes, len(rates), mtu), pid)
+        _batch("ip", _node_links(node, nodes, len(rates), mtu, tcp), pid)
         _batch("tc", [_shape(rail_name(rail), rate, mtu) for rail, rate in enumerate(rates)], pid)
     _batch("tc", [_shape(f"nd{node}r{rail}", rate, mtu) for node in range(nodes) for rail, rate in enumerate(rates)])
     return pids

@@ -61,6 +61,7 @@ class Cluster:
         self.own_user = record["own_user"]
         self.rates = record["rates"]
         self.mtu = record["mtu"]
+        self.tcp = record["tcp"]
         self.pids = record["pids"]
         self.folder = os.path.join(root(), self.name)
 
@@ -143,26 +144,26 @@ def leave() -> None:
         shutil.rmtree(root(), ignore_errors=True)
 
 
-def create(name: str, nodes: int, rates: list[str], mtu: int, temporary: bool) -> Cluster:
+def create(name: str, nodes: int, rates: list[str], mtu: int, tcp: str, temporary: bool) -> Cluster:
     """Brings a cluster up; call it with the lock held. A temporary one ends with the calling process, however that ends."""
     folder = os.path.join(root(), name)
     os.makedirs(folder, mode=0o755)
     try:
         with open(os.path.join(folder, "hosts"), "w") as file:
             file.write(network.hosts_text(nodes))
-        return _create_in(folder, name, nodes, rates, mtu, temporary)
+        return _create_in(folder, name, nodes, rates, mtu, tcp, temporary)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _create_in(folder: str, name: str, nodes: int, rates: list[str], mtu: int, temporary: bool) -> Cluster:
+def _create_in(folder: str, name: str, nodes: int, rates: list[str], mtu: int, tcp: str, temporary: bool) -> Cluster:
     own_user = os.geteuid() != 0
     # The head reads "go" from this pipe. A temporary one then goes on reading: it ends when this process does.
     read_end, write_end = os.pipe()
     life = ["cat", "-"] if temporary else ["sleep", "infinity"]
     pid, _ = namespaces.spawn(
-        lambda: network.build(folder, nodes, rates, mtu),
+        lambda: network.build(folder, nodes, rates, mtu, tcp),
         [shutil.which(life[0]), f"tapa-cluster-{name}", life[1]],
         own_user,
         hold=lambda: os.read(read_end, 2) == b"go",
@@ -177,7 +178,7 @@ def _create_in(folder: str, name: str, nodes: int, rates: list[str], mtu: int, t
             with open(os.path.join(folder, f"{network.node_name(node)}.pid")) as file:
                 heads_view.append(int(file.read()))
         record = {"name": name, "pid": pid, "started": namespaces.start_time(pid), "own_user": own_user,
-                  "rates": rates, "mtu": mtu, "pids": [seen[inner] for inner in heads_view]}  # fmt: skip
+                  "rates": rates, "mtu": mtu, "tcp": tcp, "pids": [seen[inner] for inner in heads_view]}  # fmt: skip
         with open(os.path.join(folder, "state.json"), "w") as file:
             json.dump(record, file)
         os.write(write_end, b"go")

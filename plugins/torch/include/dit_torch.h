@@ -58,7 +58,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 2 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 3 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;
@@ -128,6 +128,22 @@ DIT_API int dit_torch_exchange(const char* exchange, const char* group, const di
 /** Frees it; graphs that were captured with it must not be replayed. Collective. A name that is not known is
  * a no-op. */
 DIT_API int dit_torch_exchange_free(const char* exchange);
+/** What dit_torch_try_policy has found: the time in which a layer's Q, K and V go out and the output comes
+ * back, of the slowest rank. */
+typedef struct dit_torch_trial {
+  size_t struct_size;    /**< sizeof(dit_torch_trial) */
+  int pays;              /**< 1: use the policy */
+  double exact_seconds;  /**< 0: not tried; eight times that of an eighth of the tokens, when that alone took
+                              longer than the policy */
+  double policy_seconds; /**< in the middle of an image; 0: not tried */
+} dit_torch_trial;
+
+/** Whether an attention's policy, a preset, takes less time between these ranks than exact transfers do, by
+ * carrying out both, some times, in exchanges made for it. Not tried are other policies, which somebody has
+ * chosen, and presets that leave all links between these ranks alone: they pay. Collective; the same answer
+ * on all ranks. */
+DIT_API int dit_torch_try_policy(const char* group, const dit_torch_attention* attention,
+                                 dit_torch_trial* trial);
 /** Whether a name is in use: 1 or 0. */
 DIT_API int dit_torch_has_exchange(const char* exchange);
 /** This rank's part. shape->struct_size is set by the caller. */

@@ -1,8 +1,10 @@
 #include "attention.hpp"
 
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
+#include "group.hpp"
 #include "streams.hpp"
 
 namespace dit::operators {
@@ -46,6 +48,18 @@ Attention::Attention(const dit_torch_attention& given)
       steps(between("steps", or_else(given.steps, 1), 1)),
       branches(between("branches", or_else(given.branches, 1), 1)) {
   if (on_device()) require_cuda();
+}
+
+Attention agreed_attention(const Group& group, const dit_torch_attention& given) {
+  std::string words;
+  std::optional<Attention> attention;
+  try {
+    attention.emplace(given);
+  } catch (const std::invalid_argument& error) {
+    words = error.what();
+  }
+  group.agree(words);
+  return *attention;
 }
 
 c10::ScalarType Attention::dtype() const {

@@ -32,4 +32,8 @@ struct Attention {
   [[nodiscard]] c10::Device torch_device() const;
 };
 
+class Group;
+/// Collective; throws on all ranks when it is wrong on one.
+[[nodiscard]] Attention agreed_attention(const Group& group, const dit_torch_attention& given);
+
 }  // namespace dit::operators

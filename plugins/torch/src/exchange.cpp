@@ -11,18 +11,6 @@ namespace {
 
 constexpr std::array<const char*, kTransfers> kNames = {"query", "key", "value", "output"};
 
-Attention agreed(const Group& group, const dit_torch_attention& given) {
-  std::string words;
-  std::optional<Attention> attention;
-  try {
-    attention.emplace(given);
-  } catch (const std::invalid_argument& error) {
-    words = error.what();
-  }
-  group.agree(words);
-  return *attention;
-}
-
 std::unique_ptr<SideStream> side_stream_of(const Group& group, const Attention& attention) {
   std::string words;
   std::unique_ptr<SideStream> stream;
@@ -55,7 +43,7 @@ dit_tensor source_of(const at::Tensor& x, std::size_t element_bytes) {
 Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_torch_attention& attention)
     : name_(std::move(name)),
       group_(std::move(group)),
-      attention_(agreed(*group_, attention)),
+      attention_(agreed_attention(*group_, attention)),
       side_(side_stream_of(*group_, attention_)),
       transfers_(*group_, attention_),
       slots_(attention_, transfers_),

@@ -8,6 +8,7 @@
 #include "dit_torch.h"
 #include "exchange.hpp"
 #include "exchange/linked_plugins.hpp"
+#include "trial.hpp"
 
 using dit::c_interface::guarded;
 using dit::c_interface::read_struct;
@@ -112,6 +113,15 @@ int dit_torch_exchange(const char* exchange, const char* group, const dit_torch_
 
 int dit_torch_exchange_free(const char* exchange) {
   return guarded(__func__, [&] { free_exchange(name_of(exchange, "exchange")); });
+}
+
+int dit_torch_try_policy(const char* group, const dit_torch_attention* attention, dit_torch_trial* trial) {
+  return guarded(__func__, [&] {
+    const std::shared_ptr<Group> in = groups().get(name_of(group, "group"));
+    const dit_torch_attention given = read_struct(attention, "attention", "dit_torch_attention");
+    const dit_torch_trial found = dit::operators::try_policy(*in, given);
+    dit::c_interface::write_struct(found, trial, "trial", "dit_torch_trial");
+  });
 }
 
 int dit_torch_has_exchange(const char* exchange) {

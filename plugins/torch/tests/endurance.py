@@ -56,7 +56,11 @@ def images_in_a_row(device: torch.device, count: int, schedule: str, policy: str
     steps = 3
     model = tiny.flux(4).to(device)
     dit_torch.enable(
-        model, schedule=schedule, policy=policy, **({} if policy == "exact" else {"steps": steps})
+        model,
+        schedule=schedule,
+        policy=policy,
+        adapt=False,
+        **({} if policy == "exact" else {"steps": steps}),
     )
     held = []
     with torch.no_grad():

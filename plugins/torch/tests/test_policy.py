@@ -14,7 +14,7 @@ import torch.distributed as dist
 import dit_torch
 import ranks
 import tiny
-from dit_torch._library import library
+from dit_torch._library import Attention, Library, Trial, library
 
 needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 STEPS = (1.0, 0.75, 0.5, 0.25)
@@ -25,7 +25,7 @@ def _images(policy: str, seeds: list[int], steps: int = len(STEPS), nodes: bool 
     if nodes:
         os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
-    dit_torch.enable(model, policy=policy, steps=steps)
+    dit_torch.enable(model, policy=policy, steps=steps, adapt=False)
     pictures = []
     with torch.no_grad():
         for seed in seeds:
@@ -73,6 +73,66 @@ def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
 def test_inside_a_node_everything_travels_in_full() -> None:
     exact, coded = (ranks.run(2, _images, policy, [0], 4, False)[0] for policy in ("exact", "fp8"))
     np.testing.assert_array_equal(exact[0], coded[0])
+
+
+def _with_trial(pays: bool) -> tuple[np.ndarray, int, str]:
+    """A picture with fp8 where a trial finds that, how often one was made, and what is reported."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    trials = []
+
+    def try_policy(self: Library, group: str, attention: Attention) -> Trial:
+        trials.append(group)
+        return Trial(pays=int(pays), exact_seconds=0.002, policy_seconds=0.003)
+
+    original, Library.try_policy = Library.try_policy, try_policy  # type: ignore[method-assign]
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fp8", steps=2)
+    given = tiny.flux_inputs()
+    with torch.no_grad():
+        for timestep in (1.0, 0.5):
+            x = model(**given | {"timestep": torch.full((1,), timestep)}, return_dict=False)[0]
+    words = str(dit_torch.report(model))
+    dit_torch.disable(model)
+    Library.try_policy = original  # type: ignore[method-assign]
+    return x.numpy(), len(trials), words
+
+
+def _exact() -> np.ndarray:
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    with torch.no_grad():
+        x = model(**tiny.flux_inputs() | {"timestep": torch.full((1,), 0.5)}, return_dict=False)[0]
+    dit_torch.disable(model)
+    return x.numpy()
+
+
+@needs_library
+def test_a_preset_is_off_where_exact_transfers_are_faster() -> None:
+    exact = ranks.run(2, _exact)[0]
+    picture, trials, words = ranks.run(2, _with_trial, False)[0]
+    np.testing.assert_array_equal(picture, exact)
+    assert trials == 1, "once for a shape"
+    assert "policy off for" in words and "2.00 ms exact and 3.00 ms with it" in words
+    picture, trials, words = ranks.run(2, _with_trial, True)[0]
+    assert 1e-5 < np.abs(picture - exact).max() < 0.2
+    assert trials == 1 and "policy off" not in words
+
+
+def _really_tried() -> tuple[bool, str]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fp8", steps=2)
+    with torch.no_grad():
+        model(**tiny.flux_inputs(), return_dict=False)
+    report = dit_torch.report(model)
+    dit_torch.disable(model)
+    return bool(report.off), str(report)
+
+
+@needs_library
+def test_ranks_come_to_one_answer() -> None:
+    answers = ranks.run(3, _really_tried)
+    assert len({off for off, _ in answers}) == 1, answers
 
 
 def _refused(*arguments: Any, **named: Any) -> str:

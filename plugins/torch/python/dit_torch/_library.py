@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-VERSION = 2  # DIT_TORCH_VERSION
+VERSION = 3  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -65,6 +65,17 @@ class Attention(ctypes.Structure):
         ("layers", ctypes.c_int),
         ("steps", ctypes.c_int),
         ("branches", ctypes.c_int),
+    )
+
+
+class Trial(ctypes.Structure):
+    """dit_torch_trial."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("pays", ctypes.c_int),
+        ("exact_seconds", ctypes.c_double),
+        ("policy_seconds", ctypes.c_double),
     )
 
 
@@ -123,6 +134,13 @@ class Library:
     def make_exchange(self, name: str, group: str, attention: Attention) -> None:
         attention.struct_size = ctypes.sizeof(Attention)
         self._call("dit_torch_exchange", name.encode(), group.encode(), ctypes.byref(attention))
+
+    def try_policy(self, group: str, attention: Attention) -> Trial:
+        """Collective."""
+        attention.struct_size = ctypes.sizeof(Attention)
+        trial = Trial(struct_size=ctypes.sizeof(Trial))
+        self._call("dit_torch_try_policy", group.encode(), ctypes.byref(attention), ctypes.byref(trial))
+        return trial
 
     def free_exchange(self, name: str) -> None:
         self._call("dit_torch_exchange_free", name.encode())

@@ -80,6 +80,7 @@ def enable(
     branches: int | None = None,
     cfg_parallel: bool = False,
     timeout_seconds: float = 300.0,
+    adapt: bool = True,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -94,6 +95,9 @@ def enable(
     :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
         For an even number of ranks; pipelines without guidance get no faster by the second half
     :param timeout_seconds: a rank that does not come for so long is named in an error
+    :param adapt: a preset is left off, and results are exact, for shapes whose exact transfers take no longer
+        than coding does; that is timed when a shape is first seen. False: presets are used wherever there are
+        several nodes
     :return: the transformer
     """
     model = plain(transformer)
@@ -104,7 +108,7 @@ def enable(
         number, asked = _agree(
             whole,
             lambda: _asked(
-                model, whole.whole, schedule, policy, steps, branches, cfg_parallel, timeout_seconds
+                model, whole.whole, schedule, policy, steps, branches, cfg_parallel, timeout_seconds, adapt
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -115,7 +119,13 @@ def enable(
             undo.callback(give, ranks)
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
-            ranks, number, policy, len(originals), branches=branches, side_stream=schedule != "flat"
+            ranks,
+            number,
+            policy,
+            len(originals),
+            branches=branches,
+            side_stream=schedule != "flat",
+            adapt=bool(adapt),
         )
         exchanges.check()
         parallel = Parallel(number, ranks, schedule, exchanges)
@@ -167,6 +177,7 @@ def _asked(
     branches: Any,
     cfg_parallel: Any,
     timeout: Any,
+    adapt: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -194,6 +205,7 @@ def _asked(
         "steps": None if policy == "exact" else steps_of(steps),
         "branches": branches,
         "cfg_parallel": bool(cfg_parallel),
+        "adapt": bool(adapt),
     }
     return _Asked(family, branches, originals, makers, alike | _facts(model))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from . import _library, reference
 from .group import Group
 from .layout import Layout
 
+logger = logging.getLogger("dit_torch")
 MOST = 8  # shapes that are kept; a prompt's two guidance branches may be two
 
 
@@ -42,6 +44,12 @@ class Traffic:
         self.full_bytes += told["full_bytes"]
 
 
+def told(trial: _library.Trial) -> str:
+    """What a policy's trial found, in words."""
+    times = (1e3 * trial.exact_seconds, 1e3 * trial.policy_seconds)
+    return "a layer's exchanges take {:.2f} ms exact and {:.2f} ms with it".format(*times)
+
+
 class Exchanges:
     """Making and freeing one is collective: all ranks see the same shapes in the same order."""
 
@@ -54,11 +62,14 @@ class Exchanges:
         steps: int = 1,
         branches: int = 1,
         side_stream: bool = False,
+        adapt: bool = True,
     ) -> None:
         self.group = group
         self.owner = owner  # whose they are: a number
         self.policy, self.layers, self.steps, self.branches = policy, layers, steps, branches
         self.side_stream = side_stream
+        self.adapt = adapt  # a preset is left off where exact transfers are faster
+        self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.made: dict[Key, str] = {}  # their names
         self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
@@ -92,8 +103,10 @@ class Exchanges:
         """Fails where the library does not understand the policy. Collective."""
         if not self.exact:
             any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
+            adapt, self.adapt = self.adapt, False
             self.get(any_shape)
             self._free(any_shape)
+            self.adapt = adapt
 
     def _make_room(self, new: Key) -> None:
         """Frees the shape that was not used for longest, when there are many."""
@@ -110,7 +123,8 @@ class Exchanges:
         dtype, device = key.dtype, key.device
         if dtype not in _library.ELEMENT_TYPES:
             raise TypeError(f"dtype = {dtype}: expected float32, bfloat16 or float16 in attention")
-        name = f"{self.group.name}.{self.owner}/{layout}.{str(dtype)[6:]}.{device.type}.{key.unit}"
+        shape = f"{layout}.{str(dtype)[6:]}.{device.type}"
+        name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}"
         library = self.group.library
         if library is None:
             reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
@@ -136,10 +150,23 @@ class Exchanges:
                 steps=self.steps,
                 branches=self.branches,
             )
+            if self._is_off(shape, attention):
+                attention.policy = None
             library.make_exchange(name, self.group.name, attention)
             if not self.exact:
                 library.begin_step(name, *self.at)
         return name
+
+    def _is_off(self, shape: str, attention: _library.Attention) -> bool:
+        """Whether exact transfers of this shape were found to be faster than the policy's. Collective."""
+        library = self.group.library
+        if self.exact or not self.adapt or library is None:
+            return False
+        if shape not in self.trials:
+            self.trials[shape] = trial = library.try_policy(self.group.name, attention)
+            if not trial.pays and self.group.rank == 0:
+                logger.info("policy %s is off for %s: %s", self.policy, shape, told(trial))
+        return not self.trials[shape].pays
 
     def _free(self, key: Key) -> None:
         name = self.made.pop(key)
