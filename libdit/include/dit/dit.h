@@ -325,8 +325,9 @@ DIT_API dit_status dit_transfer_bytes(const dit_transfer* transfer, size_t* sour
                                       size_t* target_bytes);
 /** [batch, rows, heads, head_dim] of the source and of the target tensor on this rank: four numbers each. */
 DIT_API dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, int64_t* target);
-/** Bytes that the transfer's buffers take, but for what a policy remembers or sends late, and for the dense
- * copy of the source that starts with `prepare` go through: the first of them allocates that. */
+/** Bytes that the transfer's buffers take, but for what a policy remembers or sends late, for the dense copy
+ * of the source that starts with `prepare` go through, and for the messages of transfers that start together:
+ * the first of them allocates that. */
 DIT_API dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes);
 /** Memory of the caller's for these buffers, of the transfer's memory_kind, of any alignment, before the
  * first start: it stays until the transfer is freed and nothing of it is under way. Without it the transfer
@@ -351,7 +352,9 @@ DIT_API dit_status dit_transfer_bind(dit_transfer* transfer, dit_registration* r
                                      const dit_tensor* target);
 /** Starts several transfers of device memory, of one session, device and stream, and elements of one type, in
  * this order; where all targets are bound in one registration by one kernel and one handshake: Q, K and V of
- * a layer. All ranks name the same transfers. Each is waited for as if it had been started by itself. */
+ * a layer. Scatters without wire and bound targets, of up to 16 ranks of which some are on other nodes, go in
+ * one exchange, of one message for each rank. All ranks name the same transfers. Each is waited for as if it
+ * had been started by itself. */
 DIT_API dit_status dit_transfer_start_together(dit_transfer* const* transfers, const dit_transfer_call* calls,
                                                size_t count);
 /** For device memory: makes a stream wait for the target, and does not wait itself. What is put into `stream`

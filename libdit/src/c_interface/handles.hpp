@@ -19,6 +19,7 @@ struct dit_session {
   // Not freed yet: they use the context.
   std::atomic<int> transfers{0}, wires{0}, parts{0}, registrations{0};
   int wires_made = 0;  // the same on all ranks
+  std::atomic<std::uint64_t> transfers_made{0};
 };
 
 struct dit_registration {

@@ -75,15 +75,19 @@ void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const Bou
     const PeerTarget& peer = bound.peers[static_cast<std::size_t>(part.peer)];
     std::byte* const begin =
         peer.begin + static_cast<std::size_t>(part.target_row * peer.row) * element_bytes;
-    job.part[job.parts++] = {begin,
-                             peer.batch,
-                             peer.row,
-                             peer.head,
-                             static_cast<int>(part.rows.begin),
-                             static_cast<int>(part.rows.end),
-                             static_cast<int>(part.heads.begin),
-                             static_cast<int>(part.heads.end)};
+    add_part(job, part, begin, {peer.batch, peer.row, peer.head});
   }
+}
+
+void add_part(PrepareJob& job, const PushPart& part, std::byte* begin, const TensorStrides& strides) {
+  job.part[job.parts++] = {begin,
+                           strides.batch,
+                           strides.row,
+                           strides.head,
+                           static_cast<int>(part.rows.begin),
+                           static_cast<int>(part.rows.end),
+                           static_cast<int>(part.heads.begin),
+                           static_cast<int>(part.heads.end)};
 }
 
 ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs, int element_type,
@@ -108,13 +112,17 @@ ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJo
   return request;
 }
 
-void run_job(const PrepareJob& job, int element_type, int memory_kind, [[maybe_unused]] int device,
-             void* stream) {
+void run_job(const PrepareJob& job, int element_type, int memory_kind, int device, void* stream) {
   if (memory_kind == DIT_MEMORY_HOST) return prepare_on_host(job, element_type);
+  run_jobs({job}, element_type, device, stream);
+}
+
+void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, [[maybe_unused]] int device,
+              void* stream) {
 #ifdef DIT_HAVE_CUDA
   const CurrentCudaDevice current(device);
 #endif
-  launch({job}, element_type, stream);
+  launch(jobs, element_type, stream);
 }
 
 }  // namespace dit::c_interface

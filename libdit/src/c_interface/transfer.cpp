@@ -1,6 +1,7 @@
 #include "c_interface/transfer.hpp"
 
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "c_interface/error.hpp"
@@ -57,6 +58,13 @@ void require_memory_kind(const dit_session& session, const dit_transfer_options&
   }
 }
 
+/// Between nodes an exchange costs more than a pass over memory: one of packed blocks in place of two.
+bool goes_packed(const dit_session& session, const dit::UlyssesLayout& layout,
+                 const dit::TransferPart& part) {
+  return session.context.leaves_node() &&
+         dit::strided_parts(layout, part.tensor, session.context.rank(), part.group, part.groups).size() > 1;
+}
+
 std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::UlyssesLayout& layout,
                                               const dit_transfer_options& options) {
   const dit::TransferPart part{static_cast<dit::AttentionTensor>(options.kind), options.group, options.groups,
@@ -65,7 +73,8 @@ std::unique_ptr<dit::TensorTransfer> make_way(dit_session& session, const dit::U
     return std::make_unique<dit::CodedTransfer>(session.context, options.wire->run, part,
                                                 options.wire->branches, options.memory_kind);
   }
-  if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind)) {
+  if (options.memory_kind != DIT_MEMORY_HOST && session.context.takes_strided(options.memory_kind) &&
+      !goes_packed(session, layout, part)) {
     return std::make_unique<dit::StridedTransfer>(session.context, layout, part, options.element_bytes,
                                                   options.memory_kind);
   }
@@ -100,7 +109,8 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
       way_(make_way(session, layout, options)),
       remembers_(wire_ != nullptr && wire_->run.remembers(tensor_)),
       layout_(layout),
-      memory_kind_(options.memory_kind) {
+      memory_kind_(options.memory_kind),
+      serial_(++session.transfers_made) {
   ++session.transfers;
   if (wire_ != nullptr) {
     made_on_ = dit::TransferMemory::of(memory_kind_).current_device();
@@ -187,8 +197,17 @@ void dit_transfer::start(const dit_transfer_call& call) {
   require_idle();
   require_sound();
   const auto current = make_current(call.device);
+  begin(std::make_shared<SharedRequest>(send(call), 1), call);
+}
+
+void dit_transfer::begin(std::shared_ptr<SharedRequest> request, const dit_transfer_call& call) {
+  if (arriving_ != nullptr) {  // it was lost
+    arriving_->given_up = true;
+    arriving_.reset();
+  }
   device_ = call.device;
-  request_ = std::make_shared<SharedRequest>(send(call), 1);
+  stream_ = call.stream;
+  request_ = std::move(request);
   pushed_ = false;
   under_way_ = true;
 }
@@ -232,7 +251,9 @@ void dit_transfer::wait_stream(void* stream) {
     see_if_lost();
     throw;
   }
-  if (!pushed_) {
+  if (arriving_ != nullptr) {
+    finish_joint(stream);
+  } else if (!pushed_) {
     const auto current = make_current(device_);
     way_->finish_on(stream);
   }
@@ -248,13 +269,20 @@ void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
 
 // Also the dense copy: late ranks may read what is sent right out of it.
 std::shared_ptr<void> dit_transfer::release_buffers() {
-  return std::make_shared<std::pair<std::shared_ptr<void>, dit::TransferBuffer>>(
-      way_->release_buffers(), std::exchange(prepared_, {}));
+  using Released = std::tuple<std::shared_ptr<void>, dit::TransferBuffer, std::shared_ptr<JointExchange>>;
+  if (arriving_ != nullptr) {
+    arriving_->given_up = true;
+  }
+  return std::make_shared<Released>(way_->release_buffers(), std::exchange(prepared_, {}),
+                                    std::exchange(arriving_, nullptr));
 }
 
 void dit_transfer::finish() {
   under_way_ = false;
-  if (!pushed_) {
+  if (arriving_ != nullptr) {
+    finish_joint(stream_);
+    dit::TransferMemory::of(memory_kind_).wait(stream_);
+  } else if (!pushed_) {
     const auto current = make_current(device_);
     broken_ = true;  // until all is in the target
     way_->finish();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "c_interface/handles.hpp"
+#include "c_interface/joint_exchange.hpp"
 #include "c_interface/push.hpp"
 #include "c_interface/shared_request.hpp"
 #include "c_interface/wire.hpp"
@@ -53,6 +54,16 @@ struct dit_transfer {
                                        std::span<const dit_transfer_call> calls);
   static void push_together(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls);
+  /// Whether they may go in one exchange, which all ranks see alike.
+  [[nodiscard]] static bool can_join(std::span<dit_transfer* const> transfers,
+                                     std::span<const dit_transfer_call> calls);
+  static void join(std::span<dit_transfer* const> transfers, std::span<const dit_transfer_call> calls);
+  [[nodiscard]] std::shared_ptr<dit::c_interface::JointExchange> joint_with(
+      std::span<dit_transfer* const> transfers);
+  [[nodiscard]] dit::PrepareJob joint_job(const dit_transfer_call& call,
+                                          const dit::c_interface::JointExchange& joint, std::size_t at);
+  void begin(std::shared_ptr<dit::c_interface::SharedRequest> request, const dit_transfer_call& call);
+  void finish_joint(void* stream);
   void drop_request(std::shared_ptr<void> buffers);
   [[nodiscard]] std::shared_ptr<void> release_buffers();
   /// While the result lives, where memory is a device's.
@@ -74,8 +85,14 @@ struct dit_transfer {
   int memory_kind_;
   int made_on_ = 0;               // with a wire: the device that was current
   int device_ = 0;                // of what is under way
+  void* stream_ = nullptr;        // likewise
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
-  std::vector<dit::PushPart> push_map_;                       // once something is bound
-  std::shared_ptr<dit::c_interface::SharedRequest> request_;  // of all that were started together
+  std::vector<dit::PushPart> push_map_;                        // once something is bound
+  std::shared_ptr<dit::c_interface::SharedRequest> request_;   // of all that were started together
+  std::uint64_t serial_;                                       // of the session's transfers
+  std::shared_ptr<dit::c_interface::JointExchange> joint_;     // that this transfer was the first of
+  std::shared_ptr<dit::c_interface::JointExchange> arriving_;  // that is under way
+  std::vector<dit::RowCopy> arriving_rows_;                    // from its buffer into target_
+  dit::TargetTensor target_;
 };

@@ -107,6 +107,9 @@ void dit_transfer::start_together(std::span<dit_transfer* const> transfers,
     throw std::invalid_argument(std::to_string(bound) + " of " + std::to_string(transfers.size()) +
                                 " transfers are bound: expected all or none");
   }
+  if (can_join(transfers, calls)) {
+    return join(transfers, calls);
+  }
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->start(calls[i]);
   }

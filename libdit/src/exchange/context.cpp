@@ -65,6 +65,12 @@ int ExchangeContext::level_of(int peer) const {
   return plugin_.table().level_of(context_, peer);
 }
 
+bool ExchangeContext::leaves_node() const {
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank() && level_of(peer) >= slow_level()) return true;
+  return false;
+}
+
 int ExchangeContext::slow_level() const {
   return plugin_.table().slow_level(context_);
 }

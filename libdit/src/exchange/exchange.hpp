@@ -135,6 +135,7 @@ class ExchangeContext {
   [[nodiscard]] std::vector<std::string> levels() const;  ///< names, fast to slow
   [[nodiscard]] int level_of(int peer) const;
   [[nodiscard]] int slow_level() const;
+  [[nodiscard]] bool leaves_node() const;  ///< whether some rank is at slow_level or beyond
   [[nodiscard]] int level_named(std::string_view name) const;  ///< throws ExchangeError that lists the names
 
   /// struct_size is filled in. `buffers`, if any, is kept as ExchangeRequest::keep_alive does, also when a

@@ -30,6 +30,14 @@ class HostMemory final : public TransferMemory {
               const TargetTensor& tensor, void* /*stream*/) const override {
     dit::unpack(peers, element_bytes, buffer.span(), tensor);
   }
+  void unpack_rows(const std::vector<RowCopy>& copies, const TransferBuffer& buffer,
+                   const TargetTensor& tensor, void* /*stream*/) const override {
+    for (const RowCopy& copy : copies)
+      for (std::size_t row = 0; row < copy.rows; ++row)
+        std::copy_n(
+            buffer.data() + copy.buffer + row * copy.buffer_stride, copy.row_bytes,
+            tensor.bytes.begin() + static_cast<std::ptrdiff_t>(copy.tensor + row * copy.tensor_stride));
+  }
   void fetch(const std::byte* from, std::span<std::byte> to) const override {
     std::copy_n(from, to.size(), to.begin());
   }

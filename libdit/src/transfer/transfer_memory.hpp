@@ -6,9 +6,11 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "dit/exchange.h"
 #include "layout/layout.hpp"
+#include "wire/row_copy.hpp"
 
 namespace dit {
 
@@ -69,6 +71,9 @@ class TransferMemory {
                     const TransferBuffer& buffer, void* stream) const = 0;
   virtual void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes,
                       const TransferBuffer& buffer, const TargetTensor& tensor, void* stream) const = 0;
+  /// Rows of a buffer into a tensor; on a device after what is in the stream.
+  virtual void unpack_rows(const std::vector<RowCopy>& copies, const TransferBuffer& buffer,
+                           const TargetTensor& tensor, void* stream) const = 0;
   /// Memory of this kind to the host's, after all that was put on its device.
   virtual void fetch(const std::byte* from, std::span<std::byte> to) const = 0;
   /// Makes a device the thread's current one while the result lives: buffers and kernels are its. Null: it

@@ -144,6 +144,11 @@ typedef struct dit_torch_trial {
  * on all ranks. */
 DIT_API int dit_torch_try_policy(const char* group, const dit_torch_attention* attention,
                                  dit_torch_trial* trial);
+/** Seconds in which a layer's Q, K and V go out by exact transfers and the output comes back, of the slowest
+ * rank, whatever the attention's policy. Where an eighth of the tokens takes longer than `enough` seconds:
+ * eight times that. Collective; the same on all ranks. */
+DIT_API int dit_torch_exact_time(const char* group, const dit_torch_attention* attention, double enough,
+                                 double* seconds);
 /** Whether a name is in use: 1 or 0. */
 DIT_API int dit_torch_has_exchange(const char* exchange);
 /** This rank's part. shape->struct_size is set by the caller. */

@@ -124,6 +124,16 @@ int dit_torch_try_policy(const char* group, const dit_torch_attention* attention
   });
 }
 
+int dit_torch_exact_time(const char* group, const dit_torch_attention* attention, double enough,
+                         double* seconds) {
+  return guarded(__func__, [&] {
+    const std::shared_ptr<Group> in = groups().get(name_of(group, "group"));
+    const dit_torch_attention given = read_struct(attention, "attention", "dit_torch_attention");
+    double& result = required(seconds, "seconds");
+    result = dit::operators::exact_time(*in, given, enough);
+  });
+}
+
 int dit_torch_has_exchange(const char* exchange) {
   return exchange != nullptr && exchanges().has(exchange) ? 1 : 0;
 }

@@ -137,6 +137,8 @@ void Transfers::warm_up() {
   }
   group_.agree(words);
   void* const stream = current_stream(attention_.torch_device());
+  std::vector<dit_transfer*> together;
+  std::vector<dit_transfer_call> calls;
   for (int what = 0; what < kTransfers; ++what) {
     const Sizes& sizes = source(what);
     dit_transfer_call call{};
@@ -150,7 +152,12 @@ void Transfers::warm_up() {
     call.stream = stream;
     require_ok(dit_transfer_start(of(what), &call));
     require_ok(dit_transfer_wait_stream(of(what), stream));
+    if (what == DIT_GATHER_OUTPUT) continue;
+    together.push_back(of(what));
+    calls.push_back(call);
   }
+  require_ok(dit_transfer_start_together(together.data(), calls.data(), calls.size()));
+  for (dit_transfer* transfer : together) require_ok(dit_transfer_wait_stream(transfer, stream));
   synchronize(stream);
 }
 

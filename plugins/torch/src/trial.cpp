@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <span>
 #include <sstream>
@@ -18,7 +17,7 @@
 namespace dit::operators {
 namespace {
 
-constexpr int kRounds = 3;
+constexpr int kRounds = 6;         // steps that follow each other: a policy's differ
 constexpr std::int64_t kPart = 8;  // an exact exchange of so much less is tried first
 
 /// Memory of either kind. Its numbers do not matter.
@@ -74,18 +73,18 @@ class TimedLayer {
     return false;
   }
 
-  /// Of the slowest rank, the least of some rounds behind one that does not count. Collective.
+  /// Of the slowest rank, the mean of some rounds behind one that does not count. Collective.
   [[nodiscard]] double seconds() {
-    double least = std::numeric_limits<double>::infinity();
+    double sum = 0;
     for (int round = -1; round < kRounds; ++round) {
       group_.agree("");  // all begin together
       const auto begin = std::chrono::steady_clock::now();
       run(std::min(attention_.steps / 2 + round + 1, attention_.steps - 1));
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       const double slowest = greatest(taken.count());
-      if (round >= 0) least = std::min(least, slowest);
+      if (round >= 0) sum += slowest;
     }
-    return least;
+    return sum / kRounds;
   }
 
  private:
@@ -112,15 +111,20 @@ class TimedLayer {
                                       : dit_transfer_wait(transfers_.of(what)));
   }
 
-  // V first, as a policy may want it.
+  // V first, as a policy may want it; together where that may be one exchange.
   void run(int step) {
     constexpr std::array<int, 3> kOrder = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
-    void* stream = nullptr;
-    for (const int what : kOrder) {
-      const dit_transfer_call call = call_of(what, step);
-      stream = call.stream;
-      require_ok(dit_transfer_start(transfers_.of(what), &call));
+    std::array<dit_transfer*, 3> transfers{};
+    std::array<dit_transfer_call, 3> calls{};
+    for (std::size_t i = 0; i < kOrder.size(); ++i) {
+      transfers[i] = transfers_.of(kOrder[i]);
+      calls[i] = call_of(kOrder[i], step);
     }
+    if (attention_.on_device())
+      require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+    else
+      for (std::size_t i = 0; i < calls.size(); ++i) require_ok(dit_transfer_start(transfers[i], &calls[i]));
+    void* const stream = calls[0].stream;
     for (const int what : kOrder) wait(what, stream);
     const dit_transfer_call back = call_of(DIT_GATHER_OUTPUT, step);
     require_ok(dit_transfer_start(transfers_.of(DIT_GATHER_OUTPUT), &back));
@@ -160,26 +164,35 @@ dit_torch_attention part_of(dit_torch_attention attention, int ranks) {
   return attention;
 }
 
+/// As little memory as it takes.
+dit_torch_attention for_trial(dit_torch_attention attention) {
+  attention.layers = 1;
+  attention.side_stream = 0;
+  attention.slots = 1;
+  return attention;
+}
+
 }  // namespace
+
+double exact_time(Group& group, const dit_torch_attention& given, double enough) {
+  dit_torch_attention attention = for_trial(given);
+  attention.policy = nullptr;
+  const double part = TimedLayer(group, part_of(attention, group.size())).seconds();
+  const double seconds = part > enough ? kPart * part : TimedLayer(group, attention).seconds();
+  (void)group.newly_sent();  // by none of the group's exchanges
+  return seconds;
+}
 
 // The policy first: an exact exchange may take a hundred times as long, and a part of it says so.
 dit_torch_trial try_policy(Group& group, const dit_torch_attention& given) {
   dit_torch_trial trial{sizeof(dit_torch_trial), 1, 0, 0};
   if (!is_preset(given.policy)) return trial;
-  dit_torch_attention attention = given;
-  attention.layers = 1;
-  attention.side_stream = 0;
-  attention.slots = 1;
   {
-    TimedLayer coded(group, attention);
+    TimedLayer coded(group, for_trial(given));
     if (!coded.codes()) return trial;
     trial.policy_seconds = coded.seconds();
   }
-  attention.policy = nullptr;
-  trial.exact_seconds = kPart * TimedLayer(group, part_of(attention, group.size())).seconds();
-  if (trial.exact_seconds < kPart * trial.policy_seconds)
-    trial.exact_seconds = TimedLayer(group, attention).seconds();
-  (void)group.newly_sent();  // by none of the group's exchanges
+  trial.exact_seconds = exact_time(group, given, trial.policy_seconds);
   trial.pays = policy_pays(trial.exact_seconds, trial.policy_seconds) ? 1 : 0;
   return trial;
 }

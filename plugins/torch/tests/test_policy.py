@@ -15,6 +15,7 @@ import dit_torch
 import ranks
 import tiny
 from dit_torch._library import Attention, Library, Trial, library
+from dit_torch.exchanges import Exchanges
 
 needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 STEPS = (1.0, 0.75, 0.5, 0.25)
@@ -133,6 +134,37 @@ def _really_tried() -> tuple[bool, str]:
 def test_ranks_come_to_one_answer() -> None:
     answers = ranks.run(3, _really_tried)
     assert len({off for off, _ in answers}) == 1, answers
+
+
+def _on_links(seconds: float) -> tuple[str, str, int, np.ndarray]:
+    """The schedule before and after a forward pass where exact exchanges take so long."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    asked = []
+
+    def are_fast(self: Exchanges, name: str) -> bool:
+        asked.append(name)
+        self.fast = seconds < 1e-3
+        return self.fast
+
+    original, Exchanges.are_fast = Exchanges.are_fast, are_fast  # type: ignore[method-assign]
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    before = dit_torch.report(model).schedule
+    with torch.no_grad():
+        x = model(**tiny.flux_inputs(), return_dict=False)[0]
+    after = dit_torch.report(model).schedule
+    dit_torch.disable(model)
+    Exchanges.are_fast = original  # type: ignore[method-assign]
+    return before, after, len(asked), x.numpy()
+
+
+@needs_library
+def test_between_nodes_the_schedule_follows_the_links() -> None:
+    before, after, asked, fast = ranks.run(2, _on_links, 1e-4)[0]
+    assert (before, after) == ("auto", "flat") and asked > 0
+    before, after, asked, slow = ranks.run(2, _on_links, 1e-2)[0]
+    assert (before, after) == ("auto", "v-first") and asked > 0
+    np.testing.assert_array_equal(fast, slow)
 
 
 def _refused(*arguments: Any, **named: Any) -> str:

@@ -26,8 +26,8 @@ dit_torch_trial trial_of(const Rank& own, const char* policy, int steps = 4) {
 }
 
 TEST(Trial, ThePolicyHasToWinClearly) {
-  EXPECT_TRUE(policy_pays(1.0, 0.94));
-  EXPECT_FALSE(policy_pays(1.0, 0.96));
+  EXPECT_TRUE(policy_pays(1.0, 0.69));
+  EXPECT_FALSE(policy_pays(1.0, 0.71));
   EXPECT_FALSE(policy_pays(1.0, 1.5));
 }
 
@@ -50,6 +50,17 @@ TEST(Trial, PresetsBetweenNodesAreTimedAndAllRanksHearTheSame) {
         EXPECT_EQ(trial.pays, policy_pays(trial.exact_seconds, trial.policy_seconds) ? 1 : 0);
       }
     }
+}
+
+TEST(Trial, LongExchangesAreEstimatedFromAPart) {
+  on_ranks(2, attention_of(1, 5, 40, 6, 3, 16), [](Rank& own) {
+    double whole = 0, part = 0;
+    require_ok(dit_torch_exact_time(own.group.c_str(), &own.attention, 100, &whole));
+    require_ok(dit_torch_exact_time(own.group.c_str(), &own.attention, 0, &part));
+    EXPECT_GT(whole, 0);
+    EXPECT_GT(part, 0);
+    EXPECT_EQ(dit_torch_exact_time(own.group.c_str(), &own.attention, 0, nullptr), DIT_ERROR_ARGUMENT);
+  });
 }
 
 TEST(Trial, FewerTokensThanRanks) {

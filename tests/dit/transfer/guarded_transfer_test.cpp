@@ -54,6 +54,10 @@ class Captured final : public TransferMemory {
               const TargetTensor& tensor, void* stream) const override {
     host_.unpack(peers, element_bytes, buffer, tensor, stream);
   }
+  void unpack_rows(const std::vector<RowCopy>& copies, const TransferBuffer& buffer,
+                   const TargetTensor& tensor, void* stream) const override {
+    host_.unpack_rows(copies, buffer, tensor, stream);
+  }
   void fetch(const std::byte* from, std::span<std::byte> to) const override { host_.fetch(from, to); }
   std::shared_ptr<void> make_current(int device) const override { return host_.make_current(device); }
   int current_device() const override { return 0; }

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "../uneven_shapes.hpp"
+#include "c_interface/joint_exchange.hpp"
+#include "transfer/joint_plan.hpp"
 #include "transfer/push_map.hpp"
 #include "wire/pack.hpp"
 
@@ -118,7 +120,74 @@ class Exchange {
     require_expected(targets);
   }
 
+  /// All tensors in one message for each pair of ranks, in bytes as they would travel.
+  static void check_joint(const std::vector<Exchange>& exchanges, Lies from, Lies to) {
+    const int ranks = exchanges[0].layout_.ranks();
+    std::vector<std::vector<Tensor>> sources(exchanges.size()), targets(exchanges.size());
+    std::vector<JointTensor> tensors;
+    for (std::size_t i = 0; i < exchanges.size(); ++i) {
+      const Exchange& one = exchanges[i];
+      one.make(from, to, sources[i], targets[i]);
+      tensors.push_back({&one.layout_, one.tensor_, one.group_, one.groups_, sizeof(Element)});
+    }
+    std::vector<JointPlan> plans;
+    std::vector<std::vector<std::byte>> sent, received;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const JointPlan& plan = plans.emplace_back(plan_joint(tensors, rank, ranks));
+      sent.emplace_back(plan.send_bytes);
+      received.emplace_back(plan.recv_bytes);
+      for (std::size_t i = 0; i < exchanges.size(); ++i) {
+        const Tensor& source = sources[i][static_cast<std::size_t>(rank)];
+        for (const PushPart& part : plan.own[i])
+          push(source, part, targets[i][static_cast<std::size_t>(rank)]);
+        for (const Departure& leaves : plan.departures[i]) {
+          EXPECT_EQ(leaves.offset % kBlockGrain, 0U);
+          lay(source, leaves, sent.back());
+        }
+      }
+    }
+    deliver(plans, sent, received);
+    for (std::size_t rank = 0; rank < plans.size(); ++rank)
+      for (std::size_t i = 0; i < exchanges.size(); ++i) {
+        Tensor& target = targets[i][rank];
+        const auto rows = c_interface::arriving_rows(plans[rank].arrivals[i], target.shape, target.strides,
+                                                     sizeof(Element));
+        TransferMemory::of(DIT_MEMORY_HOST)
+            .unpack_rows(rows, TransferBuffer::borrowed(received[rank]),
+                         {std::as_writable_bytes(std::span(target.memory)), target.shape, target.strides},
+                         nullptr);
+      }
+    for (std::size_t i = 0; i < exchanges.size(); ++i) exchanges[i].require_expected(targets[i]);
+  }
+
  private:
+  /// A block that leaves, dense.
+  static void lay(const Tensor& source, const Departure& leaves, std::vector<std::byte>& buffer) {
+    const PushPart& part = leaves.part;
+    Tensor block({source.shape.batch, part.rows.size(), part.heads.size(), source.shape.head_dim},
+                 Lies::dense, kUntouched);
+    PushPart whole = part;
+    whole.target_row = 0;
+    push(source, whole, block);
+    const std::size_t bytes = block.memory.size() * sizeof(Element);
+    ASSERT_LE(leaves.offset + bytes, buffer.size());
+    std::memcpy(buffer.data() + leaves.offset, block.memory.data(), bytes);
+  }
+
+  static void deliver(const std::vector<JointPlan>& plans, const std::vector<std::vector<std::byte>>& sent,
+                      std::vector<std::vector<std::byte>>& received) {
+    for (std::size_t from = 0; from < plans.size(); ++from)
+      for (std::size_t to = 0; to < plans.size(); ++to) {
+        const dit_block out = plans[from].send[to], in = plans[to].recv[from];
+        ASSERT_EQ(out.bytes, in.bytes);
+        ASSERT_TRUE(from != to || out.bytes == 0);
+        ASSERT_LE(out.offset + out.bytes, sent[from].size());
+        ASSERT_LE(in.offset + in.bytes, received[to].size());
+        if (out.bytes > 0)
+          std::memcpy(received[to].data() + in.offset, sent[from].data() + out.offset, out.bytes);
+      }
+  }
+
   void make(Lies from, Lies to, std::vector<Tensor>& sources, std::vector<Tensor>& targets) const {
     Element first = 0;
     for (const TensorShape& shape : sources_) {
@@ -264,6 +333,25 @@ TEST(StridedBlocks, TooManyLevelsHaveNone) {
   const PeerBlock half{16, {{16, 10, 32}}};
   EXPECT_FALSE(strided_block(half, 2, shape, {1000, 8, 40}).has_value());  // heads first, samples apart
   EXPECT_FALSE(strided_block(half, 2, shape, {160, 0, 8}).has_value());    // one row for all
+}
+
+TEST(StridedBlocks, GoTogetherInOneMessageForEachRank) {
+  constexpr std::array kScattered{AttentionTensor::value, AttentionTensor::query, AttentionTensor::key};
+  for (const AttentionShape& shape : all_shapes()) {
+    for (int ranks = 1; ranks <= 7; ++ranks) {
+      for (int groups = 1; groups <= 2; ++groups) {
+        std::vector<Exchange> exchanges;
+        for (const AttentionTensor tensor : kScattered)
+          exchanges.emplace_back(shape, ranks, tensor, groups - 1, groups);
+        for (const Lies from : kLies) {
+          for (const Lies to : kLies) {
+            Exchange::check_joint(exchanges, from, to);
+            ASSERT_FALSE(HasFatalFailure()) << "ranks " << ranks;
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

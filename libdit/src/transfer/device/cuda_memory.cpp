@@ -50,7 +50,12 @@ class CudaMemory final : public TransferMemory {
   void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, const TransferBuffer& buffer,
               const TargetTensor& tensor, void* stream) const override {
     const SourceTensor lies(tensor.bytes, tensor.shape, tensor.strides);
-    const std::vector<RowCopy> copies = row_copies(peers, element_bytes, lies, buffer.size());
+    unpack_rows(row_copies(peers, element_bytes, lies, buffer.size()), buffer, tensor, stream);
+  }
+
+  void unpack_rows(const std::vector<RowCopy>& copies, const TransferBuffer& buffer,
+                   const TargetTensor& tensor, void* stream) const override {
+    if (copies.empty()) return;
     check_cuda(scatter_rows(copies, buffer.data(), tensor.bytes.data(), stream_of(stream)),
                "unpacking kernel");
   }

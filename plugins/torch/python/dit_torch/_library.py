@@ -142,6 +142,14 @@ class Library:
         self._call("dit_torch_try_policy", group.encode(), ctypes.byref(attention), ctypes.byref(trial))
         return trial
 
+    def exact_time(self, group: str, attention: Attention, enough: float) -> float:
+        """Collective."""
+        attention.struct_size = ctypes.sizeof(Attention)
+        seconds = ctypes.c_double()
+        arguments = (group.encode(), ctypes.byref(attention), ctypes.c_double(enough), ctypes.byref(seconds))
+        self._call("dit_torch_exact_time", *arguments)
+        return seconds.value
+
     def free_exchange(self, name: str) -> None:
         self._call("dit_torch_exchange_free", name.encode())
 

@@ -292,8 +292,9 @@ def _remove(handles: list[Any]) -> None:
 
 
 def _schedule(schedule: str, ranks: Group) -> str:
-    """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden."""
-    if schedule != "auto":
+    """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden.
+    How slow they are between nodes is measured with the first shape."""
+    if schedule != "auto" or (ranks.library is not None and not ranks.one_node):
         return schedule
     return "flat" if ranks.one_node else "v-first"
 

@@ -14,6 +14,7 @@ from .group import Group
 from .layout import Layout
 
 logger = logging.getLogger("dit_torch")
+FAST = 1e-3  # seconds of a layer's exchanges
 MOST = 8  # shapes that are kept; a prompt's two guidance branches may be two
 
 
@@ -70,6 +71,7 @@ class Exchanges:
         self.side_stream = side_stream
         self.adapt = adapt  # a preset is left off where exact transfers are faster
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
+        self.fast: bool | None = None  # whether exact exchanges are short, once that was asked
         self.made: dict[Key, str] = {}  # their names
         self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
@@ -129,33 +131,49 @@ class Exchanges:
         if library is None:
             reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
         else:
-            if device.type not in _library.MEMORY_KINDS:
-                raise ValueError(f"device = {device}: expected a CUDA device or the CPU")
-            flags = _library.IMAGE_FIRST if layout.image_first else 0
-            flags |= _library.TEXT_REPLICATED if layout.text_replicated else 0
-            attention = _library.Attention(
-                batch=layout.batch,
-                text_tokens=layout.text,
-                image_tokens=layout.image,
-                heads=layout.heads,
-                kv_heads=layout.kv_heads,
-                head_dim=layout.head_dim,
-                flags=flags,
-                element_type=_library.ELEMENT_TYPES[dtype],
-                memory_kind=_library.MEMORY_KINDS[device.type],
-                device=device.index or 0,
-                side_stream=int(self.side_stream and device.type != "cpu"),
-                policy=None if self.exact else self.policy.encode(),
-                layers=self.layers,
-                steps=self.steps,
-                branches=self.branches,
-            )
+            attention = self._attention(key)
             if self._is_off(shape, attention):
                 attention.policy = None
             library.make_exchange(name, self.group.name, attention)
             if not self.exact:
                 library.begin_step(name, *self.at)
         return name
+
+    def _attention(self, key: Key) -> _library.Attention:
+        layout, device = self.layout_of(key), key.device
+        if device.type not in _library.MEMORY_KINDS:
+            raise ValueError(f"device = {device}: expected a CUDA device or the CPU")
+        flags = _library.IMAGE_FIRST if layout.image_first else 0
+        flags |= _library.TEXT_REPLICATED if layout.text_replicated else 0
+        return _library.Attention(
+            batch=layout.batch,
+            text_tokens=layout.text,
+            image_tokens=layout.image,
+            heads=layout.heads,
+            kv_heads=layout.kv_heads,
+            head_dim=layout.head_dim,
+            flags=flags,
+            element_type=_library.ELEMENT_TYPES[key.dtype],
+            memory_kind=_library.MEMORY_KINDS[device.type],
+            device=device.index or 0,
+            side_stream=int(self.side_stream and device.type != "cpu"),
+            policy=None if self.exact else self.policy.encode(),
+            layers=self.layers,
+            steps=self.steps,
+            branches=self.branches,
+        )
+
+    def are_fast(self, name: str) -> bool:
+        """Whether exact exchanges of a layer, of the first shape that this is asked of, take so little time
+        that one of Q, K and V together is better than three that overlap projections. Collective."""
+        library = self.group.library
+        if self.fast is None:
+            key = next(key for key, made in self.made.items() if made == name)
+            self.fast = False
+            if library is not None and key.device.type != "cpu":
+                attention = self._attention(key)
+                self.fast = library.exact_time(self.group.name, attention, FAST) < FAST
+        return self.fast
 
     def _is_off(self, shape: str, attention: _library.Attention) -> bool:
         """Whether exact transfers of this shape were found to be faster than the policy's. Collective."""

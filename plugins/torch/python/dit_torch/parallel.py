@@ -37,7 +37,7 @@ class Parallel(NotCopied):
 
     number: int  # of its own
     group: Group
-    schedule: str  # one of SCHEDULES but "auto"
+    schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
     under_way: bool = False  # a forward pass has begun to exchange, and has not ended
@@ -101,6 +101,32 @@ class Parallel(NotCopied):
             unit,
         )
         return Exchange(name, self.native)
+
+    @property
+    def settled(self) -> str:
+        """The schedule as it is known so far."""
+        fast = self.exchanges.fast
+        return self.schedule if self.schedule != "auto" or fast is None else _chosen(fast)
+
+    def schedule_of(self, exchange: Exchange) -> str:
+        """One of SCHEDULES but "auto"."""
+        if self.schedule != "auto":
+            return self.schedule
+        decide = _decide_for_graph if torch.compiler.is_compiling() else _decide
+        return decide(self.number, exchange.name)
+
+
+def _chosen(fast: bool) -> str:
+    return "flat" if fast else "v-first"
+
+
+def _decide(number: int, name: str) -> str:
+    return _chosen(enabled[number].exchanges.are_fast(name))
+
+
+@torch._dynamo.assume_constant_result
+def _decide_for_graph(number: int, name: str) -> str:
+    return _decide(number, name)
 
 
 def _find(number: int, generation: int, *key: Any) -> str:

@@ -92,7 +92,7 @@ def report(transformer: nn.Module) -> Report:
         model=this.family.model,
         rank=parallel.group.rank,
         ranks=parallel.group.size,
-        schedule=parallel.schedule if own else "flat",
+        schedule=parallel.settled if own else "flat",
         policy=parallel.exchanges.policy,
         processors="dit_torch" if own else "diffusers",
         plan=tuple(str(entry) for entry in this.plan),

@@ -77,21 +77,19 @@ class Processor:
         else:
             projections = Normed(projections, norms)
             of_q = of_k = prepare_rope(rope)
-        if self.parallel.schedule == "flat":
-            q, k, v = projections.query(), projections.key(), projections.value()
-            exchange = self.parallel.joint(v, **streams)
-            q, k, v = exchange.scatter_qkv(q, k, v, layer, of_q, of_k)
+        if self.parallel.schedule == "pipelined":
+            return self._pipelined(projections, of_q, of_k, mask, layer, streams).flatten(2, 3)
+        v = projections.value()
+        exchange = self.parallel.joint(v, **streams)
+        if self.parallel.schedule_of(exchange) == "flat":
+            q, k, v = exchange.scatter_qkv(projections.query(), projections.key(), v, layer, of_q, of_k)
             projections.beside()
             o = exchange.gather(self._attend(q, k, v, mask), layer)
-        elif self.parallel.schedule == "v-first":
-            v = projections.value()
-            exchange = self.parallel.joint(v, **streams)
+        else:
             under_way = self._start(exchange, projections, v, of_q, of_k, layer)
             projections.beside()
             q, k, v = self._finish(exchange, under_way, layer)
             o = exchange.gather(self._attend(q, k, v, mask), layer)
-        else:
-            o = self._pipelined(projections, of_q, of_k, mask, layer, streams)
         return o.flatten(2, 3)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,0 +1,141 @@
+// Transfers that start together and go by an exchange: one message for each rank.
+#include <algorithm>
+#include <stdexcept>
+
+#include "c_interface/tensor.hpp"
+#include "c_interface/transfer.hpp"
+
+using namespace dit::c_interface;
+
+namespace dit::c_interface {
+
+// A copy for each sample and head where these lie apart.
+std::vector<RowCopy> arriving_rows(const std::vector<Arrival>& arrivals, const TensorShape& target,
+                                   const TensorStrides& strides, std::size_t element_bytes) {
+  const auto bytes = [element_bytes](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
+  const bool rows_lie_together = strides.head == target.head_dim || target.heads == 1;
+  const std::int64_t pieces = rows_lie_together ? 1 : target.heads;
+  const std::size_t row = bytes(target.row_elements());
+  std::vector<RowCopy> copies;
+  for (const Arrival& arrival : arrivals)
+    for (std::int64_t sample = 0; sample < target.batch; ++sample)
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        const std::size_t first_row = static_cast<std::size_t>(sample * arrival.rows) * row;
+        copies.push_back(
+            {bytes(sample * strides.batch + arrival.target_row * strides.row + piece * strides.head),
+             bytes(strides.row), arrival.offset + first_row + bytes(piece * target.head_dim), row,
+             static_cast<std::size_t>(arrival.rows), rows_lie_together ? row : bytes(target.head_dim)});
+      }
+  return copies;
+}
+
+}  // namespace dit::c_interface
+
+// Inside a node each goes right into its target.
+bool dit_transfer::can_join(std::span<dit_transfer* const> transfers,
+                            std::span<const dit_transfer_call> calls) {
+  const dit_transfer& first = *transfers[0];
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const dit_transfer& one = *transfers[i];
+    if (one.wire_ != nullptr || one.tensor_ == dit::AttentionTensor::output ||
+        one.element_bytes_ != first.element_bytes_ || (one.element_bytes_ != 2 && one.element_bytes_ != 4) ||
+        calls[i].stream != calls[0].stream || calls[i].device != calls[0].device) {
+      return false;
+    }
+  }
+  constexpr int kMostRanks = dit::kMostParts / 2;
+  return transfers.size() > 1 && first.session_.context.size() <= kMostRanks &&
+         first.session_.context.leaves_node();
+}
+
+std::shared_ptr<JointExchange> dit_transfer::joint_with(std::span<dit_transfer* const> transfers) {
+  std::vector<std::uint64_t> members;
+  for (const dit_transfer* transfer : transfers) {
+    members.push_back(transfer->serial_);
+  }
+  if (joint_ != nullptr && joint_->members == members && !joint_->given_up) {
+    return joint_;
+  }
+  const bool again = joint_ != nullptr && joint_->members == members;
+  auto made = std::make_shared<JointExchange>();
+  made->layout_id = again ? joint_->layout_id : session_.context.take_layout_ids(1);
+  std::vector<dit::JointTensor> tensors;
+  for (const dit_transfer* of : transfers) {
+    tensors.push_back({&of->layout_, of->tensor_, of->group_, of->groups_, of->element_bytes_});
+  }
+  made->plan = dit::plan_joint(tensors, session_.context.rank(), session_.context.size());
+  made->members = std::move(members);
+  joint_ = made;
+  return made;
+}
+
+// One kernel lays what leaves into messages, and this rank's own rows into its targets.
+void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<const dit_transfer_call> calls) {
+  for (const dit_transfer* transfer : transfers) {
+    transfer->require_idle();
+  }
+  dit_transfer& first = *transfers[0];
+  const dit_transfer_call& call = calls[0];
+  const int element_type = common_type(transfers, calls);
+  const std::shared_ptr<JointExchange> joint = first.joint_with(transfers);
+  const dit::TransferMemory& memory = dit::TransferMemory::of(first.memory_kind_);
+  const auto current = first.make_current(call.device);
+  if (joint->send.size() < joint->plan.send_bytes) {
+    joint->send = memory.allocate(joint->plan.send_bytes);
+  }
+  if (joint->recv.size() < joint->plan.recv_bytes) {
+    joint->recv = memory.allocate(joint->plan.recv_bytes);
+  }
+  std::vector<dit::PrepareJob> jobs;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    jobs.push_back(transfers[i]->joint_job(calls[i], *joint, i));
+  }
+  run_jobs(jobs, element_type, call.device, call.stream);
+  dit_exchange_call exchange{};
+  exchange.send = joint->send.data();
+  exchange.recv = joint->recv.data();
+  exchange.send_blocks = joint->plan.send.data();
+  exchange.recv_blocks = joint->plan.recv.data();
+  exchange.memory_kind = first.memory_kind_;
+  exchange.device = call.device;
+  exchange.stream = call.stream;
+  exchange.label = first.label_.empty() ? nullptr : first.label_.c_str();
+  exchange.layout_id = joint->layout_id;
+  const auto request =
+      std::make_shared<SharedRequest>(first.session_.context.start(exchange), transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    transfers[i]->begin(request, call);
+    transfers[i]->arriving_ = joint;
+  }
+}
+
+dit::PrepareJob dit_transfer::joint_job(const dit_transfer_call& call, const JointExchange& joint,
+                                        std::size_t at) {
+  const dit::SourceTensor source =
+      to_source("call->source", call.source, way_->source_shape(), element_bytes_);
+  const dit::TargetTensor target =
+      to_target("call->target", call.target, way_->target_shape(), element_bytes_);
+  dit::PrepareJob job = job_for(call, source);
+  for (const dit::PushPart& part : joint.plan.own[at]) {
+    std::byte* const begin =
+        target.bytes.data() + static_cast<std::size_t>(part.target_row * target.strides.row) * element_bytes_;
+    add_part(job, part, begin, target.strides);
+  }
+  for (const dit::Departure& leaves : joint.plan.departures[at]) {
+    const dit::TensorShape block{job.samples, leaves.part.rows.size(), leaves.part.heads.size(),
+                                 job.head_dim};
+    add_part(job, leaves.part, joint.send.data() + leaves.offset, dit::dense_strides(block));
+  }
+  arriving_rows_ =
+      arriving_rows(joint.plan.arrivals[at], way_->target_shape(), target.strides, element_bytes_);
+  target_ = target;
+  return job;
+}
+
+void dit_transfer::finish_joint(void* stream) {
+  const auto current = make_current(device_);
+  dit::TransferMemory::of(memory_kind_).unpack_rows(arriving_rows_, arriving_->recv, target_, stream);
+  arriving_.reset();
+}
