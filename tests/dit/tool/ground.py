@@ -14,6 +14,7 @@ DIT, TINY_MODEL, MANY_RUNS = map(os.path.abspath, sys.argv[1:4])
 LAUNCHER = sys.argv[4].split() if len(sys.argv) > 4 else []
 del sys.argv[1:]
 
+FACTOR = float(os.environ.get("TIMEOUT_FACTOR", "1"))  # what is built with a sanitizer takes so much longer
 FOLDER = tempfile.mkdtemp(prefix="dit-test-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 MODEL = os.path.join(FOLDER, "model")
@@ -34,7 +35,9 @@ def path(name: str) -> str:
 def run_program(*arguments: object, ranks: int = 0, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Starts the program itself, with `ranks` under the MPI launcher."""
     command = [*LAUNCHER, str(ranks), DIT] if ranks else [DIT]
-    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, env=ENVIRONMENT, cwd=FOLDER)
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout * FACTOR, env=ENVIRONMENT, cwd=FOLDER
+    )
 
 
 def run(*arguments: object, ranks: int = 0, timeout: float = 60) -> subprocess.CompletedProcess[str]:
