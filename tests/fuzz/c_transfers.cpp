@@ -306,24 +306,52 @@ void Transfers::ask() {
     must_work(status, "dit_transfer_wait_stream with nothing under way");
 }
 
+/// Some of those that are not under way, in any order.
 void Transfers::start_together() {
   must_work(dit_transfer_start_together(nullptr, nullptr, 0), "dit_transfer_start_together of none");
-  if (ways_.empty()) return;
+  const int fault = numbers_.up_to(9);
+  const int chosen = numbers_.byte();
+  const bool backwards = numbers_.coin();
+  std::vector<Way*> ways;
+  for (std::size_t at = 0; at < ways_.size(); ++at)
+    if (ways_[at].wire == nullptr && !ways_[at].under_way && (chosen >> at & 1) != 0)
+      ways.push_back(&ways_[at]);
+  if (backwards) std::reverse(ways.begin(), ways.end());
+  if (ways.empty()) return;
   std::vector<dit_transfer*> all;
   std::vector<dit_transfer_call> calls;
-  for (Way& way : ways_) {
-    all.push_back(way.transfer);
+  for (Way* way : ways) {
+    if (fault > 4) {
+      ++way->round;
+      model().fill(*way);
+      way->target.fill(kUntouched);
+    }
+    all.push_back(way->transfer);
     calls.emplace_back();
     calls.back().struct_size = sizeof(dit_transfer_call);
-    calls.back().source = dense(way.source);
-    calls.back().target = dense(way.target);
+    calls.back().source = dense(way->source);
+    calls.back().target = dense(way->target);
   }
-  must_fail_with(DIT_ERROR_ARGUMENT, dit_transfer_start_together(all.data(), calls.data(), all.size()),
-                 "dit_transfer_start_together of host memory");
-  all.back() = nullptr;
-  must_fail(dit_transfer_start_together(all.data(), calls.data(), all.size()), "dit_transfer_start_together");
-  must_fail(dit_transfer_start_together(nullptr, calls.data(), 1), "dit_transfer_start_together");
-  must_fail(dit_transfer_start_together(all.data(), nullptr, 1), "dit_transfer_start_together");
+  const auto start = [&] { return dit_transfer_start_together(all.data(), calls.data(), all.size()); };
+  switch (fault) {
+    case 0:
+      all.back() = nullptr;
+      return must_fail(start(), "dit_transfer_start_together");
+    case 1:
+      return must_fail(dit_transfer_start_together(nullptr, calls.data(), 1), "dit_transfer_start_together");
+    case 2:
+      return must_fail(dit_transfer_start_together(all.data(), nullptr, 1), "dit_transfer_start_together");
+    case 3:
+      calls[0].struct_size = 3;
+      return must_fail(start(), "dit_transfer_start_together");
+    case 4:
+      all.push_back(all[0]);
+      calls.push_back(calls[0]);
+      return must_fail_with(DIT_ERROR_ARGUMENT, start(), "dit_transfer_start_together of one twice");
+    default:
+      must_work(start(), "dit_transfer_start_together");
+  }
+  for (Way* way : ways) way->under_way = way->started = true;
 }
 
 void Transfers::bind(dit_registration* registration) {

@@ -61,7 +61,7 @@ class Cluster:
         self.own_user = record["own_user"]
         self.rates = record["rates"]
         self.mtu = record["mtu"]
-        self.tcp = record["tcp"]
+        self.tcp = record.get("tcp", "quiet")  # of an older one, too
         self.pids = record["pids"]
         self.folder = os.path.join(root(), self.name)
 

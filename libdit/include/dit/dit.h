@@ -350,7 +350,7 @@ DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
  * DIT_GATHER_OUTPUT, nor with a wire. */
 DIT_API dit_status dit_transfer_bind(dit_transfer* transfer, dit_registration* registration,
                                      const dit_tensor* target);
-/** Starts several transfers of device memory, of one session, device and stream, and elements of one type, in
+/** Starts several transfers of one session, memory kind, device and stream, and elements of one type, in
  * this order; where all targets are bound in one registration by one kernel and one handshake: Q, K and V of
  * a layer. Scatters without wire and bound targets, of up to 16 ranks of which some are on other nodes, go in
  * one exchange, of one message for each rank. All ranks name the same transfers. Each is waited for as if it

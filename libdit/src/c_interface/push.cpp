@@ -112,15 +112,15 @@ ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJo
   return request;
 }
 
-void run_job(const PrepareJob& job, int element_type, int memory_kind, int device, void* stream) {
-  if (memory_kind == DIT_MEMORY_HOST) return prepare_on_host(job, element_type);
-  run_jobs({job}, element_type, device, stream);
-}
-
-void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, [[maybe_unused]] int device,
-              void* stream) {
+void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, int memory_kind,
+              [[maybe_unused]] int device, void* stream) {
+  if (memory_kind == DIT_MEMORY_HOST) {
+    for (const PrepareJob& job : jobs) prepare_on_host(job, element_type);
+    return;
+  }
 #ifdef DIT_HAVE_CUDA
   const CurrentCudaDevice current(device);
+  (void)cudaGetLastError();  // of the program's: the launch would be taken for failed
 #endif
   launch(jobs, element_type, stream);
 }

@@ -40,9 +40,8 @@ void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const Bou
 /// Adds a part whose first row's first head goes to `begin`, and the others by these strides.
 void add_part(PrepareJob& job, const PushPart& part, std::byte* begin, const TensorStrides& strides);
 
-/// On a device's stream.
-void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, int device, void* stream);
 /// On the device's stream, or on the host.
-void run_job(const PrepareJob& job, int element_type, int memory_kind, int device, void* stream);
+void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, int memory_kind, int device,
+              void* stream);
 
 }  // namespace dit::c_interface

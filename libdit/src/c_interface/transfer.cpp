@@ -201,10 +201,6 @@ void dit_transfer::start(const dit_transfer_call& call) {
 }
 
 void dit_transfer::begin(std::shared_ptr<SharedRequest> request, const dit_transfer_call& call) {
-  if (arriving_ != nullptr) {  // it was lost
-    arriving_->given_up = true;
-    arriving_.reset();
-  }
   device_ = call.device;
   stream_ = call.stream;
   request_ = std::move(request);
@@ -279,11 +275,11 @@ std::shared_ptr<void> dit_transfer::release_buffers() {
 
 void dit_transfer::finish() {
   under_way_ = false;
+  const auto current = make_current(device_);
   if (arriving_ != nullptr) {
     finish_joint(stream_);
     dit::TransferMemory::of(memory_kind_).wait(stream_);
   } else if (!pushed_) {
-    const auto current = make_current(device_);
     broken_ = true;  // until all is in the target
     way_->finish();
     broken_ = false;
@@ -294,6 +290,10 @@ void dit_transfer::finish() {
 void dit_transfer::see_if_lost() {
   under_way_ = !request_->lost();
   broken_ = broken_ || !under_way_;
+  if (!under_way_ && arriving_ != nullptr) {
+    arriving_->given_up = true;
+    arriving_.reset();
+  }
 }
 
 void dit_transfer::wait_for_all() {

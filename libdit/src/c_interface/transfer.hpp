@@ -88,11 +88,11 @@ struct dit_transfer {
   void* stream_ = nullptr;        // likewise
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
-  std::vector<dit::PushPart> push_map_;                        // once something is bound
-  std::shared_ptr<dit::c_interface::SharedRequest> request_;   // of all that were started together
-  std::uint64_t serial_;                                       // of the session's transfers
-  std::shared_ptr<dit::c_interface::JointExchange> joint_;     // that this transfer was the first of
-  std::shared_ptr<dit::c_interface::JointExchange> arriving_;  // that is under way
-  std::vector<dit::RowCopy> arriving_rows_;                    // from its buffer into target_
+  std::vector<dit::PushPart> push_map_;                                   // once something is bound
+  std::shared_ptr<dit::c_interface::SharedRequest> request_;              // of all that were started together
+  std::uint64_t serial_;                                                  // of the session's transfers
+  std::vector<std::shared_ptr<dit::c_interface::JointExchange>> joints_;  // that this is the first of
+  std::shared_ptr<dit::c_interface::JointExchange> arriving_;             // that is under way
+  std::vector<dit::RowCopy> arriving_rows_;                               // from its buffer into target_
   dit::TargetTensor target_;
 };

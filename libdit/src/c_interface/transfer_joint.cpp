@@ -55,19 +55,24 @@ std::shared_ptr<JointExchange> dit_transfer::joint_with(std::span<dit_transfer* 
   for (const dit_transfer* transfer : transfers) {
     members.push_back(transfer->serial_);
   }
-  if (joint_ != nullptr && joint_->members == members && !joint_->given_up) {
-    return joint_;
+  const auto known = std::find_if(joints_.begin(), joints_.end(),
+                                  [&](const auto& joint) { return joint->members == members; });
+  if (known != joints_.end() && !(*known)->given_up) {
+    return *known;
   }
-  const bool again = joint_ != nullptr && joint_->members == members;
   auto made = std::make_shared<JointExchange>();
-  made->layout_id = again ? joint_->layout_id : session_.context.take_layout_ids(1);
+  made->layout_id = known != joints_.end() ? (*known)->layout_id : session_.context.take_layout_ids(1);
   std::vector<dit::JointTensor> tensors;
   for (const dit_transfer* of : transfers) {
     tensors.push_back({&of->layout_, of->tensor_, of->group_, of->groups_, of->element_bytes_});
   }
   made->plan = dit::plan_joint(tensors, session_.context.rank(), session_.context.size());
   made->members = std::move(members);
-  joint_ = made;
+  if (known != joints_.end()) {
+    *known = made;
+  } else {
+    joints_.push_back(made);
+  }
   return made;
 }
 
@@ -92,7 +97,7 @@ void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<cons
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     jobs.push_back(transfers[i]->joint_job(calls[i], *joint, i));
   }
-  run_jobs(jobs, element_type, call.device, call.stream);
+  run_jobs(jobs, element_type, first.memory_kind_, call.device, call.stream);
   dit_exchange_call exchange{};
   exchange.send = joint->send.data();
   exchange.recv = joint->recv.data();
@@ -103,8 +108,10 @@ void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<cons
   exchange.stream = call.stream;
   exchange.label = first.label_.empty() ? nullptr : first.label_.c_str();
   exchange.layout_id = joint->layout_id;
-  const auto request =
-      std::make_shared<SharedRequest>(first.session_.context.start(exchange), transfers.size());
+  // On a device buffers are freed behind what uses them.
+  const bool host = first.memory_kind_ == DIT_MEMORY_HOST;
+  const auto request = std::make_shared<SharedRequest>(
+      first.session_.context.start(exchange, host ? joint : nullptr), transfers.size());
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->begin(request, call);
     transfers[i]->arriving_ = joint;

@@ -1,4 +1,5 @@
 // What a transfer does with norm and RoPE, and with targets that all ranks know.
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -43,7 +44,7 @@ dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const di
   }
   if (bytes > 0) {
     add_dense_part(job, prepared_.data());
-    run_job(job, completed_prepare(call.prepare).element_type, memory_kind_, call.device, call.stream);
+    run_jobs({job}, completed_prepare(call.prepare).element_type, memory_kind_, call.device, call.stream);
   }
   return {std::span<const std::byte>(prepared_.span().first(bytes)), shape, dit::dense_strides(shape)};
 }
@@ -95,10 +96,17 @@ void dit_transfer::start_together(std::span<dit_transfer* const> transfers,
                                   std::span<const dit_transfer_call> calls) {
   std::size_t bound = 0;
   for (const dit_transfer* transfer : transfers) {
-    if (&transfer->session_ != &transfers[0]->session_ || transfer->memory_kind_ == DIT_MEMORY_HOST) {
-      throw std::invalid_argument("transfers are expected to be of one session and of device memory");
+    if (&transfer->session_ != &transfers[0]->session_ ||
+        transfer->memory_kind_ != transfers[0]->memory_kind_) {
+      throw std::invalid_argument("transfers are expected to be of one session and memory_kind");
     }
     bound += transfer->bound_.empty() ? 0 : 1;
+  }
+  for (std::size_t i = 1; i < transfers.size(); ++i) {
+    if (std::find(transfers.begin(), transfers.begin() + static_cast<std::ptrdiff_t>(i), transfers[i]) !=
+        transfers.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw std::invalid_argument("transfers[" + std::to_string(i) + "] is there twice: expected each once");
+    }
   }
   if (bound == transfers.size()) {
     return push_together(transfers, calls);

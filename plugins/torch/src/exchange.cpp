@@ -185,25 +185,19 @@ at::Tensor Exchange::exchange(std::int64_t what, const at::Tensor& x, std::int64
   return run_finish(kind_of(what), on);
 }
 
-// Value first: under V-Major it chooses the rows of all three.
 void Exchange::run_together(const std::array<at::Tensor, 3>& x, std::int64_t layer,
                             const std::array<Preparation, 3>& preparations, void* stream) {
-  constexpr std::array<std::size_t, 3> kOrder = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
   std::array<Call, 3> filled;
   std::array<dit_transfer*, 3> transfers{};
   std::array<dit_transfer_call, 3> calls{};
-  for (std::size_t i = 0; i < kOrder.size(); ++i) {
-    const std::size_t at = kOrder[i];
+  for (std::size_t i = 0; i < kTogether.size(); ++i) {
+    const auto at = static_cast<std::size_t>(kTogether[i]);
     fill_call(filled[i], static_cast<int>(at), x[at], layer, preparations[at], stream);
     transfers[i] = transfers_.of(static_cast<int>(at));
     calls[i] = filled[i].call;
   }
-  if (attention_.on_device()) {
-    require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
-    for (const std::size_t at : kOrder) count_start(static_cast<int>(at));
-    return;
-  }
-  for (std::size_t i = 0; i < kOrder.size(); ++i) run_start(static_cast<int>(kOrder[i]), calls[i]);
+  require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+  for (const int what : kTogether) count_start(what);
 }
 
 std::array<at::Tensor, 3> Exchange::scatter(const std::array<at::Tensor, 3>& x, std::int64_t layer,

@@ -137,28 +137,42 @@ void Transfers::warm_up() {
   }
   group_.agree(words);
   void* const stream = current_stream(attention_.torch_device());
-  std::vector<dit_transfer*> together;
-  std::vector<dit_transfer_call> calls;
+  words.clear();
+  try {
+    start_all(numbers.data(), stream);
+  } catch (const std::exception& error) {  // no memory for buffers, on this rank perhaps
+    words = error.what();
+  }
+  group_.agree(words);
+  synchronize(stream);
+}
+
+dit_transfer_call Transfers::warm_up_call(int what, const std::byte* numbers, void* stream) const {
+  const Sizes& sizes = source(what);
+  const auto count = static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+  dit_transfer_call call{};
+  call.struct_size = sizeof call;
+  call.source = {const_cast<std::byte*>(numbers), count * attention_.element_bytes(), 0, 0, 0};
+  call.target = slot(what, 0);
+  call.device = attention_.device;
+  call.stream = stream;
+  return call;
+}
+
+void Transfers::start_all(const std::byte* numbers, void* stream) const {
   for (int what = 0; what < kTransfers; ++what) {
-    const Sizes& sizes = source(what);
-    dit_transfer_call call{};
-    call.struct_size = sizeof call;
-    call.source = {
-        numbers.data(),
-        static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes(), 0,
-        0, 0};
-    call.target = slot(what, 0);
-    call.device = attention_.device;
-    call.stream = stream;
+    const dit_transfer_call call = warm_up_call(what, numbers, stream);
     require_ok(dit_transfer_start(of(what), &call));
     require_ok(dit_transfer_wait_stream(of(what), stream));
-    if (what == DIT_GATHER_OUTPUT) continue;
-    together.push_back(of(what));
-    calls.push_back(call);
   }
-  require_ok(dit_transfer_start_together(together.data(), calls.data(), calls.size()));
-  for (dit_transfer* transfer : together) require_ok(dit_transfer_wait_stream(transfer, stream));
-  synchronize(stream);
+  std::array<dit_transfer*, kTogether.size()> transfers{};
+  std::array<dit_transfer_call, kTogether.size()> calls{};
+  for (std::size_t i = 0; i < kTogether.size(); ++i) {
+    transfers[i] = of(kTogether[i]);
+    calls[i] = warm_up_call(kTogether[i], numbers, stream);
+  }
+  require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+  for (dit_transfer* transfer : transfers) require_ok(dit_transfer_wait_stream(transfer, stream));
 }
 
 void Transfers::reset() {

@@ -15,6 +15,9 @@
 namespace dit::operators {
 
 inline constexpr int kTransfers = 4;  ///< of dit_transfer_kind
+/// In which Q, K and V start together: under V-Major V chooses the rows of all three. One order everywhere,
+/// as what goes together is prepared for its order.
+inline constexpr std::array<int, 3> kTogether = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
 /// [batch, rows, heads, head_dim].
 using Sizes = std::array<std::int64_t, 4>;
 
@@ -54,6 +57,8 @@ class Transfers {
   void bind();
   [[nodiscard]] bool try_to_bind();
   void warm_up();
+  void start_all(const std::byte* numbers, void* stream) const;
+  [[nodiscard]] dit_transfer_call warm_up_call(int what, const std::byte* numbers, void* stream) const;
   [[nodiscard]] std::size_t bytes_of(int what) const;
 
   Group& group_;

@@ -73,18 +73,17 @@ class TimedLayer {
     return false;
   }
 
-  /// Of the slowest rank, the mean of some rounds behind one that does not count. Collective.
+  /// Of the slowest rank, the mean of some rounds behind one that does not count, and after which all begin
+  /// together. Collective.
   [[nodiscard]] double seconds() {
-    double sum = 0;
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point begin;
     for (int round = -1; round < kRounds; ++round) {
-      group_.agree("");  // all begin together
-      const auto begin = std::chrono::steady_clock::now();
+      if (round == 0) begin = Clock::now();
       run(std::min(attention_.steps / 2 + round + 1, attention_.steps - 1));
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-      const double slowest = greatest(taken.count());
-      if (round >= 0) sum += slowest;
     }
-    return sum / kRounds;
+    const std::chrono::duration<double> taken = Clock::now() - begin;
+    return greatest(taken.count()) / kRounds;
   }
 
  private:
@@ -111,21 +110,17 @@ class TimedLayer {
                                       : dit_transfer_wait(transfers_.of(what)));
   }
 
-  // V first, as a policy may want it; together where that may be one exchange.
+  // Together where that may be one exchange.
   void run(int step) {
-    constexpr std::array<int, 3> kOrder = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
-    std::array<dit_transfer*, 3> transfers{};
-    std::array<dit_transfer_call, 3> calls{};
-    for (std::size_t i = 0; i < kOrder.size(); ++i) {
-      transfers[i] = transfers_.of(kOrder[i]);
-      calls[i] = call_of(kOrder[i], step);
+    std::array<dit_transfer*, kTogether.size()> transfers{};
+    std::array<dit_transfer_call, kTogether.size()> calls{};
+    for (std::size_t i = 0; i < kTogether.size(); ++i) {
+      transfers[i] = transfers_.of(kTogether[i]);
+      calls[i] = call_of(kTogether[i], step);
     }
-    if (attention_.on_device())
-      require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
-    else
-      for (std::size_t i = 0; i < calls.size(); ++i) require_ok(dit_transfer_start(transfers[i], &calls[i]));
+    require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
     void* const stream = calls[0].stream;
-    for (const int what : kOrder) wait(what, stream);
+    for (const int what : kTogether) wait(what, stream);
     const dit_transfer_call back = call_of(DIT_GATHER_OUTPUT, step);
     require_ok(dit_transfer_start(transfers_.of(DIT_GATHER_OUTPUT), &back));
     wait(DIT_GATHER_OUTPUT, stream);
@@ -146,8 +141,8 @@ class TimedLayer {
   Group& group_;
   Attention attention_;
   CurrentDevice current_;
+  std::array<Buffer, kTransfers> sources_, targets_;  // outlive what is under way after a failure
   Transfers transfers_;
-  std::array<Buffer, kTransfers> sources_, targets_;
 };
 
 bool is_preset(const char* policy) {
@@ -164,6 +159,16 @@ dit_torch_attention part_of(dit_torch_attention attention, int ranks) {
   return attention;
 }
 
+/// Ranks that differ would wait for each other. Collective.
+void require_alike(const Group& group, const std::string& what, double mine) {
+  const std::vector<std::byte> all = group.context().all_gather(std::as_bytes(std::span(&mine, 1)));
+  std::string words;
+  for (std::size_t at = 0; at < all.size(); at += sizeof(double))
+    if (std::memcmp(all.data() + at, &mine, sizeof mine) != 0)
+      words = what + " differs between ranks: expected the same on all";
+  group.agree(words);
+}
+
 /// As little memory as it takes.
 dit_torch_attention for_trial(dit_torch_attention attention) {
   attention.layers = 1;
@@ -175,6 +180,7 @@ dit_torch_attention for_trial(dit_torch_attention attention) {
 }  // namespace
 
 double exact_time(Group& group, const dit_torch_attention& given, double enough) {
+  require_alike(group, "enough", enough);
   dit_torch_attention attention = for_trial(given);
   attention.policy = nullptr;
   const double part = TimedLayer(group, part_of(attention, group.size())).seconds();
@@ -186,7 +192,9 @@ double exact_time(Group& group, const dit_torch_attention& given, double enough)
 // The policy first: an exact exchange may take a hundred times as long, and a part of it says so.
 dit_torch_trial try_policy(Group& group, const dit_torch_attention& given) {
   dit_torch_trial trial{sizeof(dit_torch_trial), 1, 0, 0};
-  if (!is_preset(given.policy)) return trial;
+  const bool preset = is_preset(given.policy);
+  require_alike(group, "policy is a preset", preset ? 1 : 0);
+  if (!preset) return trial;
   {
     TimedLayer coded(group, for_trial(given));
     if (!coded.codes()) return trial;

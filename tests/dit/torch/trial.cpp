@@ -80,6 +80,22 @@ TEST(Trial, WhatSomebodyHasChosenIsNotTried) {
   });
 }
 
+TEST(Trial, RanksThatAskForDifferentThingsAreTold) {
+  on_ranks(2, attention_of(1, 0, 16, 4, 4, 8), [](Rank& own) {
+    dit_torch_attention attention = own.attention;
+    attention.policy = own.rank == 0 ? "fp8" : "v-major:warmup=1,refresh=2,ratio=linear";
+    attention.steps = 4;
+    dit_torch_trial trial{};
+    trial.struct_size = sizeof trial;
+    EXPECT_EQ(dit_torch_try_policy(own.group.c_str(), &attention, &trial), DIT_ERROR_ARGUMENT);
+    EXPECT_THAT(dit_torch_last_error(), testing::HasSubstr("policy is a preset differs between ranks"));
+    double seconds = 0;
+    EXPECT_EQ(dit_torch_exact_time(own.group.c_str(), &own.attention, own.rank, &seconds),
+              DIT_ERROR_ARGUMENT);
+    EXPECT_THAT(dit_torch_last_error(), testing::HasSubstr("enough differs between ranks"));
+  });
+}
+
 TEST(Trial, NothingOfItIsLeft) {
   on_ranks(2, attention_of(1, 0, 16, 4, 4, 8), [](Rank& own) {
     (void)trial_of(own, "fp8");

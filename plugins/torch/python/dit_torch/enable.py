@@ -87,8 +87,8 @@ def enable(
 
     :param group: of torch.distributed; None: all ranks
     :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
-    :param policy: how Q, K, V and the output travel: "exact"; a preset ("balanced", "fast", ...), V-Major
-        ("paper", "v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
+    :param policy: how Q, K, V and the output travel: "exact"; a preset ("balanced", "fast", "paper",
+        ...), V-Major ("v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
     :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
         many as diffusers' pipelines of the model make
@@ -293,7 +293,7 @@ def _remove(handles: list[Any]) -> None:
 
 def _schedule(schedule: str, ranks: Group) -> str:
     """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden.
-    How slow they are between nodes is measured with the first shape."""
+    How slow they are between nodes is measured with each shape."""
     if schedule != "auto" or (ranks.library is not None and not ranks.one_node):
         return schedule
     return "flat" if ranks.one_node else "v-first"

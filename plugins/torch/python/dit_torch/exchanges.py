@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -51,6 +53,17 @@ def told(trial: _library.Trial) -> str:
     return "a layer's exchanges take {:.2f} ms exact and {:.2f} ms with it".format(*times)
 
 
+@contextlib.contextmanager
+def _without_memory(shape: str) -> Iterator[None]:
+    """What is only measured fails nobody: where a rank has no memory for it all of them go on without."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "memory" not in str(error).lower() and "cudaMalloc" not in str(error):
+            raise
+        logger.warning("exchanges of %s are not timed: %s", shape, error)
+
+
 class Exchanges:
     """Making and freeing one is collective: all ranks see the same shapes in the same order."""
 
@@ -71,7 +84,7 @@ class Exchanges:
         self.side_stream = side_stream
         self.adapt = adapt  # a preset is left off where exact transfers are faster
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
-        self.fast: bool | None = None  # whether exact exchanges are short, once that was asked
+        self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
         self.made: dict[Key, str] = {}  # their names
         self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
@@ -122,10 +135,10 @@ class Exchanges:
 
     def _make(self, key: Key) -> str:
         layout = self.layout_of(key)
-        dtype, device = key.dtype, key.device
+        dtype = key.dtype
         if dtype not in _library.ELEMENT_TYPES:
             raise TypeError(f"dtype = {dtype}: expected float32, bfloat16 or float16 in attention")
-        shape = f"{layout}.{str(dtype)[6:]}.{device.type}"
+        shape = self._shape(key)
         name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}"
         library = self.group.library
         if library is None:
@@ -138,6 +151,9 @@ class Exchanges:
             if not self.exact:
                 library.begin_step(name, *self.at)
         return name
+
+    def _shape(self, key: Key) -> str:
+        return f"{self.layout_of(key)}.{str(key.dtype)[6:]}.{key.device.type}"
 
     def _attention(self, key: Key) -> _library.Attention:
         layout, device = self.layout_of(key), key.device
@@ -164,16 +180,18 @@ class Exchanges:
         )
 
     def are_fast(self, name: str) -> bool:
-        """Whether exact exchanges of a layer, of the first shape that this is asked of, take so little time
-        that one of Q, K and V together is better than three that overlap projections. Collective."""
+        """Whether exact exchanges of a layer, of the shape that this is the name of, take so little time that
+        one of Q, K and V together is better than three that overlap projections. Collective."""
         library = self.group.library
-        if self.fast is None:
-            key = next(key for key, made in self.made.items() if made == name)
-            self.fast = False
+        key = next(key for key, made in self.made.items() if made == name)
+        shape = self._shape(key)
+        if shape not in self.fast:
+            self.fast[shape] = False
             if library is not None and key.device.type != "cpu":
-                attention = self._attention(key)
-                self.fast = library.exact_time(self.group.name, attention, FAST) < FAST
-        return self.fast
+                with _without_memory(shape):
+                    attention = self._attention(key)
+                    self.fast[shape] = library.exact_time(self.group.name, attention, FAST) < FAST
+        return self.fast[shape]
 
     def _is_off(self, shape: str, attention: _library.Attention) -> bool:
         """Whether exact transfers of this shape were found to be faster than the policy's. Collective."""
@@ -181,9 +199,11 @@ class Exchanges:
         if self.exact or not self.adapt or library is None:
             return False
         if shape not in self.trials:
-            self.trials[shape] = trial = library.try_policy(self.group.name, attention)
-            if not trial.pays and self.group.rank == 0:
-                logger.info("policy %s is off for %s: %s", self.policy, shape, told(trial))
+            self.trials[shape] = _library.Trial(pays=1)
+            with _without_memory(shape):
+                self.trials[shape] = trial = library.try_policy(self.group.name, attention)
+                if not trial.pays and self.group.rank == 0:
+                    logger.info("policy %s is off for %s: %s", self.policy, shape, told(trial))
         return not self.trials[shape].pays
 
     def _free(self, key: Key) -> None:

@@ -104,9 +104,9 @@ class Parallel(NotCopied):
 
     @property
     def settled(self) -> str:
-        """The schedule as it is known so far."""
-        fast = self.exchanges.fast
-        return self.schedule if self.schedule != "auto" or fast is None else _chosen(fast)
+        """The schedule as it is known so far, of the shape that was seen last."""
+        fast = list(self.exchanges.fast.values())
+        return _chosen(fast[-1]) if self.schedule == "auto" and fast else self.schedule
 
     def schedule_of(self, exchange: Exchange) -> str:
         """One of SCHEDULES but "auto"."""
