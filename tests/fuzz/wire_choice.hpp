@@ -57,9 +57,9 @@ struct WireState {
 
   [[nodiscard]] std::size_t element_bytes() const { return element_type == DIT_ELEMENT_FP32 ? 4 : 2; }
   [[nodiscard]] int slot(int branch) const { return branches > 1 ? branch : 0; }
-  /// Whether a tensor is certainly remembered, on some link.
+  /// Whether a tensor is certainly remembered, on some link. V-Major sends all rows of an image's first step.
   [[nodiscard]] bool surely_remembers(const Case& of, int kind) const {
-    return !off && policy->every_tensor && kind != DIT_GATHER_OUTPUT &&
+    return !off && policy->every_tensor && kind != DIT_GATHER_OUTPUT && (!policy->v_major || steps > 1) &&
            (policy->world || of.slow_level() < of.levels());
   }
   /// Whether what one rank sends to another is coded.
