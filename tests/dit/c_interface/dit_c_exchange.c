@@ -233,6 +233,44 @@ static void test_any_order(const job* j, const plan* p) {
   }
 }
 
+/* V, Q and K in one call, then K and V, in turn; between nodes each call is one exchange. */
+static void test_together(const job* j, const plan* p) {
+  static const int sets[2][3] = {{DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY},
+                                 {DIT_SCATTER_KEY, DIT_SCATTER_VALUE, -1}};
+  dit_transfer* transfers[3];
+  for (int kind = 0; kind < 3; ++kind) transfers[kind] = make_transfer(j, p, kind, 0, 1);
+  for (int round = 0; round < 5; ++round) {
+    const int* set = sets[round % 2];
+    const size_t count = set[2] < 0 ? 2 : 3;
+    dit_transfer* started[3];
+    dit_transfer_call calls[3];
+    int32_t *sources[3], *targets[3];
+    for (size_t i = 0; i < count; ++i) {
+      size_t source_bytes, target_bytes;
+      started[i] = transfers[set[i]];
+      REQUIRE_OK(dit_transfer_bytes(started[i], &source_bytes, &target_bytes));
+      sources[i] = sequence_tensor(p, round + set[i],
+                                   set[i] == DIT_SCATTER_QUERY ? p->shape.heads : p->shape.kv_heads, j->rank);
+      targets[i] = allocate(target_bytes);
+      memset(targets[i], 0xff, target_bytes);
+      calls[i] = (dit_transfer_call){.struct_size = sizeof calls[i],
+                                     .source = dense(sources[i], source_bytes),
+                                     .target = dense(targets[i], target_bytes)};
+    }
+    REQUIRE_OK(dit_transfer_start_together(started, calls, count));
+    for (size_t i = 0; i < count; ++i) { /* ranks wait in other orders */
+      const size_t at = (i + (size_t)(j->rank + round)) % count;
+      REQUIRE_OK(dit_transfer_wait(started[at]));
+      CHECK(scattered_is(p, set[at], &p->parts[j->rank], targets[at], round + set[at]));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      free(sources[i]);
+      free(targets[i]);
+    }
+  }
+  for (int kind = 0; kind < 3; ++kind) REQUIRE_OK(dit_transfer_free(&transfers[kind]));
+}
+
 static void test_shapes(const job* j) {
   const dit_attention_shape shapes[] = {
       {0, 1, 0, 64, 8, 8, 4, 0},   /* nothing special */
@@ -250,6 +288,7 @@ static void test_shapes(const job* j) {
     test_in_full(j, &p, 3);
     test_strides(j, &p);
     test_any_order(j, &p);
+    test_together(j, &p);
     if (failures > before) fprintf(stderr, "rank %d: shape %zu failed\n", j->rank, i);
     REQUIRE_OK(dit_layout_free(&p.layout));
     CHECK(p.layout == NULL);
