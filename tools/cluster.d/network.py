@@ -126,14 +126,11 @@ def _node_links(node: int, nodes: int, rails: int, mtu: int, tcp: str) -> list[s
     for rail in range(rails):
         nic, net = rail_name(rail), f"{RAIL_NET}.{rail}"
         lines += [f"addr add {net}.{host}/24 dev {nic}", f"link set {nic} mtu {mtu} up"]
-        lines += (
-            []
-            if tcp != "quiet"
-            else [
+        if tcp == "quiet":
+            lines += [
                 f"route replace {net}.0/24 dev {nic} src {net}.{host} proto kernel scope link "
                 f"initcwnd 100 initrwnd 100 rto_min {LEAST_TIMEOUT}s"
             ]
-        )
         lines += [
             f"neigh replace {net}.{peer + 1} lladdr {_mac(rail, peer + 1)} dev {nic} nud permanent" for peer in range(nodes) if peer != node
         ]

@@ -187,16 +187,12 @@ at::Tensor Exchange::exchange(std::int64_t what, const at::Tensor& x, std::int64
 
 void Exchange::run_together(const std::array<at::Tensor, 3>& x, std::int64_t layer,
                             const std::array<Preparation, 3>& preparations, void* stream) {
-  std::array<Call, 3> filled;
-  std::array<dit_transfer*, 3> transfers{};
-  std::array<dit_transfer_call, 3> calls{};
-  for (std::size_t i = 0; i < kTogether.size(); ++i) {
-    const auto at = static_cast<std::size_t>(kTogether[i]);
-    fill_call(filled[i], static_cast<int>(at), x[at], layer, preparations[at], stream);
-    transfers[i] = transfers_.of(static_cast<int>(at));
-    calls[i] = filled[i].call;
-  }
-  require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+  std::array<Call, 3> filled;  // calls point into them
+  transfers_.start_together([&](int what) {
+    const auto at = static_cast<std::size_t>(what);
+    fill_call(filled[at], what, x[at], layer, preparations[at], stream);
+    return filled[at].call;
+  });
   for (const int what : kTogether) count_start(what);
 }
 

@@ -69,8 +69,7 @@ void Transfers::learn_shapes() {
 }
 
 std::size_t Transfers::bytes_of(int what) const {
-  const Sizes& sizes = target(what);
-  return static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes();
+  return elements_of(target(what)) * attention_.element_bytes();
 }
 
 void Transfers::make_slots() {
@@ -126,8 +125,7 @@ bool Transfers::try_to_bind() {
 // before a stream is captured.
 void Transfers::warm_up() {
   std::size_t most = 0;
-  for (const Sizes& sizes : source_)
-    most = std::max(most, static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]));
+  for (const Sizes& sizes : source_) most = std::max(most, elements_of(sizes));
   std::string words;
   DeviceMemory numbers;
   try {
@@ -148,11 +146,10 @@ void Transfers::warm_up() {
 }
 
 dit_transfer_call Transfers::warm_up_call(int what, const std::byte* numbers, void* stream) const {
-  const Sizes& sizes = source(what);
-  const auto count = static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+  const std::size_t bytes = elements_of(source(what)) * attention_.element_bytes();
   dit_transfer_call call{};
   call.struct_size = sizeof call;
-  call.source = {const_cast<std::byte*>(numbers), count * attention_.element_bytes(), 0, 0, 0};
+  call.source = {const_cast<std::byte*>(numbers), bytes, 0, 0, 0};
   call.target = slot(what, 0);
   call.device = attention_.device;
   call.stream = stream;
@@ -165,14 +162,8 @@ void Transfers::start_all(const std::byte* numbers, void* stream) const {
     require_ok(dit_transfer_start(of(what), &call));
     require_ok(dit_transfer_wait_stream(of(what), stream));
   }
-  std::array<dit_transfer*, kTogether.size()> transfers{};
-  std::array<dit_transfer_call, kTogether.size()> calls{};
-  for (std::size_t i = 0; i < kTogether.size(); ++i) {
-    transfers[i] = of(kTogether[i]);
-    calls[i] = warm_up_call(kTogether[i], numbers, stream);
-  }
-  require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
-  for (dit_transfer* transfer : transfers) require_ok(dit_transfer_wait_stream(transfer, stream));
+  start_together([&](int what) { return warm_up_call(what, numbers, stream); });
+  for (const int what : kTogether) require_ok(dit_transfer_wait_stream(of(what), stream));
 }
 
 void Transfers::reset() {

@@ -20,6 +20,9 @@ inline constexpr int kTransfers = 4;  ///< of dit_transfer_kind
 inline constexpr std::array<int, 3> kTogether = {DIT_SCATTER_VALUE, DIT_SCATTER_QUERY, DIT_SCATTER_KEY};
 /// [batch, rows, heads, head_dim].
 using Sizes = std::array<std::int64_t, 4>;
+[[nodiscard]] constexpr std::size_t elements_of(const Sizes& sizes) {
+  return static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+}
 
 class Transfers {
  public:
@@ -33,6 +36,17 @@ class Transfers {
   void reset();
 
   [[nodiscard]] dit_transfer* of(int what) const { return transfers_[static_cast<std::size_t>(what)].get(); }
+  /// Starts those of kTogether. call_of(what): the dit_transfer_call of each, asked in their order.
+  template <typename CallOf>
+  void start_together(const CallOf& call_of) const {
+    std::array<dit_transfer*, kTogether.size()> transfers{};
+    std::array<dit_transfer_call, kTogether.size()> calls{};
+    for (std::size_t i = 0; i < kTogether.size(); ++i) {
+      transfers[i] = of(kTogether[i]);
+      calls[i] = call_of(kTogether[i]);
+    }
+    require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
+  }
   [[nodiscard]] const dit_layout* layout() const { return layout_.get(); }
   [[nodiscard]] const dit_wire* wire() const { return wire_.get(); }
   [[nodiscard]] const Sizes& source(int what) const { return source_[static_cast<std::size_t>(what)]; }

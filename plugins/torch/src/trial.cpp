@@ -37,6 +37,14 @@ class Buffer {
   DeviceMemory device_;
 };
 
+/// By rank. Collective.
+std::vector<double> everybodys(const Group& group, double mine) {
+  const std::vector<std::byte> all = group.context().all_gather(std::as_bytes(std::span(&mine, 1)));
+  std::vector<double> numbers(all.size() / sizeof mine);
+  std::memcpy(numbers.data(), all.data(), all.size());
+  return numbers;
+}
+
 /// The four transfers of a layer, one time after the other.
 class TimedLayer {
  public:
@@ -83,12 +91,12 @@ class TimedLayer {
       run(std::min(attention_.steps / 2 + round + 1, attention_.steps - 1));
     }
     const std::chrono::duration<double> taken = Clock::now() - begin;
-    return greatest(taken.count()) / kRounds;
+    return std::ranges::max(everybodys(group_, taken.count())) / kRounds;
   }
 
  private:
   [[nodiscard]] std::size_t bytes_of(const Sizes& sizes) const {
-    return static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]) * attention_.element_bytes();
+    return elements_of(sizes) * attention_.element_bytes();
   }
 
   [[nodiscard]] dit_transfer_call call_of(int what, int step) {
@@ -112,30 +120,13 @@ class TimedLayer {
 
   // Together where that may be one exchange.
   void run(int step) {
-    std::array<dit_transfer*, kTogether.size()> transfers{};
-    std::array<dit_transfer_call, kTogether.size()> calls{};
-    for (std::size_t i = 0; i < kTogether.size(); ++i) {
-      transfers[i] = transfers_.of(kTogether[i]);
-      calls[i] = call_of(kTogether[i], step);
-    }
-    require_ok(dit_transfer_start_together(transfers.data(), calls.data(), calls.size()));
-    void* const stream = calls[0].stream;
-    for (const int what : kTogether) wait(what, stream);
     const dit_transfer_call back = call_of(DIT_GATHER_OUTPUT, step);
+    void* const stream = back.stream;
+    transfers_.start_together([&](int what) { return call_of(what, step); });
+    for (const int what : kTogether) wait(what, stream);
     require_ok(dit_transfer_start(transfers_.of(DIT_GATHER_OUTPUT), &back));
     wait(DIT_GATHER_OUTPUT, stream);
     if (attention_.on_device()) synchronize(stream);
-  }
-
-  [[nodiscard]] double greatest(double mine) {
-    const std::vector<std::byte> all = group_.context().all_gather(std::as_bytes(std::span(&mine, 1)));
-    double most = mine;
-    for (std::size_t at = 0; at < all.size(); at += sizeof(double)) {
-      double one = 0;
-      std::memcpy(&one, all.data() + at, sizeof one);
-      most = std::max(most, one);
-    }
-    return most;
   }
 
   Group& group_;
@@ -161,12 +152,9 @@ dit_torch_attention part_of(dit_torch_attention attention, int ranks) {
 
 /// Ranks that differ would wait for each other. Collective.
 void require_alike(const Group& group, const std::string& what, double mine) {
-  const std::vector<std::byte> all = group.context().all_gather(std::as_bytes(std::span(&mine, 1)));
-  std::string words;
-  for (std::size_t at = 0; at < all.size(); at += sizeof(double))
-    if (std::memcmp(all.data() + at, &mine, sizeof mine) != 0)
-      words = what + " differs between ranks: expected the same on all";
-  group.agree(words);
+  const std::vector<double> all = everybodys(group, mine);
+  const bool alike = std::ranges::all_of(all, [mine](double one) { return one == mine; });
+  group.agree(alike ? "" : what + " differs between ranks: expected the same on all");
 }
 
 /// As little memory as it takes.
