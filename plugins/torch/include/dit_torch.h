@@ -14,6 +14,7 @@
  *                 Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, REST)
  *         -> (Tensor, Tensor, Tensor)
  *     all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> ()
+ *     all_gather(Tensor x, int dim, SymInt total, str group) -> Tensor
  *
  *     PREPARE: Tensor? weight=None, Tensor? text_weight=None, REST
  *     REST:    Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0,
@@ -41,6 +42,10 @@
  * `input_splits` of them from and to each rank; empty lists: even parts. Not under graph capture unless the
  * same shapes went before.
  *
+ * `all_gather` puts a tensor together again that is split on dimension `dim`: rank r of n has rows
+ * floor(total * r / n) to floor(total * (r + 1) / n) of it, and all ranks get all `total` of them, in memory
+ * of torch's. Graph capture as of `all_to_all`.
+ *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
  * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
  * host does not wait. Under graph capture nothing is allocated; exact policies only.
@@ -58,7 +63,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 3 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 4 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;

@@ -48,19 +48,11 @@ std::vector<dit_block> blocks_of(const char* name, const at::Tensor& tensor, at:
 
 }  // namespace
 
-void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& input,
-                     at::IntArrayRef output_splits, at::IntArrayRef input_splits) {
-  if (output.device() != input.device() || output.scalar_type() != input.scalar_type()) {
-    std::ostringstream words;
-    words << "output is of " << output.scalar_type() << " on " << output.device() << ": expected "
-          << input.scalar_type() << " on " << input.device() << ", as input is";
-    throw std::invalid_argument(words.str());
-  }
+void all_to_all_blocks(Group& group, const at::Tensor& output, const at::Tensor& input,
+                       const std::vector<dit_block>& send, const std::vector<dit_block>& recv,
+                       const char* label) {
   const bool on_device = input.is_cuda();
   if (on_device) require_cuda();
-  const std::vector<dit_block> send = blocks_of("input", input, input_splits, "input_splits", group.size());
-  const std::vector<dit_block> recv =
-      blocks_of("output", output, output_splits, "output_splits", group.size());
   dit_exchange_call call{};
   call.struct_size = sizeof call;
   call.send = input.numel() == 0 ? nullptr : input.data_ptr();
@@ -69,15 +61,32 @@ void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& i
   call.recv_blocks = recv.data();
   call.memory_kind = on_device ? DIT_MEMORY_CUDA : DIT_MEMORY_HOST;
   call.device = on_device ? input.device().index() : 0;
-  call.label = "all_to_all";
+  call.label = label;
   const CurrentDevice current(call.memory_kind, call.device);
   if (on_device) call.stream = current_stream(input.device());
-  if (!on_device)  // a late rank reads and writes them even when the wait has failed
-    return group.context().exchange(call,
-                                    std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
-  ExchangeRequest request = group.context().start(call);
-  request.wait_stream(call.stream);
-  request.cancel();  // the stream sees to the rest
+  (void)group.newly_sent();  // by an exchange before, which has its bytes
+  if (on_device) {
+    ExchangeRequest request = group.context().start(call);
+    request.wait_stream(call.stream);
+    request.cancel();  // the stream sees to the rest
+  } else {             // a late rank reads and writes them even when the wait has failed
+    group.context().exchange(call, std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
+  }
+  (void)group.newly_sent();  // of none of the group's exchanges
+}
+
+void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& input,
+                     at::IntArrayRef output_splits, at::IntArrayRef input_splits) {
+  if (output.device() != input.device() || output.scalar_type() != input.scalar_type()) {
+    std::ostringstream words;
+    words << "output is of " << output.scalar_type() << " on " << output.device() << ": expected "
+          << input.scalar_type() << " on " << input.device() << ", as input is";
+    throw std::invalid_argument(words.str());
+  }
+  const std::vector<dit_block> send = blocks_of("input", input, input_splits, "input_splits", group.size());
+  const std::vector<dit_block> recv =
+      blocks_of("output", output, output_splits, "output_splits", group.size());
+  all_to_all_blocks(group, output, input, send, recv, "all_to_all");
 }
 
 }  // namespace dit::operators

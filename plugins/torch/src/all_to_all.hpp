@@ -3,12 +3,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "group.hpp"
 
 namespace dit::operators {
 
-/// Rows of the first dimension: so many to and from each rank; no splits: even parts. On a device behind what
-/// is in the current stream, without waiting. Throws std::invalid_argument and ExchangeError.
+/// Blocks of two tensors of one type and device, by bytes from their begin. On a device behind what is in the
+/// current stream, without waiting. What it sends counts for none of the group's exchanges. Throws
+/// ExchangeError. `label`: the call's name in a trace.
+void all_to_all_blocks(Group& group, const at::Tensor& output, const at::Tensor& input,
+                       const std::vector<dit_block>& send, const std::vector<dit_block>& recv,
+                       const char* label);
+
+/// Rows of the first dimension: so many to and from each rank; no splits: even parts. Throws
+/// std::invalid_argument and ExchangeError.
 void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& input,
                      at::IntArrayRef output_splits, at::IntArrayRef input_splits);
 

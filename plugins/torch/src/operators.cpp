@@ -5,7 +5,10 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "all_gather.hpp"
 #include "all_to_all.hpp"
 #include "exchange.hpp"
 
@@ -82,6 +85,11 @@ void all_to_all(const at::Tensor& output, const at::Tensor& input, at::IntArrayR
           [&] { all_to_all_rows(*groups().get(group), output, input, output_splits, input_splits); });
 }
 
+at::Tensor all_gather_parts(const at::Tensor& x, std::int64_t dim, std::int64_t total,
+                            const std::string& group) {
+  return checked("all_gather", [&] { return all_gather(*groups().get(group), x, dim, total); });
+}
+
 // Shapes alone, for compilers: what x is like is seen when the operator runs. Layers stay symbols, so that
 // one compiled block serves all of them.
 
@@ -127,6 +135,15 @@ Three scatter_qkv_meta(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 void all_to_all_meta(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
                      const std::string&) {}
 
+at::Tensor all_gather_meta(const at::Tensor& x, std::int64_t dim, c10::SymInt total, const std::string&) {
+  return checked("all_gather", [&] {
+    require_dimension(x, dim);
+    std::vector<c10::SymInt> sizes = x.sym_sizes().vec();
+    sizes[static_cast<std::size_t>(dim)] = std::move(total);
+    return at::empty_symint(sizes, x.options());
+  });
+}
+
 void implement(torch::Library& library) {
   library.impl("start", TORCH_FN(start));
   library.impl("finish", TORCH_FN(finish));
@@ -134,6 +151,7 @@ void implement(torch::Library& library) {
   library.impl("gather", TORCH_FN(gather));
   library.impl("scatter_qkv", TORCH_FN(scatter_qkv));
   library.impl("all_to_all", TORCH_FN(all_to_all));
+  library.impl("all_gather", TORCH_FN(all_gather_parts));
 }
 
 }  // namespace
@@ -159,6 +177,7 @@ TORCH_LIBRARY(dit, library) {
   library.def(
       "all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> "
       "()");
+  library.def("all_gather(Tensor x, int dim, SymInt total, str group) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(dit, CPU, library) {
@@ -169,7 +188,7 @@ TORCH_LIBRARY_IMPL(dit, CUDA, library) {
 }
 // There is no backward pass: without this a gradient would go past the exchange, and be wrong.
 TORCH_LIBRARY_IMPL(dit, Autograd, library) {
-  for (const char* name : {"start", "finish", "exchange", "gather", "scatter_qkv"})
+  for (const char* name : {"start", "finish", "exchange", "gather", "scatter_qkv", "all_gather"})
     library.impl(name, torch::autograd::autogradNotImplementedFallback());
 }
 TORCH_LIBRARY_IMPL(dit, Meta, library) {
@@ -180,4 +199,5 @@ TORCH_LIBRARY_IMPL(dit, Meta, library) {
   library.impl("gather", TORCH_FN(gather_meta));
   library.impl("scatter_qkv", TORCH_FN(scatter_qkv_meta));
   library.impl("all_to_all", TORCH_FN(all_to_all_meta));
+  library.impl("all_gather", TORCH_FN(all_gather_meta));
 }

@@ -26,6 +26,7 @@ import dit_torch._inductor
 import dit_torch.group
 import endurance
 from dit_torch.group import Group
+from dit_torch.layout import even_part
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
 
 FLUX = Case(1, 512, 4096, 24, 24, 128)
@@ -302,6 +303,21 @@ def check_all_to_all(check: Check) -> None:
         assert torch.equal(ours, right), f"even {even}"
 
 
+def check_all_gather(check: Check) -> None:
+    """dit::all_gather puts uneven parts together, behind what the stream does before."""
+    for total in (check.size, 4 * check.size + 1, 4096 * 64 + 3):
+        for sizes, dim in (((1, total, 64), 1), ((3, total, 16), 1), ((total, 5), 0)):
+            whole = (
+                torch.arange(torch.Size(sizes).numel(), device=check.device).to(torch.bfloat16).view(sizes)
+            )
+            part = even_part(total, check.size, check.rank)
+            for number in range(5):
+                mine = (whole + number).narrow(dim, part.start, len(part))
+                found = dit.all_gather(mine, dim, total, check.group.name)
+                mine.zero_()
+                assert torch.equal(found, whole + number), f"{sizes} on dimension {dim}, call {number}"
+
+
 def flat(q: Tensor, k: Tensor, v: Tensor, ranks: int) -> list[Tensor]:
     """Three blocking exchanges with permutes, as engines do them."""
     arrived = []
@@ -430,6 +446,7 @@ CHECKS = {
     "time": check_time,
     "compile": check_compile,
     "all_to_all": check_all_to_all,
+    "all_gather": check_all_gather,
     "policy": check_policy,
     "images": check_images,
     "killed": check_killed,

@@ -9,7 +9,7 @@ import dit_torch._inductor
 import ranks
 from dit_torch import _library, reference
 from dit_torch.group import Group
-from dit_torch.layout import Layout
+from dit_torch.layout import Layout, even_part
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, preparation, source
 
 pytestmark = pytest.mark.skipif(_library.path() is None, reason="libdit_torch.so is not there")
@@ -154,11 +154,53 @@ def check_fakes() -> None:
     torch.library.opcheck(
         torch.ops.dit.all_to_all.default, (torch.empty(6, 2), rows, [], [], group.name), test_utils=tests
     )
+    torch.library.opcheck(torch.ops.dit.all_gather.default, (rows, 1, 2, group.name), test_utils=tests)
     group.close()
 
 
 def test_fakes_tell_the_truth() -> None:
     ranks.run(1, check_fakes)
+
+
+def put_together() -> int:
+    group = Group()
+    compared = 0
+    for total in (1, 4, 7, 30):
+        for sizes, dim in (((1, total, 3), 1), ((total, 2), 0), ((3, total, 2), 1), ((2, 3, total), 2)):
+            for dtype in (torch.float32, torch.bfloat16, torch.uint8):
+                whole = torch.arange(torch.Size(sizes).numel()).to(dtype).view(sizes)
+                part = even_part(total, group.size, group.rank)
+                mine = whole.narrow(
+                    dim, part.start, len(part)
+                )  # not dense where the dimension is an inner one
+                found = torch.ops.dit.all_gather(mine, dim, total, group.name)
+                assert found.is_contiguous() and torch.equal(found, whole), (total, sizes, dim, dtype)
+                compared += 1
+    group.close()
+    return compared
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_all_gather_puts_parts_together(size: int) -> None:
+    assert ranks.run(size, put_together) == [4 * 4 * 3] * size
+
+
+def refuse_to_put_together() -> list[str]:
+    group = Group()
+    words = []
+    for x, dim, total in ((torch.empty(2, 3), 2, 6), (torch.empty(2, 3), -1, 6), (torch.empty(2, 5), 1, 7)):
+        try:
+            torch.ops.dit.all_gather(x, dim, total, group.name)
+        except RuntimeError as error:
+            words.append(str(error))
+    group.close()
+    return words
+
+
+def test_all_gather_refuses_other_sizes() -> None:
+    for rank, words in enumerate(ranks.run(2, refuse_to_put_together)):
+        assert "dim is 2: expected 0 or more and less than 2" in words[0] and "dim is -1" in words[1]
+        assert f"[2, 5]: expected {3 + rank} on dimension 1, rank {rank}'s part of 7 on 2 ranks" in words[2]
 
 
 def report_of_a_layer() -> dict:

@@ -155,6 +155,21 @@ TEST(TorchOperators, AllToAllIsThatOfTorchDistributed) {
   });
 }
 
+TEST(TorchOperators, AllGatherPutsUnevenPartsTogether) {
+  on_ranks(3, attention_of(1, 0, 3, 3, 3, 2), [](Rank& own) {
+    for (const std::int64_t total : {1, 5, 7}) {
+      const std::int64_t begin = total * own.rank / own.ranks, end = total * (own.rank + 1) / own.ranks;
+      for (const int dim : {0, 1, 2}) {
+        std::vector<std::int64_t> sizes{2, 3, 4};
+        sizes[static_cast<std::size_t>(dim)] = total;
+        const at::Tensor whole = at::arange(total * 24 / (dim + 2), at::kInt).view(sizes);
+        const at::Tensor found = all_gather(whole.slice(dim, begin, end), dim, total, own.group);
+        EXPECT_TRUE(same_bits(found, whole)) << total << " on dimension " << dim;
+      }
+    }
+  });
+}
+
 TEST(TorchOperators, ReportSaysWhatWasSent) {
   on_ranks(3, attention_of(2, 3, 11, 5, 5, 4, DIT_LAYOUT_TEXT_REPLICATED), [](Rank& own) {
     const at::Tensor whole = numbers(own.attention, true, 3);

@@ -56,6 +56,9 @@ TEST(TorchOperatorsMisuse, OperatorsNameTheArgument) {
                   all_to_all(x, x, {1, 1}, {}, own.group);
                 }),
                 HasSubstr("output_splits = [1, 1]: expected 1 numbers whose sum is 2"));
+    EXPECT_THAT(words_of([&] { all_gather(x, 4, 2, own.group); }), HasSubstr("dim is 4: expected 0 or more"));
+    EXPECT_THAT(words_of([&] { all_gather(x, 1, 9, own.group); }),
+                HasSubstr("expected 9 on dimension 1, rank 0's part of 9 on 1 ranks"));
     EXPECT_TRUE(same_bits(exchange(x, name, 0), x)) << "an error left something behind";
   });
 }

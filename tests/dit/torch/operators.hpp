@@ -77,4 +77,11 @@ inline void all_to_all(const at::Tensor& output, const at::Tensor& input, at::In
   call.call(output, input, output_splits, input_splits, group);
 }
 
+inline at::Tensor all_gather(const at::Tensor& x, std::int64_t dim, std::int64_t total,
+                             const std::string& group) {
+  static const auto call =
+      find<at::Tensor(const at::Tensor&, std::int64_t, c10::SymInt, const std::string&)>("dit::all_gather");
+  return call.call(x, dim, total, group);
+}
+
 }  // namespace dit::test

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .awaited import Awaited
-from .group import Group, kept_group
+from .group import Group, give, kept_group, take
 from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
@@ -48,18 +48,30 @@ _BRANCHES = ("cond", "uncond")
 class Halves:
     """The first and the second half of a group's ranks, and the pairs with one rank of each. Collective."""
 
-    def __init__(self, whole: Group) -> None:
+    def __init__(self, whole: Group, timeout_seconds: float) -> None:
         if whole.size % 2 != 0:
             raise ValueError(f"cfg_parallel = True with {whole.size} ranks: expected an even number of ranks")
         size = whole.size // 2
         self.number, place = divmod(whole.rank, size)
-        self.half = kept_group(whole.ranks[self.number * size :][:size], "half")
-        self.pair = kept_group([whole.ranks[place], whole.ranks[place + size]], "pair")
+        self.half = take(kept_group(whole.ranks[self.number * size :][:size], "half"), timeout_seconds)
+        try:
+            pair = kept_group([whole.ranks[place], whole.ranks[place + size]], "pair")
+            self.pair = take(pair, timeout_seconds)
+        except Exception:
+            give(self.half)
+            raise
+
+    def give(self) -> None:
+        """Back. Collective."""
+        give(self.half)
+        give(self.pair)
 
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
+        if self.pair.library is not None:
+            return torch.ops.dit.all_gather(x.unsqueeze(0), 0, 2, self.pair.name)
         both = x.new_empty((2, *x.shape))
-        dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair)
+        dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair.process_group)
         return both
 
 

@@ -114,9 +114,9 @@ def enable(
         family, branches, originals = asked.family, asked.branches, asked.originals
         ranks, halves = whole, None
         if cfg_parallel:
-            halves = Halves(whole)
-            ranks = take(halves.half, seconds)
-            undo.callback(give, ranks)
+            halves = Halves(whole, seconds)
+            ranks = halves.half
+            undo.callback(halves.give)
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
             ranks,
@@ -128,7 +128,7 @@ def enable(
             adapt=bool(adapt),
         )
         exchanges.check()
-        parallel = Parallel(number, ranks, schedule, exchanges)
+        parallel = Parallel(number, ranks, schedule, exchanges, halves)
         undo.callback(parallel.close)
         ours = {
             name: originals[name] if make is None else make(parallel, layer, originals[name])
@@ -281,9 +281,9 @@ def _release(parallel: Parallel, whole: Group) -> None:
             raise
     finally:
         parallel.close()
-        give(parallel.group)
-        if whole is not parallel.group:
-            give(whole)
+        if parallel.halves is not None:
+            parallel.halves.give()
+        give(whole)
 
 
 def _remove(handles: list[Any]) -> None:

@@ -175,6 +175,8 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     """All ranks' parts of `total` tokens, put together on a dimension."""
     if parallel.group.size == 1:
         return x
+    if parallel.native:
+        return torch.ops.dit.all_gather(x, dim % x.dim(), total, parallel.group.name)
     return _all_gather(x, dim, total, parallel.number)
 
 
