@@ -49,7 +49,7 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   map_regions();
   agreement_.together([&] {
     windows_.emplace(agreement_);
-    side_streams_.emplace(size());  // a copy to each other rank, and the wait for theirs
+    side_streams_.emplace(2);  // the copies to other ranks, and the wait for theirs
     check_cuda(load_kernels(), "loading the kernels");
   });
   head_.rank = agreement_.rank();

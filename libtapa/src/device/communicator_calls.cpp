@@ -65,7 +65,9 @@ bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
          windows_->symmetric_base(target.window, 0) != nullptr;
 }
 
-/// Behind each copy comes a copy of the word that tells the receiver of it: nobody waits on this side.
+/// Behind each copy comes a copy of the word that tells the receiver of it: nobody waits on this side. One
+/// copy after the other, and ranks begin with different peers, so that each receives from one at a time:
+/// copies beside each other meet at their receivers, as a graph keeps no order between them.
 void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
   const CurrentDevice current(device_);
   const RegionView mine(call.regions[call.rank], call.region);
@@ -75,15 +77,15 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
   call.copied = copied_bytes(bytes, kStoredBeside, call.region);
   check_cuda(launch_begin(call, stream), "launch of the handshake");
   side_streams_->fork(stream);
+  const cudaStream_t copies = side_streams_->at(0);
   for (int step = 1; step < size(); ++step) {
-    const int peer = (agreement_.rank() + step) % size();  // ranks begin with different ones
-    const cudaStream_t side = side_streams_->at(step - 1);
+    const int peer = (agreement_.rank() + step) % size();
     copy_on_device(windows_->symmetric_base(target.window, peer) + offset, call.blocks[peer].send,
-                   call.copied, side);
+                   call.copied, copies);
     copy_on_device(&RegionView(call.regions[peer], call.region).words(call.rank, 0).arrived,
-                   &mine.local().copied[peer], sizeof(Word), side);
+                   &mine.local().copied[peer], sizeof(Word), copies);
   }
-  check_cuda(launch_join(call, side_streams_->at(size() - 1)), "launch of the wait for copies");
+  check_cuda(launch_join(call, side_streams_->at(1)), "launch of the wait for copies");
   check_cuda(launch_beside_copies(call, stream), "launch beside the copies");
   side_streams_->join(stream);
 }

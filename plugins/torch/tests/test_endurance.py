@@ -26,8 +26,8 @@ def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
 
 
 def _collectives_of_the_program(cfg_parallel: bool) -> list[str]:
-    """Which of torch.distributed's a forward pass calls with groups that the library does not keep for itself:
-    those, of NCCL's, wait on GPUs for a rank that is gone as long as they like."""
+    """Which of torch.distributed's a forward pass calls, but for those of the library's own groups:
+    NCCL's wait on GPUs for a rank that is gone as long as they like."""
     told: list[str] = []
     model = tiny.qwenimage(4)
     dit_torch.enable(model, cfg_parallel=cfg_parallel)
