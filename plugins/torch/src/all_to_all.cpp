@@ -64,15 +64,14 @@ void all_to_all_blocks(Group& group, const at::Tensor& output, const at::Tensor&
   call.label = label;
   const CurrentDevice current(call.memory_kind, call.device);
   if (on_device) call.stream = current_stream(input.device());
-  (void)group.newly_sent();  // by an exchange before, which has its bytes
-  if (on_device) {
+  group.run_uncounted([&] {
+    if (!on_device)  // a late rank reads and writes them even when the wait has failed
+      return group.context().exchange(call,
+                                      std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
     ExchangeRequest request = group.context().start(call);
     request.wait_stream(call.stream);
     request.cancel();  // the stream sees to the rest
-  } else {             // a late rank reads and writes them even when the wait has failed
-    group.context().exchange(call, std::make_shared<std::array<at::Tensor, 2>>(std::array{output, input}));
-  }
-  (void)group.newly_sent();  // of none of the group's exchanges
+  });
 }
 
 void all_to_all_rows(Group& group, const at::Tensor& output, const at::Tensor& input,

@@ -28,12 +28,32 @@ void Group::close() {
 }
 
 LevelBytes Group::newly_sent() {
+  const LevelBytes now = totals();
+  LevelBytes sent{};
+  for (std::size_t level = 0; level < kMostLevels; ++level)
+    sent[level] = now[level] - std::exchange(counted_[level], now[level]);
+  return sent;
+}
+
+void Group::run_uncounted(const std::function<void()>& body) {
+  const LevelBytes before = totals();
+  const auto leave_out = [&] {
+    const LevelBytes now = totals();
+    for (std::size_t level = 0; level < kMostLevels; ++level) counted_[level] += now[level] - before[level];
+  };
+  try {
+    body();
+  } catch (...) {
+    leave_out();
+    throw;
+  }
+  leave_out();
+}
+
+LevelBytes Group::totals() const {
   const dit_exchange_totals totals = context().totals();
   LevelBytes sent{};
-  for (std::size_t level = 0; level < kMostLevels; ++level) {
-    sent[level] = totals.sent_bytes[level] - counted_[level];
-    counted_[level] = totals.sent_bytes[level];
-  }
+  for (std::size_t level = 0; level < kMostLevels; ++level) sent[level] = totals.sent_bytes[level];
   return sent;
 }
 

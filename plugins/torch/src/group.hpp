@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,15 @@ class Group {
   void close();
   /// What the session counted since the last call, for whoever sent it.
   [[nodiscard]] LevelBytes newly_sent();
+  /// What `body` sends counts for nobody.
+  void run_uncounted(const std::function<void()>& body);
 
   /// Exchanges of the group, in the order in which they were made.
   std::vector<std::string> exchanges;
 
  private:
+  [[nodiscard]] LevelBytes totals() const;
+
   std::string name_;
   SessionHandle own_;
   dit_session& session_;

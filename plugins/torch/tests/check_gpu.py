@@ -427,15 +427,16 @@ def check_images(check: Check) -> None:
 
 def check_killed(check: Check) -> None:
     """The last rank of other processes, one for each of these, is killed: the others are told so in time."""
-    status, told = told_by_program(check, "killed")
     last = check.size - 1
-    if check.rank == last:
-        assert status == -signal.SIGKILL, status
-    else:
-        seconds, words = told
-        assert f"rank {last}" in words and seconds < 4 * endurance.TIMEOUT, told
-    check.facts["a rank is killed"] = told
-    check.say(f"   {told}")
+    for how in ([], ["halves"])[: 1 + (check.size == 2)]:  # of more ranks only its pair waits for it
+        status, told = told_by_program(check, "killed", *how)
+        if check.rank == last:
+            assert status == -signal.SIGKILL, status
+        else:
+            seconds, words = told
+            assert f"rank {last}" in words and seconds < 4 * endurance.TIMEOUT, told
+        check.facts[" ".join(["a rank is killed", *how])] = told
+        check.say(f"   {told}")
 
 
 CHECKS = {

@@ -3,8 +3,9 @@
 As a program (a process for each rank, with the variables of torchrun), which prints what came of it as JSON:
 
     python endurance.py cpu|cuda images SCHEDULE POLICY    what is held, see images_in_a_row
-    python endurance.py cpu|cuda killed    the last rank kills itself within a forward pass; what the others
-                                           are told, and after how many seconds
+    python endurance.py cpu|cuda killed [halves]    the last rank kills itself within a forward pass; what the
+                                           others are told, and after how many seconds. halves: of the ranks
+                                           compute a guidance branch each
 """
 
 from __future__ import annotations
@@ -87,10 +88,11 @@ def _kill(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(device: torch.device) -> tuple[float, str]:
-    model = tiny.flux(4).to(device)
-    dit_torch.enable(model, schedule="v-first", timeout_seconds=TIMEOUT)
-    given = {name: x.to(device) for name, x in tiny.flux_inputs().items()}
+def killed(device: torch.device, halves: str = "") -> tuple[float, str]:
+    model = (tiny.sd3 if halves else tiny.flux)(4).to(device)
+    dit_torch.enable(model, schedule="v-first", timeout_seconds=TIMEOUT, cfg_parallel=bool(halves))
+    inputs = tiny.sd3_inputs(batch=2) if halves else tiny.flux_inputs()
+    given = {name: x.to(device) for name, x in inputs.items()}
     with torch.no_grad():
         model(**given)
         if dist.get_rank() == dist.get_world_size() - 1:
@@ -108,7 +110,8 @@ def main() -> None:
     name, what, *rest = sys.argv[1:]
     dit_torch.init(backend="gloo" if name == "cpu" else None)
     device = torch.device(name) if name == "cpu" else torch.device(name, torch.cuda.current_device())
-    print(json.dumps(killed(device) if what == "killed" else images_in_a_row(device, 200, *rest)), flush=True)
+    told = killed(device, *rest) if what == "killed" else images_in_a_row(device, 200, *rest)
+    print(json.dumps(told), flush=True)
     os._exit(0)  # the groups of torch.distributed would wait for one that is gone
 
 

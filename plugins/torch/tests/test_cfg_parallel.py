@@ -167,6 +167,30 @@ def test_groups_of_some_ranks_are_taken_again() -> None:
             np.testing.assert_allclose(output, outputs[0], rtol=0, atol=1e-5)
 
 
+def _beside_groups_of_the_program() -> list[float]:
+    """Groups of some of the ranks, as parallel engines have them: torch counts groups to name them."""
+    pair = torch.distributed.new_group([0, 1])
+    models, given = [tiny.sd3(3), tiny.sd3(3)], tiny.sd3_inputs(batch=2)
+    away = []
+    with torch.no_grad():
+        one = _call(models[0], **given)
+        for first in (False, True):  # one half has a group already, and the other has not
+            if first and torch.distributed.get_rank() < 2:
+                dit_torch.enable(models[1], pair)
+            dit_torch.enable(models[0], cfg_parallel=True)
+            away.append(float((_call(models[0], **given) - one).abs().max()))
+            dit_torch.disable(models[0])
+        if torch.distributed.get_rank() < 2:
+            away.append(float((_call(models[1], **given) - one).abs().max()))
+            dit_torch.disable(models[1])
+    return away
+
+
+def test_groups_of_the_program_beside_halves() -> None:
+    for away in ranks.run(4, _beside_groups_of_the_program, timeout=100):
+        assert max(away) < 1e-5
+
+
 def _two_models() -> tuple[np.ndarray, np.ndarray]:
     """As the two experts of Wan 2.2-A14B."""
     models, given = [tiny.wan(3), tiny.wan(3)], tiny.wan_inputs(batch=2)
@@ -194,3 +218,27 @@ def _enable_twice() -> None:
 
 def test_an_odd_number_of_ranks_is_refused() -> None:
     ranks.run(3, _enable_twice)
+
+
+def _compiled() -> list[bool]:
+    """Guidance that ends while the model is compiled: what one half has no use for, the other waits for."""
+    model, given = tiny.qwenimage(3), tiny.qwenimage_inputs()
+    told = []
+    with torch.no_grad():
+        one = _call(model, **given)
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=20)
+        compiled = torch.compile(model, backend="aot_eager")
+        for branch in ("cond", "uncond", "cond", "uncond", "cond", "cond", "cond"):
+            with model.cache_context(branch):
+                last = _call(compiled, **given)
+        told.append(torch.allclose(last, one, rtol=0, atol=1e-5))
+        for branch in ("cond", "uncond", "cond"):
+            with model.cache_context(branch):
+                late = _call(model, **given)
+        dit_torch.disable(model)
+        told.append(torch.allclose(late, one, rtol=0, atol=1e-5))  # a result that was awaited then
+    return told
+
+
+def test_compiled_models_and_results_that_are_read_late() -> None:
+    assert ranks.run(2, _compiled, timeout=200) == [[True] * 2] * 2

@@ -12,6 +12,7 @@ That there will be two calls is only known once two came: the first two of a siz
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .awaited import Awaited
-from .group import Group, give, kept_group, take
+from .group import Group, is_taken, kept_group
 from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
@@ -48,30 +49,28 @@ _BRANCHES = ("cond", "uncond")
 class Halves:
     """The first and the second half of a group's ranks, and the pairs with one rank of each. Collective."""
 
-    def __init__(self, whole: Group, timeout_seconds: float) -> None:
+    def __init__(self, whole: Group) -> None:
         if whole.size % 2 != 0:
             raise ValueError(f"cfg_parallel = True with {whole.size} ranks: expected an even number of ranks")
-        size = whole.size // 2
+        self.whole, size = whole, whole.size // 2
         self.number, place = divmod(whole.rank, size)
-        self.half = take(kept_group(whole.ranks[self.number * size :][:size], "half"), timeout_seconds)
-        try:
-            pair = kept_group([whole.ranks[place], whole.ranks[place + size]], "pair")
-            self.pair = take(pair, timeout_seconds)
-        except Exception:
-            give(self.half)
-            raise
+        self.places = (place, place + size)  # of the pair's ranks in the group
+        halves = [whole.ranks[:size], whole.ranks[size:]]
+        self.half = kept_group(halves, "half")
+        self.pair = kept_group([list(pair) for pair in zip(*halves, strict=True)], "pair")
+        # Where one half is there already the ranks of the other make theirs alone.
+        alone = any(whole.gather(is_taken(halves[self.number])))
+        self.parts = None if alone else halves
 
-    def give(self) -> None:
-        """Back. Collective."""
-        give(self.half)
-        give(self.pair)
-
+    @torch.compiler.disable  # in a graph it would go where its result is not used: on one of two ranks
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
-        if self.pair.library is not None:
-            return torch.ops.dit.all_gather(x.unsqueeze(0), 0, 2, self.pair.name)
         both = x.new_empty((2, *x.shape))
-        dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair.process_group)
+        if x.is_cuda and self.whole.library is not None:  # as in plan.gather
+            rows = [int(place in self.places) for place in range(self.whole.size)]
+            torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
+        else:
+            dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair)
         return both
 
 
@@ -134,6 +133,9 @@ class GuidanceBranches:
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
     def remove(self) -> None:
+        if self.waiting is not None:
+            with contextlib.suppress(RuntimeError):  # told again to whoever reads it
+                self.waiting.value()  # as long as there is a group
         self._note.remove()
         for patch in self._patches:
             patch.remove()

@@ -114,9 +114,8 @@ def enable(
         family, branches, originals = asked.family, asked.branches, asked.originals
         ranks, halves = whole, None
         if cfg_parallel:
-            halves = Halves(whole, seconds)
-            ranks = halves.half
-            undo.callback(halves.give)
+            halves = Halves(whole)
+            ranks = _take_half(halves, seconds, undo)
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
             ranks,
@@ -128,7 +127,7 @@ def enable(
             adapt=bool(adapt),
         )
         exchanges.check()
-        parallel = Parallel(number, ranks, schedule, exchanges, halves)
+        parallel = Parallel(number, ranks, schedule, exchanges)
         undo.callback(parallel.close)
         ours = {
             name: originals[name] if make is None else make(parallel, layer, originals[name])
@@ -239,6 +238,19 @@ def _family(model: nn.Module) -> Family:
     return family
 
 
+def _take_half(halves: Halves, seconds: float, undo: ExitStack) -> Group:
+    """Fails on all ranks where one of them cannot. Collective."""
+    half, problem = None, None
+    try:
+        half = take(halves.half, seconds, halves.parts)
+        undo.callback(give, half)
+    except Exception as error:
+        problem = error
+    halves.whole.agree_on_error(problem)
+    assert half is not None
+    return half
+
+
 def _refuse_others(model: Any, whole: bool, halves: bool) -> None:
     """What else makes a model compute other things on other ranks."""
     if getattr(model, "_parallel_config", None) is not None:
@@ -281,9 +293,9 @@ def _release(parallel: Parallel, whole: Group) -> None:
             raise
     finally:
         parallel.close()
-        if parallel.halves is not None:
-            parallel.halves.give()
-        give(whole)
+        give(parallel.group)
+        if whole is not parallel.group:
+            give(whole)
 
 
 def _remove(handles: list[Any]) -> None:

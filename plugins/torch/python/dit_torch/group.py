@@ -114,15 +114,25 @@ def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
 _kept: weakref.WeakValueDictionary[tuple[str, ...], dist.ProcessGroup] = weakref.WeakValueDictionary()
 
 
-def kept_group(ranks: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
-    """A process group that only its members know of, collective over them. It stays until torch.distributed
-    ends and is given again for the same ranks and purpose: torch would give another one of the same ranks the
-    name of one that was destroyed, and so the addresses that it left."""
-    key = (purpose, *map(str, ranks))
+def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.ProcessGroup:
+    """A process group of that part that has this rank. Collective over the ranks of all parts. It stays until
+    torch.distributed ends and is given again for the same ranks and purpose: torch would give another one of
+    the same ranks the name of one that was destroyed, and so the addresses that it left."""
+    own = next(part for part in parts if dist.get_rank() in part)
+    key = (purpose, str(own), str(parts))
     group = _kept.get(key)
     if group is None or not _lives(group):
-        group = _kept[key] = dist.new_group(ranks, use_local_synchronization=True, **options)
+        group = _kept[key] = _new_group(parts, own, **options)
     return group
+
+
+def _new_group(parts: list[list[int]], own: list[int], **options: Any) -> dist.ProcessGroup:
+    """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
+    wants it. Else members alone do: then torch wants them to have made as many groups before."""
+    if sorted(sum(parts, [])) != list(range(dist.get_world_size())):
+        return dist.new_group(own, use_local_synchronization=True, **options)
+    made = [dist.new_group(part, **options) for part in parts]
+    return made[parts.index(own)]
 
 
 def _lives(group: dist.ProcessGroup | None) -> bool:
@@ -153,7 +163,8 @@ def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
 
 
 class Group:
-    """Ranks that share transformers. Making one is collective over the group's ranks.
+    """Ranks that share transformers. Making one is collective over the group's ranks, or over those of `parts`:
+    groups that are made together, this one among them.
 
     :ivar process_group: whom the caller named; None: all ranks
     :ivar control: gloo, for small agreements from Python
@@ -164,9 +175,13 @@ class Group:
     """
 
     def __init__(
-        self, process_group: dist.ProcessGroup | None = None, timeout_seconds: float = 300.0
+        self,
+        process_group: dist.ProcessGroup | None = None,
+        timeout_seconds: float = 300.0,
+        parts: list[list[int]] | None = None,
     ) -> None:
         self.ranks = ranks_of(process_group)
+        self._parts = parts or [self.ranks]
         self.process_group = process_group
         self.rank: int = dist.get_rank(process_group)
         self.size = len(self.ranks)
@@ -204,7 +219,7 @@ class Group:
         timeout = datetime.timedelta(seconds=seconds)
         if self.whole:
             return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
-        return kept_group(self.ranks, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
+        return kept_group(self._parts, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
@@ -257,14 +272,22 @@ class Group:
 _open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
 
 
-def take(process_group: dist.ProcessGroup | None, timeout_seconds: float) -> Group:
-    """The group of these ranks, made when it is first taken. Collective; give it back with `give`."""
+def is_taken(ranks: list[int]) -> bool:
+    """Whether the group of these ranks is made already."""
+    group, _ = _open.get(str(ranks), (None, 0))
+    return group is not None and group.lives
+
+
+def take(
+    process_group: dist.ProcessGroup | None, timeout_seconds: float, parts: list[list[int]] | None = None
+) -> Group:
+    """The group of these ranks, made when it is first taken. Collective, as Group is; give it back with `give`."""
     key = str(ranks_of(process_group))
     group, users = _open.get(key, (None, 0))
     if group is not None and not group.lives:
         group.close()
         group, users = None, 0
-    group = group or Group(process_group, timeout_seconds)
+    group = group or Group(process_group, timeout_seconds, parts)
     _open[key] = (group, users + 1)
     return group
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ._inductor import keep_apart
-from .cfg_parallel import Halves
 from .exchange import Exchange
 from .exchanges import Exchanges, Key
 from .group import Group
@@ -40,7 +39,6 @@ class Parallel(NotCopied):
     group: Group
     schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
-    halves: Halves | None = None  # for guidance branches; the group is one of them then
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
     under_way: bool = False  # a forward pass has begun to exchange, and has not ended
 

@@ -175,8 +175,10 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     """All ranks' parts of `total` tokens, put together on a dimension."""
     if parallel.group.size == 1:
         return x
-    if parallel.native:
-        return torch.ops.dit.all_gather(x, dim % x.dim(), total, parallel.group.name)
+    # NCCL's kernel waits for a rank that is gone without an end; gloo does not, and a program that goes on behind
+    # an error finds nothing of the pass before in its way.
+    if parallel.native and x.is_cuda:
+        return torch.ops.dit.all_gather(x, dim if dim >= 0 else dim + x.dim(), total, parallel.group.name)
     return _all_gather(x, dim, total, parallel.number)
 
 
