@@ -46,6 +46,9 @@
  * floor(total * r / n) to floor(total * (r + 1) / n) of it, and all ranks get all `total` of them, in memory
  * of torch's. Graph capture as of `all_to_all`.
  *
+ * On the host a call of these two that has failed, as a rank did not come in time, is still under way and
+ * meets that rank's next one: after such an error the group is closed.
+ *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
  * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
  * host does not wait. Under graph capture nothing is allocated; exact policies only.

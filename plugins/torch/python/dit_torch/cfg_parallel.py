@@ -12,7 +12,6 @@ That there will be two calls is only known once two came: the first two of a siz
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 from collections.abc import Iterator
@@ -66,7 +65,7 @@ class Halves:
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
         both = x.new_empty((2, *x.shape))
-        if x.is_cuda and self.whole.library is not None:  # as in plan.gather
+        if x.is_cuda and self.whole.is_open:  # as in plan.gather; results may be read behind disable()
             rows = [int(place in self.places) for place in range(self.whole.size)]
             torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
         else:
@@ -133,9 +132,6 @@ class GuidanceBranches:
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
     def remove(self) -> None:
-        if self.waiting is not None:
-            with contextlib.suppress(RuntimeError):  # told again to whoever reads it
-                self.waiting.value()  # as long as there is a group
         self._note.remove()
         for patch in self._patches:
             patch.remove()

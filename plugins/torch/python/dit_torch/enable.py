@@ -205,6 +205,7 @@ def _asked(
         "branches": branches,
         "cfg_parallel": bool(cfg_parallel),
         "adapt": bool(adapt),
+        "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, originals, makers, alike | _facts(model))
 

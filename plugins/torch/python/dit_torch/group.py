@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import logging
 import os
 import weakref
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from ._library import Library, library
 from .bootstrap import Callbacks, node
@@ -129,7 +132,7 @@ def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.Pro
 def _new_group(parts: list[list[int]], own: list[int], **options: Any) -> dist.ProcessGroup:
     """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
     wants it. Else members alone do: then torch wants them to have made as many groups before."""
-    if sorted(sum(parts, [])) != list(range(dist.get_world_size())):
+    if sorted(rank for part in parts for rank in part) != list(range(dist.get_world_size())):
         return dist.new_group(own, use_local_synchronization=True, **options)
     made = [dist.new_group(part, **options) for part in parts]
     return made[parts.index(own)]
@@ -163,8 +166,8 @@ def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
 
 
 class Group:
-    """Ranks that share transformers. Making one is collective over the group's ranks, or over those of `parts`:
-    groups that are made together, this one among them.
+    """Ranks that share transformers. Making one is collective over the group's ranks, or over those of
+    `parts`: groups that are made together, this one among them.
 
     :ivar process_group: whom the caller named; None: all ranks
     :ivar control: gloo, for small agreements from Python
@@ -172,6 +175,7 @@ class Group:
     :ivar whole: it has all ranks of torch.distributed
     :ivar one_node: whether all ranks are on one node
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
+    :ivar is_open: the library carries exchanges of these ranks
     """
 
     def __init__(
@@ -190,6 +194,7 @@ class Group:
         self._bootstrap: dist.ProcessGroup | None = None
         self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
+        self.is_open = False
         self.control = self._gloo("control", timeout_seconds)
         try:
             self._open(timeout_seconds)
@@ -213,7 +218,7 @@ class Group:
             self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
             self._callbacks = Callbacks(self._bootstrap, self.rank, self._processes)
             found.open(self.name, self._callbacks.struct, timeout_seconds)
-        self.library = found
+        self.library, self.is_open = found, found is not None
 
     def _gloo(self, purpose: str, seconds: float) -> dist.ProcessGroup:
         timeout = datetime.timedelta(seconds=seconds)
@@ -224,11 +229,26 @@ class Group:
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
         values: list[Any] = [None] * self.size
-        try:
+        with self._named():
             dist.all_gather_object(values, value, group=self.control)
+        return values
+
+    def gather_tensors(self, x: Tensor) -> Tensor:
+        """Everybody's x, all of one shape, by rank: [ranks, ...]. On hosts within the group's time limit, on
+        GPUs by the program's group. Collective."""
+        every = x.new_empty((self.size, *x.shape))
+        with self._named():
+            group = self.process_group if x.is_cuda else self.control
+            dist.all_gather_into_tensor(every.view(-1), x.contiguous().view(-1), group=group)
+        return every
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error says whose process has ended."""
+        try:
+            yield
         except RuntimeError as error:
             raise RuntimeError(f"{error}{who_ended(self._processes)}") from error
-        return values
 
     def agree(self, values: dict[str, object]) -> None:
         """Fails on all ranks unless they all give the same values. Collective."""
@@ -255,6 +275,7 @@ class Group:
 
     def close(self) -> None:
         """Collective. What cannot be closed, as a rank or torch.distributed is gone, is given up."""
+        self.is_open = False
         try:
             if self.library is not None:
                 self.library.close(self.name)
@@ -281,7 +302,7 @@ def is_taken(ranks: list[int]) -> bool:
 def take(
     process_group: dist.ProcessGroup | None, timeout_seconds: float, parts: list[list[int]] | None = None
 ) -> Group:
-    """The group of these ranks, made when it is first taken. Collective, as Group is; give it back with `give`."""
+    """The group of these ranks, made when it is first taken. Collective as Group is; `give` gives it back."""
     key = str(ranks_of(process_group))
     group, users = _open.get(key, (None, 0))
     if group is not None and not group.lives:

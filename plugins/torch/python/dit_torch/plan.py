@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -175,8 +174,8 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     """All ranks' parts of `total` tokens, put together on a dimension."""
     if parallel.group.size == 1:
         return x
-    # NCCL's kernel waits for a rank that is gone without an end; gloo does not, and a program that goes on behind
-    # an error finds nothing of the pass before in its way.
+    # NCCL's kernel waits for a rank that is gone without an end. gloo's ends with that rank, and fails for
+    # good where one did not come in time: ours would take what is left of one pass for the next one's.
     if parallel.native and x.is_cuda:
         return torch.ops.dit.all_gather(x, dim if dim >= 0 else dim + x.dim(), total, parallel.group.name)
     return _all_gather(x, dim, total, parallel.number)
@@ -194,8 +193,7 @@ def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     padded = x.new_zeros((most, *x.movedim(dim, 0).shape[1:]))
     padded[: x.shape[dim]].copy_(x.movedim(dim, 0))
     # One tensor for all ranks: parts differ by one token at most.
-    every = x.new_empty((group.size, *padded.shape))
-    dist.all_gather_into_tensor(every.view(-1), padded.view(-1), group=group.process_group)
+    every = group.gather_tensors(padded)
     parts = [every[rank, :count] for rank, count in enumerate(counts)]
     return torch.cat(parts).movedim(0, dim).contiguous()
 
