@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -52,22 +53,19 @@ at::Tensor all_gather(Group& group, const at::Tensor& x, std::int64_t dim, std::
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes[at] = total;
   const at::Tensor own = x.contiguous();
-  at::Tensor together = at::empty(sizes, x.options());
-  const std::size_t of_one =
-      total == 0 ? 0 : static_cast<std::size_t>(together.numel() / total) * x.element_size();
-  const std::vector<dit_block> send(static_cast<std::size_t>(group.size()),
-                                    {0, static_cast<std::size_t>(own.numel()) * x.element_size()});
+  const at::Tensor together = at::empty(sizes, x.options());
+  const std::vector<at::Tensor> parts = parts_of(together.view({-1}), sizes, at, group.size());
+  const std::vector<dit_block> send(parts.size(), {0, own.nbytes()});
   std::vector<dit_block> recv;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const Range part = even_part(total, group.size(), rank);
-    recv.push_back(
-        {static_cast<std::size_t>(part.begin) * of_one, static_cast<std::size_t>(part.size()) * of_one});
+  std::size_t offset = 0;
+  for (const at::Tensor& part : parts) {
+    recv.push_back({offset, part.nbytes()});
+    offset += part.nbytes();
   }
   all_to_all_blocks(group, together, own, send, recv, "all_gather");
-  bool outermost = true;
-  for (std::size_t before = 0; before < at; ++before) outermost = outermost && sizes[before] == 1;
-  if (outermost) return together;  // parts lie where they belong
-  return at::cat(parts_of(together.view({-1}), sizes, at, group.size()), dim);
+  const bool outermost =
+      std::all_of(sizes.begin(), sizes.begin() + dim, [](std::int64_t size) { return size == 1; });
+  return outermost ? together : at::cat(parts, dim);  // there parts lie where they belong
 }
 
 }  // namespace dit::operators

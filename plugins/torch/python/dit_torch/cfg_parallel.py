@@ -19,11 +19,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from .awaited import Awaited
-from .group import Group, is_taken, kept_group
+from .group import Group, gathered, is_taken, kept_group
 from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
@@ -64,12 +63,11 @@ class Halves:
     @torch.compiler.disable  # in a graph it would go where its result is not used: on one of two ranks
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
+        if not x.is_cuda or not self.whole.is_open:  # as in plan.gather; results may be read behind disable()
+            return gathered(x, 2, self.pair)
         both = x.new_empty((2, *x.shape))
-        if x.is_cuda and self.whole.is_open:  # as in plan.gather; results may be read behind disable()
-            rows = [int(place in self.places) for place in range(self.whole.size)]
-            torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
-        else:
-            dist.all_gather_into_tensor(both.view(-1), x.contiguous().view(-1), group=self.pair)
+        rows = [int(place in self.places) for place in range(self.whole.size)]
+        torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
         return both
 
 

@@ -103,8 +103,7 @@ def enable(
     model = plain(transformer)
     seconds = timeout_seconds if _is_positive(timeout_seconds) else 300.0  # until that is told to all
     with ExitStack() as undo:
-        whole = take(group, seconds)
-        undo.callback(give, whole)
+        whole = _taken(undo, group, seconds)
         number, asked = _agree(
             whole,
             lambda: _asked(
@@ -115,7 +114,8 @@ def enable(
         ranks, halves = whole, None
         if cfg_parallel:
             halves = Halves(whole)
-            ranks = _take_half(halves, seconds, undo)
+            half, parts = halves.half, halves.parts
+            ranks = whole.together(lambda: _taken(undo, half, seconds, parts))
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
             ranks,
@@ -239,17 +239,11 @@ def _family(model: nn.Module) -> Family:
     return family
 
 
-def _take_half(halves: Halves, seconds: float, undo: ExitStack) -> Group:
-    """Fails on all ranks where one of them cannot. Collective."""
-    half, problem = None, None
-    try:
-        half = take(halves.half, seconds, halves.parts)
-        undo.callback(give, half)
-    except Exception as error:
-        problem = error
-    halves.whole.agree_on_error(problem)
-    assert half is not None
-    return half
+def _taken(undo: ExitStack, *what: Any) -> Group:
+    """What take() gives, and is given back where the rest fails. Collective."""
+    group = take(*what)
+    undo.callback(give, group)
+    return group
 
 
 def _refuse_others(model: Any, whole: bool, halves: bool) -> None:
@@ -265,13 +259,7 @@ def _agree(whole: Group, ask: Callable[[], _Asked]) -> tuple[int, _Asked]:
     """Fails on all ranks where one of them is asked for something wrong, or for something else than others.
     Returns the number of this transformer, too. Collective."""
     global _numbers
-    asked, problem = None, None
-    try:
-        asked = ask()
-    except Exception as error:
-        problem = error
-    whole.agree_on_error(problem)
-    assert asked is not None
+    asked = whole.together(ask)
     whole.agree(asked.alike)
     # Ranks that are in other groups, too, have counted further.
     gone = {parallel.number: (parallel, group) for parallel, group in _gone if group is whole}

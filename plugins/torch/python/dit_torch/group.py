@@ -8,9 +8,9 @@ import logging
 import os
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -21,6 +21,7 @@ from .bootstrap import Callbacks, node
 from .processes import Process, this_process, who_ended
 
 logger = logging.getLogger("dit_torch")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -114,17 +115,17 @@ def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
     return this
 
 
-_kept: weakref.WeakValueDictionary[tuple[str, ...], dist.ProcessGroup] = weakref.WeakValueDictionary()
+_kept: weakref.WeakValueDictionary[tuple[str, str], dist.ProcessGroup] = weakref.WeakValueDictionary()
 
 
 def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.ProcessGroup:
     """A process group of that part that has this rank. Collective over the ranks of all parts. It stays until
     torch.distributed ends and is given again for the same ranks and purpose: torch would give another one of
     the same ranks the name of one that was destroyed, and so the addresses that it left."""
-    own = next(part for part in parts if dist.get_rank() in part)
-    key = (purpose, str(own), str(parts))
+    key = (purpose, str(parts))
     group = _kept.get(key)
     if group is None or not _lives(group):
+        own = next(part for part in parts if dist.get_rank() in part)
         group = _kept[key] = _new_group(parts, own, **options)
     return group
 
@@ -144,6 +145,13 @@ def _lives(group: dist.ProcessGroup | None) -> bool:
         return dist.is_initialized() and bool(dist.get_process_group_ranks(group or dist.group.WORLD))
     except (KeyError, ValueError, RuntimeError):
         return False
+
+
+def gathered(x: Tensor, ranks: int, group: dist.ProcessGroup | None) -> Tensor:
+    """x of all ranks of a group, all of one shape, by rank: [ranks, ...]. Collective."""
+    every = x.new_empty((ranks, *x.shape))
+    dist.all_gather_into_tensor(every.view(-1), x.contiguous().view(-1), group=group)
+    return every
 
 
 def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
@@ -203,12 +211,7 @@ class Group:
             raise
 
     def _open(self, timeout_seconds: float) -> None:
-        found, problem = None, None
-        try:
-            found = library()
-        except Exception as error:
-            problem = error
-        self.agree_on_error(problem)
+        found = self.together(library)
         self.agree({"libdit_torch.so": "found" if found else "not found"})
         told = self.gather((node(), this_process()))
         self.one_node = len({where for where, _ in told}) == 1
@@ -236,11 +239,8 @@ class Group:
     def gather_tensors(self, x: Tensor) -> Tensor:
         """Everybody's x, all of one shape, by rank: [ranks, ...]. On hosts within the group's time limit, on
         GPUs by the program's group. Collective."""
-        every = x.new_empty((self.size, *x.shape))
         with self._named():
-            group = self.process_group if x.is_cuda else self.control
-            dist.all_gather_into_tensor(every.view(-1), x.contiguous().view(-1), group=group)
-        return every
+            return gathered(x, self.size, self.process_group if x.is_cuda else self.control)
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
@@ -267,6 +267,16 @@ class Group:
         for rank, words in enumerate(every):
             if words is not None:
                 raise RuntimeError(f"rank {rank} failed: {words}")
+
+    def together(self, function: Callable[[], Result]) -> Result:
+        """What it returns on this rank; where it fails on one of them, it fails on all. Collective."""
+        result, problem = None, None
+        try:
+            result = function()
+        except Exception as error:
+            problem = error
+        self.agree_on_error(problem)
+        return cast("Result", result)
 
     @property
     def lives(self) -> bool:
