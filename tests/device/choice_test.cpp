@@ -39,6 +39,28 @@ TEST(Choice, ChannelsStayWithinTheirLimits) {
   }
 }
 
+TEST(Choice, VeryLongBlocksAloneHaveAllChannels) {
+  const Tuning tuning;
+  EXPECT_EQ(channels_of(8 << 20, tuning), 48);
+  EXPECT_EQ(channels_of(48 << 20, tuning), 48);
+  EXPECT_EQ(channels_of(56 << 20, tuning), 56);
+  EXPECT_EQ(channels_of(Word{512} << 20, tuning), 64);
+  Tuning of_many_ranks;
+  of_many_ranks.bulk_channels = kFewestChannels;
+  EXPECT_EQ(channels_of(6 << 20, of_many_ranks), kFewestChannels);
+  for (int channels = 1; channels <= kMostChannels; ++channels) {
+    Tuning few;
+    few.bulk_channels = channels;
+    int before = 1;
+    for (Word bytes = few.line_limit + 1; bytes < Word{1} << 30; bytes += bytes / 7) {
+      const int now = channels_of(bytes, few);
+      ASSERT_TRUE(now >= before && now <= channels) << bytes << " bytes, " << channels << " channels";
+      before = now;
+    }
+    EXPECT_EQ(before, channels);
+  }
+}
+
 TEST(Choice, SlicesCoverABlockInOrder) {
   const Tuning tuning;
   for (const Word bytes : sizes_around_limits(tuning)) {
@@ -51,6 +73,20 @@ TEST(Choice, SlicesCoverABlockInOrder) {
         end += slice.bytes;
       }
       ASSERT_EQ(end, bytes) << channels << " channels";
+    }
+  }
+}
+
+TEST(Choice, TeamsOfACallFitOnAGpu) {
+  EXPECT_EQ(bulk_channels_on(132, 2), 64);
+  EXPECT_EQ(bulk_channels_on(132, 4), 32);
+  EXPECT_EQ(bulk_channels_on(108, 2), 52);
+  EXPECT_EQ(bulk_channels_on(16, 2), 8) << "no fewer, though they do not fit";
+  for (int size = 1; size <= kMaxRanks; ++size) {
+    for (int multiprocessors = 1; multiprocessors < 300; ++multiprocessors) {
+      const int channels = bulk_channels_on(multiprocessors, size);
+      ASSERT_TRUE(channels == 8 || channels * size < multiprocessors) << multiprocessors << ", " << size;
+      ASSERT_TRUE(channels >= 8 && channels <= kMostChannels) << multiprocessors << ", " << size;
     }
   }
 }

@@ -26,7 +26,7 @@ std::vector<Part> parts_of(const Region& region) {
     for (int mailbox = 0; mailbox < 2; ++mailbox) {
       parts.push_back({region.mailbox_at(peer, mailbox), region.mailbox_lines() * sizeof(Line), kGrain});
     }
-    for (int channel = 0; channel < tuning.bulk_channels; ++channel) {
+    for (int channel = 0; peer + 1 < region.size && channel < tuning.bulk_channels; ++channel) {
       for (Word slot = 0; slot < kStagingSlots; ++slot) {
         parts.push_back({region.staging_at(peer, channel, slot), tuning.chunk, kGrain});
       }
@@ -51,6 +51,16 @@ TEST(Region, PartsDoNotOverlap) {
           ASSERT_LE(parts[i].begin + parts[i].bytes, end) << "part " << i << ", size " << size;
         }
       }
+    }
+  }
+}
+
+TEST(Region, EveryPeerHasAPlaceInAnOwnersStaging) {
+  for (int owner = 0; owner < kMaxRanks; ++owner) {
+    int next = 0;
+    for (int peer = 0; peer < kMaxRanks; ++peer) {
+      if (peer == owner) continue;
+      EXPECT_EQ(staging_place(owner, peer), next++) << owner << " and " << peer;
     }
   }
 }

@@ -85,15 +85,17 @@ typedef struct TAPA_Device_options {
   size_t line_bytes;  /**< longest block that travels with flags in its data; default 524288 */
   size_t
       copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 33554432 */
-  int channels;   /**< thread blocks for each rank at most, 1 to 64; default 96 / size, 8 to 48 */
+  int channels;   /**< thread blocks for each rank at most, 1 to 64; default: as many as fit on the GPU
+                     at once, on 132 multiprocessors 128 / size, but 8 or more */
   int wire;       /**< what joins nodes, a TAPA_DEVICE_WIRE; default TAPA_DEVICE_WIRE_AUTO */
 } TAPA_Device_options;
 
 /** Makes a communicator on the current device of each rank. Collective, synchronises.
  *
- * It holds device memory on every rank: ranks of the node * (channels * 512 KiB + 4 * line_bytes), with the
- * defaults 52 MiB for 2 ranks, 64 MiB for 8 and 96 MiB for 16; between nodes about 224 MiB more at most,
- * whatever the number of ranks, without what the wire takes.
+ * It holds device memory on every rank: 1 MiB of a channel for each other rank of the node, and 4 *
+ * line_bytes for each rank, with the defaults 68 MiB for 2 ranks, 104 MiB for 4, 128 MiB for 8 and 152 MiB
+ * for 16; between nodes about 224 MiB more at most, whatever the number of ranks, without what the wire
+ * takes.
  * @param rank      of this process, 0 to size - 1
  * @param size      ranks, 1 to TAPA_DEVICE_MAX_SIZE, each a process of its own; at most
  *                  TAPA_DEVICE_MAX_RANKS of a node

@@ -22,9 +22,9 @@ void check_options(const TAPA_Device_options& options) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.timeout is " + short_text(options.timeout) + ", expected 0 to 1e9 seconds");
   }
-  if (options.channels < 0 || options.channels > 64) {
-    throw DeviceError(TAPA_DEVICE_ERR_ARG,
-                      "options.channels is " + std::to_string(options.channels) + ", expected 0 to 64");
+  if (options.channels < 0 || options.channels > kMostChannels) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.channels is " + std::to_string(options.channels) +
+                                               ", expected 0 to " + std::to_string(kMostChannels));
   }
   if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_SOCKETS) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
@@ -41,11 +41,14 @@ void check_options(const TAPA_Device_options& options) {
 Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options& options)
     : agreement_(agreement) {
   for (int each = 0; each < size(); ++each) names_.push_back(agreement_.name(each));
+  int multiprocessors = 0;
   agreement_.together([&] {
     check_options(options);
     check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
+    check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
+               "cudaDeviceGetAttribute");
   });
-  agree_on_tuning(options);
+  agree_on_tuning(options, multiprocessors);
   map_regions();
   agreement_.together([&] {
     windows_.emplace(agreement_);
@@ -58,7 +61,7 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   complete_ = true;
 }
 
-void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
+void Communicator::agree_on_tuning(const TAPA_Device_options& options, int multiprocessors) {
   const TAPA_Device_options agreed = agreement_.gather(options)[0];
   timeout_ = default_if_zero(agreed.timeout, 60);
   head_.timeout = static_cast<Word>(timeout_ * 1e9);
@@ -66,9 +69,8 @@ void Communicator::agree_on_tuning(const TAPA_Device_options& options) {
   region.size = agreement_.size();
   if (agreed.line_bytes != 0) region.tuning.line_limit = agreed.line_bytes;
   copy_from_ = agreed.copy_bytes != 0 ? agreed.copy_bytes : std::size_t{32} << 20;
-  // All thread blocks of a call fit on a GPU of today at once. Those of a second communicator need not: see
-  // team_place().
-  const int automatic = std::clamp(96 / region.size, 8, 48);
+  const std::vector<int> all = agreement_.gather(multiprocessors);
+  const int automatic = bulk_channels_on(*std::min_element(all.begin(), all.end()), region.size);
   region.tuning.bulk_channels = agreed.channels != 0 ? agreed.channels : automatic;
   if (region.tuning.line_channels > region.tuning.bulk_channels) {
     region.tuning.line_channels = region.tuning.bulk_channels;

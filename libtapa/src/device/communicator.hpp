@@ -67,7 +67,7 @@ class Communicator {
 
  private:
   void tell(int peer, Parting parting);
-  void agree_on_tuning(const TAPA_Device_options& options);
+  void agree_on_tuning(const TAPA_Device_options& options, int multiprocessors);
   void map_regions();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
   void launch_copies(Call& call, Target target, cudaStream_t stream);

@@ -222,14 +222,14 @@ class Channel {
       if (team_.any(failed)) return false;
     }
     const Slice chunk = chunk_at(out, step);
-    gather(team_, theirs_.staging(call_.rank, channel_, step), block_, chunk);
+    gather(team_, theirs_.staging(peer_, call_.rank, channel_, step), block_, chunk);
     say(&ChannelWords::arrived, step + 1);
     return true;
   }
 
   TAPA_HOST_DEVICE bool receive_chunk(Slice in, Word step, Word chunks) {
     if (!await(step)) return false;
-    scatter(team_, block_, chunk_at(in, step), mine_.staging(peer_, channel_, step));
+    scatter(team_, block_, chunk_at(in, step), mine_.staging(call_.rank, peer_, channel_, step));
     // Of the last ones the peer hears with the next call's "ready".
     if (step + kStagingSlots < chunks) say(&ChannelWords::consumed, step + 1);
     return true;

@@ -52,14 +52,15 @@ struct Region {
     const Word index = static_cast<Word>(peer) * 2 + static_cast<Word>(mailbox);
     return round_up(words_at(size, 0), kGrain) + index * mailbox_bytes();
   }
-  TAPA_HOST_DEVICE constexpr Word staging_at(int peer, int channel, Word slot) const {
+  /// `place`: of the peer among the owner's others, see staging_place().
+  TAPA_HOST_DEVICE constexpr Word staging_at(int place, int channel, Word slot) const {
     const Word index =
-        (static_cast<Word>(peer) * static_cast<Word>(tuning.bulk_channels) + static_cast<Word>(channel)) *
+        (static_cast<Word>(place) * static_cast<Word>(tuning.bulk_channels) + static_cast<Word>(channel)) *
             kStagingSlots +
         slot;
     return mailbox_at(size, 0) + index * tuning.chunk;
   }
-  TAPA_HOST_DEVICE constexpr Word bytes() const { return staging_at(size, 0, 0); }
+  TAPA_HOST_DEVICE constexpr Word bytes() const { return staging_at(size - 1, 0, 0); }
 
  private:
   TAPA_HOST_DEVICE constexpr Word pair_index(int peer, int channel) const {
@@ -69,6 +70,11 @@ struct Region {
     return round_up(mailbox_lines() * sizeof(Line), kGrain);
   }
 };
+
+/// Which part of an owner's staging a peer writes: a rank sends itself nothing that way.
+TAPA_HOST_DEVICE constexpr int staging_place(int owner, int peer) {
+  return peer < owner ? peer : peer - 1;
+}
 
 /// The staging slot of a chunk.
 TAPA_HOST_DEVICE constexpr Word slot_of(Word chunk) {
@@ -90,9 +96,9 @@ class RegionView {
   TAPA_HOST_DEVICE Line* mailbox(int peer, int mailbox) const {
     return at<Line>(region_.mailbox_at(peer, mailbox));
   }
-  /// Where `peer` writes a chunk.
-  TAPA_HOST_DEVICE std::byte* staging(int peer, int channel, Word chunk) const {
-    return base_ + region_.staging_at(peer, channel, slot_of(chunk));
+  /// Where `peer` writes a chunk for the owner.
+  TAPA_HOST_DEVICE std::byte* staging(int owner, int peer, int channel, Word chunk) const {
+    return base_ + region_.staging_at(staging_place(owner, peer), channel, slot_of(chunk));
   }
 
  private:
