@@ -55,15 +55,17 @@ std::string check_fixed_fields(const dit_exchange_call& call, int channels) {
   return {};
 }
 
-// "" when `bytes` from an offset of the side's buffer are memory; `name` of the block.
-std::string check_extent(const Side& side, const std::string& name, std::size_t offset, std::size_t bytes) {
+// "" when `bytes` from an offset of the side's buffer are memory, of block `peer` in `array`. Its name is put
+// together for errors alone: every exchange comes here.
+std::string check_extent(const Side& side, const char* array, std::size_t peer, std::size_t offset,
+                         std::size_t bytes) {
   if (side.buffer == nullptr)
-    return std::string("call.") + side.buffer_name + " is null, but " + name + " has " + to_string(bytes) +
-           " bytes";
+    return std::string("call.") + side.buffer_name + " is null, but call." + element(array, peer) + " has " +
+           to_string(bytes) + " bytes";
   const auto start = reinterpret_cast<std::uintptr_t>(side.buffer);
   if (offset > UINTPTR_MAX - start || bytes > UINTPTR_MAX - start - offset)
-    return name + " ends past the end of memory: offset " + to_string(offset) + ", " + to_string(bytes) +
-           " bytes";
+    return "call." + element(array, peer) + " ends past the end of memory: offset " + to_string(offset) +
+           ", " + to_string(bytes) + " bytes";
   return {};
 }
 
@@ -80,16 +82,17 @@ std::string check_strided(const Side& side, std::size_t size) {
   for (std::size_t peer = 0; peer < size; ++peer) {
     const dit_strided_block& block = side.strided[peer];
     if (block.row_bytes == 0 || block.rows == 0 || block.planes == 0) continue;
-    const std::string name = "call." + element(side.strided_name, peer);
+    const auto name = [&] { return "call." + element(side.strided_name, peer); };
     if (block.row_stride < block.row_bytes)
-      return name + ".row_stride is " + to_string(block.row_stride) + ", expected at least row_bytes, " +
+      return name() + ".row_stride is " + to_string(block.row_stride) + ", expected at least row_bytes, " +
              to_string(block.row_bytes);
     if (block.planes > 1 && block.plane_stride < block.row_bytes)
-      return name + ".plane_stride is " + to_string(block.plane_stride) + ", expected at least row_bytes, " +
-             to_string(block.row_bytes);
+      return name() + ".plane_stride is " + to_string(block.plane_stride) +
+             ", expected at least row_bytes, " + to_string(block.row_bytes);
     std::size_t extent = 0;
-    if (!extent_of(block, extent)) return name + " ends past the end of memory: its extent has no number";
-    if (std::string problem = check_extent(side, name, block.offset, extent); !problem.empty())
+    if (!extent_of(block, extent)) return name() + " ends past the end of memory: its extent has no number";
+    if (std::string problem = check_extent(side, side.strided_name, peer, block.offset, extent);
+        !problem.empty())
       return problem;
   }
   return {};
@@ -102,8 +105,8 @@ std::string check_blocks(const Side& side, std::size_t size) {
   for (std::size_t peer = 0; peer < size; ++peer) {
     const dit_block& block = side.blocks[peer];
     if (block.bytes == 0) continue;
-    const std::string name = "call." + element(side.blocks_name, peer);
-    if (std::string problem = check_extent(side, name, block.offset, block.bytes); !problem.empty())
+    if (std::string problem = check_extent(side, side.blocks_name, peer, block.offset, block.bytes);
+        !problem.empty())
       return problem;
   }
   return {};

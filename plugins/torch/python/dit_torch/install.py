@@ -88,7 +88,7 @@ def _all_to_all_single(
 def _exchange(
     output: Tensor, input: Tensor, output_splits: list[int] | None, input_splits: list[int] | None, name: str
 ) -> None:
-    torch.ops.dit.all_to_all(output, input, output_splits or [], input_splits or [], name)
+    torch.ops.dit.all_to_all.default(output, input, output_splits or [], input_splits or [], name)
 
 
 def _functional(
