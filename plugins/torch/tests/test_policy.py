@@ -179,3 +179,59 @@ def test_what_is_wrong_with_a_policy_is_said() -> None:
     assert "steps = 'many'" in ranks.run(1, _refused, policy="fp8", steps="many")[0]
     assert "branches = 0" in ranks.run(1, _refused, policy="fp8", steps=4, branches=0)[0]
     assert "no such policy" in ranks.run(1, _refused, policy="no such policy", steps=4)[0]
+
+
+def _equal_steps(name: str, policy: str, steps: int) -> list[float]:
+    """How far from exact each of a picture's steps is, all with the same input: each rank on its own node."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    make, inputs = tiny.MODELS[name]
+    model = make(4)
+    given = inputs(batch=1)
+    outputs: dict[str, list[torch.Tensor]] = {}
+    for one in ("exact", policy):
+        dit_torch.enable(model, policy=one, steps=steps, branches=1, adapt=False)
+        with torch.no_grad():
+            outputs[one] = [
+                model(
+                    **given | {"timestep": given["timestep"].double() * (1 - 1e-9 * step)}, return_dict=False
+                )[0]
+                for step in range(steps)
+            ]
+        dit_torch.disable(model)
+    pairs = zip(outputs[policy], outputs["exact"], strict=True)
+    return [float((lossy - exact).abs().max()) for lossy, exact in pairs]
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["ltx", "flux", "wan"])
+def test_each_layer_has_references_of_its_own(name: str) -> None:
+    """What a layer has sent before is known, so that equal steps come closer and closer to exact."""
+    rules = {"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "residual int4"}]}
+    away = ranks.run(2, _equal_steps, name, json.dumps(rules), 5)[0]
+    assert away[0] > 1e-4 and away[-1] < 0.05 * away[0], away
+
+
+@needs_library
+def test_rows_are_chosen_for_each_layer_of_other_models() -> None:
+    assert max(ranks.run(2, _equal_steps, "ltx", "paper", 12)[0]) < 1
+
+
+def _with_one_processor() -> list[str]:
+    model = tiny.MODELS["ltx"][0](4)
+    blocks = model.transformer_blocks
+    blocks[1].attn1.set_processor(blocks[0].attn1.processor)
+    told = []
+    for policy in ("exact", "fp8"):
+        try:
+            dit_torch.enable(model, policy=policy, steps=2)
+            dit_torch.disable(model)
+            told.append("")
+        except ValueError as error:
+            told.append(str(error))
+    return told
+
+
+@needs_library
+def test_a_processor_of_several_layers_knows_no_layer() -> None:
+    for exact, lossy in ranks.run(2, _with_one_processor):
+        assert exact == "" and "policy = 'fp8': expected 'exact'" in lossy

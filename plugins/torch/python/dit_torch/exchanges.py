@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +30,7 @@ class Key(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     unit: int  # exchanges of one shape that are under way at the same time have different ones
+    has_value: bool = True
 
 
 @dataclass
@@ -45,6 +47,15 @@ class Traffic:
             known["sent_bytes"] += level["sent_bytes"]
             known["share"] = level["share"]
         self.full_bytes += told["full_bytes"]
+
+
+def chooses_rows_by_value(policy: str) -> bool:
+    """Whether a policy has rules of V-Major. What cannot be read has none: the library says so."""
+    text = policy
+    if policy.startswith("@"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            text = Path(policy[1:]).read_text(encoding="utf-8")
+    return policy == "paper" or "v-major" in text
 
 
 def told(trial: _library.Trial) -> str:
@@ -81,6 +92,7 @@ class Exchanges:
         self.group = group
         self.owner = owner  # whose they are: a number
         self.policy, self.layers, self.steps, self.branches = policy, layers, steps, branches
+        self.by_value = chooses_rows_by_value(policy)
         self.side_stream = side_stream
         self.adapt = adapt  # a preset is left off where exact transfers are faster
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
@@ -139,13 +151,14 @@ class Exchanges:
         if dtype not in _library.ELEMENT_TYPES:
             raise TypeError(f"dtype = {dtype}: expected float32, bfloat16 or float16 in attention")
         shape = self._shape(key)
-        name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}"
+        name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}{'' if key.has_value else '.no-value'}"
         library = self.group.library
         if library is None:
             reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
         else:
             attention = self._attention(key)
-            if self._is_off(shape, attention):
+            # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
+            if (self.by_value and not key.has_value) or self._is_off(shape, attention):
                 attention.policy = None
             library.make_exchange(name, self.group.name, attention)
             if not self.exact:

@@ -69,12 +69,14 @@ class Parallel(NotCopied):
         text_replicated: bool = False,
         kv_heads: int | None = None,
         unit: int = 0,
+        has_value: bool = True,
     ) -> Exchange:
         """The exchange of attention over two streams of tokens together (or one, with text=None).
 
         :param x: Q, K or V in the sequence layout, [batch, rows, heads, head_dim]
         :param text: name of the stream in `tokens`; likewise `image`
         :param unit: exchanges that are under way at the same time have different ones
+        :param has_value: V travels by it, too
         """
         # Numbers also where a graph has symbols for them: an exchange is made for one size.
         shape = (
@@ -99,6 +101,7 @@ class Parallel(NotCopied):
             x.dtype,
             x.device,
             unit,
+            has_value,
         )
         return Exchange(name, self.native)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from .. import plan as plans
 from ..attention import attention_dispatch
 from ..exchange import KEY, QUERY, VALUE
+from ..layer_number import LayerNumber
 from ..layout import even_part, heads_part
 from ..parallel import Parallel
 from .family import Family, Removable, processors_of
@@ -27,8 +28,9 @@ logger = logging.getLogger("dit_torch")
 class Seam:
     """The `_parallel_config` of a processor. Backends only hand it on."""
 
-    def __init__(self, parallel: Parallel) -> None:
+    def __init__(self, parallel: Parallel, layer: int) -> None:
         self.parallel = parallel
+        self.layer = LayerNumber(layer)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, forward: Callable[..., Tensor]
@@ -36,18 +38,21 @@ class Seam:
         """Attention over all ranks' tokens. `forward` is the backend's kernel."""
         of_query = streams_of(self.parallel, query.shape[1])
         of_key = streams_of(self.parallel, key.shape[1])
-        exchange = self.parallel.joint(query, kv_heads=key.shape[2], **of_query)
-        if of_query == of_key:
-            q, k, v = exchange.scatter_qkv(query, key, value, 0)
+        layer = self.parallel.layer(self.layer)
+        across = of_query != of_key
+        exchange = self.parallel.joint(query, kv_heads=key.shape[2], has_value=not across, **of_query)
+        if not across:
+            q, k, v = exchange.scatter_qkv(query, key, value, layer)
         else:
             others = self.parallel.joint(key, **of_key)
-            under_way = others.start(VALUE, value, 0)
-            of_k = others.start(KEY, key, 0, after=under_way.token)
-            of_q = exchange.start(QUERY, query, 0, after=of_k.token)
-            v, k, q = others.finish(under_way, 0), others.finish(of_k, 0), exchange.finish(of_q, 0)
+            under_way = others.start(VALUE, value, layer)
+            of_k = others.start(KEY, key, layer, after=under_way.token)
+            of_q = exchange.start(QUERY, query, layer, after=of_k.token)
+            v, k = others.finish(under_way, layer), others.finish(of_k, layer)
+            q = exchange.finish(of_q, layer)
         if mask is not None:
             mask = self._whole_mask(mask, key.shape[1], of_key)
-        return exchange.gather(forward(q, k, v, mask), 0)
+        return exchange.gather(forward(q, k, v, mask), layer)
 
     def _whole_mask(self, mask: Tensor, rows: int, streams: dict[str, Any]) -> Tensor:
         """Of all keys, in the order in which they arrive; of the heads of this rank."""
@@ -158,9 +163,18 @@ class _Config:
 
 
 def _hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
-    seam = Seam(parallel)
+    processors = processors_of(transformer)
+    if (
+        len({id(processor) for processor in processors.values()}) < len(processors)
+        and not parallel.exchanges.exact
+    ):
+        raise ValueError(
+            f"policy = {parallel.exchanges.policy!r}: expected 'exact', as attention modules of "
+            f"{type(transformer).__name__} share a processor, which cannot tell layers apart"
+        )
     removable: list[Removable] = [_Replaced()]
-    removable += [_Config(processor, seam) for processor in processors_of(transformer).values()]
+    for layer, processor in enumerate(processors.values()):
+        removable.append(_Config(processor, Seam(parallel, layer)))
     return removable
 
 
