@@ -336,6 +336,67 @@ def test_programs_that_clean_up_nothing_end(tmp_path: Any) -> None:
     assert _in_a_process(str(program), PYTHONPATH=here).count("computed") == 1  # no launcher: one rank
 
 
+ALONE = """
+import sys, dit_torch, tiny, torch
+failing, ending = int(sys.argv[1]), sys.argv[2]
+rank = dit_torch.init().rank
+model, given = tiny.flux(3), tiny.flux_inputs()
+fails = [False]
+
+
+def fail(*_):
+    if fails[0]:
+        raise MemoryError("none is left on this rank")
+
+
+def forward():
+    with torch.no_grad():
+        return model(**given, return_dict=False)[0]
+
+
+model.transformer_blocks[1].register_forward_pre_hook(fail)
+one = forward()
+dit_torch.enable(model, timeout_seconds=3)
+forward()
+fails[0] = rank == failing
+try:
+    forward()
+except (MemoryError, RuntimeError) as error:
+    sys.stdout.write(f"told {type(error).__name__}\\n")
+fails[0] = False
+dit_torch.disable(model)
+if ending == "together":
+    torch.distributed.barrier()
+if ending == "anew":
+    dit_torch.enable(model, timeout_seconds=3)
+    sys.stdout.write(f"again {torch.allclose(forward(), one, rtol=0, atol=1e-5)}\\n")
+    dit_torch.disable(model)
+"""
+
+
+@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
+@pytest.mark.parametrize(
+    ("failing", "ending"), [("0", "anew"), ("1", "anew"), ("1", "apart"), ("1", "together")]
+)
+def test_ranks_begin_anew_or_end_after_one_of_them_failed(tmp_path: Any, failing: str, ending: str) -> None:
+    """With nothing between, though the others notice seconds later."""
+    program = tmp_path / "alone.py"
+    program.write_text(ALONE)
+    here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(program)]
+    done = subprocess.run(
+        [*torchrun, failing, ending],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "terminate called" not in done.stderr and "told MemoryError" in done.stdout, done.stderr
+    assert done.stdout.count("again True") == 2 * (ending == "anew"), done.stdout
+
+
 IMPORT = """
 import logging, signal, sys
 sys.modules["diffusers"] = None  # as if it were not there

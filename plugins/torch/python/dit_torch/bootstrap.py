@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import platform
+import threading
+import time
+import weakref
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -33,6 +38,19 @@ def _bytes(address: int | None, count: int) -> Tensor:
     return torch.frombuffer((ctypes.c_ubyte * count).from_address(address), dtype=torch.uint8)
 
 
+_all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for callbacks in list(_all):
+        callbacks.end(seconds=2.0)
+
+
+class GivenUp(RuntimeError):
+    """The group was closed while a rank was waited for."""
+
+
 class Callbacks:
     """Holds the functions, and what they stand on, until the group is closed. A thread of the library's calls
     them, one at a time.
@@ -40,9 +58,14 @@ class Callbacks:
     :param processes: of all ranks
     """
 
+    _PATIENCE = timedelta(seconds=0.2)  # until a wait looks whether it is given up
+
     def __init__(self, gloo: dist.ProcessGroup, rank: int, processes: list[Process]) -> None:
         size = len(processes)
         self._gloo, self._size, self._processes = gloo, size, processes
+        self._given_up = threading.Event()
+        self._busy = False
+        _all.add(self)
         self._error = ctypes.create_string_buffer(1)
         self._functions = (
             Bootstrap.ALLGATHER(self._guarded(self._allgather)),
@@ -62,20 +85,51 @@ class Callbacks:
 
     def _guarded(self, function: Any) -> Any:
         def call(user: Any, *arguments: Any) -> int:
+            self._busy = True
             try:
                 function(*arguments)
             except Exception as error:  # told by last_error: nothing may be thrown through C
-                words = f"{type(error).__name__}: {error}{who_ended(self._processes)}"
-                self._error = ctypes.create_string_buffer(words.encode())
+                who = "" if isinstance(error, GivenUp) else who_ended(self._processes)
+                self._error = ctypes.create_string_buffer(f"{type(error).__name__}: {error}{who}".encode())
                 return 1
+            finally:
+                self._busy = False
             return 0
 
         return call
 
+    def give_up(self) -> None:
+        """Who waits for a rank stops soon: a thread that is in Python when Python ends takes the whole
+        process with it."""
+        self._given_up.set()
+
+    def end(self, seconds: float) -> None:
+        """The same, and waits until nobody waits any more."""
+        self.give_up()
+        until = time.monotonic() + seconds
+        while self._busy and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _wait(self, work: Any) -> None:
+        while True:
+            try:
+                work.wait(self._PATIENCE)
+                return
+            except RuntimeError:
+                if work.is_completed():
+                    raise
+                if self._given_up.is_set():
+                    # gloo's thread still waits for that rank, and the end of the group would wait for it.
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._gloo))
+                    raise GivenUp("closed") from None
+
+    # gloo has memory of its own, as it may still write when who gave it up has gone on.
+
     def _allgather(self, mine: int, everything: int, count: int) -> None:
-        dist.all_gather_into_tensor(
-            _bytes(everything, count * self._size), _bytes(mine, count), group=self._gloo
-        )
+        every = torch.empty(count * self._size, dtype=torch.uint8)
+        own = _bytes(mine, count).clone()
+        self._wait(dist.all_gather_into_tensor(every, own, group=self._gloo, async_op=True))
+        _bytes(everything, every.numel()).copy_(every)
 
     def _alltoallv(
         self,
@@ -91,9 +145,9 @@ class Callbacks:
         outgoing = [_bytes(_at(send, send_offsets[r], send_bytes[r]), send_bytes[r]) for r in range(size)]
         counts = [receive_bytes[r] for r in range(size)]
         arrived = torch.empty(sum(counts), dtype=torch.uint8)
-        _plain_all_to_all(
-            arrived, torch.cat(outgoing), counts, [part.numel() for part in outgoing], group=self._gloo
-        )
+        sent = [part.numel() for part in outgoing]
+        packed = torch.cat(outgoing)
+        self._wait(_plain_all_to_all(arrived, packed, counts, sent, group=self._gloo, async_op=True))
         for rank, part in enumerate(arrived.split(counts)):
             _bytes(_at(receive, receive_offsets[rank], counts[rank]), counts[rank]).copy_(part)
 

@@ -173,6 +173,29 @@ def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
     return list(dist.get_process_group_ranks(process_group or dist.group.WORLD))
 
 
+_meetings: dict[str, int] = {}  # how often ranks have met
+
+
+def meet(parts: list[list[int]], seconds: float) -> None:
+    """Returns when all ranks of the parts have called it. Who does not come is named. After a failure ranks
+    come at other times: those that waited for the one that failed noticed later."""
+    which = str(parts)
+    number = _meetings[which] = _meetings.get(which, 0) + 1
+    store = torch.distributed.distributed_c10d._get_default_store()
+    keys = {rank: f"dit_torch/{which}/{number}/{rank}" for part in parts for rank in part}
+    store.set(keys[dist.get_rank()], "here")
+    try:
+        store.wait(list(keys.values()), datetime.timedelta(seconds=seconds))
+    except RuntimeError as error:
+        late = [str(rank) for rank, key in keys.items() if not store.check([key])]
+        if not late:
+            raise
+        raise RuntimeError(
+            f"rank {', '.join(late)} did not come within {seconds:g} seconds: expected all ranks to call "
+            "dit_torch alike"
+        ) from error
+
+
 class Group:
     """Ranks that share transformers. Making one is collective over the group's ranks, or over those of
     `parts`: groups that are made together, this one among them.
@@ -203,6 +226,8 @@ class Group:
         self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
         self.is_open = False
+        self._callbacks: Callbacks | None = None
+        meet(self._parts, 3 * timeout_seconds)
         self.control = self._gloo("control", timeout_seconds)
         try:
             self._open(timeout_seconds)
@@ -292,6 +317,8 @@ class Group:
         except RuntimeError as error:
             logger.log(logging.WARNING if self.lives else logging.DEBUG, "given up: %s", error)
         finally:
+            if self._callbacks is not None:
+                self._callbacks.give_up()
             self._destroy()
 
     def _destroy(self) -> None:
