@@ -235,3 +235,68 @@ def _with_one_processor() -> list[str]:
 def test_a_processor_of_several_layers_knows_no_layer() -> None:
     for exact, lossy in ranks.run(2, _with_one_processor):
         assert exact == "" and "policy = 'fp8': expected 'exact'" in lossy
+
+
+def _guided(branches: int | None) -> tuple[float, int, np.ndarray]:
+    """Bytes sent and the last step of two pictures of FLUX with true guidance: two prompts a step."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="balanced", steps=len(STEPS), branches=branches, adapt=False)
+    given = [tiny.flux_inputs(), tiny.flux_inputs()]
+    given[1]["encoder_hidden_states"] = given[1]["encoder_hidden_states"] + 1
+    with torch.no_grad():
+        for _ in range(2):
+            for timestep in STEPS:
+                for one in given:
+                    x = model(**one | {"timestep": torch.full((1,), timestep)}, return_dict=False)[0]
+    report = dit_torch.report(model)
+    dit_torch.disable(model)
+    return (
+        sum(level["sent_bytes"] for level in report.levels.values()),
+        report.exchanges[0]["branch"],
+        x.numpy(),
+    )
+
+
+@needs_library
+def test_guidance_that_a_model_can_do_without_is_noticed() -> None:
+    told = ranks.run(2, _guided, None)[0]
+    named = ranks.run(2, _guided, 2)[0]
+    assert told[:2] == named[:2] and told[1] == 1
+    np.testing.assert_array_equal(told[2], named[2])  # the second picture knows from its begin
+
+
+def _given_up(scheduler: bool) -> list[np.ndarray]:
+    """A picture after one that was given up at a higher timestep, and the same picture alone."""
+    from diffusers import FlowMatchEulerDiscreteScheduler
+
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    made = FlowMatchEulerDiscreteScheduler()
+    pictures = []
+    for before in (2, 0):
+        model = tiny.flux(3)
+        made.set_timesteps(4)
+        dit_torch.enable(model, policy="balanced", steps=made if scheduler else 4, adapt=False)
+        given = tiny.flux_inputs()
+
+        def run(begin: int, end: int, model: Any = model, given: Any = given) -> torch.Tensor:
+            made.set_timesteps(4)
+            x = given["hidden_states"]
+            for timestep in made.timesteps[begin:end]:
+                inputs = given | {"hidden_states": x, "timestep": timestep.view(1) / 1000}
+                x = made.step(model(**inputs, return_dict=False)[0], timestep, x, return_dict=False)[0]
+            return x
+
+        with torch.no_grad():
+            run(0, before)
+            pictures.append(run(2, 4).numpy())
+        dit_torch.disable(model)
+    return pictures
+
+
+@needs_library
+def test_a_scheduler_tells_a_picture_from_one_that_was_given_up() -> None:
+    after, alone = ranks.run(2, _given_up, True)[0]
+    np.testing.assert_array_equal(after, alone)
+    after, alone = ranks.run(2, _given_up, False)[0]  # a number of steps cannot
+    assert np.abs(after - alone).max() > 0

@@ -77,3 +77,22 @@ def test_guidance_branches_that_got_out_of_order_find_back() -> None:
     places = _places(steps, (1.0, PROMPT), (1.0, OTHER), (0.6, PROMPT), (0.6, OTHER), (0.2, PROMPT))
     assert places[-3].new_image  # seen at the latest now
     assert places[-1] == (1, 0, False)
+
+
+def test_a_branch_more_shows_in_the_first_step() -> None:
+    steps = Steps(1, most=2)
+    places = _places(steps, (1.0, PROMPT), (1.0, OTHER), (0.6, PROMPT), (0.6, OTHER), (0.2, PROMPT))
+    assert places == [(0, 0, True), (0, 1, False), (1, 0, False), (1, 1, False), (2, 0, False)]
+    assert steps.branches == 2
+    assert _places(steps, (1.0, PROMPT), (1.0, OTHER), (0.6, PROMPT))[0].new_image
+
+
+def test_the_same_prompt_again_is_no_branch() -> None:
+    steps = Steps(1, most=2)
+    assert _places(steps, (1.0, PROMPT), (1.0, PROMPT))[1] == (0, 0, True) and steps.branches == 1
+    assert _places(steps, (0.6, PROMPT), (0.6, PROMPT), count=5)[1] == (2, 0, False) and steps.branches == 1
+
+
+def test_no_more_branches_than_there_may_be() -> None:
+    steps = Steps(1, most=1)
+    assert _places(steps, (1.0, PROMPT), (1.0, OTHER))[1] == (0, 0, True) and steps.branches == 1

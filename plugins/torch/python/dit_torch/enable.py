@@ -27,6 +27,7 @@ from .steps import steps_of
 from .times import Times
 
 logger = logging.getLogger("dit_torch")
+MOST_BRANCHES = 2
 _STATE = "_dit_torch"  # attribute of an enabled transformer
 
 
@@ -91,7 +92,7 @@ def enable(
         ...), V-Major ("v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
     :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
-        many as diffusers' pipelines of the model make
+        many as diffusers' pipelines of the model make, which the first step shows
     :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
         For an even number of ranks; pipelines without guidance get no faster by the second half
     :param timeout_seconds: a rank that does not come for so long is named in an error
@@ -139,7 +140,7 @@ def enable(
         hooks = _Hooks(model, parallel, family, plan)
         watch = _Watch(parallel, ours, hooks, Inputs(model, whole), halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
-        follower = None if exchanges.exact else Follower(model, parallel, steps, branches)
+        follower = None if exchanges.exact else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
         if halves is not None:
@@ -162,6 +163,7 @@ class _Asked:
 
     family: Family
     branches: int
+    most: int  # that there may turn out to be
     originals: dict[str, Any]  # diffusers' processors by name
     makers: dict[str, Any]  # of ours
     alike: dict[str, object]  # what all ranks have to be asked for
@@ -193,6 +195,7 @@ def _asked(
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
+    most = MOST_BRANCHES if branches is None else branches
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
     if cfg_parallel and policy != "exact":
@@ -207,7 +210,7 @@ def _asked(
         "adapt": bool(adapt),
         "timeout_seconds": float(timeout),
     }
-    return _Asked(family, branches, originals, makers, alike | _facts(model))
+    return _Asked(family, branches, most, originals, makers, alike | _facts(model))
 
 
 def _facts(model: nn.Module) -> dict[str, object]:

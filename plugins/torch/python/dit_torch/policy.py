@@ -37,10 +37,13 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
 class Follower:
     """Forward pre-hook of a transformer, before its inputs are split. Under an exact policy there is none."""
 
-    def __init__(self, transformer: nn.Module, parallel: Parallel, steps: Any, branches: int) -> None:
+    def __init__(
+        self, transformer: nn.Module, parallel: Parallel, steps: Any, branches: int, most: int
+    ) -> None:
         self.parallel = parallel
         self.steps = steps  # a number or a scheduler
-        self.follow = Steps(branches)
+        self.follow = Steps(branches, most)
+        self._begins = False  # the scheduler has made no step of its image yet
         self._positions = list(signature_of(transformer).parameters)
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
@@ -49,15 +52,26 @@ class Follower:
     @torch.compiler.disable
     def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = dict(zip(self._positions, args, strict=False)) | kwargs
+        exchanges = self.parallel.exchanges
         steps = steps_of(self.steps)
-        if steps != self.parallel.exchanges.steps:
+        if self._image_begins() or steps != exchanges.steps:
             self.follow.forget()
-            self.parallel.exchanges.change_steps(steps)
+        if steps != exchanges.steps:
+            exchanges.change_steps(steps)
         # The timestep is read on the host: the device is waited for, once a forward pass.
         timestep = float(torch.as_tensor(given["timestep"]).max())
         place = self.follow.next(
             timestep, steps, given["hidden_states"].shape, given.get("encoder_hidden_states")
         )
+        if self.follow.branches != exchanges.branches:
+            exchanges.branches = self.follow.branches
+            exchanges.renew()
         if place.new_image:
-            self.parallel.exchanges.reset()
-        self.parallel.exchanges.begin_step(place.step, place.branch)
+            exchanges.reset()
+        exchanges.begin_step(place.step, place.branch)
+
+    def _image_begins(self) -> bool:
+        """As far as a scheduler tells: then an image that was given up is not taken for this one."""
+        before, index = self._begins, getattr(self.steps, "step_index", 0)
+        self._begins = index is None
+        return self._begins and not before

@@ -25,8 +25,13 @@ class Place(NamedTuple):
 class Steps:
     """Follows the forward passes. What it is told is the same on all ranks."""
 
-    def __init__(self, branches: int) -> None:
-        self.branches = branches  # forward passes of a step
+    def __init__(self, branches: int, most: int | None = None) -> None:
+        """
+        :param branches: forward passes of a step
+        :param most: there are as many once the first step of an image shows them; None: `branches` is known
+        """
+        self.branches = branches
+        self.most = branches if most is None else most
         self.forget()
 
     def forget(self) -> None:
@@ -43,7 +48,7 @@ class Steps:
         :param size: of the latents
         :param prompt: embeddings; a copy is kept
         """
-        place = self._after(timestep, steps, size)
+        place = self._after(timestep, steps, size, prompt)
         if not place.new_image and self._other_prompt(place.branch, prompt):
             place = Place(0, 0, True)
         if place.new_image:
@@ -53,7 +58,7 @@ class Steps:
         self._timestep, self._size, self._place = timestep, size, place
         return place
 
-    def _after(self, timestep: float, steps: int, size: torch.Size) -> Place:
+    def _after(self, timestep: float, steps: int, size: torch.Size, prompt: Tensor | None) -> Place:
         step, branch, _ = self._place
         if self._timestep is None or timestep > self._timestep or size != self._size:
             return Place(0, 0, True)
@@ -61,6 +66,9 @@ class Steps:
             return Place(step, branch + 1, False)
         # A timestep comes twice with schedulers of second order, but not in the first step.
         again = timestep == self._timestep and step == 0
+        if again and self.branches < self.most and self._other_prompt(branch, prompt):
+            self.branches += 1
+            return Place(0, branch + 1, False)
         if again or step + 1 >= steps:
             return Place(0, 0, True)
         return Place(step + 1, 0, False)
