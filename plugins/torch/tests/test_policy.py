@@ -300,3 +300,41 @@ def test_a_scheduler_tells_a_picture_from_one_that_was_given_up() -> None:
     np.testing.assert_array_equal(after, alone)
     after, alone = ranks.run(2, _given_up, False)[0]  # a number of steps cannot
     assert np.abs(after - alone).max() > 0
+
+
+def _with_budget(budget: int | None) -> tuple[list[np.ndarray], dict[str, str], int]:
+    """A step of a short and of a long text, and what is remembered."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fast", steps=2, adapt=False, reference_bytes=budget)
+    outputs = []
+    with torch.no_grad():
+        for given in (tiny.flux_inputs(text=5), tiny.flux_inputs(text=12)):
+            outputs.append(model(**given, return_dict=False)[0].numpy())
+    report = dit_torch.report(model)
+    dit_torch.disable(model)
+    return outputs, report.off, sum(one["wire_bytes"] for one in report.exchanges)
+
+
+def _exact_texts() -> list[np.ndarray]:
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    with torch.no_grad():
+        outputs = [model(**tiny.flux_inputs(text=text), return_dict=False)[0].numpy() for text in (5, 12)]
+    dit_torch.disable(model)
+    return outputs
+
+
+@needs_library
+def test_shapes_that_would_remember_too_much_are_exact() -> None:
+    exact = ranks.run(2, _exact_texts)[0]
+    outputs, off, whole = ranks.run(2, _with_budget, None)[0]
+    assert off == {} and all(np.abs(a - b).max() > 0 for a, b in zip(outputs, exact, strict=True))
+    told = ranks.run(2, _with_budget, whole - 1)
+    for outputs, off, held in told:
+        assert held < whole and len(off) == 1 and "to remember, of" in next(iter(off.values()))
+        assert np.abs(outputs[0] - exact[0]).max() > 0
+        np.testing.assert_array_equal(outputs[1], exact[1])
+    outputs, off, held = ranks.run(2, _with_budget, 0)[0]
+    assert held == 0 and len(off) == 2
+    np.testing.assert_array_equal(outputs[0], exact[0])

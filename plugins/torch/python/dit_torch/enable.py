@@ -82,6 +82,7 @@ def enable(
     cfg_parallel: bool = False,
     timeout_seconds: float = 300.0,
     adapt: bool = True,
+    reference_bytes: int | None = None,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -99,6 +100,8 @@ def enable(
     :param adapt: a preset is left off, and results are exact, for shapes whose exact transfers take no longer
         than coding does; that is timed when a shape is first seen. False: presets are used wherever there are
         several nodes
+    :param reference_bytes: with such a policy: what a rank may use at most to remember what was sent before.
+        Shapes that would need more are exact. None: as much as it takes, which report() tells
     :return: the transformer
     """
     model = plain(transformer)
@@ -108,7 +111,16 @@ def enable(
         number, asked = _agree(
             whole,
             lambda: _asked(
-                model, whole.whole, schedule, policy, steps, branches, cfg_parallel, timeout_seconds, adapt
+                model,
+                whole.whole,
+                schedule,
+                policy,
+                steps,
+                branches,
+                cfg_parallel,
+                timeout_seconds,
+                adapt,
+                reference_bytes,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -126,6 +138,7 @@ def enable(
             branches=branches,
             side_stream=schedule != "flat",
             adapt=bool(adapt),
+            reference_bytes=reference_bytes,
         )
         exchanges.check()
         parallel = Parallel(number, ranks, schedule, exchanges)
@@ -179,6 +192,7 @@ def _asked(
     cfg_parallel: Any,
     timeout: Any,
     adapt: Any,
+    reference_bytes: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -191,6 +205,8 @@ def _asked(
         raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
     if not _is_positive(timeout):
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
+    if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
+        raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
     family = _family(model)
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
@@ -208,6 +224,7 @@ def _asked(
         "branches": branches,
         "cfg_parallel": bool(cfg_parallel),
         "adapt": bool(adapt),
+        "reference_bytes": reference_bytes,
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))

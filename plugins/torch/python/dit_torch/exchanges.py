@@ -88,6 +88,7 @@ class Exchanges:
         branches: int = 1,
         side_stream: bool = False,
         adapt: bool = True,
+        reference_bytes: int | None = None,
     ) -> None:
         self.group = group
         self.owner = owner  # whose they are: a number
@@ -95,6 +96,8 @@ class Exchanges:
         self.by_value = chooses_rows_by_value(policy)
         self.side_stream = side_stream
         self.adapt = adapt  # a preset is left off where exact transfers are faster
+        self.reference_bytes = reference_bytes  # that a policy may remember with at most, on any rank
+        self.too_long: dict[str, str] = {}  # why shapes are exact that would need more, by shape
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
         self.made: dict[Key, str] = {}  # their names
@@ -130,10 +133,11 @@ class Exchanges:
         """Fails where the library does not understand the policy. Collective."""
         if not self.exact:
             any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
-            adapt, self.adapt = self.adapt, False
+            asked = self.adapt, self.reference_bytes
+            self.adapt, self.reference_bytes = False, None
             self.get(any_shape)
             self._free(any_shape)
-            self.adapt = adapt
+            self.adapt, self.reference_bytes = asked
 
     def _make_room(self, new: Key) -> None:
         """Frees the shape that was not used for longest, when there are many."""
@@ -161,9 +165,33 @@ class Exchanges:
             if (self.by_value and not key.has_value) or self._is_off(shape, attention):
                 attention.policy = None
             library.make_exchange(name, self.group.name, attention)
+            if attention.policy is not None and not self._within_budget(name, shape, library):
+                library.free_exchange(name)
+                attention.policy = None
+                library.make_exchange(name, self.group.name, attention)
             if not self.exact:
                 library.begin_step(name, *self.at)
         return name
+
+    def _within_budget(self, name: str, shape: str, library: _library.Library) -> bool:
+        """Whether what all shapes would remember is not too much on any rank. Collective with a budget."""
+        if self.reference_bytes is None:
+            return True
+        held = sum(library.report(one)["wire_bytes"] for one in [*self.made.values(), name])
+        most = max(self.group.gather(held))
+        if most <= self.reference_bytes:
+            self.too_long.pop(shape, None)
+            return True
+        self.too_long[shape] = f"{most} bytes to remember, of {self.reference_bytes} that there may be"
+        if self.group.rank == 0:
+            logger.warning("policy %s is off for %s: %s", self.policy, shape, self.too_long[shape])
+        return False
+
+    @property
+    def off(self) -> dict[str, str]:
+        """Shapes for which the policy is off, and why."""
+        slow = {shape: told(trial) for shape, trial in self.trials.items() if not trial.pays}
+        return slow | self.too_long
 
     def _shape(self, key: Key) -> str:
         return f"{self.layout_of(key)}.{str(key.dtype)[6:]}.{key.device.type}"

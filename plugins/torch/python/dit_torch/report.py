@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from .enable import enabled, plain
-from .exchanges import told as told_of
 from .times import Times
 
 
@@ -33,7 +32,7 @@ class Report:
     full_bytes: int = 0  # what exact transfers would have sent
     exchange_bytes: int = 0  # memory of results, of work and of what a policy remembers
     activation_bytes: int = 0  # an estimate: what a forward pass holds at most of what it computes
-    off: dict[str, str] = field(default_factory=dict)  # shapes for which the policy does not pay, and why
+    off: dict[str, str] = field(default_factory=dict)  # shapes for which the policy is off, and why
     times: Times | None = None  # of what trace() saw last
 
     @property
@@ -104,6 +103,6 @@ def report(transformer: nn.Module) -> Report:
         full_bytes=traffic.full_bytes,
         exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
         activation_bytes=_LIVE_TENSORS * parallel.exchanges.sequence_bytes(),
-        off={shape: told_of(trial) for shape, trial in parallel.exchanges.trials.items() if not trial.pays},
+        off=parallel.exchanges.off,
         times=this.times,
     )
