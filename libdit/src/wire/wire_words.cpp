@@ -1,5 +1,8 @@
 #include "wire/wire_words.hpp"
 
+#include <stdexcept>
+#include <string>
+
 #include "wire/v_major.hpp"
 #include "wire/wire_policy_file.hpp"
 
@@ -19,7 +22,12 @@ WirePolicy wire_policy_from(std::string_view text, int steps) {
   if (text.starts_with("v-major")) {
     return wire_policy_of(parse_v_major(text), steps);
   }
-  return wire_preset(text, steps);
+  try {
+    return wire_preset(text, steps);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string(error.what()) +
+                                "; or paper, v-major:..., @PATH of a policy file, or its text");
+  }
 }
 
 }  // namespace dit

@@ -49,6 +49,9 @@ def _enabled_differently() -> dict[str, str]:
             "bad timeout": (enable(timeout_seconds=0), enable()),
             "policy": (enable(policy=""), enable()),
             "steps": (enable(policy="balanced"), enable()),
+            "true steps": (enable(policy="balanced", steps=True), enable()),
+            "unknown policy": (enable(policy="unheard", steps=4), enable(policy="unheard", steps=4)),
+            "bytes": (enable(reference_bytes=-1), enable()),
             "class": (enable(), enable(tiny.sd3(3))),
             "no model": (enable(), enable(torch.nn.Linear(2, 2))),
             "pipeline": (enable("transformer"), enable()),
@@ -69,6 +72,8 @@ def test_enable(size: int) -> None:
         "bad timeout": "timeout_seconds = 0",
         "policy": "policy = ''",
         "steps": "policy",
+        "true steps": "steps = True",
+        "bytes": "reference_bytes = -1",
         "class": "transformer differs between ranks: rank 0: FluxTransformer2DModel, rank 1: SD3",
         "no model": "Linear is not supported",
         "pipeline": "transformer = 'transformer'",
@@ -77,6 +82,8 @@ def test_enable(size: int) -> None:
         "processor": "transformer_blocks.0.attn",
         "group": "group = [0, 1]: expected a process group",
     }
+    if _library.library() is not None:
+        expected["unknown policy"] = "paper, v-major:..., @PATH of a policy file"
     for told in ranks.run(size, _enabled_differently):
         for name, words in expected.items():
             assert words in told[name], name

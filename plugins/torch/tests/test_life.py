@@ -422,8 +422,9 @@ def test_importing_needs_no_diffusers_and_changes_nothing() -> None:
 def test_a_library_of_another_torch_is_named(tmp_path: Any) -> None:
     wrong = tmp_path / "libdit_torch.so"
     wrong.write_bytes(b"no library")
-    with pytest.raises(RuntimeError, match="built with this torch"):
+    with pytest.raises(RuntimeError, match="built with this torch") as told:
         Library(wrong)
+    assert "file too short" in str(told.value)
 
 
 def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

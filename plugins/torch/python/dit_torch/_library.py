@@ -104,8 +104,9 @@ class Library:
             self._functions = ctypes.CDLL(str(file))
             version = self._functions.dit_torch_version()
         except (OSError, AttributeError) as error:
+            why = f" ({error.__cause__})" if error.__cause__ is not None else ""  # the loader's words
             raise RuntimeError(
-                f"{file}: {error}; expected a libdit_torch.so that was built with this torch, "
+                f"{file}: {error}{why}; expected a libdit_torch.so that was built with this torch, "
                 f"{torch.__version__}: build and install dit_torch again"
             ) from error
         if version != VERSION:

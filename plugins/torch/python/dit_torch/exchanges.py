@@ -135,7 +135,10 @@ class Exchanges:
             any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
             asked = self.adapt, self.reference_bytes
             self.adapt, self.reference_bytes = False, None
-            self.get(any_shape)
+            try:
+                self.get(any_shape)
+            except RuntimeError as error:
+                raise RuntimeError(f"policy = {self.policy!r}: {error}") from error
             self._free(any_shape)
             self.adapt, self.reference_bytes = asked
 

@@ -273,7 +273,10 @@ class Group:
         try:
             yield
         except RuntimeError as error:
-            raise RuntimeError(f"{error}{who_ended(self._processes)}") from error
+            raise RuntimeError(
+                "ranks did not all come to an agreement within the time limit, or one of them failed: "
+                f"{error}{who_ended(self._processes)}"
+            ) from error
 
     def agree(self, values: dict[str, object]) -> None:
         """Fails on all ranks unless they all give the same values. Collective."""

@@ -128,7 +128,7 @@ def install(*groups: dist.ProcessGroup, devices: tuple[str, ...] = ("cuda",)) ->
         if taken[0].library is None:  # on all ranks alike
             raise RuntimeError(
                 "dit_torch.install() needs libdit_torch.so, which is not there: build it with pip install "
-                "./plugins/torch, or name it in DIT_TORCH_LIBRARY"
+                "--no-build-isolation ./plugins/torch, or name it in DIT_TORCH_LIBRARY"
             )
         undo.pop_all()
     _installed = _Installed(taken, devices)

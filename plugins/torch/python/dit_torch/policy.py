@@ -25,7 +25,8 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
     if library() is None:
         raise RuntimeError(
             f"policy = {policy!r} needs libdit_torch.so, which is not there: build it with pip install "
-            "./plugins/torch, or name it in DIT_TORCH_LIBRARY; expected 'exact' without it"
+            "--no-build-isolation ./plugins/torch, or name it in DIT_TORCH_LIBRARY; expected 'exact' without "
+            "it"
         )
     if steps is None or steps_of(steps) < 1:
         raise ValueError(

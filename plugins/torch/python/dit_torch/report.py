@@ -19,7 +19,8 @@ class Report:
 
     model: str
     rank: int
-    ranks: int
+    ranks: int  # that split tokens; with cfg_parallel half of all_ranks
+    all_ranks: int
     schedule: str
     policy: str
     processors: str  # "dit_torch" or "diffusers"
@@ -42,9 +43,10 @@ class Report:
         return self.parameter_bytes + self.buffer_bytes + self.activation_bytes
 
     def __str__(self) -> str:
+        half = "" if self.ranks == self.all_ranks else f", one of the halves of {self.all_ranks}"
         over = "libdit" if self.library else "torch.distributed alone"
         lines = [
-            f"{self.model} on {self.ranks} ranks: schedule {self.schedule}, policy {self.policy}, "
+            f"{self.model} on {self.ranks} ranks{half}: schedule {self.schedule}, policy {self.policy}, "
             f"processors of {self.processors}, exchange over {over}",
             *(f"  {entry}" for entry in self.plan),
             *(f"  exchange {one['exchange']}" for one in self.exchanges),
@@ -91,6 +93,7 @@ def report(transformer: nn.Module) -> Report:
         model=this.family.model,
         rank=parallel.group.rank,
         ranks=parallel.group.size,
+        all_ranks=this.whole.size,
         schedule=parallel.settled if own else "flat",
         policy=parallel.exchanges.policy,
         processors="dit_torch" if own else "diffusers",

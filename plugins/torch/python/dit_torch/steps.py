@@ -82,7 +82,7 @@ class Steps:
 
 def steps_of(steps: Any) -> int:
     """Denoising steps: a number, or a scheduler of diffusers, whose timesteps are counted."""
-    if isinstance(steps, int):
+    if isinstance(steps, int) and not isinstance(steps, bool):
         return steps
     timesteps = getattr(steps, "timesteps", None)
     if timesteps is None:

@@ -100,6 +100,8 @@ class Trace:
         self._enabled.times = self.times
 
     def __str__(self) -> str:
+        if not hasattr(self, "times"):
+            return "a trace of nothing yet: expected to be read after its with block has ended well"
         sent = (f"level {name}: {count / 2**20:.2f} MiB sent" for name, count in self.sent_bytes.items())
         return "\n".join([str(self.times), *sent])
 
