@@ -38,9 +38,9 @@ CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const
       part_(part),
       branches_(branches),
       memory_kind_(memory_kind),
-      coder_(coder != nullptr
-                 ? std::move(coder)
-                 : BlockCoder::make(memory_kind, blocks(), run.element(), run.sample_rows(part.tensor))),
+      coder_(coder != nullptr ? std::move(coder)
+                              : BlockCoder::make(memory_kind, run.blocks(part.tensor, part.group),
+                                                 run.element(), run.sample_rows(part.tensor))),
       memory_(TransferMemory::of(memory_kind)) {
   for (int branch = 0; branch < branches; ++branch) {
     for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
@@ -106,11 +106,11 @@ bool CodedTransfer::is_any_beyond(void* stream) {
 void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched,
                            void* stream) {
   const Watch watch(times_.coding_seconds);
-  sizes_ = coder_->sizes(resolved_->by_peer, WirePart::now);
+  sizes_ = sizes_of(*resolved_, WirePart::now);
   const auto [send, recv] = on_device() ? most_bytes() : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
   reserve(buffers_.send, send, memory_);
   reserve(buffers_.recv, recv, memory_);
-  coder_->encode(resolved_->by_peer, WirePart::now, source, layer_->memory.get(), buffers_.send, watched,
+  coder_->encode(resolved_->by_block, WirePart::now, source, layer_->memory.get(), buffers_.send, watched,
                  active, stream);
   layer_->late = nullptr;  // of an encoding that is not sent
   if (resolved_->late) {
@@ -120,11 +120,11 @@ void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint
 
 void CodedTransfer::encode_late(const SourceTensor& source, bool watched, void* stream) {
   layer_->late = resolved_;
-  layer_->late_sizes = coder_->sizes(resolved_->by_peer, WirePart::later);
+  layer_->late_sizes = sizes_of(*resolved_, WirePart::later);
   reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory_);
   reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory_);
-  coder_->encode(resolved_->by_peer, WirePart::later, source, layer_->memory.get(), layer_->late_buffers.send,
-                 watched, {}, stream);
+  coder_->encode(resolved_->by_block, WirePart::later, source, layer_->memory.get(),
+                 layer_->late_buffers.send, watched, {}, stream);
 }
 
 /// What the step before sent for this one.
@@ -143,7 +143,11 @@ void CodedTransfer::finish_late(void* stream) {
     }
   }
   const Watch watch(times_.coding_seconds);
-  coder_->remember(late->by_peer, layer_->late_buffers.recv, layer_->memory.get(), stream);
+  coder_->remember(late->by_block, layer_->late_buffers.recv, layer_->memory.get(), stream);
+}
+
+CodedBlocks::Sizes CodedTransfer::sizes_of(const ResolvedWire& resolved, WirePart part) const {
+  return CodedBlocks::of_peers(coder_->sizes(resolved.by_block, part), run_.blocks_of_peer());
 }
 
 dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
@@ -188,7 +192,7 @@ void CodedTransfer::finish() {
 
 void CodedTransfer::finish_on(void* stream) {
   const Watch watch(times_.coding_seconds);
-  coder_->decode(resolved_->by_peer, buffers_.recv, layer_->memory.get(), target_, stream);
+  coder_->decode(resolved_->by_block, buffers_.recv, layer_->memory.get(), target_, stream);
 }
 
 TransferTimes CodedTransfer::take_times() {
@@ -201,7 +205,7 @@ std::uint64_t CodedTransfer::slow_bytes(int layer) const {
   for (int step = 0; step < steps; ++step) {
     const ResolvedWire& resolved = run_.resolve(part_.tensor, {layer, step, 0});
     for (const WirePart part : {WirePart::now, WirePart::later}) {
-      bytes += slow_bytes_of(coder_->sizes(resolved.by_peer, part).send);
+      bytes += slow_bytes_of(sizes_of(resolved, part).send);
     }
   }
   return bytes / static_cast<std::uint64_t>(std::max(steps, 1));
@@ -210,7 +214,7 @@ std::uint64_t CodedTransfer::slow_bytes(int layer) const {
 std::pair<std::size_t, std::size_t> CodedTransfer::most_bytes() const {
   std::pair<std::size_t, std::size_t> most{0, 0};
   for (const ResolvedWire& resolved : run_.all()) {
-    const CodedBlocks::Sizes sizes = coder_->sizes(resolved.by_peer, WirePart::now);
+    const CodedBlocks::Sizes sizes = sizes_of(resolved, WirePart::now);
     most = {std::max(most.first, sizes.send_bytes), std::max(most.second, sizes.recv_bytes)};
   }
   return most;

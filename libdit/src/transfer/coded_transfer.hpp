@@ -54,6 +54,7 @@ class CodedTransfer final : public TensorTransfer {
     CodedBlocks::Sizes late_sizes;
     ExchangeRequest late_request;  // last: its end waits, and what is above must still be there
   };
+  [[nodiscard]] CodedBlocks::Sizes sizes_of(const ResolvedWire& resolved, WirePart part) const;
   [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
                                           const TransferStart& how) const;
   [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;

@@ -22,17 +22,37 @@ std::vector<int> levels_of_peers(const ExchangeContext& whole, const ExchangeCon
   return levels;
 }
 
-PeerFlags remembered_peers(const WirePlan& plan, std::span<const int> peer_levels, int rank,
-                           AttentionTensor tensor, int layer) {
+PeerFlags remembered_blocks(const WirePlan& plan, std::span<const int> peer_levels, int rank,
+                            AttentionTensor tensor, int layer) {
   const auto flags = [&](WireEnd end) {
-    std::vector<std::uint8_t> of_peers;
+    std::vector<std::uint8_t> of_peers;  // of their blocks
     for (std::size_t peer = 0; peer < peer_levels.size(); ++peer) {
       const bool other = peer != static_cast<std::size_t>(rank);
-      of_peers.push_back(other && plan.remembers(tensor, peer_levels[peer], layer, end) ? 1 : 0);
+      for (const TokenPart tokens : plan.parts()) {
+        const bool known = other && plan.remembers(tensor, peer_levels[peer], layer, end, tokens);
+        of_peers.push_back(known ? 1 : 0);
+      }
     }
     return of_peers;
   };
   return {flags(WireEnd::sender), flags(WireEnd::receiver)};
+}
+
+/// Peer after peer, the parts of each.
+ExchangeLayout blocks_of(const UlyssesLayout& layout, std::span<const TokenPart> parts,
+                         AttentionTensor tensor, int rank, int group, int groups) {
+  std::vector<ExchangeLayout> apart;
+  for (const TokenPart tokens : parts) {
+    apart.push_back(layout.exchange(tensor, rank, group, groups, tokens));
+  }
+  ExchangeLayout blocks;
+  for (std::size_t peer = 0; peer < apart.front().send.size(); ++peer) {
+    for (ExchangeLayout& part : apart) {
+      blocks.send.push_back(std::move(part.send[peer]));
+      blocks.recv.push_back(std::move(part.recv[peer]));
+    }
+  }
+  return blocks;
 }
 
 MemoryOptions memory_of(const WirePlan& plan) {
@@ -90,7 +110,9 @@ void WireRun::resolve_layer(AttentionTensor tensor, int layer) {
     for (int branch = 0; branch < kBranches; ++branch) {
       std::vector<WireMode> modes;
       for (int level = 0; level < static_cast<int>(plan_.shape().levels.size()); ++level) {
-        modes.push_back(plan_.mode(tensor, level, layer, step, branch));
+        for (const TokenPart tokens : plan_.parts()) {
+          modes.push_back(plan_.mode(tensor, level, layer, step, branch, tokens));
+        }
       }
       at_places_.push_back(number_of(std::move(modes)));
     }
@@ -113,7 +135,10 @@ std::uint32_t WireRun::number_of(std::vector<WireMode> by_level) {
   made.watched = plan_.policy().guard > 0 && !made.exact;
   for (std::size_t peer = 0; peer < peer_levels_.size(); ++peer) {
     const bool own = peer == static_cast<std::size_t>(rank_);  // never leaves the rank
-    made.by_peer.push_back(own ? WireMode{} : by_level[static_cast<std::size_t>(peer_levels_[peer])]);
+    for (std::size_t part = 0; part < blocks_of_peer(); ++part) {
+      const std::size_t at = static_cast<std::size_t>(peer_levels_[peer]) * blocks_of_peer() + part;
+      made.by_block.push_back(own ? WireMode{} : by_level[at]);
+    }
   }
   made.by_level = std::move(by_level);
   const auto number = static_cast<std::uint32_t>(made.number);
@@ -169,14 +194,20 @@ bool WireRun::remembers(AttentionTensor tensor) const {
   return false;
 }
 
+ExchangeLayout WireRun::blocks(AttentionTensor tensor, int group) const {
+  return blocks_of(layout_, plan_.parts(), tensor, rank_, group, groups_);
+}
+
 PeerFlags WireRun::remembered(AttentionTensor tensor, int layer) const {
-  return remembered_peers(plan_, peer_levels_, rank_, tensor, layer);
+  return remembered_blocks(plan_, peer_levels_, rank_, tensor, layer);
 }
 
 SampleRows WireRun::sample_rows(AttentionTensor tensor) const {
   SampleRows rows;
   rows.samples = layout_.shape().batch;
-  for (int peer = 0; peer < layout_.ranks() && tensor != AttentionTensor::output; ++peer) {
+  rows.blocks_of_peer = blocks_of_peer();
+  const bool may_stay = tensor != AttentionTensor::output && rows.blocks_of_peer == 1;
+  for (int peer = 0; peer < layout_.ranks() && may_stay; ++peer) {
     rows.whole.sent.push_back(layout_.scatters_all_rows(tensor, rank_, peer) ? 1 : 0);
     rows.whole.received.push_back(layout_.scatters_all_rows(tensor, peer, rank_) ? 1 : 0);
   }
@@ -196,10 +227,10 @@ CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int ra
   CacheBytes bytes;
   for (int layer = 0; layer < plan.shape().layers; ++layer) {
     for (const AttentionTensor tensor : kTensors) {
-      const PeerFlags remembered = remembered_peers(plan, peer_levels, rank, tensor, layer);
+      const PeerFlags remembered = remembered_blocks(plan, peer_levels, rank, tensor, layer);
       for (int group = 0; group < groups; ++group) {
-        const CacheBytes each =
-            ExchangeMemory::bytes(layout.exchange(tensor, rank, group, groups), remembered, memory_of(plan));
+        const CacheBytes each = ExchangeMemory::bytes(
+            blocks_of(layout, plan.parts(), tensor, rank, group, groups), remembered, memory_of(plan));
         bytes.reference += each.reference * static_cast<std::uint64_t>(units);
         bytes.received += each.received * static_cast<std::uint64_t>(units);
       }

@@ -16,12 +16,12 @@ namespace dit {
 
 /// How a tensor travels in one layer, step and branch.
 struct ResolvedWire {
-  std::vector<WireMode> by_level;
-  std::vector<WireMode> by_peer;
-  bool exact = true;         ///< on all levels
-  bool late = false;         ///< on some level: all ranks then start an exchange of late blocks, too
-  bool watched = false;      ///< the guard looks at it
-  std::uint64_t number = 0;  ///< equal for equal modes; below WireRun's number of them
+  std::vector<WireMode> by_level;  ///< with each level's parts of the tokens, as of WirePlan::parts
+  std::vector<WireMode> by_block;  ///< of WireRun::blocks
+  bool exact = true;               ///< on all levels
+  bool late = false;               ///< on some level: all ranks then start an exchange of late blocks, too
+  bool watched = false;            ///< the guard looks at it
+  std::uint64_t number = 0;        ///< equal for equal modes; below WireRun's number of them
 };
 
 class WireRun {
@@ -47,7 +47,11 @@ class WireRun {
   [[nodiscard]] WireElement element() const { return element_; }
   /// Whether any end of any link remembers the tensor: the same on all ranks.
   [[nodiscard]] bool remembers(AttentionTensor tensor) const;
-  /// Peers whose blocks are remembered in this layer.
+  /// What coders code: the blocks of all peers, each peer's text before its image where rules tell them
+  /// apart.
+  [[nodiscard]] ExchangeLayout blocks(AttentionTensor tensor, int group = 0) const;
+  [[nodiscard]] std::size_t blocks_of_peer() const { return plan_.parts().size(); }
+  /// Which of them are remembered in this layer.
   [[nodiscard]] PeerFlags remembered(AttentionTensor tensor, int layer) const;
   [[nodiscard]] SampleRows sample_rows(AttentionTensor tensor) const;
   [[nodiscard]] MemoryOptions memory_options() const;

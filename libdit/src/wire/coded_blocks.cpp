@@ -131,6 +131,26 @@ CodedBlocks::Sizes CodedBlocks::sizes(std::span<const WireMode> modes, WirePart 
   return sizes;
 }
 
+CodedBlocks::Sizes CodedBlocks::of_peers(Sizes sizes, std::size_t blocks_of_peer) {
+  const auto join = [&](std::vector<dit_block>& blocks) {
+    std::vector<dit_block> joined;
+    for (std::size_t first = 0; first < blocks.size(); first += blocks_of_peer) {
+      joined.push_back(blocks[first]);
+      for (std::size_t at = first + 1; at < first + blocks_of_peer; ++at) {
+        // With what aligns them between them; one of no bytes may begin anywhere.
+        if (blocks[at].bytes > 0)
+          joined.back().bytes = blocks[at].offset + blocks[at].bytes - joined.back().offset;
+      }
+    }
+    blocks = std::move(joined);
+  };
+  if (blocks_of_peer > 1) {
+    join(sizes.send);
+    join(sizes.recv);
+  }
+  return sizes;
+}
+
 std::span<std::byte> CodedBlocks::room_for(const PeerBlock& block, std::vector<std::byte>& buffer) const {
   const std::size_t bytes = elements_of(block) * bytes_of(element_);
   if (buffer.size() < bytes) {
@@ -203,7 +223,8 @@ void CodedBlocks::decode(std::span<const WireMode> modes, std::span<const std::b
                    buffer.subspan(places.recv[peer].offset, places.recv[peer].bytes),
                    remembered.reference.value.empty() ? nullptr : &remembered, tensor);
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument("from rank " + std::to_string(peer) + ": " + error.what());
+      throw std::invalid_argument("from rank " + std::to_string(peer / rows_.blocks_of_peer) + ": " +
+                                  error.what());
     }
   }
 }

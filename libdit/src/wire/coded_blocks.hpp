@@ -81,8 +81,10 @@ enum class WirePart : std::uint8_t { now, later };
 struct SampleRows {
   std::int64_t samples = 1;
   PeerFlags whole;
+  std::size_t blocks_of_peer = 1;  ///< neighbours among the blocks that are one peer's
 };
 
+/// "Peer" below is a block's number, but in messages.
 class CodedBlocks {
  public:
   CodedBlocks(ExchangeLayout layout, WireElement element, SampleRows rows = {});
@@ -108,6 +110,8 @@ class CodedBlocks {
   void remember(std::span<const WireMode> modes, std::span<const std::byte> buffer, ExchangeMemory* memory);
 
   [[nodiscard]] const ExchangeLayout& layout() const { return layout_; }
+  /// One block for each peer, of its neighbours in the buffers.
+  [[nodiscard]] static Sizes of_peers(Sizes sizes, std::size_t blocks_of_peer);
 
  private:
   using Flags = std::vector<std::uint8_t>;

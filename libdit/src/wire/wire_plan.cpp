@@ -47,6 +47,8 @@ WirePlan::WirePlan(const WirePolicy& policy, const Shape& shape) : policy_(polic
     place.steps = {from_start(rule.steps.first, shape_.steps), from_start(rule.steps.last, shape_.steps)};
     places_.push_back(place);
   }
+  knows_tokens_ = std::any_of(policy_.rules.begin(), policy_.rules.end(),
+                              [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
   is_off_.resize(shape_.levels.size(), 0);
   for (const std::string& name : policy_.off) {
     is_off_[static_cast<std::size_t>(level_named("off", name))] = 1;
@@ -76,14 +78,16 @@ void WirePlan::group_layers() {
 }
 
 void WirePlan::paint() {
-  cells_.resize(kAttentionTensors * shape_.levels.size() * first_of_group_.size() * kBranches *
-                static_cast<std::size_t>(shape_.steps));
+  cells_.resize(parts().size() * kAttentionTensors * shape_.levels.size() * first_of_group_.size() *
+                kBranches * static_cast<std::size_t>(shape_.steps));
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const std::vector<AttentionTensor>& some = policy_.rules[i].tensors;
     for (const AttentionTensor tensor : some.empty() ? std::span(kAll) : std::span(some)) {
       for (int level = places_[i].level; level < static_cast<int>(shape_.levels.size()); ++level) {
-        if (is_off_[static_cast<std::size_t>(level)] == 0) {
-          paint(i, tensor, level);
+        for (const TokenPart tokens : parts()) {
+          if (covers(i, tensor, level, places_[i].layers.first, tokens)) {
+            paint(i, tensor, level, tokens);
+          }
         }
       }
     }
@@ -97,7 +101,7 @@ void WirePlan::paint() {
 }
 
 /// One rule's places of a tensor and level; what earlier rules painted there is gone.
-void WirePlan::paint(std::size_t rule, AttentionTensor tensor, int level) {
+void WirePlan::paint(std::size_t rule, AttentionTensor tensor, int level, TokenPart tokens) {
   const WireRange& steps = places_[rule].steps;
   const int end = std::min(steps.last, shape_.steps - 1);
   for (const int layer : first_of_group_) {
@@ -107,15 +111,25 @@ void WirePlan::paint(std::size_t rule, AttentionTensor tensor, int level) {
         continue;
       }
       for (int step = std::max(steps.first, 0); step <= end; step += policy_.rules[rule].every) {
-        cells_[index_of(tensor, level, layer, step, branch)].rule = static_cast<std::uint32_t>(rule + 1);
+        cells_[index_of(tensor, level, layer, step, branch, tokens)].rule =
+            static_cast<std::uint32_t>(rule + 1);
       }
     }
   }
 }
 
-std::size_t WirePlan::index_of(AttentionTensor tensor, int level, int layer, int step, int branch) const {
+std::span<const TokenPart> WirePlan::parts() const {
+  static constexpr TokenPart kAlike[] = {TokenPart::all};
+  static constexpr TokenPart kApart[] = {TokenPart::text, TokenPart::image};
+  return knows_tokens_ ? std::span<const TokenPart>(kApart) : std::span<const TokenPart>(kAlike);
+}
+
+std::size_t WirePlan::index_of(AttentionTensor tensor, int level, int layer, int step, int branch,
+                               TokenPart tokens) const {
   const auto at = [](int number) { return static_cast<std::size_t>(number); };
-  const std::size_t of_level = at(static_cast<int>(tensor)) * shape_.levels.size() + at(level);
+  const std::size_t part = knows_tokens_ && tokens == TokenPart::image ? 1 : 0;
+  const std::size_t of_tensor = part * kAttentionTensors + at(static_cast<int>(tensor));
+  const std::size_t of_level = of_tensor * shape_.levels.size() + at(level);
   const std::size_t of_group = of_level * first_of_group_.size() + at(group_of_[at(layer)]);
   return (of_group * kBranches + at(branch)) * at(shape_.steps) + at(step);
 }
@@ -152,15 +166,20 @@ int WirePlan::level_named(const std::string& where, const std::string& name) con
   return static_cast<int>(found - shape_.levels.begin());
 }
 
-bool WirePlan::covers(std::size_t rule, AttentionTensor tensor, int level, int layer) const {
+/// `tokens` all: any of them.
+bool WirePlan::covers(std::size_t rule, AttentionTensor tensor, int level, int layer,
+                      TokenPart tokens) const {
   const std::vector<AttentionTensor>& tensors = policy_.rules[rule].tensors;
-  return level >= places_[rule].level && is_off_[static_cast<std::size_t>(level)] == 0 &&
+  const TokenPart own = policy_.rules[rule].tokens;
+  return (own == tokens || own == TokenPart::all || tokens == TokenPart::all) &&
+         level >= places_[rule].level && is_off_[static_cast<std::size_t>(level)] == 0 &&
          within(places_[rule].layers, layer) &&
          (tensors.empty() || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end());
 }
 
-WireMode WirePlan::mode(AttentionTensor tensor, int level, int layer, int step, int branch) const {
-  const Cell& cell = cells_[index_of(tensor, level, layer, step, branch)];
+WireMode WirePlan::mode(AttentionTensor tensor, int level, int layer, int step, int branch,
+                        TokenPart tokens) const {
+  const Cell& cell = cells_[index_of(tensor, level, layer, step, branch, tokens)];
   WireMode mode = cell.rule > 0 ? mode_on(tensor, policy_.rules[cell.rule - 1].mode) : WireMode{};
   if (step == 0) {
     mode.skip = false;
@@ -181,17 +200,18 @@ WireMode WirePlan::mode(AttentionTensor tensor, int level, int layer, int step, 
 
 bool WirePlan::touches(AttentionTensor tensor, int level, int layer) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (covers(i, tensor, level, layer) && !mode_on(tensor, policy_.rules[i].mode).is_exact()) {
+    if (covers(i, tensor, level, layer, TokenPart::all) &&
+        !mode_on(tensor, policy_.rules[i].mode).is_exact()) {
       return true;
     }
   }
   return false;
 }
 
-bool WirePlan::remembers(AttentionTensor tensor, int level, int layer, WireEnd end) const {
+bool WirePlan::remembers(AttentionTensor tensor, int level, int layer, WireEnd end, TokenPart tokens) const {
   const WireEnd known = policy_.guard > 0 ? WireEnd::receiver : end;  // the guard looks at what is left there
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (covers(i, tensor, level, layer) && mode_on(tensor, policy_.rules[i].mode).remembers(known)) {
+    if (covers(i, tensor, level, layer, tokens) && mode_on(tensor, policy_.rules[i].mode).remembers(known)) {
       return true;
     }
   }
@@ -201,7 +221,7 @@ bool WirePlan::remembers(AttentionTensor tensor, int level, int layer, WireEnd e
 bool WirePlan::has_v_major(int level, int layer) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     for (const AttentionTensor tensor : kScattered) {
-      if (policy_.rules[i].mode.stays && covers(i, tensor, level, layer)) {
+      if (policy_.rules[i].mode.stays && covers(i, tensor, level, layer, TokenPart::all)) {
         return true;
       }
     }

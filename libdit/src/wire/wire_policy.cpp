@@ -58,6 +58,11 @@ const char* to_string(AttentionTensor tensor) {
   return names[static_cast<std::size_t>(tensor)];
 }
 
+const char* to_string(TokenPart tokens) {
+  constexpr std::array<const char*, 3> names = {"all", "text", "image"};
+  return names[static_cast<std::size_t>(tokens)];
+}
+
 std::vector<std::string> wire_preset_names() {
   return {"exact", "bf16", "int8", "fp8", "fine", "good", "balanced", "fast", "draft", "displaced"};
 }
@@ -187,8 +192,14 @@ void check(const WirePolicy& policy) {
   if (!(policy.guard >= 0 && policy.guard <= 1e6)) {
     refuse_policy("guard", std::to_string(policy.guard), "at least 0");
   }
+  const bool knows_tokens = std::any_of(policy.rules.begin(), policy.rules.end(),
+                                        [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
   for (std::size_t i = 0; i < policy.rules.size(); ++i) {
     check_rule(policy.rules[i], i);
+    if (knows_tokens && policy.rules[i].mode.stays) {
+      refuse_policy("rules[" + std::to_string(i) + "].mode", to_string(policy.rules[i].mode),
+                    "no v-major in a policy with rules for text or image tokens");
+    }
   }
 }
 

@@ -15,6 +15,7 @@
 namespace dit {
 
 [[nodiscard]] const char* to_string(AttentionTensor tensor);  ///< q, k, v, o
+[[nodiscard]] const char* to_string(TokenPart tokens);        ///< all, text, image
 
 inline constexpr int kBranches = 2;  ///< of guidance
 
@@ -30,8 +31,9 @@ struct WireRule {
   std::vector<AttentionTensor> tensors;
   std::string level;  ///< links of this level or a slower one; empty: all that leave a node
   WireRange layers, steps;
-  int every = 1;    ///< of the steps: the first one, and every so manieth after it
-  int branch = -1;  ///< guidance branch: 0 conditional, 1 not; -1: both
+  int every = 1;                      ///< of the steps: the first one, and every so manieth after it
+  int branch = -1;                    ///< guidance branch: 0 conditional, 1 not; -1: both
+  TokenPart tokens = TokenPart::all;  ///< of the joint sequence
   WireMode mode;
   bool operator==(const WireRule&) const = default;
 };
@@ -40,7 +42,8 @@ struct WireRule {
 /// seen yet (the first step) travel in full where a rule says skip, with all rows where it says rows or
 /// v-major, and at once where it says late; transfers look up step 0 for what comes for the first time in a
 /// later one. V-Major's rows are the same of Q, K and V on all levels: one ratio for a layer, step and
-/// branch. Of the output all rows travel.
+/// branch. Of the output all rows travel. Where rules tell text tokens from image tokens both are blocks of
+/// their own, and no rule is V-Major's.
 struct WirePolicy {
   std::string name;
   float momentum =
@@ -88,16 +91,18 @@ class WirePlan {
   /// V-Major in one layer and step; rules for layers or steps that this run has not are no error.
   WirePlan(const WirePolicy& policy, const Shape& shape);
 
-  /// `level`: at which the peer is reached. All within the shape.
-  [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch) const;
+  /// `level`: at which the peer is reached. All within the shape. `tokens`: text or image; most are image's.
+  [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch,
+                              TokenPart tokens = TokenPart::image) const;
   /// The first of the neighbouring layers that all rules treat like this one: modes are the same there.
   [[nodiscard]] int first_alike(int layer) const {
     return first_of_group_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(layer)])];
   }
   /// Whether any mode is not exact, whatever the step.
   [[nodiscard]] bool touches(AttentionTensor tensor, int level, int layer) const;
-  /// Whether an end must remember the tensor in this layer.
-  [[nodiscard]] bool remembers(AttentionTensor tensor, int level, int layer, WireEnd end) const;
+  /// Whether an end must remember the tensor in this layer; all: any of its tokens.
+  [[nodiscard]] bool remembers(AttentionTensor tensor, int level, int layer, WireEnd end,
+                               TokenPart tokens = TokenPart::all) const;
   /// V-Major's ratio on any level; nothing where no tensor's rows stay by it.
   [[nodiscard]] std::optional<double> v_major(int layer, int step, int branch) const;
   /// Whether V-Major ever chooses rows of this layer.
@@ -108,6 +113,8 @@ class WirePlan {
   /// Of the rows of Q, K and V those that V-Major sends in a step: the mean of layers and branches.
   [[nodiscard]] double active_fraction(int step) const;
   [[nodiscard]] bool knows_branches() const;  ///< some rule is for one branch only
+  /// Text and image where some rule is for one of them only; else all. Blocks of each peer, in this order.
+  [[nodiscard]] std::span<const TokenPart> parts() const;
   [[nodiscard]] const WirePolicy& policy() const { return policy_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
   /// Whether rows or whole tensors may stay behind or come late.
@@ -119,14 +126,15 @@ class WirePlan {
     WireRange layers, steps;
   };
   [[nodiscard]] int level_named(const std::string& where, const std::string& name) const;
-  [[nodiscard]] bool covers(std::size_t rule, AttentionTensor tensor, int level, int layer) const;
+  [[nodiscard]] bool covers(std::size_t rule, AttentionTensor tensor, int level, int layer,
+                            TokenPart tokens) const;
   [[nodiscard]] bool has_v_major(int level, int layer) const;
   void check_ratios() const;
   void group_layers();
   void paint();
-  void paint(std::size_t rule, AttentionTensor tensor, int level);
-  [[nodiscard]] std::size_t index_of(AttentionTensor tensor, int level, int layer, int step,
-                                     int branch) const;
+  void paint(std::size_t rule, AttentionTensor tensor, int level, TokenPart tokens);
+  [[nodiscard]] std::size_t index_of(AttentionTensor tensor, int level, int layer, int step, int branch,
+                                     TokenPart tokens) const;
 
   /// What counts at a place.
   struct Cell {
@@ -140,7 +148,8 @@ class WirePlan {
   std::vector<std::uint8_t> is_off_;  // of each level
   std::vector<int> group_of_;         // of each layer: those of a group are alike to all rules
   std::vector<int> first_of_group_;   // layers
-  std::vector<Cell> cells_;           // by tensor, level, group, branch, step
+  bool knows_tokens_ = false;         // text from image
+  std::vector<Cell> cells_;           // by part of the tokens, tensor, level, group, branch, step
 };
 
 /// A policy for links that all its rules mean, whatever their level: those of level kFarLevel.

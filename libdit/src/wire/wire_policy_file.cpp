@@ -135,9 +135,19 @@ std::vector<AttentionTensor> tensors_of(const Object& rule) {
   return tensors;
 }
 
+TokenPart tokens_of(const Object& rule) {
+  const std::string text = rule.text("tokens");
+  for (const TokenPart tokens : {TokenPart::all, TokenPart::text, TokenPart::image}) {
+    if (text == to_string(tokens) || (text.empty() && !rule.has("tokens"))) {
+      return tokens;
+    }
+  }
+  rule.refuse("tokens", "text, image or all");
+}
+
 WireRule rule_of(const Json& json, const std::string& where) {
   const Object object(json, where);
-  object.only({"mode", "tensors", "level", "layers", "steps", "every", "branch"});
+  object.only({"mode", "tensors", "level", "layers", "steps", "every", "branch", "tokens"});
   WireRule rule;
   try {
     rule.mode = parse_wire_mode(object.text("mode"));
@@ -150,6 +160,7 @@ WireRule rule_of(const Json& json, const std::string& where) {
   rule.steps = object.range("steps");
   rule.every = object.whole("every", 1);
   rule.branch = object.whole("branch", -1);
+  rule.tokens = tokens_of(object);
   return rule;
 }
 
@@ -177,6 +188,9 @@ nlohmann::ordered_json json_of(const WireRule& rule) {
   }
   if (rule.branch != -1) {
     json["branch"] = rule.branch;
+  }
+  if (rule.tokens != TokenPart::all) {
+    json["tokens"] = to_string(rule.tokens);
   }
   return json;
 }

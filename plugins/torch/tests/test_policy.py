@@ -338,3 +338,26 @@ def test_shapes_that_would_remember_too_much_are_exact() -> None:
     outputs, off, held = ranks.run(2, _with_budget, 0)[0]
     assert held == 0 and len(off) == 2
     np.testing.assert_array_equal(outputs[0], exact[0])
+
+
+def _bytes_by(rules: list[dict[str, str]]) -> float:
+    """What a step sends between nodes under these rules."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    model = tiny.flux(4)
+    text = json.dumps({"format": "dit-wire-policy", "version": 1, "rules": rules})
+    dit_torch.enable(model, policy=text, steps=1, adapt=False)
+    with torch.no_grad():
+        model(**tiny.flux_inputs(text=8), return_dict=False)
+    report = dit_torch.report(model)
+    dit_torch.disable(model)
+    return report.levels["world"]["sent_bytes"]
+
+
+@needs_library
+def test_rules_know_text_tokens() -> None:
+    """8 text and 20 image tokens on two ranks, fp32: bf16 is half."""
+    text, image = {"mode": "bf16", "tokens": "text"}, {"mode": "bf16", "tokens": "image"}
+    full = ranks.run(2, _bytes_by, [{"mode": "full"}])[0]
+    assert ranks.run(2, _bytes_by, [text])[0] == full * (1 - 4 / 28)
+    assert ranks.run(2, _bytes_by, [image])[0] == full * (1 - 10 / 28)
+    assert ranks.run(2, _bytes_by, [text, image])[0] == full / 2

@@ -97,7 +97,7 @@ class Ends {
       const TransferPart part{tensor, 0, 1, context.open_channel()};
       std::unique_ptr<BlockCoder> coder;
       if (on_device) {
-        coder = std::make_unique<DeviceCoder>(layout_.exchange(tensor, rank_), WireElement::fp32,
+        coder = std::make_unique<DeviceCoder>(run_.blocks(tensor), WireElement::fp32,
                                               run_.sample_rows(tensor), memory, launcher_);
       }
       transfers_.push_back(

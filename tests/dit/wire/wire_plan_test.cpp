@@ -18,8 +18,9 @@ class Searched {
  public:
   Searched(const WirePolicy& policy, const WirePlan::Shape& shape) : policy_(policy), shape_(shape) {}
 
-  [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch) const {
-    const WireRule* rule = last_rule(tensor, level, layer, step, branch);
+  [[nodiscard]] WireMode mode(AttentionTensor tensor, int level, int layer, int step, int branch,
+                              TokenPart tokens) const {
+    const WireRule* rule = last_rule(tensor, level, layer, step, branch, tokens);
     WireMode mode = rule != nullptr ? rule->mode : WireMode{};
     if (tensor == AttentionTensor::output) mode.stays.reset();
     if (step == 0) {
@@ -33,7 +34,7 @@ class Searched {
       return mode;
     }
     if (mode.skip && policy_.most_age > 0)
-      mode.skip = age(tensor, level, layer, step, branch) % policy_.most_age != 0;
+      mode.skip = age(tensor, level, layer, step, branch, tokens) % policy_.most_age != 0;
     return mode;
   }
 
@@ -59,19 +60,21 @@ class Searched {
            (step - std::max(first, 0)) % rule.every == 0 && (rule.branch < 0 || rule.branch == branch);
   }
 
-  [[nodiscard]] const WireRule* last_rule(AttentionTensor tensor, int level, int layer, int step,
-                                          int branch) const {
+  [[nodiscard]] const WireRule* last_rule(AttentionTensor tensor, int level, int layer, int step, int branch,
+                                          TokenPart tokens) const {
     const WireRule* found = nullptr;
     for (const WireRule& rule : policy_.rules) {
-      if (covers(rule, tensor, level, layer, step, branch)) found = &rule;
+      const bool means = rule.tokens == TokenPart::all || rule.tokens == tokens;
+      if (means && covers(rule, tensor, level, layer, step, branch)) found = &rule;
     }
     return found;
   }
 
-  [[nodiscard]] int age(AttentionTensor tensor, int level, int layer, int step, int branch) const {
+  [[nodiscard]] int age(AttentionTensor tensor, int level, int layer, int step, int branch,
+                        TokenPart tokens) const {
     int age = 1;
     for (int before = step - 1; before > 0; --before, ++age) {
-      const WireRule* rule = last_rule(tensor, level, layer, before, branch);
+      const WireRule* rule = last_rule(tensor, level, layer, before, branch, tokens);
       if (rule == nullptr || !rule->mode.skip) break;
     }
     return age;
@@ -101,11 +104,13 @@ class Drawn {
     }
   }
 
-  WireRule rule(const WirePlan::Shape& shape) {
-    const char* const modes[] = {"skip",          "skip", "late bf16", "residual int2", "v-major 0.5 fp8",
-                                 "rows 0.5 int4", "full"};
+  /// `apart`: some rules are for text or for image tokens, and none is V-Major's.
+  WireRule rule(const WirePlan::Shape& shape, bool apart) {
+    const char* const modes[] = {"skip",          "skip", "late bf16",      "residual int2",
+                                 "rows 0.5 int4", "full", "v-major 0.5 fp8"};
     WireRule rule;
-    rule.mode = parse_wire_mode(modes[below(7)]);
+    rule.mode = parse_wire_mode(modes[below(apart ? 6 : 7)]);
+    if (apart) rule.tokens = static_cast<TokenPart>(below(3));
     for (const AttentionTensor tensor : kTensors) {
       if (below(3) == 0) rule.tensors.push_back(tensor);
     }
@@ -129,18 +134,24 @@ TEST(WirePlan, TheLastRuleCountsEverywhere) {
     WirePolicy policy;
     policy.most_age = drawn.below(4);
     if (drawn.below(4) == 0) policy.off = {"rack"};
-    for (int rules = drawn.below(7); rules > 0; --rules) policy.rules.push_back(drawn.rule(shape));
+    const bool apart = seed % 2 == 1;
+    for (int rules = drawn.below(7); rules > 0; --rules) policy.rules.push_back(drawn.rule(shape, apart));
     const WirePlan plan(policy, shape);
+    const bool known = std::any_of(policy.rules.begin(), policy.rules.end(),
+                                   [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
+    ASSERT_EQ(plan.parts().size(), known ? 2U : 1U);
     const Searched searched(policy, shape);
     for (const AttentionTensor tensor : kTensors) {
       for (int place = 0; place < 3 * shape.layers * shape.steps * 2; ++place) {
         const int level = place % 3, branch = place / 3 % 2, layer = place / 6 % shape.layers,
                   step = place / 6 / shape.layers;
-        const WireMode mode = plan.mode(tensor, level, layer, step, branch);
-        ASSERT_EQ(to_string(mode), to_string(searched.mode(tensor, level, layer, step, branch)))
-            << "seed " << seed << ", " << to_string(tensor) << ", level " << level << ", layer " << layer
-            << ", step " << step << ", branch " << branch;
-        ASSERT_EQ(plan.mode(tensor, level, plan.first_alike(layer), step, branch), mode);
+        for (const TokenPart tokens : {TokenPart::text, TokenPart::image}) {
+          const WireMode mode = plan.mode(tensor, level, layer, step, branch, tokens);
+          ASSERT_EQ(to_string(mode), to_string(searched.mode(tensor, level, layer, step, branch, tokens)))
+              << "seed " << seed << ", " << to_string(tensor) << ", level " << level << ", layer " << layer
+              << ", step " << step << ", branch " << branch << ", " << to_string(tokens);
+          ASSERT_EQ(plan.mode(tensor, level, plan.first_alike(layer), step, branch, tokens), mode);
+        }
       }
     }
   }

@@ -36,6 +36,21 @@ TEST(WirePolicyFile, PresetsComeBack) {
   }
 }
 
+TEST(WirePolicyFile, TokensAreTextImageOrAll) {
+  EXPECT_EQ(parsed(std::string(kHead) + R"({"mode": "fp8", "tokens": "text"}]})").rules[0].tokens,
+            TokenPart::text);
+  EXPECT_EQ(parsed(std::string(kHead) + R"({"mode": "fp8"}]})").rules[0].tokens, TokenPart::all);
+  const std::string wrong = error_of(std::string(kHead) + R"({"mode": "fp8", "tokens": "words"}]})");
+  EXPECT_NE(wrong.find("expected text, image or all"), std::string::npos) << wrong;
+  const std::string empty = error_of(std::string(kHead) + R"({"mode": "fp8", "tokens": ""}]})");
+  EXPECT_NE(empty.find("expected text, image or all"), std::string::npos) << empty;
+  const std::string both =
+      error_of(std::string(kHead) + R"({"mode": "fp8", "tokens": "text"}, {"mode": "v-major 0.5 fp8"}]})");
+  EXPECT_NE(both.find("rules[1].mode"), std::string::npos) << both;
+  EXPECT_NE(both.find("no v-major in a policy with rules for text or image tokens"), std::string::npos)
+      << both;
+}
+
 TEST(WirePolicyFile, EveryFieldComesBack) {
   WirePolicy policy;
   policy.name = "all";
@@ -51,6 +66,7 @@ TEST(WirePolicyFile, EveryFieldComesBack) {
   rule.steps = {-5, -1};
   rule.every = 3;
   rule.branch = 0;
+  rule.tokens = TokenPart::image;
   policy.rules = {rule, WireRule{}};
   EXPECT_EQ(parsed(to_json(policy)), policy);
   const std::string path = ::testing::TempDir() + "/dit_policy.json";
