@@ -15,11 +15,12 @@ void resolve(const dit::WirePolicy& policy) {
     for (int level = 0; level < 3; ++level)
       for (int layer = 0; layer < kLayers; ++layer)
         for (int step = 0; step < kSteps; ++step)
-          for (int branch = 0; branch < dit::kBranches; ++branch) {
-            const dit::WireMode mode =
-                plan.mode(static_cast<dit::AttentionTensor>(tensor), level, layer, step, branch);
-            fuzz::require(dit::parse_wire_mode(to_string(mode)) == mode, "a mode of a plan can be written");
-          }
+          for (int branch = 0; branch < dit::kBranches; ++branch)
+            for (const dit::TokenPart tokens : plan.parts()) {
+              const dit::WireMode mode =
+                  plan.mode(static_cast<dit::AttentionTensor>(tensor), level, layer, step, branch, tokens);
+              fuzz::require(dit::parse_wire_mode(to_string(mode)) == mode, "a mode of a plan can be written");
+            }
 }
 
 void read_file(std::string_view text) {

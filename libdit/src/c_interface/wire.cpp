@@ -247,7 +247,7 @@ dit_status dit_wire_share(const dit_wire* wire, int level, double* share) {
     const dit::WireRun& run = required(wire, "wire").run;
     double& result = required(share, "share");
     require_level(level, static_cast<int>(run.plan().shape().levels.size()));
-    result = bytes_share(modes_of_level(run.plan(), level), run.element());
+    result = bytes_share(modes_of_level(run.plan(), level, run.text_shares()), run.element());
   });
 }
 
@@ -260,7 +260,7 @@ dit_status dit_wire_pays(const dit_wire* wire, int level, double bytes_per_secon
       throw std::invalid_argument("bytes_per_second = " + std::to_string(bytes_per_second) +
                                   ": expected more than 0");
     }
-    const std::vector<dit::ModeShare> modes = modes_of_level(run.plan(), level);
+    const std::vector<dit::ModeShare> modes = modes_of_level(run.plan(), level, run.text_shares());
     dit::CodingGain gain;
     gain.share = bytes_share(modes, run.element());
     gain.link_seconds = 1 / bytes_per_second;

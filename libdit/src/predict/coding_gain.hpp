@@ -11,6 +11,7 @@
 /// bytes a second and rank it only costs.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "wire/block_codec.hpp"
@@ -24,7 +25,9 @@ struct ModeShare {
   double share = 0;
 };
 /// The modes of a level, over all tensors, layers, steps and branches, each once; the shares' sum is 1.
-[[nodiscard]] std::vector<ModeShare> modes_of_level(const WirePlan& plan, int level);
+/// `text`: the share of text tokens in what travels of each tensor.
+[[nodiscard]] std::vector<ModeShare> modes_of_level(const WirePlan& plan, int level,
+                                                    const std::array<double, kAttentionTensors>& text = {});
 /// Of the bytes that full blocks would take.
 [[nodiscard]] double bytes_share(const std::vector<ModeShare>& modes, WireElement element);
 

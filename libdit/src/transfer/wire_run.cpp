@@ -198,6 +198,20 @@ ExchangeLayout WireRun::blocks(AttentionTensor tensor, int group) const {
   return blocks_of(layout_, plan_.parts(), tensor, rank_, group, groups_);
 }
 
+std::array<double, kAttentionTensors> WireRun::text_shares() const {
+  const AttentionShape& shape = layout_.shape();
+  const auto image = static_cast<double>(shape.image_tokens);
+  std::array<double, kAttentionTensors> shares{};
+  for (const AttentionTensor tensor : kTensors) {
+    auto text = static_cast<double>(shape.text_tokens);
+    if (shape.text == TextPlacement::replicated) {  // every rank has it, and gets all of its output
+      text *= tensor == AttentionTensor::output ? layout_.ranks() : 0;
+    }
+    shares[static_cast<std::size_t>(tensor)] = text > 0 ? text / (text + image) : 0;
+  }
+  return shares;
+}
+
 PeerFlags WireRun::remembered(AttentionTensor tensor, int layer) const {
   return remembered_blocks(plan_, peer_levels_, rank_, tensor, layer);
 }

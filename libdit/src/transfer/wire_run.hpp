@@ -2,6 +2,7 @@
 /// exchange; the same on all ranks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -51,6 +52,8 @@ class WireRun {
   /// apart.
   [[nodiscard]] ExchangeLayout blocks(AttentionTensor tensor, int group = 0) const;
   [[nodiscard]] std::size_t blocks_of_peer() const { return plan_.parts().size(); }
+  /// Of each tensor's rows that travel, on all ranks together, those that are text's.
+  [[nodiscard]] std::array<double, kAttentionTensors> text_shares() const;
   /// Which of them are remembered in this layer.
   [[nodiscard]] PeerFlags remembered(AttentionTensor tensor, int layer) const;
   [[nodiscard]] SampleRows sample_rows(AttentionTensor tensor) const;

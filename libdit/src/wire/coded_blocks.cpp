@@ -32,7 +32,7 @@ bool is_in(WirePart part, const WireMode& mode) {
 void require_modes(std::size_t modes, std::size_t peers) {
   if (modes != peers) {
     throw std::invalid_argument(std::to_string(modes) + " wire modes: expected one for each of " +
-                                std::to_string(peers) + " peers");
+                                std::to_string(peers) + " blocks");
   }
 }
 

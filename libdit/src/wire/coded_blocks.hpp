@@ -21,7 +21,7 @@ struct MemoryOptions {
   int most_age = 0;
 };
 
-/// A flag for each peer: of the block to it, and of the one from it.
+/// A flag for each block: of those that are sent, and of those that come.
 struct PeerFlags {
   std::vector<std::uint8_t> sent, received;
 };

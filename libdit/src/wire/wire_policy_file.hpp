@@ -6,10 +6,12 @@
 ///        {"mode": "residual int8", "steps": [0, 3]},
 ///        {"mode": "rows 0.5 fp8", "tensors": ["q", "k"], "layers": [0, -1], "every": 2, "branch": 0,
 ///         "level": "world"},
-///        {"mode": "v-major 0.6 residual int4", "tensors": ["q", "k", "v"], "steps": [5, -1]}]}
+///        {"mode": "bf16", "tokens": "text"},
+///        ...]}
 ///
 /// Levels that are off carry everything in full. Of a rule only the mode must be there; steps and layers are
-/// first and last, from the end where below 0. Modes are those of wire_mode.hpp.
+/// first and last, from the end where below 0; tokens are "text", "image" or "all". Modes are those of
+/// wire_mode.hpp, as "v-major 0.6 residual int4" where no rule is for text or image tokens.
 #pragma once
 
 #include <filesystem>

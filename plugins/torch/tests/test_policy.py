@@ -340,24 +340,38 @@ def test_shapes_that_would_remember_too_much_are_exact() -> None:
     np.testing.assert_array_equal(outputs[0], exact[0])
 
 
-def _bytes_by(rules: list[dict[str, str]]) -> float:
+def _bytes_by(rules: list[dict[str, str]], name: str = "flux", **inputs: int) -> float:
     """What a step sends between nodes under these rules."""
     os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
-    model = tiny.flux(4)
+    make, given = tiny.MODELS[name]
+    model = make(4)
     text = json.dumps({"format": "dit-wire-policy", "version": 1, "rules": rules})
     dit_torch.enable(model, policy=text, steps=1, adapt=False)
     with torch.no_grad():
-        model(**tiny.flux_inputs(text=8), return_dict=False)
+        model(**given(**inputs), return_dict=False)
     report = dit_torch.report(model)
     dit_torch.disable(model)
-    return report.levels["world"]["sent_bytes"]
+    sent = report.levels["world"]["sent_bytes"]
+    if name == "flux":  # one shape: what is told beforehand is what is sent
+        np.testing.assert_allclose(report.levels["world"]["share"], sent / report.full_bytes, rtol=1e-6)
+    return sent
 
 
 @needs_library
 def test_rules_know_text_tokens() -> None:
     """8 text and 20 image tokens on two ranks, fp32: bf16 is half."""
     text, image = {"mode": "bf16", "tokens": "text"}, {"mode": "bf16", "tokens": "image"}
-    full = ranks.run(2, _bytes_by, [{"mode": "full"}])[0]
-    assert ranks.run(2, _bytes_by, [text])[0] == full * (1 - 4 / 28)
-    assert ranks.run(2, _bytes_by, [image])[0] == full * (1 - 10 / 28)
-    assert ranks.run(2, _bytes_by, [text, image])[0] == full / 2
+    full = ranks.run(2, _bytes_by, [{"mode": "full"}], text=8)[0]
+    assert ranks.run(2, _bytes_by, [text], text=8)[0] == full * (1 - 4 / 28)
+    assert ranks.run(2, _bytes_by, [image], text=8)[0] == full * (1 - 10 / 28)
+    assert ranks.run(2, _bytes_by, [text, image], text=8)[0] == full / 2
+
+
+@needs_library
+def test_keys_of_text_are_text_where_queries_are_of_an_image() -> None:
+    text, image = {"mode": "bf16", "tokens": "text"}, {"mode": "bf16", "tokens": "image"}
+    full, of_text, of_image, both = (
+        ranks.run(2, _bytes_by, rules, "ltx")[0]
+        for rules in ([{"mode": "full"}], [text], [image], [text, image])
+    )
+    assert both == full / 2 and of_text + of_image == full + both and both < of_image < of_text < full

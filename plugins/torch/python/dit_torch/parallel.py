@@ -64,14 +64,14 @@ class Parallel(NotCopied):
         self,
         x: Tensor,
         text: str | None = "text",
-        image: str = "image",
+        image: str | None = "image",
         image_first: bool = False,
         text_replicated: bool = False,
         kv_heads: int | None = None,
         unit: int = 0,
         has_value: bool = True,
     ) -> Exchange:
-        """The exchange of attention over two streams of tokens together (or one, with text=None).
+        """The exchange of attention over two streams of tokens together (or one, where the other is None).
 
         :param x: Q, K or V in the sequence layout, [batch, rows, heads, head_dim]
         :param text: name of the stream in `tokens`; likewise `image`
@@ -82,7 +82,7 @@ class Parallel(NotCopied):
         shape = (
             index(x.shape[0]),
             0 if text is None else index(self.tokens.get(text, 0)),
-            index(self.tokens.get(image, 0)),
+            0 if image is None else index(self.tokens.get(image, 0)),
             index(x.shape[2]),
             index(x.shape[2] if kv_heads is None else kv_heads),
             index(x.shape[3]),

@@ -77,11 +77,13 @@ class Seam:
 def streams_of(parallel: Parallel, rows: int) -> dict[str, Any]:
     """Which of the split streams has so many tokens on this rank: arguments of Parallel.joint."""
     tokens, size, rank = parallel.tokens, parallel.group.size, parallel.group.rank
-    options: list[tuple[str | None, str]] = [(None, name) for name in tokens]
+    options: list[tuple[str | None, str | None]] = [
+        (name, None) if name == "text" else (None, name) for name in tokens
+    ]
     if "text" in tokens and "image" in tokens:
         options.append(("text", "image"))
 
-    def rows_on(option: tuple[str | None, str], rank: int) -> int:
+    def rows_on(option: tuple[str | None, str | None], rank: int) -> int:
         return sum(len(even_part(tokens[name], size, rank)) for name in option if name is not None)
 
     fitting = [option for option in options if rows_on(option, rank) == rows]
