@@ -340,6 +340,10 @@ ALONE = """
 import sys, dit_torch, tiny, torch
 failing, ending = int(sys.argv[1]), sys.argv[2]
 rank = dit_torch.init().rank
+group = torch.distributed.new_group([0, 1]) if ending == "some" else None
+if rank == 2:
+    torch.distributed.barrier()
+    sys.exit()
 model, given = tiny.flux(3), tiny.flux_inputs()
 fails = [False]
 
@@ -354,9 +358,9 @@ def forward():
         return model(**given, return_dict=False)[0]
 
 
-model.transformer_blocks[1].register_forward_pre_hook(fail)
+(model.proj_out if ending == "some" else model.transformer_blocks[1]).register_forward_pre_hook(fail)
 one = forward()
-dit_torch.enable(model, timeout_seconds=3)
+dit_torch.enable(model, group, timeout_seconds=3)
 forward()
 fails[0] = rank == failing
 try:
@@ -367,23 +371,26 @@ fails[0] = False
 dit_torch.disable(model)
 if ending == "together":
     torch.distributed.barrier()
-if ending == "anew":
-    dit_torch.enable(model, timeout_seconds=3)
+if ending in ("anew", "some"):
+    dit_torch.enable(model, group, timeout_seconds=3)
     sys.stdout.write(f"again {torch.allclose(forward(), one, rtol=0, atol=1e-5)}\\n")
     dit_torch.disable(model)
+if ending == "some":
+    torch.distributed.barrier()
 """
 
 
 @pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
 @pytest.mark.parametrize(
-    ("failing", "ending"), [("0", "anew"), ("1", "anew"), ("1", "apart"), ("1", "together")]
+    ("failing", "ending"), [("0", "anew"), ("1", "anew"), ("1", "apart"), ("1", "together"), ("1", "some")]
 )
 def test_ranks_begin_anew_or_end_after_one_of_them_failed(tmp_path: Any, failing: str, ending: str) -> None:
     """With nothing between, though the others notice seconds later."""
     program = tmp_path / "alone.py"
     program.write_text(ALONE)
     here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(program)]
+    size = "3" if ending == "some" else "2"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", size, str(program)]
     done = subprocess.run(
         [*torchrun, failing, ending],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": here},
@@ -394,7 +401,7 @@ def test_ranks_begin_anew_or_end_after_one_of_them_failed(tmp_path: Any, failing
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "terminate called" not in done.stderr and "told MemoryError" in done.stdout, done.stderr
-    assert done.stdout.count("again True") == 2 * (ending == "anew"), done.stdout
+    assert done.stdout.count("again True") == 2 * (ending in ("anew", "some")), done.stdout
 
 
 IMPORT = """

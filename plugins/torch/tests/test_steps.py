@@ -96,3 +96,8 @@ def test_the_same_prompt_again_is_no_branch() -> None:
 def test_no_more_branches_than_there_may_be() -> None:
     steps = Steps(1, most=1)
     assert _places(steps, (1.0, PROMPT), (1.0, OTHER))[1] == (0, 0, True) and steps.branches == 1
+
+
+def test_a_picture_of_one_step_shows_no_branches() -> None:
+    steps = Steps(1, most=2)
+    assert _places(steps, (1.0, PROMPT), (1.0, OTHER), count=1)[1] == (0, 0, True) and steps.branches == 1

@@ -65,6 +65,7 @@ class Callbacks:
         self._gloo, self._size, self._processes = gloo, size, processes
         self._given_up = threading.Event()
         self._busy = False
+        self._process = os.getpid()  # forked ones have no such thread
         _all.add(self)
         self._error = ctypes.create_string_buffer(1)
         self._functions = (
@@ -87,6 +88,8 @@ class Callbacks:
         def call(user: Any, *arguments: Any) -> int:
             self._busy = True
             try:
+                if self._given_up.is_set():
+                    raise GivenUp("closed")
                 function(*arguments)
             except Exception as error:  # told by last_error: nothing may be thrown through C
                 who = "" if isinstance(error, GivenUp) else who_ended(self._processes)
@@ -106,7 +109,7 @@ class Callbacks:
     def end(self, seconds: float) -> None:
         """The same, and waits until nobody waits any more."""
         self.give_up()
-        until = time.monotonic() + seconds
+        until = time.monotonic() + (seconds if self._process == os.getpid() else 0)
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
 
@@ -117,7 +120,8 @@ class Callbacks:
                 return
             except RuntimeError:
                 if work.is_completed():
-                    raise
+                    work.wait()  # well after all, or its own error
+                    return
                 if self._given_up.is_set():
                     # gloo's thread still waits for that rank, and the end of the group would wait for it.
                     ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._gloo))

@@ -96,7 +96,8 @@ def enable(
         many as diffusers' pipelines of the model make, which the first step shows
     :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
         For an even number of ranks; pipelines without guidance get no faster by the second half
-    :param timeout_seconds: a rank that does not come for so long is named in an error
+    :param timeout_seconds: a rank that does not come for so long is named in an error; enable() itself waits
+        three times as long for ranks that noticed a failure later
     :param adapt: a preset is left off, and results are exact, for shapes whose exact transfers take no longer
         than coding does; that is timed when a shape is first seen. False: presets are used wherever there are
         several nodes

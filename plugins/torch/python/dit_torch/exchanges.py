@@ -97,7 +97,7 @@ class Exchanges:
         self.side_stream = side_stream
         self.adapt = adapt  # a preset is left off where exact transfers are faster
         self.reference_bytes = reference_bytes  # that a policy may remember with at most, on any rank
-        self.too_long: dict[str, str] = {}  # why shapes are exact that would need more, by shape
+        self.too_long: dict[str, str] = {}  # why exchanges are exact that would need more, by name
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
         self.made: dict[Key, str] = {}  # their names
@@ -183,16 +183,16 @@ class Exchanges:
         held = sum(library.report(one)["wire_bytes"] for one in [*self.made.values(), name])
         most = max(self.group.gather(held))
         if most <= self.reference_bytes:
-            self.too_long.pop(shape, None)
+            self.too_long.pop(name, None)
             return True
-        self.too_long[shape] = f"{most} bytes to remember, of {self.reference_bytes} that there may be"
+        self.too_long[name] = f"{most} bytes to remember, of {self.reference_bytes} that there may be"
         if self.group.rank == 0:
-            logger.warning("policy %s is off for %s: %s", self.policy, shape, self.too_long[shape])
+            logger.warning("policy %s is off for %s: %s", self.policy, shape, self.too_long[name])
         return False
 
     @property
     def off(self) -> dict[str, str]:
-        """Shapes for which the policy is off, and why."""
+        """Shapes, or exchanges of one, for which the policy is off, and why."""
         slow = {shape: told(trial) for shape, trial in self.trials.items() if not trial.pays}
         return slow | self.too_long
 
@@ -252,6 +252,7 @@ class Exchanges:
 
     def _free(self, key: Key) -> None:
         name = self.made.pop(key)
+        self.too_long.pop(name, None)
         if self.group.library is None:
             reference.free_exchange(name)
         else:

@@ -173,27 +173,33 @@ def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
     return list(dist.get_process_group_ranks(process_group or dist.group.WORLD))
 
 
-_meetings: dict[str, int] = {}  # how often ranks have met
+# How often groups of these ranks have failed: gloo groups that are kept are of no use then. Agreed when they
+# meet.
+_failures: dict[str, int] = {}
 
 
 def meet(parts: list[list[int]], seconds: float) -> None:
     """Returns when all ranks of the parts have called it. Who does not come is named. After a failure ranks
     come at other times: those that waited for the one that failed noticed later."""
-    which = str(parts)
-    number = _meetings[which] = _meetings.get(which, 0) + 1
+    which, own = str(parts), dist.get_rank()
     store = torch.distributed.distributed_c10d._get_default_store()
+    count = f"dit_torch/{which}/{own}"
+    number = store.add(count, 1)  # in the store: a world that begins anew counts anew
     keys = {rank: f"dit_torch/{which}/{number}/{rank}" for part in parts for rank in part}
-    store.set(keys[dist.get_rank()], "here")
+    store.set(keys[own], str(_failures.get(which, 0)))
     try:
         store.wait(list(keys.values()), datetime.timedelta(seconds=seconds))
     except RuntimeError as error:
-        late = [str(rank) for rank, key in keys.items() if not store.check([key])]
+        store.delete_key(keys[own])  # who comes later does not find us
+        store.add(count, -1)
+        late = [str(rank) for rank, key in keys.items() if rank != own and not store.check([key])]
         if not late:
             raise
         raise RuntimeError(
             f"rank {', '.join(late)} did not come within {seconds:g} seconds: expected all ranks to call "
             "dit_torch alike"
         ) from error
+    _failures[which] = max(int(store.get(key)) for key in keys.values())
 
 
 class Group:
@@ -226,12 +232,14 @@ class Group:
         self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
         self.is_open = False
+        self._failed = False  # a rank did not come
         self._callbacks: Callbacks | None = None
         meet(self._parts, 3 * timeout_seconds)
         self.control = self._gloo("control", timeout_seconds)
         try:
             self._open(timeout_seconds)
         except Exception:
+            self._count_failure()
             self._destroy()
             raise
 
@@ -252,7 +260,8 @@ class Group:
         timeout = datetime.timedelta(seconds=seconds)
         if self.whole:
             return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
-        return kept_group(self._parts, f"{purpose} {seconds}", timeout=timeout, backend="gloo")
+        use = f"{purpose} {seconds} {_failures[str(self._parts)]}"
+        return kept_group(self._parts, use, timeout=timeout, backend="gloo")
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
@@ -273,6 +282,7 @@ class Group:
         try:
             yield
         except RuntimeError as error:
+            self._failed = True
             raise RuntimeError(
                 "ranks did not all come to an agreement within the time limit, or one of them failed: "
                 f"{error}{who_ended(self._processes)}"
@@ -318,11 +328,17 @@ class Group:
             if self.library is not None:
                 self.library.close(self.name)
         except RuntimeError as error:
+            self._failed = True
             logger.log(logging.WARNING if self.lives else logging.DEBUG, "given up: %s", error)
         finally:
             if self._callbacks is not None:
                 self._callbacks.give_up()
+            self._count_failure()
             self._destroy()
+
+    def _count_failure(self) -> None:
+        if self._failed:
+            _failures[str(self._parts)] = _failures.get(str(self._parts), 0) + 1
 
     def _destroy(self) -> None:
         for group in (self.control, self._bootstrap):

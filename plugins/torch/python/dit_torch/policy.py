@@ -44,7 +44,7 @@ class Follower:
         self.parallel = parallel
         self.steps = steps  # a number or a scheduler
         self.follow = Steps(branches, most)
-        self._begins = False  # the scheduler has made no step of its image yet
+        self._timesteps: Any = None  # the scheduler's; set_timesteps makes others
         self._positions = list(signature_of(transformer).parameters)
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
@@ -73,6 +73,5 @@ class Follower:
 
     def _image_begins(self) -> bool:
         """As far as a scheduler tells: then an image that was given up is not taken for this one."""
-        before, index = self._begins, getattr(self.steps, "step_index", 0)
-        self._begins = index is None
-        return self._begins and not before
+        before, self._timesteps = self._timesteps, getattr(self.steps, "timesteps", None)
+        return self._timesteps is not None and self._timesteps is not before

@@ -66,7 +66,7 @@ class Steps:
             return Place(step, branch + 1, False)
         # A timestep comes twice with schedulers of second order, but not in the first step.
         again = timestep == self._timestep and step == 0
-        if again and self.branches < self.most and self._other_prompt(branch, prompt):
+        if again and steps > 1 and self.branches < self.most and self._other_prompt(branch, prompt):
             self.branches += 1
             return Place(0, branch + 1, False)
         if again or step + 1 >= steps:
