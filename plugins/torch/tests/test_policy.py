@@ -307,7 +307,7 @@ def _with_budget(budget: int | None) -> tuple[list[np.ndarray], dict[str, str], 
     """A step of a short and of a long text, and what is remembered."""
     os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
-    dit_torch.enable(model, policy="fast", steps=2, adapt=False, reference_bytes=budget)
+    dit_torch.enable(model, policy="fast", steps=2, branches=1, adapt=False, reference_bytes=budget)
     outputs = []
     with torch.no_grad():
         for given in (tiny.flux_inputs(text=5), tiny.flux_inputs(text=12)):
