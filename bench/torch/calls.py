@@ -15,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import dit_torch
 import torch
@@ -28,51 +29,38 @@ ROW_BYTES = 128
 Call = Callable[[], Tensor]
 
 
-def one_by_one(call: Call) -> float:
-    begin = time.perf_counter()
+def repeat(call: Call, wait: Callable[[], None] | None = None) -> None:
     for _ in range(ROW):
         call()
-        torch.cuda.synchronize()
-    return (time.perf_counter() - begin) * 1e6 / ROW
+        if wait is not None:
+            wait()
 
 
-def in_a_row(call: Call) -> float:
+def timed(body: Callable[[], object]) -> float:
+    """Microseconds of one of the calls that it makes."""
     begin = time.perf_counter()
-    for _ in range(ROW):
-        call()
+    body()
     torch.cuda.synchronize()
     return (time.perf_counter() - begin) * 1e6 / ROW
-
-
-def replayed(graph: torch.cuda.CUDAGraph) -> Callable[[Call], float]:
-    def run(_: Call) -> float:
-        begin = time.perf_counter()
-        graph.replay()
-        torch.cuda.synchronize()
-        return (time.perf_counter() - begin) * 1e6 / ROW
-
-    return run
 
 
 def captured(call: Call) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(ROW):
-            call()
+        repeat(call)
     return graph
 
 
 def measure(calls: dict[str, Call], seconds: float) -> dict[str, dict[str, float]]:
     """By mode and way, all in turns."""
-    runs: dict[tuple[str, str], Callable[[], float]] = {}
+    runs: dict[tuple[str, str], Callable[[], object]] = {}
     for way, call in calls.items():
         for _ in range(3):
             call()
         torch.cuda.synchronize()
-        graph = captured(call)
-        modes = {"one by one": one_by_one, "in a row": in_a_row, "graph": replayed(graph)}
-        for mode, run in modes.items():
-            runs[mode, way] = lambda run=run, call=call: run(call)
+        runs["one by one", way] = partial(repeat, call, torch.cuda.synchronize)
+        runs["in a row", way] = partial(repeat, call)
+        runs["graph", way] = captured(call).replay
     samples: dict[tuple[str, str], list[float]] = {key: [] for key in runs}
     begin = time.perf_counter()
     again = torch.ones(1, device="cuda")
@@ -81,7 +69,7 @@ def measure(calls: dict[str, Call], seconds: float) -> dict[str, dict[str, float
             torch.cuda.synchronize()
             dist.barrier()
             torch.cuda.synchronize()
-            samples[key].append(run())
+            samples[key].append(timed(run))
         again.fill_(float(time.perf_counter() - begin < seconds))
         dist.broadcast(again, 0)  # all ranks make as many turns
         if not again.item():

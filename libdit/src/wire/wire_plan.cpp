@@ -47,8 +47,7 @@ WirePlan::WirePlan(const WirePolicy& policy, const Shape& shape) : policy_(polic
     place.steps = {from_start(rule.steps.first, shape_.steps), from_start(rule.steps.last, shape_.steps)};
     places_.push_back(place);
   }
-  knows_tokens_ = std::any_of(policy_.rules.begin(), policy_.rules.end(),
-                              [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
+  knows_tokens_ = knows_tokens(policy_);
   is_off_.resize(shape_.levels.size(), 0);
   for (const std::string& name : policy_.off) {
     is_off_[static_cast<std::size_t>(level_named("off", name))] = 1;

@@ -182,6 +182,11 @@ WirePolicy wire_preset(std::string_view name, int steps) {
   return policy;
 }
 
+bool knows_tokens(const WirePolicy& policy) {
+  return std::any_of(policy.rules.begin(), policy.rules.end(),
+                     [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
+}
+
 void check(const WirePolicy& policy) {
   if (!(policy.momentum >= 0 && policy.momentum <= 1)) {
     refuse_policy("momentum", std::to_string(policy.momentum), "0 to 1");
@@ -192,11 +197,10 @@ void check(const WirePolicy& policy) {
   if (!(policy.guard >= 0 && policy.guard <= 1e6)) {
     refuse_policy("guard", std::to_string(policy.guard), "at least 0");
   }
-  const bool knows_tokens = std::any_of(policy.rules.begin(), policy.rules.end(),
-                                        [](const WireRule& rule) { return rule.tokens != TokenPart::all; });
+  const bool apart = knows_tokens(policy);
   for (std::size_t i = 0; i < policy.rules.size(); ++i) {
     check_rule(policy.rules[i], i);
-    if (knows_tokens && policy.rules[i].mode.stays) {
+    if (apart && policy.rules[i].mode.stays) {
       refuse_policy("rules[" + std::to_string(i) + "].mode", to_string(policy.rules[i].mode),
                     "no v-major in a policy with rules for text or image tokens");
     }

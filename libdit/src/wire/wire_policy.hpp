@@ -76,6 +76,8 @@ struct WirePolicy {
 
 /// Throws std::invalid_argument that names the rule, the field, its value and what was expected.
 void check(const WirePolicy& policy);
+/// Whether some rule is for text or for image tokens alone.
+[[nodiscard]] bool knows_tokens(const WirePolicy& policy);
 
 /// A policy for one run: levels and ranges as numbers.
 class WirePlan {

@@ -111,6 +111,8 @@ class Exchanges:
 
     def get(self, key: Key) -> str:
         """The name of the exchange of this shape."""
+        if not self.by_value:  # then it makes no difference
+            key = key._replace(has_value=True)
         found = self.made.pop(key, None)
         if found is None:
             self._make_room(key)
@@ -165,7 +167,7 @@ class Exchanges:
         else:
             attention = self._attention(key)
             # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
-            if (self.by_value and not key.has_value) or self._is_off(shape, attention):
+            if not key.has_value or self._is_off(shape, attention):
                 attention.policy = None
             library.make_exchange(name, self.group.name, attention)
             if attention.policy is not None and not self._within_budget(name, shape, library):

@@ -40,12 +40,7 @@ class Seam:
         of_key = streams_of(self.parallel, key.shape[1])
         layer = self.parallel.layer(self.layer)
         across = of_query != of_key
-        exchange = self.parallel.joint(
-            query,
-            kv_heads=key.shape[2],
-            has_value=not (across and self.parallel.exchanges.by_value),
-            **of_query,
-        )
+        exchange = self.parallel.joint(query, kv_heads=key.shape[2], has_value=not across, **of_query)
         if not across:
             q, k, v = exchange.scatter_qkv(query, key, value, layer)
         else:
