@@ -2,10 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exchange/exchange.hpp"
@@ -32,11 +36,17 @@ inline void refused(dit_status status, const std::vector<std::string>& parts,
   }
 }
 
-/// Rank of the process, also before a context is open.
+/// What mpirun says to the process, also before a context is open.
+inline int word_of_mpirun(const char* open_mpi, const char* pmi, int otherwise) {
+  const char* text = std::getenv(open_mpi);
+  if (text == nullptr) text = std::getenv(pmi);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
 inline int rank_of_job() {
-  const char* text = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (text == nullptr) text = std::getenv("PMI_RANK");
-  return text == nullptr ? 0 : std::atoi(text);
+  return word_of_mpirun("OMPI_COMM_WORLD_RANK", "PMI_RANK", 0);
+}
+inline int ranks_of_job() {
+  return word_of_mpirun("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1);
 }
 
 /// As many bytes from each rank to each; `seed` and the ranks tell them apart.
@@ -78,8 +88,21 @@ struct Exchange {
 
 using Case = void (*)(const dit::ExchangePlugin&, const std::string& config);
 
+/// A file of the rank's own in `folder`; then waits until every rank of the job has one. mpirun ends all
+/// ranks when the first one leaves MPI unfinished, and loses what they have printed: with files each has
+/// spoken before any leaves.
+inline void speak_before_any_leaves(const std::filesystem::path& folder, const std::string& words) {
+  const auto file_of = [&](int rank) { return folder / ("rank" + std::to_string(rank)); };
+  std::ofstream(file_of(rank_of_job()).string() + "~") << words;
+  std::filesystem::rename(file_of(rank_of_job()).string() + "~", file_of(rank_of_job()));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int rank = 0; rank < ranks_of_job(); ++rank)
+    while (!std::filesystem::exists(file_of(rank)) && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 /// `PROGRAM PLUGIN CASE [CONFIG]`. Ranks that never come leave MPI unfinished, which mpirun takes for a
-/// failure: the words are the result.
+/// failure: the words are the result, in the folder that `ranks_agree` names.
 inline int run_case(int argc, char** argv, const std::function<Case(const std::string&)>& find) {
   const Case body = argc < 3 ? nullptr : find(argv[2]);
   if (body == nullptr) {
@@ -91,6 +114,8 @@ inline int run_case(int argc, char** argv, const std::function<Case(const std::s
   } catch (const std::exception& e) {
     expect(false, e.what());
   }
-  std::printf(failures == 0 ? "all as expected\n" : "%d failures\n", failures);
+  const std::string words = failures == 0 ? "all as expected" : std::to_string(failures) + " failures";
+  std::printf("%s\n", words.c_str());
+  if (const char* folder = std::getenv("RANKS_AGREE_FOLDER")) speak_before_any_leaves(folder, words);
   return failures == 0 ? 0 : 1;
 }
