@@ -213,8 +213,8 @@ DIT_API dit_status dit_wire_create(dit_session* session, const dit_layout* layou
                                    const dit_wire_options* options, dit_wire** wire);
 /** Frees and sets the handle to null; a null handle is a no-op. Transfers are freed before. */
 DIT_API dit_status dit_wire_free(dit_wire** wire);
-/** Bytes that this rank will remember for transfers of all four kinds, all groups and branches: stated before
- * any of them is made. */
+/** Bytes that this rank will keep from step to step for transfers of all four kinds, all groups and branches,
+ * stated before any of them is made: what it remembers, and buffers of late blocks. */
 DIT_API dit_status dit_wire_memory_bytes(const dit_wire* wire, uint64_t* bytes);
 /** The policy in full, as a policy file; at most `bytes` with the final zero. *length, which may be null, is
  * its full length. */

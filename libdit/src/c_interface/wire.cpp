@@ -230,9 +230,9 @@ dit_status dit_wire_memory_bytes(const dit_wire* wire, uint64_t* bytes) {
     const dit_wire& of = required(wire, "wire");
     std::uint64_t& result = required(bytes, "bytes");
     const dit::WireRun& run = of.run;
-    result = run.memory(of.branches).total() + dit::ActiveRows::bytes(run.plan(), run.layout(),
-                                                                      of.session.context.rank(), of.branches,
-                                                                      dit::bytes_of(run.element()));
+    const std::uint64_t chosen_rows = dit::ActiveRows::bytes(
+        run.plan(), run.layout(), of.session.context.rank(), of.branches, dit::bytes_of(run.element()));
+    result = run.memory(of.branches).total() + run.late_bytes(of.branches) + chosen_rows;
   });
 }
 

@@ -236,6 +236,37 @@ CacheBytes WireRun::memory(int units) const {
   return wire_memory(plan_, layout_, rank_, groups_, units, peer_levels_);
 }
 
+std::uint64_t WireRun::late_bytes(int units) const {
+  std::uint64_t bytes = 0;
+  for (const AttentionTensor tensor : kTensors) {
+    for (int group = 0; group < groups_; ++group) {
+      bytes += late_bytes_of(tensor, group);
+    }
+  }
+  return bytes * static_cast<std::uint64_t>(units);
+}
+
+/// Of each layer's longest step.
+std::uint64_t WireRun::late_bytes_of(AttentionTensor tensor, int group) const {
+  const CodedBlocks coded(blocks(tensor, group), element_, sample_rows(tensor));
+  std::vector<CodedBlocks::Sizes> sizes;  // of resolved_
+  for (const ResolvedWire& resolved : resolved_) {
+    sizes.push_back(resolved.late ? coded.sizes(resolved.by_block, WirePart::later) : CodedBlocks::Sizes{});
+  }
+  const WirePlan::Shape& shape = plan_.shape();
+  const auto entries = static_cast<std::size_t>(shape.steps) * kBranches;
+  std::uint64_t bytes = 0;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    std::size_t send = 0, recv = 0;
+    for (const std::uint32_t at : std::span(at_places_).subspan(index_of(tensor, {layer, 0, 0}), entries)) {
+      send = std::max(send, sizes[at].send_bytes);
+      recv = std::max(recv, sizes[at].recv_bytes);
+    }
+    bytes += send + recv;
+  }
+  return bytes;
+}
+
 CacheBytes wire_memory(const WirePlan& plan, const UlyssesLayout& layout, int rank, int groups, int units,
                        std::span<const int> peer_levels) {
   CacheBytes bytes;

@@ -60,8 +60,11 @@ class WireRun {
   [[nodiscard]] MemoryOptions memory_options() const;
   /// Of all tensors, groups and layers; `units`: as many remember by themselves.
   [[nodiscard]] CacheBytes memory(int units) const;
+  /// Of the buffers of late blocks, which are kept until the layer's next step: at most so many, as above.
+  [[nodiscard]] std::uint64_t late_bytes(int units) const;
 
  private:
+  [[nodiscard]] std::uint64_t late_bytes_of(AttentionTensor tensor, int group) const;
   void resolve_layer(AttentionTensor tensor, int layer);
   [[nodiscard]] std::uint32_t number_of(std::vector<WireMode> by_level);
   [[nodiscard]] std::size_t index_of(AttentionTensor tensor, const TransferPlace& place) const;

@@ -66,7 +66,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 4 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 5 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;
@@ -157,6 +157,10 @@ DIT_API int dit_torch_try_policy(const char* group, const dit_torch_attention* a
  * eight times that. Collective; the same on all ranks. */
 DIT_API int dit_torch_exact_time(const char* group, const dit_torch_attention* attention, double enough,
                                  double* seconds);
+/** Bytes that this rank would keep from step to step under an attention's policy ("wire_bytes" of
+ * dit_torch_report), before an exchange is made and any of them is allocated; 0 for exact transfers.
+ * Collective; ranks may differ. */
+DIT_API int dit_torch_wire_bytes(const char* group, const dit_torch_attention* attention, uint64_t* bytes);
 /** Whether a name is in use: 1 or 0. */
 DIT_API int dit_torch_has_exchange(const char* exchange);
 /** This rank's part. shape->struct_size is set by the caller. */

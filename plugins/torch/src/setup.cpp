@@ -134,6 +134,16 @@ int dit_torch_exact_time(const char* group, const dit_torch_attention* attention
   });
 }
 
+int dit_torch_wire_bytes(const char* group, const dit_torch_attention* attention, uint64_t* bytes) {
+  return guarded(__func__, [&] {
+    const std::shared_ptr<Group> in = groups().get(name_of(group, "group"));
+    const dit_torch_attention given = read_struct(attention, "attention", "dit_torch_attention");
+    std::uint64_t& result = required(bytes, "bytes");
+    result = dit::operators::wire_bytes(*in, dit::operators::agreed_attention(*in, given));
+    (void)in->newly_sent();  // by none of the group's exchanges
+  });
+}
+
 int dit_torch_has_exchange(const char* exchange) {
   return exchange != nullptr && exchanges().has(exchange) ? 1 : 0;
 }

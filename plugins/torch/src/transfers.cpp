@@ -9,16 +9,44 @@ constexpr std::array<const char*, kTransfers> kLabels = {"query", "key", "value"
 constexpr std::size_t kAlignment = 256;  // what kernels may expect of a tensor
 constexpr int kMostRanksOfStores = 16;   // a launch has room for so many, text and image apart
 
-}  // namespace
-
-Transfers::Transfers(Group& group, const Attention& attention) : group_(group), attention_(attention) {
+LayoutHandle make_layout(const Group& group, const Attention& attention) {
   std::string words;
   dit_layout* layout = nullptr;
   if (dit_layout_create(&attention.shape, group.size(), &layout) != DIT_OK) words = dit_last_error();
-  layout_.reset(layout);
+  LayoutHandle made(layout);
   group.agree(words);
+  return made;
+}
+
+/// None for exact transfers.
+WireHandle make_wire(const Group& group, const Attention& attention, const LayoutHandle& layout) {
+  if (attention.exact()) return {};
+  const dit_wire_options options{
+      sizeof(dit_wire_options), attention.policy.c_str(),
+      attention.layers,         attention.steps,
+      attention.branches,       1,
+      attention.element_type,   attention.off.empty() ? nullptr : attention.off.c_str()};
+  dit_wire* wire = nullptr;
+  require_ok(dit_wire_create(&group.session(), layout.get(), &options, &wire));
+  return WireHandle(wire);
+}
+
+std::uint64_t bytes_of_wire(const WireHandle& wire) {
+  std::uint64_t bytes = 0;
+  if (wire != nullptr) require_ok(dit_wire_memory_bytes(wire.get(), &bytes));
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t wire_bytes(Group& group, const Attention& attention) {
+  return bytes_of_wire(make_wire(group, attention, make_layout(group, attention)));
+}
+
+Transfers::Transfers(Group& group, const Attention& attention)
+    : group_(group), attention_(attention), layout_(make_layout(group, attention)) {
   const CurrentDevice current(attention.memory_kind, attention.device);
-  make_wire();
+  wire_ = make_wire(group_, attention_, layout_);
   make_transfers();
   learn_shapes();
   if (attention.on_device()) {
@@ -37,18 +65,6 @@ Transfers::~Transfers() {
   registration_.reset();
   wire_.reset();
   memory_ = DeviceMemory();
-}
-
-void Transfers::make_wire() {
-  if (attention_.exact()) return;
-  const dit_wire_options options{
-      sizeof(dit_wire_options), attention_.policy.c_str(),
-      attention_.layers,        attention_.steps,
-      attention_.branches,      1,
-      attention_.element_type,  attention_.off.empty() ? nullptr : attention_.off.c_str()};
-  dit_wire* wire = nullptr;
-  require_ok(dit_wire_create(&group_.session(), layout_.get(), &options, &wire));
-  wire_.reset(wire);
 }
 
 void Transfers::make_transfers() {
@@ -171,7 +187,7 @@ void Transfers::reset() {
   const CurrentDevice current(attention_.memory_kind, attention_.device);
   for (TransferHandle& transfer : transfers_) transfer.reset();
   wire_.reset();
-  make_wire();
+  wire_ = make_wire(group_, attention_, layout_);
   make_transfers();
 }
 
@@ -196,9 +212,7 @@ std::uint64_t Transfers::guarded() const {
 }
 
 std::uint64_t Transfers::wire_bytes() const {
-  std::uint64_t bytes = 0;
-  if (wire_ != nullptr) require_ok(dit_wire_memory_bytes(wire_.get(), &bytes));
-  return bytes;
+  return bytes_of_wire(wire_);
 }
 
 std::string Transfers::wire_text() const {

@@ -24,6 +24,10 @@ using Sizes = std::array<std::int64_t, 4>;
   return static_cast<std::size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
 }
 
+/// Bytes that this rank would keep from step to step under the attention's policy; 0 for exact transfers.
+/// Allocates none of them. Collective; throws on all ranks alike.
+[[nodiscard]] std::uint64_t wire_bytes(Group& group, const Attention& attention);
+
 class Transfers {
  public:
   /// Collective; throws on all ranks alike.
@@ -64,7 +68,6 @@ class Transfers {
   [[nodiscard]] std::string wire_text() const;
 
  private:
-  void make_wire();
   void make_transfers();
   void learn_shapes();
   void make_slots();

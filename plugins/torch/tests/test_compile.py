@@ -74,3 +74,33 @@ def test_layers_with_a_policy_share_graphs(dynamic: bool | None) -> None:
     for eager, compiled, graphs in ranks.run(2, _compiled_with_policy, dynamic):
         np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5)
         assert graphs <= 4, graphs  # the first block of a kind sees inputs with strides of their own
+
+
+def _compiled_with_other_steps() -> tuple[list[np.ndarray], list[int]]:
+    """Pictures of 2 and of 3 steps in turn, without and with a second branch."""
+    model = tiny.flux(3)
+    given, other = tiny.flux_inputs(), tiny.flux_inputs(seed=1)
+    images, graphs = [], []
+    with torch.no_grad():
+        for compiled in (False, True):
+            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=2)
+            if compiled:
+                model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
+            for picture in range(8):
+                steps = 2 + picture % 2
+                dit_torch.set_steps(model, steps)
+                for step in range(steps):
+                    for branch in (given, other)[: 1 + picture // 4]:
+                        now = {**branch, "timestep": torch.full((1,), 1 - step / steps)}
+                        image = model(**now, return_dict=False)[0]
+                images.append(image.numpy())
+                graphs.append(counters["stats"]["unique_graphs"])
+            dit_torch.disable(model)
+    return images, graphs[8:]
+
+
+def test_other_numbers_of_steps_and_branches_use_the_same_graphs() -> None:
+    for images, graphs in ranks.run(2, _compiled_with_other_steps):
+        for eager, compiled in zip(images[:8], images[8:], strict=True):
+            np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5)
+        assert graphs[-1] == graphs[0], graphs

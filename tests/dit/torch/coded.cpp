@@ -1,4 +1,6 @@
 // Exchanges with a policy: the bits of direct transfers with the same wire, and nothing of the image before.
+#include <gmock/gmock.h>
+
 #include "operators.hpp"
 #include "ranks.hpp"
 
@@ -118,6 +120,49 @@ TEST_P(Policies, AnImageDoesNotDependOnTheOneBefore) {
     const std::vector<at::Tensor> first = by_operators(own);
     require_ok(dit_torch_reset(own.exchange.c_str()));
     expect_same(by_operators(own), first);
+  });
+}
+
+std::uint64_t wire_bytes(const Rank& own, const dit_torch_attention& attention) {
+  std::uint64_t bytes = ~std::uint64_t{0};
+  require_ok(dit_torch_wire_bytes(own.group.c_str(), &attention, &bytes));
+  return bytes;
+}
+
+TEST_P(Policies, SayBeforehandWhatTheyKeep) {
+  on_ranks(3, coded_attention(GetParam()), [](Rank& own) {
+    const std::uint64_t bytes = wire_bytes(own, own.attention);
+    std::vector<char> text(1 << 16);
+    require_ok(dit_torch_report(own.exchange.c_str(), text.data(), text.size(), nullptr));
+    const std::string words = "\"wire_bytes\":" + std::to_string(bytes) + ",";
+    EXPECT_THAT(std::string(text.data()), testing::HasSubstr(words));
+    EXPECT_EQ(bytes > 0, std::string_view(own.attention.policy) != "fp8");  // which remembers nothing
+  });
+}
+
+TEST(KeptBytes, GrowWithLateBlocks) {
+  on_ranks(3, coded_attention("displaced"), [](Rank& own) {
+    dit_torch_attention exact = own.attention;
+    exact.policy = nullptr;
+    EXPECT_EQ(wire_bytes(own, exact), 0U);
+    dit_torch_attention twice = own.attention;
+    twice.branches = 2;
+    EXPECT_GT(wire_bytes(own, own.attention), 0U);
+    EXPECT_EQ(wire_bytes(own, twice), 2 * wire_bytes(own, own.attention));
+  });
+}
+
+TEST(KeptBytes, WrongArgumentsAreNamed) {
+  on_ranks(2, coded_attention("fp8"), [](Rank& own) {
+    std::uint64_t bytes = 0;
+    EXPECT_EQ(dit_torch_wire_bytes("no group", &own.attention, &bytes), DIT_ERROR_ARGUMENT);
+    EXPECT_THAT(dit_torch_last_error(), testing::HasSubstr("no group"));
+    EXPECT_EQ(dit_torch_wire_bytes(own.group.c_str(), &own.attention, nullptr), DIT_ERROR_ARGUMENT);
+    EXPECT_THAT(dit_torch_last_error(), testing::HasSubstr("bytes"));
+    dit_torch_attention wrong = own.attention;
+    wrong.policy = "fastest";
+    EXPECT_EQ(dit_torch_wire_bytes(own.group.c_str(), &wrong, &bytes), DIT_ERROR_ARGUMENT);
+    EXPECT_THAT(dit_torch_last_error(), testing::HasSubstr("fastest"));
   });
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-VERSION = 4  # DIT_TORCH_VERSION
+VERSION = 5  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -150,6 +150,13 @@ class Library:
         arguments = (group.encode(), ctypes.byref(attention), ctypes.c_double(enough), ctypes.byref(seconds))
         self._call("dit_torch_exact_time", *arguments)
         return seconds.value
+
+    def wire_bytes(self, group: str, attention: Attention) -> int:
+        """What a policy would keep from step to step on this rank. Collective."""
+        attention.struct_size = ctypes.sizeof(Attention)
+        count = ctypes.c_uint64()
+        self._call("dit_torch_wire_bytes", group.encode(), ctypes.byref(attention), ctypes.byref(count))
+        return count.value
 
     def free_exchange(self, name: str) -> None:
         self._call("dit_torch_exchange_free", name.encode())

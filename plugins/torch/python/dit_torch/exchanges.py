@@ -167,23 +167,24 @@ class Exchanges:
         else:
             attention = self._attention(key)
             # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
-            if not key.has_value or self._is_off(shape, attention):
+            if (
+                not key.has_value
+                or self._is_off(shape, attention)
+                or not self._within_budget(name, shape, attention)
+            ):
                 attention.policy = None
             library.make_exchange(name, self.group.name, attention)
-            if attention.policy is not None and not self._within_budget(name, shape, library):
-                library.free_exchange(name)
-                attention.policy = None
-                library.make_exchange(name, self.group.name, attention)
             if not self.exact:
                 library.begin_step(name, *self.at)
         return name
 
-    def _within_budget(self, name: str, shape: str, library: _library.Library) -> bool:
+    def _within_budget(self, name: str, shape: str, attention: _library.Attention) -> bool:
         """Whether what all shapes would remember is not too much on any rank. Collective with a budget."""
-        if self.reference_bytes is None:
+        library = self.group.library
+        if self.reference_bytes is None or self.exact or library is None:
             return True
-        held = sum(library.report(one)["wire_bytes"] for one in [*self.made.values(), name])
-        most = max(self.group.gather(held))
+        held = sum(library.report(one)["wire_bytes"] for one in self.made.values())
+        most = max(self.group.gather(held + library.wire_bytes(self.group.name, attention)))
         if most <= self.reference_bytes:
             self.too_long.pop(name, None)
             return True
@@ -274,10 +275,17 @@ class Exchanges:
             for name in self.made.values():
                 self.group.library.reset(name)
 
-    def change_steps(self, steps: int) -> None:
-        """With a policy: another number of steps; what there is is made anew. Collective."""
-        self.renew()
-        self.steps = steps
+    def change_run(self, steps: int, branches: int) -> None:
+        """With a policy: other numbers of them. What there is is made anew under the same names, so that
+        compiled graphs stay good. Collective, between forward passes."""
+        if (steps, branches) == (self.steps, self.branches):
+            return
+        there = list(self.made)
+        self.close()
+        self.steps, self.branches = steps, branches
+        self.at = (0, 0)
+        for key in there:
+            self.get(key)
 
     def renew(self) -> None:
         """What there is is made anew when it is used again, without what is under way. Collective."""

@@ -57,16 +57,12 @@ class Follower:
         steps = steps_of(self.steps)
         if self._image_begins() or steps != exchanges.steps:
             self.follow.forget()
-        if steps != exchanges.steps:
-            exchanges.change_steps(steps)
         # The timestep is read on the host: the device is waited for, once a forward pass.
         timestep = float(torch.as_tensor(given["timestep"]).max())
         place = self.follow.next(
             timestep, steps, given["hidden_states"].shape, given.get("encoder_hidden_states")
         )
-        if self.follow.branches != exchanges.branches:
-            exchanges.branches = self.follow.branches
-            exchanges.renew()
+        exchanges.change_run(steps, self.follow.branches)
         if place.new_image:
             exchanges.reset()
         exchanges.begin_step(place.step, place.branch)
