@@ -35,8 +35,9 @@ class Function<int(Parameters...)> {
   }
 
   int operator()(Parameters... arguments) {
-    const Address target = target_.load(std::memory_order_acquire);
-    return (target != nullptr ? target : find())(arguments...);
+    if (const Address target = target_.load(std::memory_order_acquire)) [[likely]]
+      return target(arguments...);
+    return find()(arguments...);
   }
 
  private:

@@ -1,5 +1,7 @@
 // The blocking entry points.
 #include "api/entry.hpp"
+#include "api/passing.hpp"
+#include "run/own_mpi.hpp"
 #include "tapa/tapa.h"
 
 using namespace tapa;
@@ -8,6 +10,12 @@ extern "C" {
 
 int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm) {
+  const CallKind kind = kind_of(Form::uniform, sendbuf, sendtype, recvtype, comm);
+  if (CommState* const newcomer = passes_for(kind, sendbuf, recvbuf, recvcount)) {
+    return pass_on("TAPA_Alltoall", *newcomer, [&] {
+      return TAPA_OWN_MPI(PMPI_Alltoall)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    });
+  }
   return run_blocking(uniform_arguments("TAPA_Alltoall", false, sendbuf, sendcount, sendtype, recvbuf,
                                         recvcount, recvtype, comm));
 }
@@ -21,6 +29,13 @@ int TAPA_Alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendt
 int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                    void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                    MPI_Comm comm) {
+  const CallKind kind = kind_of(Form::v, sendbuf, sendtype, recvtype, comm);
+  if (CommState* const newcomer = passes_for(kind, sendbuf, recvbuf, 0)) {
+    return pass_on("TAPA_Alltoallv", *newcomer, [&] {
+      return TAPA_OWN_MPI(PMPI_Alltoallv)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
+                                          rdispls, recvtype, comm);
+    });
+  }
   return run_blocking(v_arguments("TAPA_Alltoallv", sendbuf, sendcounts, sdispls, sendtype, recvbuf,
                                   recvcounts, rdispls, recvtype, comm));
 }

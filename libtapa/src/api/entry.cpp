@@ -9,11 +9,11 @@
 #include "api/forward.hpp"
 #include "api/forwarded.hpp"
 #include "api/passing.hpp"
+#include "api/timed.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
-#include "run/freed_handles.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 
@@ -93,32 +93,12 @@ void check_before_mpi(const Arguments& arguments) {
 
 namespace {
 
-bool happened(bool done) {
-  return done;
-}
-bool happened(int) {
-  return true;
-}
-
-/// Hands a blocking call to MPI by `hand_over`, where the library has nothing set up or nothing to gain. Rank
-/// 0 counts what that takes, in `state`, which may be null.
+/// Rank 0 counts what MPI takes in `state`, which may be null, where the library has nothing set up or
+/// nothing to gain.
 template <class HandOver>
-auto timed(CommState* state, const HandOver& hand_over) {
-  const unsigned weight = state != nullptr ? state->newcomer_weight() : 0;
-  if (weight == 0) return hand_over();
-  const std::uint64_t freed = freed_handles.load(std::memory_order_acquire);
-  const double began = PMPI_Wtime();
-  const auto result = hand_over();
-  const double seconds = PMPI_Wtime() - began;
-  // An error handler or another thread may have freed communicators.
-  const bool lives = freed == freed_handles.load(std::memory_order_acquire);
-  if (lives && happened(result)) state->count_newcomer(seconds, weight);
-  return result;
+auto counted_for(CommState* state, const HandOver& hand_over) {
+  return state == nullptr ? hand_over() : timed(*state, state->newcomer_weight(), hand_over);
 }
-
-}  // namespace
-
-namespace {
 
 /// Carries out a checked call on host memory.
 void run_on_host(const Arguments& arguments, CommState& state) {
@@ -157,11 +137,6 @@ bool run_checked(const Arguments& arguments, CommState& state) {
 
 int run_blocking(const Arguments& arguments) {
   ForwardedCall counted(arguments);
-  if (CommState* const newcomer = passes_for(arguments)) {
-    clear_last_error();
-    counted.forwarded(reasons::not_ready);
-    return counted.end(timed(newcomer, [&] { return forward_plain(arguments); }));
-  }
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
@@ -173,7 +148,7 @@ int run_blocking(const Arguments& arguments) {
       check_before_mpi(arguments);
       const bool agreed = state != nullptr;  // that MPI gets it as it is
       CommState* const newcomer = CommState::cached(arguments.comm);
-      const bool done = timed(
+      const bool done = counted_for(
           newcomer, [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
       if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
       return done;
@@ -185,7 +160,7 @@ int run_blocking(const Arguments& arguments) {
   };
   return counted.end(run_or_forward(arguments, ours, [&] {
     CommState* const newcomer = CommState::cached(arguments.comm);
-    return timed(newcomer, [&] { return forward_blocking(arguments); });
+    return counted_for(newcomer, [&] { return forward_blocking(arguments); });
   }));
 }
 

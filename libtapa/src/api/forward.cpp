@@ -170,13 +170,7 @@ int forward_blocking(const Arguments& arguments) {
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  enter_mpi(arguments.function);
-  return leave_mpi(arguments.function, call_mpi(narrowed, arguments.comm, nullptr));
-}
-
-int forward_plain(const Arguments& arguments, MPI_Request* request) {
-  enter_mpi(arguments.function);
-  return leave_mpi(arguments.function, call_mpi(arguments, arguments.comm, request));
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
 }
 
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -200,8 +194,7 @@ int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* r
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  enter_mpi(arguments.function);
-  return leave_mpi(arguments.function, call_mpi(narrowed, arguments.comm, request));
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
 }
 
 int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -216,8 +209,7 @@ int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request)
   });
   if (code != MPI_SUCCESS) return code;
   forwarded_init.store(true, std::memory_order_relaxed);
-  enter_mpi(arguments.function);
-  return leave_mpi(arguments.function, call_mpi_init(arguments, request));
+  return in_mpi(arguments.function, [&] { return call_mpi_init(arguments, request); });
 }
 
 bool has_forwarded_init() {

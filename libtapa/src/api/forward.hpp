@@ -27,8 +27,6 @@ namespace tapa {
 /// narrowed is an error. `as_made`: the ranks agreed that MPI gets it so; else buffers in GPU memory that MPI
 /// does not take are staged, or an error in a persistent call.
 int forward_blocking(const Arguments& arguments);
-/// The same for a call without large counts whose buffers MPI takes. `request`: null for a blocking one.
-int forward_plain(const Arguments& arguments, MPI_Request* request = nullptr);
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request);
 int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request);
 

@@ -181,11 +181,6 @@ bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<con
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
   bool as_made = false;
   ForwardedCall counted(arguments);
-  if (passes_nonblocking(arguments)) {
-    clear_last_error();
-    counted.forwarded(reasons::not_ready);
-    return counted.end(forward_plain(arguments, request));
-  }
   const auto ours = [&] {
     require_comm(arguments.comm);
     require_request(request);

@@ -67,9 +67,7 @@ bool left_to_mpi(const MPI_Request requests[], int count) {
 template <class Ours, class Mpis>
 int run(const char* function, const MPI_Request requests[], int count, const Ours& ours, const Mpis& mpis) {
   if (requests != nullptr && count > 0 && left_to_mpi(requests, count)) {
-    clear_last_error();
-    enter_mpi(function);
-    return leave_mpi(function, mpis());
+    return in_mpi(function, mpis);
   }
   return guarded(MPI_COMM_NULL, function, ours);
 }

@@ -67,8 +67,15 @@ void charge_persistent() {
   allowance.spend(setup_seconds());
 }
 
+/// Whether there is no reason to set up yet, whatever the options are: as a rule. Reading them takes longer
+/// than a short call.
+bool waits_on(const Newcomer& newcomer, int ranks) {
+  return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds());
+}
+
 /// Rank 0's.
 Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
+  if (!persistent && waits_on(newcomer, ranks)) return {Verdict::wait, newcomer.spent()};
   try {
     const Options options = environment_options();
     if (!options.settings().enable) return {Verdict::never, 0};
@@ -108,8 +115,13 @@ void wait_told(MPI_Request request, const char* whom) {
   }
 }
 
-/// Rank 0 tells all.
+/// Rank 0 tells all. Where no rank of the job has a time limit, which MPI_Init has agreed on, nobody would
+/// tell of a wait, and the blocking call takes a fraction of the time.
 Word hear_verdict(MPI_Comm user, Word word) {
+  if (!sets_up_at_once()) {
+    check_mpi(PMPI_Bcast(&word, sizeof word, MPI_BYTE, 0, user), "MPI_Bcast");
+    return word;
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(PMPI_Ibcast(&word, sizeof word, MPI_BYTE, 0, user, &request), "MPI_Ibcast");
   wait_told(request, "rank 0");

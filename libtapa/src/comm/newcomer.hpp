@@ -35,9 +35,10 @@ class Newcomer {
   explicit Newcomer(bool at_once = false) : next_(at_once ? 0 : kFirstTalk) {}
 
   /// Nanoseconds that a call should take at least, from what all ranks know of it: the bytes of each block
-  /// where all are equal. Of other calls nothing is known but that there are few.
+  /// where all are equal. Of other calls nothing is known but that they take longer the more ranks there are:
+  /// the ranks talk after 64, or of a few ranks, whose calls may take less than a microsecond, 256.
   [[nodiscard]] static std::uint64_t estimate(std::optional<std::size_t> bytes, int ranks) {
-    if (!bytes) return kFirstTalk / 64;
+    if (!bytes) return kFirstTalk * static_cast<std::uint64_t>(std::clamp(ranks, 2, 8)) / (8 * 64);
     return 5'000 + *bytes * static_cast<std::uint64_t>(ranks) / 10;  // 10 GB/s
   }
 
@@ -59,10 +60,11 @@ class Newcomer {
   /// MPI carries a call out; counted before, as a program's error handler may jump out of it.
   void count(std::uint64_t nanoseconds) { estimated_ += nanoseconds; }
   /// How many calls the time of the next one stands for; 0: it is not measured. Of short calls the clock
-  /// would take a share that can be felt.
+  /// would take a share that can be felt: an eighth of them is measured, and of many every 32nd.
   [[nodiscard]] unsigned weight() {
-    constexpr unsigned every = 8;
-    if (++calls_ <= 2 * every) return 1;
+    constexpr unsigned often = 8, seldom = 32, many = 256;
+    if (++calls_ <= 2 * often) return 1;
+    const unsigned every = calls_ <= many ? often : seldom;
     return calls_ % every == 0 ? every : 0;
   }
   /// What it took, which stands for `weight` calls.

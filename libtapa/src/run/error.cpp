@@ -17,12 +17,7 @@ namespace tapa {
 namespace {
 
 // Destroyed at no time: programs make calls, and ask for this text, while threads and the process end.
-thread_local constinit std::array<char, 2048> last_error_text{};
-thread_local constinit const char* in_mpi = nullptr;  // the call that MPI carries out
-
-void note(const char* function, const char* what) noexcept {
-  std::snprintf(last_error_text.data(), last_error_text.size(), "%s: %s", function, what);
-}
+thread_local constinit ErrorNotes notes_of_thread;
 
 /// Ranks other than the first give it the time to speak and to end the job: most mistakes are made by all.
 void say_before_the_end(MPI_Comm comm) noexcept {
@@ -31,7 +26,7 @@ void say_before_the_end(MPI_Comm comm) noexcept {
     int rank = 0;
     PMPI_Comm_rank(comm, &rank);
     if (rank > 0) std::this_thread::sleep_for(1s + std::min(rank, 10) * 100ms);
-    log_error(last_error_text.data());
+    log_error(error_notes().text());
   } catch (...) {  // no memory for it: the error handler alone must do
   }
 }
@@ -54,28 +49,38 @@ void check_mpi(int code, const char* call) {
   if (code != MPI_SUCCESS) throw CallError(code, std::string(call) + ": " + mpi_error_text(code));
 }
 
+void ErrorNotes::note(const char* function, const char* what) noexcept {
+  std::snprintf(text_.data(), text_.size(), "%s: %s", function, what);
+}
+
+void ErrorNotes::note_mpi(const char* function, int code) {
+  note(function, mpi_error_text(code).c_str());
+}
+
+void ErrorNotes::set(const char* text) {
+  std::snprintf(text_.data(), text_.size(), "%s", text);
+}
+
+const char* ErrorNotes::text() {
+  if (in_mpi_ != nullptr && text_[0] == '\0')  // an error handler asks, or has left by a jump
+    note(in_mpi_, "an error in MPI's own call, whose code the error handler was told");
+  return text_.data();
+}
+
+ErrorNotes& error_notes() {
+  return notes_of_thread;
+}
+
 const char* last_error() {
-  if (in_mpi != nullptr && last_error_text[0] == '\0')  // an error handler asks, or has left by a jump
-    note(in_mpi, "an error in MPI's own call, whose code the error handler was told");
-  return last_error_text.data();
+  return error_notes().text();
 }
+
 void clear_last_error() {
-  last_error_text[0] = '\0';
-  in_mpi = nullptr;
-}
-
-void enter_mpi(const char* function) {
-  in_mpi = function;
-}
-
-int leave_mpi(const char* function, int code) {
-  in_mpi = nullptr;
-  if (code != MPI_SUCCESS) note(function, mpi_error_text(code).c_str());
-  return code;
+  error_notes().clear();
 }
 
 void set_last_error(const std::string& message) {
-  std::snprintf(last_error_text.data(), last_error_text.size(), "%s", message.c_str());
+  error_notes().set(message.c_str());
 }
 
 bool errors_are_fatal(MPI_Comm comm) {
@@ -101,19 +106,19 @@ int note_current_exception(const char* function) noexcept {
   try {
     throw;
   } catch (const CallError& e) {
-    note(function, e.what());
+    error_notes().note(function, e.what());
     return e.code();
   } catch (const TransportError& e) {
-    note(function, e.what());
+    error_notes().note(function, e.what());
     return code_of(e);
   } catch (const std::bad_alloc&) {
-    note(function, "out of memory");
+    error_notes().note(function, "out of memory");
     return MPI_ERR_NO_MEM;
   } catch (const std::exception& e) {
-    note(function, e.what());
+    error_notes().note(function, e.what());
     return MPI_ERR_INTERN;
   } catch (...) {
-    note(function, "unknown exception");
+    error_notes().note(function, "unknown exception");
     return MPI_ERR_INTERN;
   }
 }

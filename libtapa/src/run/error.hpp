@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -42,6 +43,34 @@ class CallError : public std::runtime_error {
 /// Throws CallError when an MPI call of the library's own failed.
 void check_mpi(int code, const char* call);
 
+/// What a thread notes of its calls; there also while the thread or the process ends.
+class ErrorNotes {
+ public:
+  /// MPI carries out this entry point's call from here on, in which nothing went wrong so far: where it calls
+  /// an error handler that asks for the text, or never returns, there are words.
+  void begin_mpi(const char* function) {
+    text_[0] = '\0';
+    in_mpi_ = function;
+  }
+  /// It has returned this code: MPI's text of an error becomes the last one.
+  void end_mpi(const char* function, int code) {
+    in_mpi_ = nullptr;
+    if (code != MPI_SUCCESS) note_mpi(function, code);
+  }
+  void clear() { begin_mpi(nullptr); }
+  void note(const char* function, const char* what) noexcept;
+  void set(const char* text);
+  [[nodiscard]] const char* text();
+
+ private:
+  void note_mpi(const char* function, int code);
+
+  std::array<char, 2048> text_{};
+  const char* in_mpi_ = nullptr;
+};
+/// This thread's.
+[[nodiscard]] ErrorNotes& error_notes();
+
 /// The thread's last error text, "" when its last call succeeded. Valid until the thread's next call; there
 /// also while the thread or the process ends.
 [[nodiscard]] const char* last_error();
@@ -49,11 +78,15 @@ void clear_last_error();
 /// Sets it, cut to 2 KiB, without calling an error handler: for calls that fail in MPI's hands.
 void set_last_error(const std::string& message);
 
-/// MPI carries out this entry point's call from here on: where it calls an error handler that asks for the
-/// text, or never returns, there are words. clear_last_error() comes first.
-void enter_mpi(const char* function);
-/// It has returned this code: MPI's text of an error becomes the last one. Returns `code`.
-int leave_mpi(const char* function, int code);
+/// MPI carries out this entry point's call, by `call`, which returns MPI's code and may never return.
+template <class Call>
+int in_mpi(const char* function, const Call& call) {
+  ErrorNotes& notes = error_notes();
+  notes.begin_mpi(function);
+  const int code = call();
+  notes.end_mpi(function, code);
+  return code;
+}
 
 /// Whether errors on `comm` end the program.
 [[nodiscard]] bool errors_are_fatal(MPI_Comm comm);
