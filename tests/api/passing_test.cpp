@@ -16,7 +16,7 @@ constexpr int kCommunicators = 4;
 
 TEST(Passing, CommunicatorsInTurnAreAllMeasured) {
   tapa::become_guest(false);
-  tapa::note_setup_seconds(1e6);  // so that it never pays
+  tapa::note_setup_seconds(1, 1e6);  // so that it never pays
   int rank = 0;
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -72,6 +72,30 @@ TEST(Newcomer, TimesStandForTheCallsThatAreNotMeasured) {
   EXPECT_LE(measured, 1100U);
 }
 
+TEST(Newcomer, ACallThatWasDisturbedStandsForItselfAlone) {
+  for (const int disturbed : {3, 64, 1024}) {  // one that is measured
+    Newcomer newcomer;
+    for (int call = 1; call <= 8000; ++call) {
+      const unsigned weight = newcomer.weight();
+      if (weight > 0) newcomer.spend(call == disturbed ? 10e-3 : 1e-6, weight);
+    }
+    EXPECT_GE(newcomer.spent(), 10e-3 + 7e-3) << disturbed;
+    EXPECT_LE(newcomer.spent(), 10e-3 + 9e-3) << disturbed;
+  }
+}
+
+TEST(Newcomer, CallsThatBecomeLongerAreSeenToBe) {
+  Newcomer newcomer;
+  double real = 0;
+  for (int call = 1; call <= 20000; ++call) {
+    const double seconds = call <= 10000 ? 1e-6 : 1e-3;
+    real += seconds;
+    const unsigned weight = newcomer.weight();
+    if (weight > 0) newcomer.spend(seconds, weight);
+  }
+  EXPECT_NEAR(newcomer.spent(), real, 0.05 * real);
+}
+
 TEST(Newcomer, WhatTheSetUpCostsIsASmallShareOfWhatWasSpent) {
   for (const double seconds : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1}) {
     const Life life = live(Newcomer(), 1 << 24, 16, seconds, 1e-3);

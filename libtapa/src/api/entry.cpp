@@ -93,12 +93,24 @@ void check_before_mpi(const Arguments& arguments) {
 
 namespace {
 
-/// Rank 0 counts what MPI takes in `state`, which may be null, where the library has nothing set up or
-/// nothing to gain.
-template <class HandOver>
-auto counted_for(CommState* state, const HandOver& hand_over) {
-  return state == nullptr ? hand_over() : timed(*state, state->newcomer_weight(), hand_over);
-}
+/// Rank 0 counts what MPI takes for a blocking call on a communicator, in its state, where nothing is set up:
+/// whichever way the call is handed over, it is one.
+class CountedForNewcomer {
+ public:
+  explicit CountedForNewcomer(MPI_Comm comm) : comm_(comm) {}
+
+  template <class HandOver>
+  auto operator()(const HandOver& hand_over) {
+    CommState* const state = CommState::cached(comm_);
+    if (state == nullptr) return hand_over();
+    if (!weight_) weight_ = state->newcomer_weight();
+    return timed(*state, *weight_, hand_over);
+  }
+
+ private:
+  MPI_Comm comm_;
+  std::optional<unsigned> weight_;  // drawn once
+};
 
 /// Carries out a checked call on host memory.
 void run_on_host(const Arguments& arguments, CommState& state) {
@@ -137,6 +149,7 @@ bool run_checked(const Arguments& arguments, CommState& state) {
 
 int run_blocking(const Arguments& arguments) {
   ForwardedCall counted(arguments);
+  CountedForNewcomer timed_for_newcomer(arguments.comm);
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
@@ -147,9 +160,9 @@ int run_blocking(const Arguments& arguments) {
         return forward_staged(arguments);
       check_before_mpi(arguments);
       const bool agreed = state != nullptr;  // that MPI gets it as it is
+      const bool done = timed_for_newcomer(
+          [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
       CommState* const newcomer = CommState::cached(arguments.comm);
-      const bool done = counted_for(
-          newcomer, [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
       if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
       return done;
     }
@@ -158,10 +171,8 @@ int run_blocking(const Arguments& arguments) {
     if (!done) counted.forwarded(reasons::device);
     return done;
   };
-  return counted.end(run_or_forward(arguments, ours, [&] {
-    CommState* const newcomer = CommState::cached(arguments.comm);
-    return counted_for(newcomer, [&] { return forward_blocking(arguments); });
-  }));
+  return counted.end(run_or_forward(
+      arguments, ours, [&] { return timed_for_newcomer([&] { return forward_blocking(arguments); }); }));
 }
 
 }  // namespace tapa

@@ -18,10 +18,12 @@ class LastBuffers {
  public:
   /// Whether these may be a GPU's memory. The same ones as before are the host's as they were then; memory
   /// that was freed may come again from a driver, so now and then they are looked at all the same: asking the
-  /// loader whether there is a driver takes as long as all else here.
+  /// loader whether there is a driver takes as long as all else here. MPI_BOTTOM says nothing of where blocks
+  /// are.
   [[nodiscard]] bool may_be_of_gpu(const void* send, const void* recv) {
     constexpr unsigned every = 8;
-    if (send == send_ && recv == recv_ && ++calls_ % every != 0) return gpu_was_in_use();
+    const bool same = send == send_ && recv == recv_ && send != MPI_BOTTOM && recv != MPI_BOTTOM;
+    if (same && ++calls_ % every != 0) return gpu_was_in_use();
     send_ = send;
     recv_ = recv;
     return gpu_in_use();
@@ -70,6 +72,12 @@ Passing* find(PassingCalls& mine, const CallKind& kind) {
   return nullptr;
 }
 
+/// Whether blocks of a type are dense whatever their counts are; else MPI may get long ones wrong.
+bool always_dense(MPI_Datatype type) {
+  constexpr MPI_Count several = 2;
+  return type_info(type).dense(several);
+}
+
 std::optional<std::size_t> bytes_of_block(const Passing& known, MPI_Count count) {
   if (known.kind.form != Form::uniform || count < 0) return std::nullopt;
   return static_cast<std::size_t>(count) * known.element_size;
@@ -87,7 +95,11 @@ CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* rec
 void remember_passing(const Arguments& arguments, CommState& state) {
   if (arguments.form == Form::w || arguments.large || gpu_was_in_use()) return;
   if (arguments.recv.type == MPI_DATATYPE_NULL) return;  // an error, for MPI to find
-  if (report_is_wanted()) return;                        // which counts each call
+  if (!arguments.in_place() && arguments.send.type == MPI_DATATYPE_NULL) return;
+  if (report_is_wanted()) return;  // which counts each call
+  const bool is_dense =
+      always_dense(arguments.recv.type) && (arguments.in_place() || always_dense(arguments.send.type));
+  if (!is_dense) return;
   const CallKind kind = kind_of(arguments.form, arguments.send.buffer, arguments.send.type,
                                 arguments.recv.type, arguments.comm);
   PassingCalls& mine = passing_calls;

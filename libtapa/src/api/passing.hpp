@@ -10,8 +10,8 @@
 
 namespace tapa {
 
-/// What calls of one kind have in common: MPI gets those as they were made whose types are dense, whatever
-/// the counts are.
+/// What calls of one kind have in common. Where types are dense MPI gets all of a kind as they were made,
+/// whatever the counts are.
 struct CallKind {
   MPI_Comm comm;
   Form form;
@@ -34,7 +34,8 @@ struct CallKind {
 [[nodiscard]] CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* recvbuf,
                                     MPI_Count recvcount);
 
-/// MPI gets this call as it was made, as the ranks do not want the state to be set up yet.
+/// MPI gets this call as it was made, as the ranks do not want the state to be set up yet. Kinds that may not
+/// always be so are not remembered.
 void remember_passing(const Arguments& arguments, CommState& state);
 
 /// Whether a nonblocking call without large counts is MPI's as it was made, as an earlier one of this thread

@@ -96,7 +96,7 @@ void CommState::set_up(MPI_Comm user) {
   }
   name_ = name_for_report(user);
   enlist();
-  note_setup_seconds(PMPI_Wtime() - began);
+  note_setup_seconds(size_, PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);
   freed_handles.fetch_add(1, std::memory_order_release);  // threads remember that it was not set up
 }

@@ -13,6 +13,7 @@
 #include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "comm/setup_allowance.hpp"
+#include "comm/setup_cost.hpp"
 #include "run/device_memory.hpp"
 #include "run/log.hpp"
 #include "run/process_age.hpp"
@@ -26,14 +27,12 @@ namespace {
 std::atomic<bool> guest{false};
 std::atomic<bool> at_once{false};
 
-constexpr double kFirstSetup = 5e-3;  // detects the machine
-constexpr double kLeastSetup = 1e-3;
-std::atomic<double> last_setup{kFirstSetup};
 std::atomic<double> beginning{0};
 
-std::mutex total_mutex;
+std::mutex setups_mutex;  // of the three
+SetupCost cost;
 SetupTotal total;
-SetupAllowance allowance;  // with the same mutex
+SetupAllowance allowance;
 
 // What rank 0 tells the ranks of a new communicator. The magic number shows that all mean the same.
 enum class Verdict : std::uint64_t { wait = 0x746170610300, set_up, never };
@@ -55,22 +54,22 @@ void warn_once(const std::string& message) {
   if (!said.exchange(true)) log_warn(message + "; all-to-all stays with MPI");
 }
 
-bool pays_for_persistent(bool hopeless) {
+bool pays_for_persistent(int ranks, bool hopeless) {
   const double age = process_age();
-  const std::lock_guard lock(total_mutex);
-  return allowance.allows(setup_seconds(), age, hopeless);
+  const std::lock_guard lock(setups_mutex);
+  return allowance.allows(cost.expected(ranks), age, hopeless);
 }
 
 /// On every rank, as each may be rank 0 of the next communicator.
-void charge_persistent() {
-  const std::lock_guard lock(total_mutex);
-  allowance.spend(setup_seconds());
+void charge_persistent(int ranks) {
+  const std::lock_guard lock(setups_mutex);
+  allowance.spend(cost.expected(ranks));
 }
 
 /// Whether there is no reason to set up yet, whatever the options are: as a rule. Reading them takes longer
 /// than a short call.
 bool waits_on(const Newcomer& newcomer, int ranks) {
-  return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds());
+  return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds(ranks));
 }
 
 /// Rank 0's.
@@ -85,8 +84,8 @@ Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
     }
     if (eager(options)) return {Verdict::set_up, -1};
     const LearntAdvice learnt = learnt_advice(options, ranks);
-    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(), learnt.hopeless) ||
-                       (persistent && pays_for_persistent(learnt.hopeless));
+    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(ranks), learnt.hopeless) ||
+                       (persistent && pays_for_persistent(ranks, learnt.hopeless));
     return {worth ? Verdict::set_up : Verdict::wait, newcomer.spent()};
   } catch (const CallError& e) {
     warn_once(e.what());
@@ -140,10 +139,10 @@ Word agree_with_needs(MPI_Comm user, bool first, Word word, bool needed) {
   return {static_cast<Verdict>(static_cast<std::uint64_t>(most[0])), most[1]};
 }
 
-void tell_setup(double spent) {
+void tell_setup(int ranks, double spent) {
   char text[128];
   std::snprintf(text, sizeof text, "a communicator was set up in %.2f ms, after %.1f ms of all-to-alls",
-                setup_seconds() * 1e3, spent * 1e3);
+                setup_seconds(ranks) * 1e3, spent * 1e3);
   log_info(text);
 }
 
@@ -163,19 +162,20 @@ bool is_guest() {
   return guest.load(std::memory_order_relaxed);
 }
 
-double setup_seconds() {
-  return last_setup.load(std::memory_order_relaxed);
+double setup_seconds(int ranks) {
+  const std::lock_guard lock(setups_mutex);
+  return cost.expected(ranks);
 }
 
-void note_setup_seconds(double seconds) {
-  last_setup = std::max(seconds, kLeastSetup);
-  const std::lock_guard lock(total_mutex);
+void note_setup_seconds(int ranks, double seconds) {
+  const std::lock_guard lock(setups_mutex);
+  cost.note(ranks, seconds);
   ++total.setups;
   total.seconds += seconds;
 }
 
 SetupTotal setup_total() {
-  const std::lock_guard lock(total_mutex);
+  const std::lock_guard lock(setups_mutex);
   return total;
 }
 
@@ -230,8 +230,8 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
       case Verdict::set_up:
         early_ = nanoseconds && word.spent == 0;
         set_up(user);
-        if (!nanoseconds) charge_persistent();
-        if (rank_ == 0) tell_setup(newcomer_.spent());
+        if (!nanoseconds) charge_persistent(size_);
+        if (rank_ == 0) tell_setup(size_, newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;
       case Verdict::never:

@@ -15,9 +15,10 @@ void become_guest(bool at_once);
 [[nodiscard]] bool is_guest();
 [[nodiscard]] bool sets_up_at_once();
 
-/// How long a set-up takes in this process: the last one, or what is expected of the first. Seconds.
-[[nodiscard]] double setup_seconds();
-void note_setup_seconds(double seconds);
+/// How long a set-up of so many ranks is expected to take in this process; see SetupCost. Seconds.
+[[nodiscard]] double setup_seconds(int ranks);
+/// What one has taken.
+void note_setup_seconds(int ranks, double seconds);
 
 /// Of all communicators that were set up so far, for the report.
 struct SetupTotal {

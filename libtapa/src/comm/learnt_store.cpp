@@ -159,7 +159,8 @@ LearntAdvice learnt_advice(const Options& options, int ranks) {
   const std::vector<LearntShape> shapes = learnt_shapes(options, ranks);
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  return {!known.disappointing.contains(ranks) && pays_at_once(shapes, setup_seconds()), never_paid(shapes)};
+  return {!known.disappointing.contains(ranks) && pays_at_once(shapes, setup_seconds(ranks)),
+          never_paid(shapes)};
 }
 
 std::vector<int> early_sizes(std::size_t most) {
@@ -169,7 +170,7 @@ std::vector<int> early_sizes(std::size_t most) {
     by_ranks[shape.ranks].push_back(std::move(shape));
   std::vector<int> sizes;
   for (const auto& [ranks, alike] : by_ranks) {
-    if (sizes.size() < most && pays_at_once(alike, setup_seconds())) sizes.push_back(ranks);
+    if (sizes.size() < most && pays_at_once(alike, setup_seconds(ranks))) sizes.push_back(ranks);
   }
   return sizes;
 }
@@ -189,7 +190,8 @@ void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted, bool set_
   known.sizes += sizes_used;
   known.refuted += sizes_refuted;
   known.at_once += set_up_early ? 1 : 0;
-  if (set_up_early && shape.least * gain_of(shape) < setup_seconds()) known.disappointing.insert(shape.ranks);
+  if (set_up_early && shape.least * gain_of(shape) < setup_seconds(shape.ranks))
+    known.disappointing.insert(shape.ranks);
   if (keeps_learnt()) add_to_run(known.run, std::move(shape));
 }
 

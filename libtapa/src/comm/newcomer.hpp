@@ -36,9 +36,9 @@ class Newcomer {
 
   /// Nanoseconds that a call should take at least, from what all ranks know of it: the bytes of each block
   /// where all are equal. Of other calls nothing is known but that they take longer the more ranks there are:
-  /// the ranks talk after 64, or of a few ranks, whose calls may take less than a microsecond, 256.
+  /// the ranks talk after 64, or of a few ranks, whose calls may take less than a microsecond, 128.
   [[nodiscard]] static std::uint64_t estimate(std::optional<std::size_t> bytes, int ranks) {
-    if (!bytes) return kFirstTalk * static_cast<std::uint64_t>(std::clamp(ranks, 2, 8)) / (8 * 64);
+    if (!bytes) return kFirstTalk * static_cast<std::uint64_t>(std::clamp(ranks, 4, 8)) / (8 * 64);
     return 5'000 + *bytes * static_cast<std::uint64_t>(ranks) / 10;  // 10 GB/s
   }
 
@@ -67,9 +67,12 @@ class Newcomer {
     const unsigned every = calls_ <= many ? often : seldom;
     return calls_ % every == 0 ? every : 0;
   }
-  /// What it took, which stands for `weight` calls.
+  /// What it took, which stands for `weight` calls: where something disturbed it, not for all that it took.
   void spend(double seconds, unsigned weight = 1) {
-    spent_ += weight * seconds;
+    constexpr double much = 8, share = 0.25;
+    const double usual = typical_ > 0 ? std::min(seconds, much * typical_) : seconds;
+    typical_ += typical_ > 0 ? share * (usual - typical_) : usual;
+    spent_ += seconds + (weight - 1) * usual;
     shortest_ = std::min(shortest_, seconds);
   }
   /// Seconds, as far as this rank knows.
@@ -79,6 +82,7 @@ class Newcomer {
   std::uint64_t estimated_ = 0;
   std::uint64_t next_;
   double spent_ = 0;
+  double typical_ = 0;  // of the last calls
   double shortest_ = std::numeric_limits<double>::max();
   std::uint64_t calls_ = 0;
 };
