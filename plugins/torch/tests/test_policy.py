@@ -341,6 +341,28 @@ def test_shapes_that_would_remember_too_much_are_exact() -> None:
     np.testing.assert_array_equal(outputs[0], exact[0])
 
 
+def _guidance_within_budget(budget: int | None) -> tuple[dict[str, str], list[int]]:
+    """A picture with a short text, then one with a longer text and guidance."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fast", steps=2, adapt=False, reference_bytes=budget)
+    short, long, other = (tiny.flux_inputs(text=text, seed=seed) for text, seed in ((5, 0), (12, 0), (12, 1)))
+    with torch.no_grad():
+        for timestep, given in ((0.9, short), (0.4, short), (0.9, long), (0.9, other)):
+            model(**{**given, "timestep": torch.full((1,), timestep)}, return_dict=False)
+    report = dit_torch.report(model)
+    dit_torch.disable(model)
+    return report.off, [one["wire_bytes"] for one in report.exchanges]
+
+
+@needs_library
+def test_what_is_used_has_the_budget_before_what_was_used() -> None:
+    off, (short, long) = ranks.run(2, _guidance_within_budget, None)[0]
+    assert off == {} and long > short > 0
+    for off, (short, again) in ranks.run(2, _guidance_within_budget, long):
+        assert again == long and short == 0 and len(off) == 1 and "1x5+20" in next(iter(off))
+
+
 def _bytes_by(rules: list[dict[str, str]], name: str = "flux", **inputs: int) -> float:
     """What a step sends between nodes under these rules."""
     os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"

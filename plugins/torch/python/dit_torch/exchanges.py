@@ -275,17 +275,23 @@ class Exchanges:
             for name in self.made.values():
                 self.group.library.reset(name)
 
-    def change_run(self, steps: int, branches: int) -> None:
+    def change_run(self, steps: int, branches: int) -> bool:
         """With a policy: other numbers of them. What there is is made anew under the same names, so that
-        compiled graphs stay good. Collective, between forward passes."""
+        compiled graphs stay good. Whether they are others. Collective, between forward passes."""
         if (steps, branches) == (self.steps, self.branches):
-            return
+            return False
         there = list(self.made)
         self.close()
         self.steps, self.branches = steps, branches
         self.at = (0, 0)
-        for key in there:
-            self.get(key)
+        try:
+            for key in reversed(there):  # what was used last comes first where there is not memory for all
+                self.get(key)
+        except BaseException:
+            self.generation += 1  # names are missing
+            raise
+        self.made = {key: self.made[key] for key in there}
+        return True
 
     def renew(self) -> None:
         """What there is is made anew when it is used again, without what is under way. Collective."""

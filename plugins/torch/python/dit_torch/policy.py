@@ -62,8 +62,8 @@ class Follower:
         place = self.follow.next(
             timestep, steps, given["hidden_states"].shape, given.get("encoder_hidden_states")
         )
-        exchanges.change_run(steps, self.follow.branches)
-        if place.new_image:
+        made_anew = exchanges.change_run(steps, self.follow.branches)
+        if place.new_image and not made_anew:
             exchanges.reset()
         exchanges.begin_step(place.step, place.branch)
 
