@@ -2,6 +2,7 @@
 #
 #   tapa_tool(NAME SOURCES... [LIBS ...])
 #   tapa_precompile_headers(TARGET PRIVATE HEADERS... | REUSE_FROM TARGET)
+#   tapa_compile_quickly()
 #   tapa_unit_test(NAME SOURCES... [LIBS ...] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [SHARDS n] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
@@ -81,6 +82,14 @@ function(tapa_program name)
     target_link_options(${name} PRIVATE LINKER:--export-dynamic-symbol=dlclose)
   endif()
 endfunction()
+
+# For a folder whose code runs once, as tests and command lines do: what takes time there is the compiler, which is to optimise
+# less of what the folder adds to a release from here on.
+macro(tapa_compile_quickly)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
+endmacro()
 
 # Headers that take long to read (libtorch's: 25 s), read once for a target; or as another target of the same kind has read them.
 function(tapa_precompile_headers target)
