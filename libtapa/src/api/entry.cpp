@@ -155,7 +155,7 @@ int run_blocking(const Arguments& arguments) {
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr || state->is_mpis()) {
-      counted.forwarded(reason_for_blocking(arguments.comm, state));
+      if (counted.wanted()) counted.forwarded(reason_for_blocking(arguments.comm, state));
       if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm))
         return forward_staged(arguments);
       check_before_mpi(arguments);

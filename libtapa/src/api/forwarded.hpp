@@ -23,6 +23,8 @@ inline constexpr const char* tags = "no tags are left";
 class ForwardedCall {
  public:
   explicit ForwardedCall(const Arguments& arguments);
+  /// Whether the reason is of interest: finding it may take as long as a short call.
+  [[nodiscard]] bool wanted() const { return wanted_; }
   void forwarded(const char* reason) { reason_ = reason; }
   /// Returns `code`.
   int end(int code);
