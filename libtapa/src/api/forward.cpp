@@ -115,10 +115,9 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
 
 /// Whether all blocks of a side are dense. Wrong types are MPI's to find.
 bool dense(const Arguments& arguments, const Side& side, int ranks) {
-  constexpr MPI_Count several = 2;
   const int types = arguments.form == Form::w ? ranks : 1;
   for (int peer = 0; peer < types; ++peer) {
-    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).dense(several))
+    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).always_dense())
       return false;
   }
   return true;

@@ -72,12 +72,6 @@ Passing* find(PassingCalls& mine, const CallKind& kind) {
   return nullptr;
 }
 
-/// Whether blocks of a type are dense whatever their counts are; else MPI may get long ones wrong.
-bool always_dense(MPI_Datatype type) {
-  constexpr MPI_Count several = 2;
-  return type_info(type).dense(several);
-}
-
 std::optional<std::size_t> bytes_of_block(const Passing& known, MPI_Count count) {
   if (known.kind.form != Form::uniform || count < 0) return std::nullopt;
   return static_cast<std::size_t>(count) * known.element_size;
@@ -94,17 +88,16 @@ CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* rec
 
 void remember_passing(const Arguments& arguments, CommState& state) {
   if (arguments.form == Form::w || arguments.large || gpu_was_in_use()) return;
-  if (arguments.recv.type == MPI_DATATYPE_NULL) return;  // an error, for MPI to find
-  if (!arguments.in_place() && arguments.send.type == MPI_DATATYPE_NULL) return;
   if (report_is_wanted()) return;  // which counts each call
-  const bool is_dense =
-      always_dense(arguments.recv.type) && (arguments.in_place() || always_dense(arguments.send.type));
-  if (!is_dense) return;
   const CallKind kind = kind_of(arguments.form, arguments.send.buffer, arguments.send.type,
                                 arguments.recv.type, arguments.comm);
+  for (const MPI_Datatype type : {kind.sendtype, kind.recvtype}) {
+    if (type == MPI_DATATYPE_NULL) return;        // an error, for MPI to find
+    if (!type_info(type).always_dense()) return;  // MPI may get long blocks wrong
+  }
   PassingCalls& mine = passing_calls;
   if (find(mine, kind) != nullptr) return;
-  mine.calls[mine.next] = {&state, kind, freed_so_far(), type_info(arguments.recv.type).size, {}};
+  mine.calls[mine.next] = {&state, kind, freed_so_far(), type_info(kind.recvtype).size, {}};
   mine.next = (mine.next + 1) % mine.calls.size();
 }
 

@@ -17,15 +17,13 @@ struct CallKind {
   Form form;
   MPI_Datatype sendtype;  ///< that of the received blocks for calls in place
   MPI_Datatype recvtype;
-  bool in_place;
 
   friend bool operator==(const CallKind&, const CallKind&) = default;
 };
 
 [[nodiscard]] inline CallKind kind_of(Form form, const void* sendbuf, MPI_Datatype sendtype,
                                       MPI_Datatype recvtype, MPI_Comm comm) {
-  const bool in_place = sendbuf == MPI_IN_PLACE;
-  return {comm, form, in_place ? recvtype : sendtype, recvtype, in_place};
+  return {comm, form, sendbuf == MPI_IN_PLACE ? recvtype : sendtype, recvtype};
 }
 
 /// The state of a blocking call's communicator when the call is like one that was remembered and again MPI's,

@@ -27,7 +27,7 @@ struct Dense {
 Dense dense_side(const Side& side) {
   const TypeInfo info = type_info(side.type);
   const auto bytes = static_cast<std::size_t>(side.count) * info.size;
-  if (bytes == 0 || !info.dense(side.count) || info.extent != static_cast<MPI_Aint>(info.size)) return {};
+  if (bytes == 0 || !info.always_dense()) return {};
   return {info.first, bytes};
 }
 
@@ -164,7 +164,7 @@ class Timed {
 bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
   const TypeInfo info = type_info(side.type);
   const bool countable = info.size < std::numeric_limits<MPI_Aint>::max() >> 31;
-  if (side.counts == nullptr || !info.dense(2) || !countable) return false;
+  if (side.counts == nullptr || !info.always_dense() || !countable) return false;
   blocks.resize(static_cast<std::size_t>(ranks));
   for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
     const auto bytes = static_cast<std::size_t>(side.counts[peer]) * info.size;

@@ -28,9 +28,9 @@ struct TypeInfo {
   /// Data can be copied in parts of a multiple of so many bytes.
   [[nodiscard]] std::size_t part() const { return runs != 0 ? size / runs : size; }
   /// Whether `count` elements in a row are one run of bytes in order.
-  [[nodiscard]] bool dense(MPI_Count count) const {
-    return one_run && (count <= 1 || extent == static_cast<MPI_Aint>(size));
-  }
+  [[nodiscard]] bool dense(MPI_Count count) const { return count <= 1 ? one_run : always_dense(); }
+  /// The same whatever their number is.
+  [[nodiscard]] bool always_dense() const { return one_run && extent == static_cast<MPI_Aint>(size); }
 };
 
 /// Decodes a datatype; the result is kept with derived types, as an attribute. Throws CallError
