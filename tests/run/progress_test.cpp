@@ -97,6 +97,15 @@ class Nap final : public tapa::Task {
   double end_ = 0;
 };
 
+/// Class of the error of a nonblocking task that fails with MPI_ERR_INTERN.
+int error_of_ends() {
+#ifdef OPEN_MPI
+  return MPI_ERR_INTERN;
+#else
+  return Progress::instance().driver() == Driver::thread ? MPI_ERR_TRUNCATE : MPI_ERR_INTERN;
+#endif
+}
+
 long last_of(int rounds) {
   return 1000L * (rounds - 1) + (rank() + size() - 1) % size();
 }
@@ -293,20 +302,30 @@ TEST_F(ProgressTest, ErrorReachesTheStatus) {
   MPI_Status status;
   status.MPI_ERROR = MPI_SUCCESS;
   const int code = MPI_Wait(&request, &status);
-  const int expected = Progress::instance().driver() == Driver::thread ? MPI_ERR_TRUNCATE : MPI_ERR_INTERN;
   int error_class = MPI_SUCCESS;
   MPI_Error_class(code, &error_class);
-  EXPECT_EQ(error_class, expected);
-  std::array<MPI_Request, 2> two{submit(1, 5, &log, MPI_ERR_INTERN), submit(2, 5, &log)};
-  std::array<MPI_Status, 2> statuses;
-  EXPECT_EQ(MPI_Waitall(2, two.data(), statuses.data()), MPI_ERR_IN_STATUS);
-  MPI_Error_class(statuses[0].MPI_ERROR, &error_class);
-  // MPICH wraps it in statuses.
-  EXPECT_EQ(error_class, Progress::instance().driver() == Driver::wait ? MPI_ERR_OTHER : expected);
-  if (statuses[1].MPI_ERROR == MPI_ERR_PENDING) {  // MPI may leave the others unfinished
-    EXPECT_EQ(MPI_Wait(&two[1], MPI_STATUS_IGNORE), MPI_SUCCESS);
-  } else {
-    EXPECT_EQ(statuses[1].MPI_ERROR, MPI_SUCCESS);
+  EXPECT_EQ(error_class, error_of_ends());
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+// Again and again: under Open MPI 4.1 a wait for several hangs when one of them fails as it begins to wait,
+// but for generalized requests.
+TEST_F(ProgressTest, ErrorsReachTheStatusesOfManyWaits) {
+  Log log;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int round = 0; round < runs(1000); ++round) {
+    std::array<MPI_Request, 2> two{submit(1, round % 6, &log, MPI_ERR_INTERN), submit(2, 5, &log)};
+    std::array<MPI_Status, 2> statuses;
+    ASSERT_EQ(MPI_Waitall(2, two.data(), statuses.data()), MPI_ERR_IN_STATUS);
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(statuses[0].MPI_ERROR, &error_class);
+    // MPICH wraps it in statuses.
+    ASSERT_EQ(error_class, Progress::instance().driver() == Driver::wait ? MPI_ERR_OTHER : error_of_ends());
+    if (statuses[1].MPI_ERROR == MPI_ERR_PENDING) {  // MPI may leave the others unfinished
+      ASSERT_EQ(MPI_Wait(&two[1], MPI_STATUS_IGNORE), MPI_SUCCESS);
+    } else {
+      ASSERT_EQ(statuses[1].MPI_ERROR, MPI_SUCCESS);
+    }
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }

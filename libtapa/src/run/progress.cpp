@@ -46,13 +46,16 @@ StartPolled start_polled() {
 }
 #endif
 
-// Bytes of the buffers of messages that end operations. Only an empty one of Open MPI 4.1 says that a message
-// from this rank to itself was too long, and all but an empty one of Intel MPI.
+// Whether a wait for several generalized requests sees those that another thread completes: not in MPICH 4.0.
 #ifdef OPEN_MPI
-constexpr int end_room = 0;
+constexpr bool threads_may_complete = true;
 #else
-constexpr int end_room = 1;
+constexpr bool threads_may_complete = false;
 #endif
+
+// Bytes of the buffers of messages that end operations: Intel MPI does not say of an empty one that a message
+// from this rank to itself was too long.
+constexpr int end_room = 1;
 
 bool polling_possible() {
 #ifdef MPICH_VERSION
@@ -299,7 +302,7 @@ int Progress::open(Job& job) {
     case Driver::hook:
       return open_generalized(job);
     case Driver::thread:
-      return open_receive(job);
+      return threads_may_complete ? open_generalized(job) : open_receive(job);
     case Driver::wait:
       return open_polled(job);
     case Driver::none:
@@ -328,8 +331,9 @@ int Progress::open_generalized(Job& job) {
   return code;
 }
 
-// Generalized requests that another thread completes fail in MPI_Waitall of MPICH 4.0. An empty message from
-// this rank to itself does the same; a failure makes it one byte longer than its buffer.
+// What stands in for a generalized request: an empty message from this rank to itself completes it; a failure
+// makes it one byte longer than its buffer. Not with Open MPI 4.1, whose MPI_Waitall hangs when a receive
+// fails as it begins to wait.
 int Progress::open_receive(Job& job) {
   constexpr int kTags = 32768;  // any MPI has that many
   if (const int code = make_self(); code != MPI_SUCCESS) return code;
