@@ -25,7 +25,9 @@ from torch import Tensor
 import dit_torch._inductor
 import dit_torch.group
 import endurance
-from dit_torch.group import Group
+import gpu_models
+import tiny
+from dit_torch import _library
 from dit_torch.layout import even_part
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
 
@@ -43,7 +45,7 @@ class Check:
             os.environ["NCCL_HOSTID"] = f"rank-{this.rank}"  # NCCL shares a GPU only between hosts
         dit_torch.group.init()
         self.device = torch.device("cuda", torch.cuda.current_device())
-        self.group = Group()
+        self.group = dit_torch.group.take(None, timeout_seconds=120)  # enable() takes the same one
         self.rank, self.size = this.rank, this.size
         self.made = 0
         self.facts: dict[str, object] = {"ranks": self.size, "device": torch.cuda.get_device_name()}
@@ -238,56 +240,99 @@ def require_close(what: str, a: Tensor, b: Tensor) -> None:
     assert away < 0.2, f"{what}: differs by {away:.3g}"
 
 
-def check_policy(check: Check) -> None:
-    """A policy's bits are the host's, and what its guard decides; a new image forgets the one before."""
-    case = Case(1, 8, 64, 4, 4, 32)
-    named = check.exchange(case, torch.bfloat16)
-    near = check.report(named)["levels"][0]["name"]
-    check.free(named)
-    guarded = {
-        "format": "dit-wire-policy",
-        "version": 1,
-        "guard": 0.3,
-        "rules": [
-            {"mode": "residual int8", "level": near},
-            {"mode": "residual int1", "level": near, "tensors": ["q", "o"]},
-        ],
-    }
-    for policy in (
+def policies(near: str) -> list[bytes]:
+    """Of all kinds, for the level that these ranks are on."""
+    guarded = gpu_models.rules(
+        near, {"mode": "residual int8"}, {"mode": "residual int1", "tensors": ["q", "o"]}
+    )
+    tokens = gpu_models.rules(
+        near,
+        {"mode": "residual int2"},
+        {"mode": "residual int8", "tokens": "text"},
+        {"mode": "fp8", "tokens": "text", "tensors": ["v"]},
+        {"mode": "skip", "tokens": "image", "tensors": ["k"], "steps": [2, -1]},
+    )
+    return [
         b"fp8",
         b"balanced",
         b"v-major:warmup=1,refresh=3,ratio=linear",
-        json.dumps(guarded).encode(),
-    ):
-        more = {"policy": policy, "layers": 2, "steps": 4}
-        ours = check.exchange(case, torch.bfloat16, **more)
-        host = check.exchange(case, torch.bfloat16, on_host=True, **more)
-        library = check.group.library
-        assert library is not None
-        for image in range(2):
-            for step in range(4):
-                for name in (ours, host):
-                    library.begin_step(name, step, 0)
-                for block in range(2):
-                    x = source(host, case, QUERY, step + block, torch.bfloat16, check.rank)
-                    y = x.to(check.device)
-                    right = dit.scatter_qkv(x, x, x, host, block)
-                    given = dit.scatter_qkv(y, y, y, ours, block)
-                    for what in range(3):
-                        require_same(
-                            f"{policy!r}, image {image}, step {step}, {what}", given[what], right[what]
-                        )
-                    require_same(
-                        f"{policy!r}: gather",
-                        dit.gather(given[0], ours, block),
-                        dit.gather(right[0], host, block),
-                    )
-            spoken = check.report(ours)["guarded"]
-            assert spoken == check.report(host)["guarded"], f"{policy!r}: guarded"
-            assert (0 < spoken < 4 * 2 * 4) == (b"guard" in policy), f"{policy!r}: {spoken} guarded"
+        json.dumps(json.loads(guarded) | {"guard": 0.3}).encode(),
+        tokens.encode(),
+    ]
+
+
+def check_policy(check: Check) -> None:
+    """A policy's bits are the host's, and what its guard decides; a new image forgets the one before."""
+    cases = (
+        Case(1, 8, 64, 4, 4, 32),
+        Case(2, 5, 19, 5, 5, 16, _library.TEXT_REPLICATED),
+        Case(1, 4, 21, 4, 2, 32, _library.IMAGE_FIRST),
+    )
+    named = check.exchange(cases[0], torch.bfloat16)
+    near = check.report(named)["levels"][0]["name"]
+    check.free(named)
+    for number, case in enumerate(cases):
+        for policy in policies(near)[0 if number == 0 else 3 :]:
+            require_policy(check, case, policy)
+
+
+def require_policy(check: Check, case: Case, policy: bytes) -> None:
+    more = {"policy": policy, "layers": 2, "steps": 4}
+    ours = check.exchange(case, torch.bfloat16, **more)
+    host = check.exchange(case, torch.bfloat16, on_host=True, **more)
+    library = check.group.library
+    assert library is not None
+    for image in range(2):
+        for step in range(4):
             for name in (ours, host):
-                library.reset(name)
-        check.free(ours, host)
+                library.begin_step(name, step, 0)
+            for block in range(2):
+                x = [
+                    source(host, case, what, step + block, torch.bfloat16, check.rank)
+                    for what in (QUERY, KEY, VALUE)
+                ]
+                right = dit.scatter_qkv(*x, host, block)
+                given = dit.scatter_qkv(*(one.to(check.device) for one in x), ours, block)
+                for what in range(3):
+                    require_same(
+                        f"{case}, {policy!r}, image {image}, step {step}, {what}", given[what], right[what]
+                    )
+                require_same(
+                    f"{case}, {policy!r}: gather",
+                    dit.gather(given[0], ours, block),
+                    dit.gather(right[0], host, block),
+                )
+        spoken = check.report(ours)["guarded"]
+        assert spoken == check.report(host)["guarded"], f"{policy!r}: guarded"
+        if case.text == 8:
+            assert (0 < spoken < 4 * 2 * 4) == (b"guard" in policy), f"{policy!r}: {spoken} guarded"
+        for name in (ours, host):
+            library.reset(name)
+    check.free(ours, host)
+
+
+def check_models(check: Check) -> None:
+    """Tiny models of all families in fp32, heads that do not divide: one GPU's results, and the same bits."""
+    for name in sorted(tiny.MODELS):
+        for heads in (3, 4):
+            with torch.inference_mode():
+                away = gpu_models.require_family(name, heads, check.device)
+            check.facts[f"{name}, {heads} heads: differs by"] = away
+
+
+def check_pictures(check: Check) -> None:
+    """Policies in whole models: rules for tokens, a budget of memory, other numbers of steps."""
+    named = check.exchange(CASES[0], torch.float32)
+    near = check.report(named)["levels"][0]["name"]
+    check.free(named)
+    with torch.inference_mode():
+        for name, require in (
+            ("share of the bytes", gpu_models.require_rules_of_tokens),
+            ("bytes remembered", gpu_models.require_budget),
+            ("graphs of pictures of other steps", gpu_models.require_other_steps),
+        ):
+            check.facts[name] = found = require(near, check.device)
+            check.say(f"   {name}: {found}")
 
 
 def check_all_to_all(check: Check) -> None:
@@ -449,6 +494,8 @@ CHECKS = {
     "all_to_all": check_all_to_all,
     "all_gather": check_all_gather,
     "policy": check_policy,
+    "models": check_models,
+    "pictures": check_pictures,
     "images": check_images,
     "killed": check_killed,
 }
@@ -477,7 +524,7 @@ def main() -> int:
     if failed:
         sys.stdout.flush()
         os._exit(1)
-    check.group.close()
+    dit_torch.group.give(check.group)
     dist.destroy_process_group()
     return 0
 
