@@ -11,7 +11,8 @@
 
 namespace dit {
 
-inline constexpr int kHeadsOfUnit = 6;  ///< of a token, one after the other by one team
+/// Of a token, one after the other by one team. With more there are too few teams where four GPUs share tokens.
+inline constexpr int kHeadsOfUnit = 3;
 
 /// How many lanes have a head's row, 0: such a job is not for teams (its shape or how it lies in memory).
 [[nodiscard]] int team_lanes(const PrepareJob& job, std::size_t element_bytes);
