@@ -116,5 +116,9 @@ void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm
 [[nodiscard]] int test_segments(Ranks& ranks, const Settings& settings);
 /// Wrong arguments and broken rules: errors that say what is wrong, and no crash.
 [[nodiscard]] int test_misuse(Ranks& ranks, const Settings& settings);
+/// Captures, other devices, threads and errors of the program around calls.
+[[nodiscard]] int test_callers(Ranks& ranks, const Settings& settings);
+/// The last rank leaves when nothing is under way.
+[[nodiscard]] int test_left(Ranks& ranks, const Settings& settings);
 
 }  // namespace tapa::bench

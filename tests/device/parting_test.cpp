@@ -19,7 +19,7 @@ void say(const HostMachine& machine, int rank, int peer, Parting parting) {
   std::atomic_ref(machine.view(peer).partings().of[rank]).store(static_cast<Word>(parting));
 }
 
-bool part(const HostMachine& machine, int rank, bool well) {
+Parted part(const HostMachine& machine, int rank, bool well, std::chrono::milliseconds limit) {
   const auto hear = [&] {
     Partings said{};
     for (int peer = 0; peer < kMaxRanks; ++peer)
@@ -27,7 +27,7 @@ bool part(const HostMachine& machine, int rank, bool well) {
     return said;
   };
   return part_from(
-      rank, machine.region().size, well,
+      rank, machine.region().size, well, limit,
       [&](int peer, Parting parting) { say(machine, rank, peer, parting); }, hear);
 }
 
@@ -39,7 +39,8 @@ std::vector<char> parting(int size, int failed) {
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5 * (size - rank)));
-      well[static_cast<std::size_t>(rank)] = part(machine, rank, rank != failed) ? 1 : 0;
+      well[static_cast<std::size_t>(rank)] =
+          part(machine, rank, rank != failed, std::chrono::minutes(1)).well ? 1 : 0;
     });
   }
   ranks.clear();
@@ -54,6 +55,19 @@ TEST(Parting, AllAreWell) {
 
 TEST(Parting, NobodyWaitsForOneThatFailed) {
   for (int failed = 0; failed < 3; ++failed) EXPECT_EQ(parting(3, failed), std::vector<char>(3, 0)) << failed;
+}
+
+TEST(Parting, WhoNeverComesIsNamedWhenTheTimeIsOver) {
+  const HostMachine machine(4, small_tuning());
+  say(machine, 1, 0, Parting::well);
+  const auto began = std::chrono::steady_clock::now();
+  const Parted parted = part(machine, 0, true, std::chrono::milliseconds(20));
+  EXPECT_FALSE(parted.well);
+  EXPECT_EQ(parted.missing, 2);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(20));
+  EXPECT_EQ(machine.view(3).partings().of[0], static_cast<Word>(Parting::failed));
+  for (const int peer : {2, 3}) say(machine, peer, 0, Parting::well);
+  EXPECT_TRUE(part(machine, 0, true, std::chrono::milliseconds(0)).well);  // who is there needs no time
 }
 
 /// A call in which each rank sends `bytes` bytes to each.
@@ -80,6 +94,20 @@ TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
       EXPECT_EQ(machine.failure(0).parted[1], 1U) << bytes << " bytes";
       EXPECT_EQ(machine.failure(0).missing[1], 0U);
     }
+  }
+}
+
+// That it sends another number of bytes counts, and is seen however soon it leaves.
+TEST(Parting, WhoDisagreesAndLeavesIsFoundToDisagree) {
+  for (const Word bytes : {Word{50}, Word{3000}}) {
+    HostMachine machine(2, small_tuning());
+    std::vector<std::byte> memory(4 * bytes);
+    const std::uint32_t flag = line_flag(1, bytes + 8);
+    *machine.view(0).mailbox(1, mailbox_of(1)) = Line{0, flag, 0, flag};
+    say(machine, 1, 0, Parting::failed);
+    HostMachine::run(exchange(machine, 0, memory, bytes), {});
+    EXPECT_EQ(machine.failure(0).from[1].call, 1U) << bytes << " bytes";
+    EXPECT_EQ(machine.failure(0).parted[1], 0U) << bytes << " bytes";
   }
 }
 

@@ -5,7 +5,9 @@
  * A call puts kernels on the caller's stream and returns: nothing waits on the host, and a stream that is
  * captured records the call for any number of replays. All ranks make the calls of a communicator in the same
  * order, in stream order: calls on different streams are ordered by the caller, with events. Calls of
- * different communicators need no order.
+ * different communicators need no order as long as CUDA runs their streams beside each other: not where
+ * streams share a queue of the device (CUDA_DEVICE_MAX_CONNECTIONS=1, or more streams than it says), nor
+ * the default stream beside streams that wait for it. There all ranks call them in one order.
  *
  * Blocks are bytes. What one rank sends to another must be what the other expects from it. Send and receive
  * buffers must not overlap, and belong to the stream from the call on until the stream has passed it. Any
@@ -106,10 +108,11 @@ typedef struct TAPA_Device_options {
 TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
                                      const TAPA_Device_options* options, TAPA_Device_comm* comm);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
- * ranks. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT it is local instead, and keeps the memory that
- * others may still have open. In the call that failed on one rank another may have got all it waited for:
- * the ranks of a node tell each other here whether they are well, and wait for none when one is not. Who is
- * still in a call then learns there that the rank has parted.
+ * ranks, of its node at most as long as a call does, and then says on stderr who did not come and is local.
+ * Graphs that have recorded its calls are destroyed before. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT
+ * it is local instead, and keeps the memory that others may still have open. In the call that failed on one
+ * rank another may have got all it waited for: the ranks of a node tell each other here whether they are
+ * well, and wait for none when one is not. Who is still in a call then learns there that the rank has parted.
  *
  * Ranks of other nodes are not told. Where one of them may have failed, all ranks first make one more
  * all-to-all, of one byte a block, and wait for its stream: it fails, after the time-out, on ranks that saw
@@ -177,7 +180,8 @@ TAPA_API int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device
  * @param window the registration, alike on all ranks */
 TAPA_API int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window);
 /** Ends a registration. Collective, synchronises: all calls that use it must have ended on this rank. A
- * replay of a graph with such a call fails with TAPA_DEVICE_ERR_WINDOW. */
+ * replay of a graph with such a call fails with TAPA_DEVICE_ERR_WINDOW, but for what copy engines
+ * (TAPA_DEVICE_SYMMETRIC) and kernels of the caller store: such graphs are not replayed any more. */
 TAPA_API int TAPA_Device_deregister(TAPA_Device_comm comm, int window);
 /** Whether blocks go right into this rank's part of a registration (`*direct` 1) or not (0). */
 TAPA_API int TAPA_Device_is_direct(TAPA_Device_comm comm, int window, int* direct);

@@ -1,9 +1,11 @@
 #include "device/communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
+#include "device/current_device.hpp"
 #include "device/device_error.hpp"
 #include "device/failure.hpp"
 #include "device/kernel.hpp"
@@ -80,7 +82,7 @@ void Communicator::agree_on_tuning(const TAPA_Device_options& options, int multi
 void Communicator::map_regions() {
   Export mine{};
   agreement_.together([&] {
-    failure_.emplace(sizeof(Failure));
+    failure_.emplace(sizeof(Failure));  // lasting: programs ask for errors after they have reset the device
     region_.emplace(head_.region.bytes());
     const Word first = 1;
     PrivateStream().copy(&RegionView(region_->get(), head_.region).local().sequence, &first, sizeof(first));
@@ -113,6 +115,7 @@ Communicator::~Communicator() {
     imports_.clear();
     agreement_.meet();  // memory is freed when nobody has it mapped
   } catch (const DeviceError& error) {
+    if (region_) region_->abandon();  // others may have it open
     std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
   }
 }
@@ -123,27 +126,39 @@ void Communicator::tell(int peer, Parting parting) {
   PrivateStream().copy(&theirs.of[head_.rank], &word, sizeof(word));
 }
 
-void Communicator::break_down(const std::string& why) {
+void Communicator::break_down(const std::string& why) noexcept {
   if (!broken_.empty()) return;
   broken_ = why;
-  const CurrentDevice current(device_);
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer != agreement_.rank()) tell(peer, Parting::failed);
+    if (peer == agreement_.rank()) continue;
+    try {
+      const CurrentDevice current(device_);
+      tell(peer, Parting::failed);
+    } catch (const DeviceError&) {  // that peer learns of it by its time-out; `why` is what counts
+    }
   }
 }
 
 bool Communicator::part() {
   if (parted_well_) return *parted_well_;
   const CurrentDevice current(device_);
-  (void)cudaDeviceSynchronize();
   parted_well_ = false;  // also when something below throws
+  // Refused while a stream is captured, or after an error of a kernel: then calls may be under way.
+  const bool idle = cudaDeviceSynchronize() == cudaSuccess;
+  if (!idle) (void)cudaGetLastError();
   const auto say = [&](int peer, Parting parting) { tell(peer, parting); };
   const auto hear = [&] {
     Partings said{};
     PrivateStream().read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
     return said;
   };
-  parted_well_ = part_from(head_.rank, size(), !abandoned_ && !has_failed(), say, hear);
+  const std::chrono::nanoseconds limit(head_.timeout);
+  const Parted parted = part_from(head_.rank, size(), idle && !abandoned_ && !has_failed(), limit, say, hear);
+  if (parted.missing >= 0) {
+    std::fprintf(stderr, "tapa: freeing a device communicator: rank %d did not come within %s s\n",
+                 names_[static_cast<std::size_t>(parted.missing)], short_text(timeout_).c_str());
+  }
+  parted_well_ = parted.well;
   return *parted_well_;
 }
 

@@ -59,10 +59,11 @@ class Communicator {
   void abandon() { abandoned_ = true; }
   /// A call could not be put on its stream: later ones return that, and the other ranks are told, who wait
   /// for it.
-  void break_down(const std::string& why);
+  void break_down(const std::string& why) noexcept;
   /// Nothing is put on streams any more: waits for the device, tells the other ranks whether this one has
-  /// seen an error, and, if not, waits for them to do the same. False: one has, and no rank is to be waited
-  /// for. Does all that once. Throws DeviceError.
+  /// seen an error, and, if not, waits for them to do the same, as long as for a call. False: one has, or did
+  /// not come, which a line on stderr says, and no rank is to be waited for. Does all that once. Throws
+  /// DeviceError.
   [[nodiscard]] bool part();
 
  private:
@@ -82,7 +83,7 @@ class Communicator {
   double timeout_ = 0;
   std::size_t copy_from_ = 0;  ///< bytes of the shortest block that copy engines move
   std::optional<DeviceMemory> region_;
-  std::optional<PinnedMemory> failure_;
+  std::optional<LastingMemory> failure_;
   std::optional<Windows> windows_;
   std::optional<SideStreams> side_streams_;
   std::vector<std::optional<Import>> imports_;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "device/communicator.hpp"
+#include "device/current_device.hpp"
 #include "device/device_error.hpp"
 #include "device/kernel.hpp"
 
@@ -57,7 +58,7 @@ void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, 
   }
   check_lengths(call);
   const CurrentDevice current(device_);
-  check_cuda(launch(call, stream), "launch of the all-to-all");
+  check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
 bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
@@ -75,7 +76,8 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
   const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
   call.expected = pack({target.window, offset});
   call.copied = copied_bytes(bytes, kStoredBeside, call.region);
-  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  side_streams_->require_free_for(stream);
+  check_first_launch(launch_begin(call, stream), "launch of the handshake");
   side_streams_->fork(stream);
   const cudaStream_t copies = side_streams_->at(0);
   for (int step = 1; step < size(); ++step) {
@@ -106,7 +108,7 @@ void Communicator::alltoallv(const void* send, void* receive, const Layout& layo
   }
   check_lengths(call);
   const CurrentDevice current(device_);
-  check_cuda(launch(call, stream), "launch of the all-to-all");
+  check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
 void Communicator::alltoall_strided(const void* send, void* receive, const StridedLayout& layout,
@@ -126,7 +128,7 @@ void Communicator::alltoall_strided(const void* send, void* receive, const Strid
     call.targets[peer] = pack(windows_->find(block.receive.base, extent_of(received.strides)));
   }
   const CurrentDevice current(device_);
-  check_cuda(launch(call, stream), "launch of the all-to-all");
+  check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
 void Communicator::require_no_stores() const {
@@ -145,7 +147,7 @@ void Communicator::begin_stores(int window, cudaStream_t stream) {
   std::fill(std::begin(call.targets), std::end(call.targets), call.expected);
   std::fill(std::begin(call.blocks), std::end(call.blocks), Block{nullptr, nullptr, kAnyBytes, kAnyBytes});
   const CurrentDevice current(device_);
-  check_cuda(launch_begin(call, stream), "launch of the handshake");
+  check_first_launch(launch_begin(call, stream), "launch of the handshake");
   storing_ = window;
 }
 
@@ -159,7 +161,7 @@ void Communicator::end_stores(int window, cudaStream_t stream) {
   Call call = new_call<Call>();
   std::fill(std::begin(call.blocks), std::end(call.blocks), Block{nullptr, nullptr, kAnyBytes, kAnyBytes});
   const CurrentDevice current(device_);
-  check_cuda(launch_end(call, stream), "launch of the handshake");
+  check_first_launch(launch_end(call, stream), "launch of the handshake");
   storing_.reset();
 }
 

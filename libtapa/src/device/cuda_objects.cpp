@@ -19,15 +19,42 @@ void check_cuda(cudaError_t code, const char* call) {
   throw DeviceError(kind, std::string(call) + ": " + cudaGetErrorString(code));
 }
 
-CurrentDevice::CurrentDevice(int device) {
-  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  if (before_ == device) return;
-  check_cuda(cudaSetDevice(device), "cudaSetDevice");
-  changed_ = true;
+void check_first_launch(cudaError_t code, const char* call) {
+  const bool captured =
+      code >= cudaErrorStreamCaptureUnsupported && code <= cudaErrorStreamCaptureWrongThread;
+  if (!captured && code != cudaErrorInvalidResourceHandle) return check_cuda(code, call);
+  (void)cudaGetLastError();
+  throw DeviceError(TAPA_DEVICE_ERR_ARG, std::string(call) + " on this stream: " + cudaGetErrorString(code));
 }
-CurrentDevice::~CurrentDevice() {
-  if (changed_) (void)cudaSetDevice(before_);
+
+BesideCaptures::BesideCaptures() {
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
 }
+BesideCaptures::~BesideCaptures() {
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+}
+
+namespace {
+
+/// In which capture a stream is; 0: in none. Throws DeviceError where the stream cannot be used now.
+unsigned long long capture_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  check_first_launch(cudaStreamGetCaptureInfo(stream, &status, &id), "a call");
+  return status == cudaStreamCaptureStatusNone ? 0 : id;
+}
+
+/// Throws DeviceError when a stream of the library's is in a capture of another stream than the caller's.
+void require_same_capture(cudaStream_t ours, cudaStream_t callers) {
+  const unsigned long long capture = capture_of(callers);  // also throws where it cannot be used
+  const unsigned long long held = capture_of(ours);
+  if (held == 0 || held == capture) return;
+  throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                    "another stream is captured, with calls of this communicator: expected the end of that "
+                    "capture first");
+}
+
+}  // namespace
 
 DeviceMemory::DeviceMemory(std::size_t bytes) {
   void* memory = nullptr;
@@ -42,14 +69,6 @@ DeviceMemory::DeviceMemory(std::size_t bytes) {
 }
 DeviceMemory::~DeviceMemory() {
   if (memory_ != nullptr) (void)cudaFree(memory_);
-}
-
-PinnedMemory::PinnedMemory(std::size_t bytes) {
-  check_cuda(cudaHostAlloc(&memory_, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
-  for (std::size_t at = 0; at < bytes; ++at) static_cast<std::byte*>(memory_)[at] = std::byte{0};
-}
-PinnedMemory::~PinnedMemory() {
-  (void)cudaFreeHost(memory_);
 }
 
 void LastingMemory::Pages::operator()(void* memory) const {
@@ -112,6 +131,9 @@ SideStreams::~SideStreams() {
   for (cudaEvent_t event : done_) (void)cudaEventDestroy(event);
   (void)cudaEventDestroy(begin_);
 }
+void SideStreams::require_free_for(cudaStream_t stream) const {
+  require_same_capture(streams_.front(), stream);
+}
 void SideStreams::fork(cudaStream_t from) {
   check_cuda(cudaEventRecord(begin_, from), "cudaEventRecord");
   for (cudaStream_t stream : streams_)
@@ -136,6 +158,9 @@ WireStream::~WireStream() {
   for (cudaEvent_t mark : marks_) (void)cudaEventDestroy(mark);
   (void)cudaEventDestroy(begin_);
   (void)cudaStreamDestroy(stream_);
+}
+void WireStream::require_free_for(cudaStream_t stream) const {
+  require_same_capture(stream_, stream);
 }
 void WireStream::follow(cudaStream_t stream) {
   check_cuda(cudaEventRecord(begin_, stream), "cudaEventRecord");

@@ -14,17 +14,20 @@ namespace tapa::device {
 /// Throws DeviceError when a call failed. `call`: what was asked, for the message.
 void check_cuda(cudaError_t code, const char* call);
 
-/// Makes a device current while it lives.
-class CurrentDevice {
+/// The same for the first launch of a call: what says that the stream cannot take any now (it belongs to
+/// another device, or a capture forbids it) is the caller's error, and nothing has happened.
+void check_first_launch(cudaError_t code, const char* call);
+
+/// While it lives this thread may allocate and free while another one captures a stream.
+class BesideCaptures {
  public:
-  explicit CurrentDevice(int device);
-  ~CurrentDevice();
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  BesideCaptures();
+  ~BesideCaptures();
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
 
  private:
-  int before_ = -1;
-  bool changed_ = false;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 /// Memory of the current device, cleared.
@@ -43,22 +46,8 @@ class DeviceMemory {
   std::byte* memory_ = nullptr;
 };
 
-/// Memory of the host, cleared, that devices can write.
-class PinnedMemory {
- public:
-  explicit PinnedMemory(std::size_t bytes);
-  ~PinnedMemory();
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-
-  [[nodiscard]] void* get() const { return memory_; }
-
- private:
-  void* memory_ = nullptr;
-};
-
-/// The same for threads of the library's own, which go on when the program resets the device: then devices
-/// know it no more, and it is still there.
+/// Memory of the host, cleared, that devices can write. It is still there when the program has reset the
+/// device, for threads of the library's own that go on, and for programs that ask for errors then.
 class LastingMemory {
  public:
   explicit LastingMemory(std::size_t bytes);
@@ -106,6 +95,8 @@ class SideStreams {
   SideStreams& operator=(const SideStreams&) = delete;
 
   [[nodiscard]] cudaStream_t at(int index) const { return streams_[static_cast<std::size_t>(index)]; }
+  /// Throws DeviceError when they are in a capture of another stream, in which they stay until its end.
+  void require_free_for(cudaStream_t stream) const;
   void fork(cudaStream_t from);
   void join(cudaStream_t into);
 
@@ -126,6 +117,8 @@ class WireStream {
   WireStream& operator=(const WireStream&) = delete;
 
   [[nodiscard]] cudaStream_t get() const { return stream_; }
+  /// As that of SideStreams.
+  void require_free_for(cudaStream_t stream) const;
   /// What comes next here waits for what is on `stream` now.
   void follow(cudaStream_t stream);
   void mark(int slot);

@@ -7,6 +7,7 @@
 
 #include "device/communicator.hpp"
 #include "device/create.hpp"
+#include "device/current_device.hpp"
 #include "device/device_error.hpp"
 #include "device/lanes.hpp"
 #include "device/places.hpp"
@@ -43,6 +44,7 @@ struct TAPA_Device_comm_s {
   const void* checked_send =
       nullptr;  ///< the last buffers that were found to be the device's: the driver takes
   const void* checked_receive = nullptr;  ///< a good part of a microsecond to say so
+  cudaStream_t checked_stream = nullptr;  ///< likewise
 };
 
 namespace {
@@ -74,17 +76,36 @@ TAPA_Device_options complete(const TAPA_Device_options* options) {
 }
 
 /// Throws when a buffer of `bytes` bytes is none that the device can use. `checked`: the last one that is.
-void check_buffer(const char* name, const void* buffer, std::size_t bytes, const void*& checked) {
+void check_buffer(const char* name, const void* buffer, std::size_t bytes, const Communicator& communicator,
+                  const void*& checked) {
   if (bytes == 0 || (buffer != nullptr && buffer == checked)) return;
   if (buffer == nullptr) {
     refuse(std::string(name) + " is null, expected device memory of " + std::to_string(bytes) + " bytes");
   }
+  const CurrentDevice current(communicator.device());
   cudaPointerAttributes attributes{};
   check_cuda(cudaPointerGetAttributes(&attributes, buffer), "cudaPointerGetAttributes");
   if (attributes.devicePointer == nullptr) {
     refuse(std::string(name) + " is memory of the host, expected memory that the device can use");
   }
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device != communicator.device()) {
+    refuse(std::string(name) + " is memory of device " + std::to_string(attributes.device) +
+           ", expected that of the communicator's, device " + std::to_string(communicator.device()));
+  }
   checked = buffer;
+}
+
+/// Throws when a stream is another device's: CUDA does not always refuse to launch kernels there, which
+/// cannot reach what they need.
+void check_stream(cudaStream_t stream, const Communicator& communicator, cudaStream_t& checked) {
+  if (stream == checked || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return;
+  const CurrentDevice current(communicator.device());
+  const int device = device_of_stream(stream);
+  if (device >= 0 && device != communicator.device()) {
+    refuse("stream is of device " + std::to_string(device) + ", expected one of the communicator's, device " +
+           std::to_string(communicator.device()));
+  }
+  checked = stream;
 }
 
 std::size_t total(std::span<const std::size_t> bytes) {
@@ -103,7 +124,9 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
 /// calls: there is none after it, and the other ranks learn that. While a stream records nothing runs that
 /// could be missed.
 template <class Work>
-void put_on(cudaStream_t stream, Communicator& communicator, const Work& work) {
+void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
+  Communicator& communicator = comm->communicator;
+  check_stream(stream, communicator, comm->checked_stream);
   try {
     work();
   } catch (const DeviceError& error) {
@@ -135,6 +158,7 @@ int tapa::device::create_communicator(const char* function, int rank, int size,
                                       TAPA_Device_comm* comm) noexcept {
   return contained(function, [&] {
     require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
+    const BesideCaptures beside;
     const Agreement agreement(rank, size, allgather, context);
     TAPA_Device_options all{};
     agreement.together([&] { all = complete(options); });
@@ -158,6 +182,7 @@ int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather,
 int TAPA_Device_comm_free(TAPA_Device_comm* comm) {
   return contained("TAPA_Device_comm_free", [&] {
     require(comm != nullptr && *comm != nullptr, "comm is null, expected the address of a communicator");
+    const BesideCaptures beside;
     const std::unique_ptr<TAPA_Device_comm_s> owner(*comm);
     *comm = TAPA_DEVICE_COMM_NULL;
   });
@@ -168,11 +193,11 @@ int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_
   return contained("TAPA_Device_alltoall", [&] {
     Communicator& communicator = communicator_of(comm);
     const std::size_t all = bytes * comm->size;
-    check_buffer("sendbuf", sendbuf, all, comm->checked_send);
-    check_buffer("recvbuf", recvbuf, all, comm->checked_receive);
+    check_buffer("sendbuf", sendbuf, all, communicator, comm->checked_send);
+    check_buffer("recvbuf", recvbuf, all, communicator, comm->checked_receive);
     require(all == 0 || !overlap(sendbuf, recvbuf, all), "sendbuf and recvbuf overlap, expected two buffers");
     const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, communicator, [&] {
+    put_on(on, comm, [&] {
       if (comm->lanes) return comm->lanes->alltoall(sendbuf, recvbuf, bytes, on);
       communicator.alltoall(sendbuf, recvbuf, bytes, on);
     });
@@ -196,10 +221,10 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
              " and recvbytes is " + std::to_string(recvbytes[own]) +
              ", expected the same for this rank's own block");
     }
-    check_buffer("sendbuf", sendbuf, total(layout.send_bytes), comm->checked_send);
-    check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), comm->checked_receive);
+    check_buffer("sendbuf", sendbuf, total(layout.send_bytes), communicator, comm->checked_send);
+    check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), communicator, comm->checked_receive);
     const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, communicator, [&] {
+    put_on(on, comm, [&] {
       if (!comm->lanes) return communicator.alltoallv(sendbuf, recvbuf, layout, on);
       comm->lanes->alltoallv(
           sendbuf, recvbuf,
@@ -215,10 +240,10 @@ int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block se
     require(send != nullptr, "send is null, expected an array");
     require(recv != nullptr, "recv is null, expected an array");
     const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
-    check_buffer("sendbuf", sendbuf, total_bytes(layout.send), comm->checked_send);
-    check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), comm->checked_receive);
+    check_buffer("sendbuf", sendbuf, total_bytes(layout.send), communicator, comm->checked_send);
+    check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), communicator, comm->checked_receive);
     const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, communicator, [&] {
+    put_on(on, comm, [&] {
       if (comm->lanes) return comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
       communicator.alltoall_strided(sendbuf, recvbuf, layout, on);
     });
@@ -229,6 +254,7 @@ int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int 
   return contained("TAPA_Device_register", [&] {
     Communicator& communicator = communicator_of(comm);
     require(window != nullptr, "window is null, expected the address of an int");
+    const BesideCaptures beside;
     const CurrentDevice current(communicator.device());
     *window = communicator.windows().add(buffer, bytes, flags);
   });
@@ -237,6 +263,7 @@ int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int 
 int TAPA_Device_deregister(TAPA_Device_comm comm, int window) {
   return contained("TAPA_Device_deregister", [&] {
     Communicator& communicator = communicator_of(comm);
+    const BesideCaptures beside;
     const CurrentDevice current(communicator.device());
     communicator.require_no_stores();
     communicator.windows().remove(window);
@@ -260,14 +287,16 @@ int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** 
 int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_begin_stores", [&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, one_node(comm), [&] { comm->communicator.begin_stores(window, on); });
+    (void)one_node(comm);
+    put_on(on, comm, [&] { comm->communicator.begin_stores(window, on); });
   });
 }
 
 int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_end_stores", [&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, one_node(comm), [&] { comm->communicator.end_stores(window, on); });
+    (void)one_node(comm);
+    put_on(on, comm, [&] { comm->communicator.end_stores(window, on); });
   });
 }
 

@@ -1,7 +1,7 @@
-#include "device/kernel.hpp"
-
+#include "device/cuda_launch.cuh"
 #include "device/cuda_team.cuh"
 #include "device/exchange.hpp"
+#include "device/kernel.hpp"
 
 namespace tapa::device {
 
@@ -30,16 +30,15 @@ __global__ void __launch_bounds__(kLanes, 1) beside_copies(const __grid_constant
 template <Part part>
 cudaError_t launch_handshake(Call& call, cudaStream_t stream) {
   call.channels = 1;
-  handshake<part><<<static_cast<unsigned>(call.region.size), kHandshakeLanes, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_kernel(handshake<part>, static_cast<unsigned>(call.region.size), kHandshakeLanes, call,
+                       stream);
 }
 
 template <class BlockType>
 cudaError_t launch_all(CallOf<BlockType>& call, cudaStream_t stream) {
   call.channels = channels_of_call(call);
   const auto teams = static_cast<unsigned>(call.channels * call.region.size);
-  alltoall<BlockType><<<teams, kLanes, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_kernel(alltoall<BlockType>, teams, kLanes, call, stream);
 }
 
 }  // namespace
@@ -73,8 +72,7 @@ cudaError_t launch_end(Call& call, cudaStream_t stream) {
 cudaError_t launch_beside_copies(Call& call, cudaStream_t stream) {
   call.channels = channels_beside_copies(call.region);
   const auto teams = static_cast<unsigned>(call.channels * call.region.size);
-  beside_copies<<<teams, kLanes, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_kernel(beside_copies, teams, kLanes, call, stream);
 }
 
 }  // namespace tapa::device

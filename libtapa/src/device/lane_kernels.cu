@@ -1,4 +1,5 @@
 #include "device/copy_rows.hpp"
+#include "device/cuda_launch.cuh"
 #include "device/cuda_team.cuh"
 #include "device/lane_kernels.hpp"
 
@@ -71,31 +72,26 @@ cudaError_t launch_row_copy(const RowsToCopy& rows, cudaStream_t stream) {
   const Word pieces = rows.rows * divide_up(rows.bytes, kPiece);
   if (pieces == 0) return cudaSuccess;
   const auto blocks = pieces < kCopyBlocks ? static_cast<unsigned>(pieces) : kCopyBlocks;
-  copy_row_table<<<blocks, kLanes, 0, stream>>>(rows);
-  return cudaGetLastError();
+  return launch_kernel(copy_row_table, blocks, kLanes, rows, stream);
 }
 
 cudaError_t launch_piece_copy(PiecesToCopy& pieces, cudaStream_t stream) {
   if (pieces.count == 0) return cudaSuccess;
   const int count = pieces.count;
   pieces.shares = static_cast<int>(most(1, kCopyBlocks / static_cast<Word>(count)));
-  copy_pieces<<<static_cast<unsigned>(count * pieces.shares), kLanes, 0, stream>>>(pieces);
-  return cudaGetLastError();
+  return launch_kernel(copy_pieces, static_cast<unsigned>(count * pieces.shares), kLanes, pieces, stream);
 }
 
 cudaError_t launch_pipes(const PipeLaunch& launch, cudaStream_t stream) {
   if (launch.jobs == 0) return cudaSuccess;
-  move_pipes<<<static_cast<unsigned>(launch.jobs), kLanes, 0, stream>>>(launch);
-  return cudaGetLastError();
+  return launch_kernel(move_pipes, static_cast<unsigned>(launch.jobs), kLanes, launch, stream);
 }
 
 cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream) {
-  make_token<<<1, kTokenLanes, 0, stream>>>(tokens);
-  return cudaGetLastError();
+  return launch_kernel(make_token, 1, kTokenLanes, tokens, stream);
 }
 cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream) {
-  check_token<<<1, kTokenLanes, 0, stream>>>(tokens);
-  return cudaGetLastError();
+  return launch_kernel(check_token, 1, kTokenLanes, tokens, stream);
 }
 
 }  // namespace tapa::device

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "device/choose_wire.hpp"
+#include "device/current_device.hpp"
 #include "device/device_error.hpp"
 #include "device/lane_kernels.hpp"
 
@@ -57,8 +58,13 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
   if (gathers_) {
     window_ = node_.windows().add(areas_->get(), area_at_.back(), 0);
   }
-  wire_ = choose_wire(agreement_, ranks_of_other_nodes(nodes_, agreement_.rank()), options.wire, offer,
-                      node_.state(), static_cast<Word>(timeout_ * 1e9));
+  try {
+    wire_ = choose_wire(agreement_, ranks_of_other_nodes(nodes_, agreement_.rank()), options.wire, offer,
+                        node_.state(), static_cast<Word>(timeout_ * 1e9));
+  } catch (const DeviceError&) {  // of all ranks alike: others close the areas before they are freed
+    if (window_ >= 0) node_.windows().remove(window_);
+    throw;
+  }
 }
 
 Lanes::~Lanes() {
@@ -158,6 +164,7 @@ void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayou
 void Lanes::run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream) {
   check_failure();
   const CurrentDevice current(node_.device());
+  side_->require_free_for(stream);
   for (const LaneStep& step : steps) {
     std::visit([&](const auto& each) { do_step(each, buffers, stream); }, step);
   }

@@ -12,6 +12,31 @@ namespace {
 
 constexpr std::size_t kBegun = 0, kEnded = 1, kMissing = 2;  ///< places in words_
 
+constexpr Word kSlowestLine = 100;  ///< nanoseconds a byte: 10 MB/s
+
+/// A group of NCCL's calls, which is of the thread: it is ended where one of them fails, too.
+class NcclGroup {
+ public:
+  explicit NcclGroup(const NcclLibrary& library) : library_(library) { library_.begin_group(); }
+  ~NcclGroup() {
+    if (ended_) return;
+    try {
+      library_.end_group();
+    } catch (const DeviceError&) {  // the call's own error is on its way
+    }
+  }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  void end() {
+    ended_ = true;
+    library_.end_group();
+  }
+
+ private:
+  const NcclLibrary& library_;
+  bool ended_ = false;
+};
+
 /// Ranks that have something to do with each other in an exchange: both ends count the other in.
 std::set<int> peers_of(std::span<const WireMessage> sends, std::span<const WireMessage> receives) {
   std::set<int> peers;
@@ -65,6 +90,10 @@ void NcclWire::join(const Agreement& agreement) {
 }
 
 NcclWire::~NcclWire() {
+  if (getpid() != process_) {  // a fork: the thread and what NCCL has on the device are the parent's
+    watchman_.detach();
+    return;
+  }
   stop_ = true;
   if (watchman_.joinable()) watchman_.join();
   if (communicator_ != nullptr && !aborted_) library_->destroy(communicator_);
@@ -79,10 +108,15 @@ void NcclWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
                       "messages go to and come from " + std::to_string(peers.size()) +
                           " ranks of other nodes, expected at most " + std::to_string(kMaxTokens));
   }
+  if (is_aborted()) throw DeviceError(TAPA_DEVICE_ERR_CUDA, "NCCL's communicator was ended: " + failure());
+  Word bytes = 0;
+  for (const auto& messages : {sends, receives})
+    for (const WireMessage& message : messages) bytes += message.bytes;
+  if (bytes > longest_) longest_ = bytes;
   Tokens tokens = common_;
   for (const int peer : peers) tokens.peers[tokens.count++] = static_cast<std::uint16_t>(peer);
   check_cuda(launch_token_make(tokens, stream), "launch before the messages between nodes");
-  library_->begin_group();
+  NcclGroup group(*library_);
   for (const int peer : peers) {
     library_->send(common_.mine + peer, sizeof(Word), peer, communicator_, stream);
     library_->receive(const_cast<Word*>(common_.got) + peer, sizeof(Word), peer, communicator_, stream);
@@ -95,7 +129,7 @@ void NcclWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
     if (message.bytes == 0) continue;
     library_->receive(message.memory, message.bytes, message.peer, communicator_, stream);
   }
-  library_->end_group();
+  group.end();
   check_cuda(launch_token_check(tokens, stream), "launch behind the messages between nodes");
 }
 
@@ -109,9 +143,18 @@ std::string NcclWire::failure() const {
   return error == 0 ? "" : "NCCL: " + library_->text_of(error);
 }
 
+// NCCL's abort waits for the graphs that have recorded its communicator: nobody waits for a lock meanwhile.
 void NcclWire::abandon() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (communicator_ == nullptr || std::exchange(aborted_, true)) return;
+  }
+  library_->abort(communicator_);
+}
+
+bool NcclWire::is_aborted() const {
   const std::lock_guard lock(mutex_);
-  if (communicator_ != nullptr && !std::exchange(aborted_, true)) library_->abort(communicator_);
+  return aborted_;
 }
 
 bool NcclWire::has_error() {
@@ -127,7 +170,6 @@ void NcclWire::watch() {
   (void)cudaSetDevice(device_);
   const volatile Word& begun = words()[kBegun];
   const volatile Word& ended = words()[kEnded];
-  const auto limit = std::chrono::nanoseconds(timeout_);
   Word last = 0;
   auto since = std::chrono::steady_clock::now();
   while (!stop_) {
@@ -143,6 +185,8 @@ void NcclWire::watch() {
       last = current;
       since = now;
     }
+    // An exchange is watched as a whole: on a slow line it takes as long as its bytes do.
+    const std::chrono::nanoseconds limit(timeout_ + longest_ * kSlowestLine);
     if (has_error() || (timeout_ != 0 && now - since > limit)) {
       abandon();  // the check behind the messages finds whose token is not there
       return;

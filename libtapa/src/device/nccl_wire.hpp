@@ -5,6 +5,8 @@
 /// failed.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -39,6 +41,7 @@ class NcclWire final : public Wire {
   void join(const Agreement& agreement);
   void watch();
   [[nodiscard]] bool has_error();
+  [[nodiscard]] bool is_aborted() const;
   [[nodiscard]] Word* words() const { return static_cast<Word*>(words_.get()); }
 
   std::unique_ptr<NcclLibrary> library_;
@@ -49,7 +52,9 @@ class NcclWire final : public Wire {
   int device_ = -1;
   NcclCommunicator* communicator_ = nullptr;
   std::atomic<bool> stop_ = false;
-  std::mutex mutex_;  ///< guards what ends the communicator
+  std::atomic<Word> longest_ = 0;  ///< bytes of an exchange, both ways
+  int process_ = getpid();
+  mutable std::mutex mutex_;  ///< guards what ends the communicator
   bool aborted_ = false;
   std::atomic<int> error_ = 0;  ///< NCCL's, beside its calls
   std::thread watchman_;

@@ -37,12 +37,9 @@ struct Waiting {
   TAPA_HOST_DEVICE bool spin(const Done& done) const {
     for (std::uint32_t spins = 1; !done(); ++spins) {
       if (!team.looks(spins)) continue;
-      if (has_parted()) {  // behind all that it has stored
-        const bool came = done();
-        if (!came) team.lost(local(), &call.failure->parted[peer], sequence);
-        return came;
-      }
-      if (is_in_vain(team, call, peer, channel, sequence)) return false;
+      const bool parted = has_parted();  // behind all that it has stored
+      if (parted && done()) return true;
+      if (is_in_vain(team, call, peer, channel, sequence, parted)) return false;
     }
     return true;
   }
@@ -88,10 +85,14 @@ struct Waiting {
 
   /// Whether what is awaited cannot come any more; notes why.
   TAPA_HOST_DEVICE TAPA_NO_INLINE static bool is_in_vain(Team& team, const CallOf<BlockType>& call, int peer,
-                                                         int channel, Word sequence) {
+                                                         int channel, Word sequence, bool parted) {
     const Waiting self{team, call, peer, channel, sequence};
     if (self.lines_differ() || self.ready_differs()) return true;
     if (team.aborted(self.local())) return true;  // another team has, and said why
+    if (parted) {
+      team.lost(self.local(), &call.failure->parted[peer], sequence);
+      return true;
+    }
     if (!team.gives_up(call.timeout)) return false;
     team.lost(self.local(), &call.failure->missing[peer], sequence);
     return true;

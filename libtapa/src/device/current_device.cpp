@@ -1,0 +1,69 @@
+#include "device/current_device.hpp"
+
+#include <cuda.h>
+
+#include <string>
+
+#include "device/cuda_objects.hpp"
+#include "device/device_error.hpp"
+#include "device/driver_function.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+/// What this file asks of the driver, which has had all of it since CUDA 11.
+struct Driver {
+  decltype(cuDevicePrimaryCtxRetain)* retain =
+      driver_function<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000);
+  decltype(cuDevicePrimaryCtxRelease)* release =
+      driver_function<decltype(cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 11000);
+  decltype(cuCtxGetDevice)* device = driver_function<decltype(cuCtxGetDevice)>("cuCtxGetDevice", 2000);
+  decltype(cuStreamGetCtx)* context_of = driver_function<decltype(cuStreamGetCtx)>("cuStreamGetCtx", 9020);
+  decltype(cuCtxPushCurrent)* push = driver_function<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent", 4000);
+  decltype(cuCtxPopCurrent)* pop = driver_function<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent", 4000);
+
+  [[nodiscard]] bool complete() const { return retain && release && device && context_of && push && pop; }
+};
+
+const Driver& driver() {
+  static const Driver found;
+  return found;
+}
+
+void require(bool right, const char* call, int device) {
+  if (right) return;
+  throw DeviceError(TAPA_DEVICE_ERR_CUDA, std::string(call) + " failed for device " + std::to_string(device));
+}
+
+}  // namespace
+
+CurrentDevice::CurrentDevice(int device) : device_(device) {
+  require(driver().complete(), "finding the driver's contexts", device);
+  CUdevice before = -1;
+  if (driver().device(&before) == CUDA_SUCCESS && before == device) return;
+  CUcontext context = nullptr;
+  require(driver().retain(&context, device) == CUDA_SUCCESS, "cuDevicePrimaryCtxRetain", device);
+  pushed_ = driver().push(context) == CUDA_SUCCESS;
+  if (!pushed_) (void)driver().release(device);
+  require(pushed_, "cuCtxPushCurrent", device);
+}
+
+int device_of_stream(cudaStream_t stream) {
+  CUcontext context = nullptr;
+  CUdevice device = -1;
+  if (driver().context_of(stream, &context) != CUDA_SUCCESS || driver().push(context) != CUDA_SUCCESS)
+    return -1;
+  if (driver().device(&device) != CUDA_SUCCESS) device = -1;
+  (void)driver().pop(&context);
+  return device;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (!pushed_) return;
+  CUcontext context = nullptr;
+  (void)driver().pop(&context);
+  (void)driver().release(device_);
+}
+
+}  // namespace tapa::device
