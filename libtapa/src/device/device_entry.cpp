@@ -86,11 +86,10 @@ void check_buffer(const char* name, const void* buffer, std::size_t bytes, const
   cudaPointerAttributes attributes{};
   check_cuda(cudaPointerGetAttributes(&attributes, buffer), "cudaPointerGetAttributes");
   if (attributes.devicePointer == nullptr) {
-    refuse(std::string(name) + " is memory of the host, expected memory that the device can use");
-  }
-  if (attributes.type == cudaMemoryTypeDevice && attributes.device != communicator.device()) {
-    refuse(std::string(name) + " is memory of device " + std::to_string(attributes.device) +
-           ", expected that of the communicator's, device " + std::to_string(communicator.device()));
+    const bool elsewhere = attributes.type == cudaMemoryTypeDevice;
+    refuse(std::string(name) + " is memory of " +
+           (elsewhere ? "device " + std::to_string(attributes.device) : std::string("the host")) +
+           ", expected memory that device " + std::to_string(communicator.device()) + " can use");
   }
   checked = buffer;
 }

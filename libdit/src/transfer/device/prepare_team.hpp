@@ -11,7 +11,8 @@
 
 namespace dit {
 
-/// Of a token, one after the other by one team. With more there are too few teams where four GPUs share tokens.
+/// Of a token, one after the other by one team. With more there are too few teams where four GPUs share
+/// tokens.
 inline constexpr int kHeadsOfUnit = 3;
 
 /// How many lanes have a head's row, 0: such a job is not for teams (its shape or how it lies in memory).
