@@ -40,10 +40,25 @@ def help_of(command: list[str]) -> str:
     return done.stdout
 
 
+def parted(text: str) -> list[str]:
+    """The lines, with two blanks or more before each description: an option that just fits before the descriptions' column has one.
+    Where it does not fit the description is the next line, and a blank in that column says nothing."""
+    column = re.search(r"^  -h, ?--help +(?=\S)", text, flags=re.MULTILINE)
+    lines = text.splitlines()
+    if not column:
+        return lines
+    at = len(column[0])
+    for i, line in enumerate(lines):
+        below = "".join(lines[i + 1 : i + 2])
+        if line.startswith("  -") and line[at - 1 : at] == " " and not below.startswith(" " * at):
+            lines[i] = line[:at] + " " + line[at:]
+    return lines
+
+
 def rows_of(text: str) -> list[tuple[str, str]]:
     """(names, description) of each option. CLI11 and argparse both begin an option two blanks from the left and go on further right."""
     rows = []
-    for line in text.splitlines():
+    for line in parted(text):
         match = re.match(r"  (-\S*?(?:, ?-\S+)*|[a-z]+)(?: (\S.*?))?(?:   *(\S.*))?$", line)
         if match and re.match(r"  -", line):
             names = ", ".join(
@@ -150,6 +165,10 @@ def main(source: str, bin_folder: str, cluster: str, write: bool) -> int:
     for name in sorted(set(OTHERS) - variables_of(source)):
         print(f"{name}: in OTHERS of {__file__}, but no source reads it")
         failed = 1
+    for line in made.splitlines():
+        if re.search(r"(?<!\\)\| *\|", line):
+            print(f"a cell is empty: {line}")
+            failed = 1
     path = os.path.join(source, "docs", "reference.md")
     if write:
         with open(path, "w", encoding="utf-8") as file:
