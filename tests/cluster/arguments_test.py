@@ -1,5 +1,8 @@
 """Wrong arguments of tools/cluster: the exact message and exit code of each."""
 
+import os
+import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -60,6 +63,20 @@ class Arguments(unittest.TestCase):
                 done = harness.tool(*arguments.split())
                 self.assertEqual(done.stderr.rstrip("\n").split("\n")[-1], message)
                 self.assertEqual((done.returncode, done.stdout), (code, ""))
+
+    def test_usage_names_the_program_as_it_was_called(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            installed = os.path.join(folder, "tapa-cluster")
+            os.symlink(harness.TOOL, installed)
+            for program, words, usage in (
+                (harness.TOOL, ["--help"], "usage: cluster "),
+                (installed, ["--help"], "usage: tapa-cluster "),
+                (installed, ["up", "--help"], "usage: tapa-cluster up "),
+                (installed, ["run", "--help"], "usage: tapa-cluster run [options] -- PROGRAM "),
+            ):
+                with self.subTest(program=program, words=words):
+                    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+                    self.assertEqual((done.returncode, done.stdout[: len(usage)]), (0, usage))
 
     def test_missing_tools_are_named_with_their_package(self) -> None:
         for missing, message in (

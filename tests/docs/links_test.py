@@ -1,5 +1,6 @@
 """links_test.py FOLDER: relative links of the Markdown pages below FOLDER lead to files that are there, and parts behind a # to
-headings. Build folders and hidden ones are left out."""
+headings; where FOLDER is the repository, paths in backticks that begin with a folder of it are there, too. Build folders and hidden
+ones are left out."""
 
 import os
 import re
@@ -7,6 +8,9 @@ import sys
 from collections.abc import Iterator
 
 LINK = re.compile(r"!?\[[^]\n]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`]+)`")
+PATH = re.compile(r"[\w.+-]+(?:/[\w.+-]+)+")
+PLACEHOLDER = re.compile(r"[A-Z]+(?:\.\w+)?|\.+")
 LEFT_OUT = {"build", "shared"}
 
 
@@ -43,12 +47,33 @@ def dead_links(page: str) -> Iterator[tuple[str, str]]:
             yield target, f"no such heading; there are {', '.join(sorted(anchors(file)))}"
 
 
+def named_paths(text: str, folders: set[str]) -> Iterator[str]:
+    """Words in backticks that are paths below one of the folders: of a command the program and its files. A word with other signs is
+    a pattern, one with a part such as NAME or FILE.json stands for many."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        for word in " ".join(CODE.findall(paragraph)).split():
+            parts = re.sub(r":\d+$", "", word).rstrip("/").split("/")
+            if parts[0] in folders and PATH.fullmatch("/".join(parts)) and not any(map(PLACEHOLDER.fullmatch, parts)):
+                yield "/".join(parts)
+
+
+def dead_paths(page: str, root: str, folders: set[str]) -> Iterator[tuple[str, str]]:
+    """A path is meant from the root, or from the page's folder."""
+    with open(page, encoding="utf-8") as file:
+        text = without_code(file.read())
+    for path in named_paths(text, folders):
+        if not any(os.path.exists(os.path.join(base, path)) for base in (root, os.path.dirname(page))):
+            yield path, "no such file or folder"
+
+
 def main(root: str, least: int) -> int:
     found = sorted(pages(root))
-    dead = [(page, *link) for page in found for link in dead_links(page)]
+    installed = not os.path.exists(os.path.join(root, "CMakeLists.txt"))  # pages without sources
+    folders = set() if installed else {entry.name for entry in os.scandir(root) if entry.is_dir()} - LEFT_OUT
+    dead = [(page, *link) for page in found for link in (*dead_links(page), *dead_paths(page, root, folders))]
     for page, target, why in dead:
         print(f"{os.path.relpath(page, root)}: ({target}): {why}")
-    print(f"{len(found)} pages, {len(dead)} dead links")
+    print(f"{len(found)} pages, {len(dead)} dead links and paths")
     return 1 if dead or len(found) < least else 0
 
 

@@ -1,5 +1,6 @@
-"""reference_test.py SOURCE BIN CLUSTER [--write]: docs/reference.md has every option of every program as --help says it, every
-environment variable that the sources name, and every option of the build; --write makes the page anew (target `reference`)."""
+"""reference_test.py SOURCE BIN CLUSTER [--write]: docs/reference.md has every option of the programs below as --help says it, every
+environment variable that the sources name, every setting that exchange plugins read, and every option of the build; --write makes the
+page anew (target `reference`)."""
 
 import difflib
 import os
@@ -28,6 +29,26 @@ OTHERS = {
     "TAPA_SOCKET_IFNAME": "device engine: network interfaces for TCP between nodes, in the form of `NCCL_SOCKET_IFNAME` "
     "(default: that; else the fastest that is up)",
 }
+# Settings of exchange plugins: (values, default, what for).
+SETTINGS = {
+    "progress": (
+        "`auto`, `thread`, `calls`",
+        "`auto`",
+        "what moves an exchange while the program computes: a thread where MPI allows one, a thread or an error, the program's calls alone",
+    ),
+    "poll_us": (
+        "microseconds, 1 or more",
+        "1000; with more ranks of a node than cores 10000",
+        "longest pause between two looks of that thread",
+    ),
+    "plan": (
+        "a plan as in `TAPA_PLAN`, `/` in place of each comma",
+        "libtapa's choice",
+        "forces one plan for all exchanges of host memory",
+    ),
+    "library": ("name or path", "`libnccl.so.2`", "NCCL's library, loaded at the first use of device memory"),
+    "zero-cta": ("`0`, `1`", "`0`", "asks NCCL for its way by copy engines"),
+}
 SOURCES = ["libtapa/src", "libdit/src", "plugins", "tools", "bench"]
 NAME = r"(?:TAPA|DIT)_[A-Z][A-Z0-9_]*[A-Z0-9]"
 
@@ -40,10 +61,25 @@ def help_of(command: list[str]) -> str:
     return done.stdout
 
 
+def parted(text: str) -> list[str]:
+    """The lines, with two blanks or more before each description: an option that just fits before the descriptions' column has one.
+    Where it does not fit the description is the next line, and a blank in that column says nothing."""
+    column = re.search(r"^  -h, ?--help +(?=\S)", text, flags=re.MULTILINE)
+    lines = text.splitlines()
+    if not column:
+        return lines
+    at = len(column[0])
+    for i, line in enumerate(lines):
+        below = "".join(lines[i + 1 : i + 2])
+        if line.startswith("  -") and line[at - 1 : at] == " " and not below.startswith(" " * at):
+            lines[i] = line[:at] + " " + line[at:]
+    return lines
+
+
 def rows_of(text: str) -> list[tuple[str, str]]:
     """(names, description) of each option. CLI11 and argparse both begin an option two blanks from the left and go on further right."""
     rows = []
-    for line in text.splitlines():
+    for line in parted(text):
         match = re.match(r"  (-\S*?(?:, ?-\S+)*|[a-z]+)(?: (\S.*?))?(?:   *(\S.*))?$", line)
         if match and re.match(r"  -", line):
             names = ", ".join(
@@ -88,6 +124,20 @@ def variables_of(source: str) -> set[str]:
     return found
 
 
+def settings_of(source: str) -> dict[str, list[str]]:
+    """key -> the exchange plugins that read it."""
+    found = {}
+    for plugin in sorted(os.listdir(os.path.join(source, "plugins"))):
+        path = os.path.join(source, "plugins", plugin, "plugin.cpp")
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            for keys in re.findall(r"PluginConfig config\(\w+, \{([^}]*)\}\)", file.read()):
+                for key in re.findall(r'"([^"]+)"', keys):
+                    found.setdefault(key, []).append(plugin)
+    return found
+
+
 def build_options(source: str) -> dict[str, tuple[str, str]]:
     rows = {}
     for folder in ("cmake", "plugins", "libdit", "libtapa"):
@@ -111,7 +161,8 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
         "# Reference of options",
         "",
         "Written by `cmake --build build/release --target reference` from what programs and sources say; a test compares. What a",
-        "variable or option is good for in practice: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md).",
+        "variable or option is good for in practice: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md). Scripts of",
+        "`tools` and `bench`, and `comm_lifetime`, `regret_calls`, `device_*` and `ulysses*`, are not here; they answer `--help`.",
         "",
         "## Environment variables of libtapa and the drop-in",
         "",
@@ -122,6 +173,16 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
     lines += table(["variable (key)", "values", "default", "meaning"], options)
     lines += ["## Other environment variables", ""]
     lines += table(["variable", "meaning"], [[f"`{name}`", what] for name, what in sorted(OTHERS.items())])
+    lines += [
+        "## Settings of exchange plugins",
+        "",
+        "`key=value,key=value` in `config` of `dit_open_options`, or `--config` of `dit-conformance` and `dit_exchange`; the same on all",
+        "ranks. `local` and `bootstrap` have none. More: [exchanges-over-mpi.md](exchanges-over-mpi.md#settings).",
+        "",
+    ]
+    readers = settings_of(source)
+    settings = [[f"`{key}`", ", ".join(f"`{name}`" for name in readers.get(key, [])), *SETTINGS[key]] for key in SETTINGS]
+    lines += table(["setting", "plugins", "values", "default", "meaning"], settings)
     for title, programs in PROGRAMS.items():
         lines += [f"## {title}", ""]
         for program in programs:
@@ -149,6 +210,13 @@ def main(source: str, bin_folder: str, cluster: str, write: bool) -> int:
         failed = 1
     for name in sorted(set(OTHERS) - variables_of(source)):
         print(f"{name}: in OTHERS of {__file__}, but no source reads it")
+        failed = 1
+    for line in made.splitlines():
+        if re.search(r"(?<!\\)\| *\|", line):
+            print(f"a cell is empty: {line}")
+            failed = 1
+    for key in sorted(set(settings_of(source)) - set(SETTINGS)):
+        print(f"{key}: read by an exchange plugin, but not in SETTINGS of {__file__}")
         failed = 1
     path = os.path.join(source, "docs", "reference.md")
     if write:

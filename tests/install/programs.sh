@@ -20,6 +20,12 @@ for program in "$tree"/bin/*; do
   page=$tree/share/man/man1/$name.1
   if [ -d "${page%/*}" ] && ! grep -q 'version' "$page"; then echo "no man page with its options: $page"; failed=1; fi
 done
+for command in up run; do
+  page=$tree/share/man/man1/tapa-cluster-$command.1
+  if [ -d "${page%/*}" ] && [ -e "$tree/bin/tapa-cluster" ] && ! grep -q "usage: tapa..cluster $command" "$page"; then
+    echo "no man page of tapa-cluster $command: $page"; failed=1
+  fi
+done
 echo "$count programs"
 [ $count -gt 0 ] || { echo "no program in $tree/bin"; failed=1; }
 path=$("$tree/bin/tapa-preload-path")
