@@ -14,7 +14,7 @@ from real_codes import cases, runs, table  # noqa: E402
 REPORT = """noise
 tapa report: 100 all-to-alls, as rank 0 of 8 saw them
   taken       96 (96.0 %)
-  forwarded   4 (4.0 %): 3 slow, 1 one rank
+  forwarded   4 (4.0 %): 3 (slow), 1 (one rank)
   time        0.508 s in blocking calls, 5.1 % of the 10.000 s since MPI_Init
               0.250 s from start to completion of the others
 """

@@ -22,4 +22,4 @@ for _ in range(5):
         "tapa report: MPI_COMM_SELF, 1 rank, as rank 0 saw it",
         "tapa report: ranks 2-3 of MPI_COMM_WORLD, 2 ranks, as rank 0 saw it",
     ], done.stderr
-    assert "3 communicator of one rank" in done.stderr, done.stderr
+    assert "3 (communicator of one rank)" in done.stderr, done.stderr

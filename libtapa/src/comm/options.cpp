@@ -148,7 +148,7 @@ constexpr Row rows[] = {
            v, {{{"error", Fallback::error}, {"print", Fallback::print}, {"silent", Fallback::silent}}});
      }},
     {{"explain", "TAPA_EXPLAIN", "0|1", "0",
-      "rank 0 prints one line per new plan: what, why, predicted, measured"},
+      "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured"},
      [](Settings& s, std::string_view v) { s.explain = parse_bool(v); }},
     {{"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr"},
      [](Settings& s, std::string_view v) {
@@ -328,7 +328,7 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = entry.substr(equals + 1);
     const std::size_t row = find(name, &OptionInfo::variable);
-    if (name == "TAPA_BUILD" || name == "TAPA_CLUSTER_STATE") continue;        // of the scripts in tools/
+    if (name == "TAPA_BUILD") continue;                                        // of the scripts in tools/
     if (name == "TAPA_DEVICE_NODE" || name == "TAPA_SOCKET_IFNAME") continue;  // of a process, not of a job
     if (row == kRows) {
       warnings.push_back("unknown variable " + std::string(name) + suggestion(name, &OptionInfo::variable));

@@ -87,10 +87,15 @@ std::string forwarded_line(const Sums& s) {
   std::ranges::stable_sort(reasons, [](const auto& a, const auto& b) { return a.first > b.first; });
   const char* separator = ": ";
   for (const auto& [calls, reason] : reasons) {
-    line += separator + std::to_string(calls) + " " + reason;
+    line += separator + std::to_string(calls) + " (" + reason + ")";
     separator = ", ";
   }
   return line + "\n";
+}
+
+/// Of seconds that are saved, or lost below zero.
+std::string gain(double saved) {
+  return print("about %.3f s %s", saved < 0 ? -saved : saved, saved < 0 ? "lost" : "saved");
 }
 
 std::string comparison_line(const Sums& s) {
@@ -98,12 +103,15 @@ std::string comparison_line(const Sums& s) {
   if (s.samples == 0) {
     return print("  against MPI not estimated: no kind of call has %zu samples\n", kEnough);
   }
-  const double saved = s.mpi - s.tapa;
-  return print(
-      "  against MPI about %.3f s %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the "
-      "time\n",
-      saved < 0 ? -saved : saved, saved < 0 ? "lost" : "saved", s.mpi / std::max(s.tapa, 1e-9), s.samples,
-      percent(s.compared, s.blocking + s.other));
+  return print("  against MPI %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the time\n",
+               gain(s.mpi - s.tapa).c_str(), s.mpi / std::max(s.tapa, 1e-9), s.samples,
+               percent(s.compared, s.blocking + s.other));
+}
+
+std::string setup_line(const Sums& s, const ReportHead& head) {
+  const std::string with = s.samples == 0 ? "" : ": with it " + gain(s.mpi - s.tapa - head.setup_seconds);
+  return print("  set-up      %d communicator%s, %.1f ms%s\n", head.setups, head.setups == 1 ? "" : "s",
+               1e3 * head.setup_seconds, with.c_str());
 }
 
 std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& head) {
@@ -118,8 +126,7 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
                 percent(s.blocking, head.seconds), head.seconds, head.since.c_str());
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
   text += comparison_line(s);
-  if (head.setups > 0)
-    text += print("  set-up      %d communicators, %.1f ms\n", head.setups, 1e3 * head.setup_seconds);
+  if (head.setups > 0) text += setup_line(s, head);
   if (!head.learnt.empty()) text += "  learnt      " + head.learnt + "\n";
   return text;
 }
