@@ -34,14 +34,13 @@ def _compiled(name: str, schedule: str, whole: bool) -> list[np.ndarray | int]:
     return [eager.numpy(), *(x.numpy() for x in outputs), again.numpy(), graphs, other.shape[1]]
 
 
+SCHEDULES = ("v-first", "pipelined", "flat")
+
+
 @pytest.mark.parametrize(
     ("name", "schedule", "whole", "graphs"),
-    [
-        ("flux", "v-first", True, 2),
-        ("flux2", "pipelined", True, 2),
-        ("qwenimage", "flat", True, 2),
-        ("flux", "flat", False, 3),
-    ],
+    [(name, SCHEDULES[at % 3], True, 2) for at, name in enumerate(tiny.MODELS)]
+    + [("flux", "flat", False, 3)],
 )
 def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
     """The hook that splits inputs is a graph of its own; so is each kind of block."""

@@ -333,8 +333,9 @@ class _Hooks:
 
     def set(self) -> None:
         self.modules = list(self.model._modules.values())
-        self.handles += plans.apply(self.model, self.plan, self.parallel)
+        # The family's come first: dynamo wants a module's hooks in the order in which they were set.
         self.handles += self.family.hooks(self.model, self.parallel)
+        self.handles += plans.apply(self.model, self.plan, self.parallel)
 
     def remove(self) -> None:
         _remove(self.handles)
