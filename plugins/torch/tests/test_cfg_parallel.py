@@ -220,14 +220,14 @@ def test_an_odd_number_of_ranks_is_refused() -> None:
     ranks.run(3, _enable_twice)
 
 
-def _compiled() -> list[bool]:
+def _compiled(fullgraph: bool) -> list[bool]:
     """Guidance that ends while the model is compiled: what one half has no use for, the other waits for."""
     model, given = tiny.qwenimage(3), tiny.qwenimage_inputs()
     told = []
     with torch.no_grad():
         one = _call(model, **given)
         dit_torch.enable(model, cfg_parallel=True, timeout_seconds=20)
-        compiled = torch.compile(model, backend="aot_eager")
+        compiled = torch.compile(model, fullgraph=fullgraph, backend="aot_eager")
         for branch in ("cond", "uncond", "cond", "uncond", "cond", "cond", "cond"):
             with model.cache_context(branch):
                 last = _call(compiled, **given)
@@ -240,5 +240,26 @@ def _compiled() -> list[bool]:
     return told
 
 
-def test_compiled_models_and_results_that_are_read_late() -> None:
-    assert ranks.run(2, _compiled, timeout=200) == [[True] * 2] * 2
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_compiled_models_and_results_that_are_read_late(fullgraph: bool) -> None:
+    assert ranks.run(2, _compiled, fullgraph, timeout=200) == [[True] * 2] * 2
+
+
+def _compiled_batches() -> dict[str, float]:
+    away = {}
+    for name in ("flux", "sd3", "wan"):
+        make, make_inputs = tiny.MODELS[name]
+        model, given = make(3), make_inputs(batch=2)
+        torch._dynamo.reset()
+        with torch.no_grad():
+            one = _call(model, **given)
+            dit_torch.enable(model, cfg_parallel=True)
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+            away[name] = float((_call(compiled, **given) - one).abs().max())
+            dit_torch.disable(model)
+    return away
+
+
+def test_models_that_are_compiled_whole_compute_half_of_a_batch() -> None:
+    for away in ranks.run(2, _compiled_batches, timeout=200):
+        assert max(away.values()) < 1e-5, away
