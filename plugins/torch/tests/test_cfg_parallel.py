@@ -12,6 +12,7 @@ from torch import nn
 import dit_torch
 import ranks
 import tiny
+from dit_torch._library import library
 
 STEPS = 4
 
@@ -263,3 +264,36 @@ def _compiled_batches() -> dict[str, float]:
 def test_models_that_are_compiled_whole_compute_half_of_a_batch() -> None:
     for away in ranks.run(2, _compiled_batches, timeout=200):
         assert max(away.values()) < 1e-5, away
+
+
+def _anew() -> tuple[str, bool]:
+    """The last rank fails; its half waits for it, and the other half for both."""
+    model, given = tiny.sd3(4), tiny.sd3_inputs(batch=2)
+    fails = False
+
+    def fail(*_: Any) -> None:
+        if fails:
+            raise MemoryError("none is left on this rank")
+
+    model.transformer_blocks[1].register_forward_pre_hook(fail)
+    with torch.no_grad():
+        one = _call(model, **given)
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=3)
+        _call(model, **given)
+        fails = torch.distributed.get_rank() == 3
+        with pytest.raises((MemoryError, RuntimeError)) as told:
+            _call(model, **given)
+        fails = False
+        dit_torch.disable(model)
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=3)
+        every = _call(model, **given)
+        dit_torch.disable(model)
+    return str(told.value), torch.allclose(every, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
+def test_halves_begin_anew_after_a_rank_failed() -> None:
+    told = ranks.run(4, _anew, timeout=60)
+    assert [again for _, again in told] == [True] * 4
+    assert "within the time limit" in told[0][0] and "within the time limit" in told[1][0]
+    assert "missing: rank 1; ranks are numbered within the group [2, 3]" in told[2][0]

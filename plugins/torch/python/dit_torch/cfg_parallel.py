@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ._library import call
 from .awaited import Awaited
 from .group import Group, gathered, is_taken, kept_group
 from .patch import Patch, signature_of
@@ -57,7 +58,8 @@ class Halves:
         self.places = (place, place + size)  # of the pair's ranks in the group
         halves = [whole.ranks[:size], whole.ranks[size:]]
         self.half = kept_group(halves, "half")
-        self.pair = kept_group([list(pair) for pair in zip(*halves, strict=True)], "pair")
+        pairs = [list(pair) for pair in zip(*halves, strict=True)]
+        self.pair = whole.kept(pairs, "pair", whole.seconds)
         # Where one half is there already the ranks of the other make theirs alone.
         alone = any(whole.gather(is_taken(halves[self.number])))
         self.parts = None if alone else halves
@@ -66,10 +68,12 @@ class Halves:
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
         if not x.is_cuda or not self.whole.is_open:  # as in plan.gather; results may be read behind disable()
-            return gathered(x, 2, self.pair)
+            with self.whole.named():
+                return gathered(x, 2, self.pair)
         both = x.new_empty((2, *x.shape))
         rows = [int(place in self.places) for place in range(self.whole.size)]
-        torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
+        arguments = (both, torch.stack((x, x)), rows, rows, self.whole.name)
+        call(torch.ops.dit.all_to_all, self.whole.name, *arguments)
         return both
 
 
