@@ -141,7 +141,7 @@ def enable(
             adapt=bool(adapt),
             reference_bytes=reference_bytes,
         )
-        exchanges.check()
+        exchanges.check(_device(model))
         parallel = Parallel(number, ranks, schedule, exchanges)
         undo.callback(parallel.close)
         ours = {
@@ -233,10 +233,9 @@ def _asked(
 
 def _facts(model: nn.Module) -> dict[str, object]:
     """What a transformer's exchanges depend on."""
-    first = next(model.parameters(), torch.empty(0))
     facts: dict[str, object] = {
-        "transformer.dtype": first.dtype,
-        "transformer.device": first.device.type,
+        "transformer.dtype": next(model.parameters(), torch.empty(0)).dtype,
+        "transformer.device": _device(model).type,
         "transformer's attention layers": len(processors_of(model)),
     }
     simple = (bool, int, float, str, list, tuple, type(None))
@@ -244,6 +243,10 @@ def _facts(model: nn.Module) -> dict[str, object]:
         if not name.startswith("_") and isinstance(value, simple):
             facts[f"transformer.config.{name}"] = value
     return facts
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters(), torch.empty(0)).device
 
 
 def _is_positive(number: Any) -> bool:

@@ -131,10 +131,15 @@ class Exchanges:
         )
         return max(sizes, default=0)
 
-    def check(self) -> None:
-        """Fails where the library does not understand the policy. Collective."""
+    def check(self, device: torch.device) -> None:
+        """Fails where the library does not understand the policy, or has no CUDA and the model is there.
+        Collective."""
+        any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
+        if device.type == "cuda" and self.group.library is not None:
+            on_device = self._attention(any_shape._replace(device=device))
+            on_device.policy = None
+            self.group.library.wire_bytes(self.group.name, on_device)  # it allocates nothing
         if not self.exact:
-            any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
             asked = self.adapt, self.reference_bytes
             self.adapt, self.reference_bytes = False, None
             try:
