@@ -76,7 +76,7 @@ def test_enable(size: int) -> None:
         "bytes": "reference_bytes = -1",
         "class": "transformer differs between ranks: rank 0: FluxTransformer2DModel, rank 1: SD3",
         "no model": "Linear is not supported",
-        "pipeline": "transformer = 'transformer'",
+        "pipeline": "transformer is of class str: expected the transformer of a pipeline",
         "heads": "num_attention_heads differs between ranks: rank 0: 3, rank 1: 5",
         "dtype": "dtype differs between ranks: rank 0: torch.float32, rank 1: torch.bfloat16",
         "processor": "transformer_blocks.0.attn",

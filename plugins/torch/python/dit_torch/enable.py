@@ -198,7 +198,8 @@ def _asked(
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"transformer = {model!r}: expected the transformer of a pipeline, such as pipe.transformer"
+            f"transformer is of class {type(model).__name__}: expected the transformer of a pipeline, "
+            "such as pipe.transformer"
         )
     if isinstance(getattr(model, _STATE, None), Enabled):
         raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
