@@ -9,15 +9,21 @@ import sys
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import endurance
 import ranks
 from dit_torch._library import library
 
 
+def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    return endurance.images_in_a_row(torch.device("cpu"), 200, schedule, policy)
+
+
 @pytest.mark.parametrize(("schedule", "policy"), [("v-first", "exact"), ("flat", "balanced")])
 def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
-    for held in ranks.run(2, endurance.images_in_a_row, torch.device("cpu"), 200, schedule, policy):
+    for held in ranks.run(2, _images_in_a_row, schedule, policy):
         assert not endurance.grown(held), held
 
 

@@ -41,7 +41,7 @@ class Enabled(NotCopied):
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     ours: dict[str, Any]  # in their place
-    follower: Follower | None  # of a lossy policy
+    follower: Follower | None  # of a policy that may be lossy here
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
@@ -154,7 +154,7 @@ def enable(
         hooks = _Hooks(model, parallel, family, plan)
         watch = _Watch(parallel, ours, hooks, Inputs(model, whole), halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
-        follower = None if exchanges.exact else Follower(model, parallel, steps, branches, asked.most)
+        follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
         if halves is not None:
@@ -401,8 +401,8 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
 def set_steps(transformer: nn.Module, steps: Any) -> None:
     """With a lossy policy: the number of steps of the images that follow, or a scheduler. On all ranks."""
     this = enabled(transformer)
+    check_policy(this.parallel.exchanges.policy, steps, this.parallel.exchanges.branches)
     if this.follower is not None:
-        check_policy(this.parallel.exchanges.policy, steps, this.follower.follow.branches)
         this.follower.steps = steps
 
 
