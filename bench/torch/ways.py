@@ -103,7 +103,7 @@ def _ours(model: nn.Module, options: dict[str, Any]) -> Way:
 # Ways that patch diffusers' classes for the whole process: they run after the others.
 PATCHING = ("cache-dit", "cache-dit-async")
 # Exact ways, in the order of the tables' columns.
-EXACT = ("one", "bound", "diffusers", "packed", "ours", "ours-flat", *PATCHING)
+EXACT = ("one", "bound", "diffusers", "packed", "ours", *PATCHING)
 PEERS = ("diffusers", "packed", *PATCHING)
 
 

@@ -88,14 +88,22 @@ def judge(pictures: Pictures, policies: list[str], steps: int) -> Iterator[dict[
         record: dict[str, Any] = {"policy": policy, "steps": steps}
         try:
             made, facts = pictures.with_policy(policy, steps)
+            if not made.isfinite().all():
+                raise ValueError("a picture is not finite")
             values = psnr(made, exact)
-            record |= {"psnr_db": [round(v, 2) for v in values], **facts}
-            told = f"{record['sent_share']:.1%} sent, median {statistics.median(values):.1f} dB, worst {min(values):.1f} dB"
+            # JSON knows no infinity.
+            record |= {"psnr_db": [round(v, 2) if math.isfinite(v) else None for v in values], **facts}
+            told = f"{record['sent_share']:.1%} sent, {median_and_worst(record['psnr_db'])}, median and worst dB"
         except (RuntimeError, ValueError) as error:
             record["fails"] = told = str(error).splitlines()[0]
         if dist.get_rank() == 0:
             print(f"{steps} steps, {policy}: {told}", flush=True)
         yield record
+
+
+def median_and_worst(psnr_db: list[float | None]) -> str:
+    values = [math.inf if value is None else value for value in psnr_db]
+    return "same bits" if min(values) == math.inf else f"{statistics.median(values):.1f} / {min(values):.1f}"
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -110,9 +118,7 @@ def table(records: list[dict[str, Any]]) -> str:
         for count in steps:
             found = next(r for r in records if (r["policy"], r["steps"]) == (policy, count))
             values = found.get("psnr_db")
-            cells.append(
-                f"{found['sent_share']:.1%}, {statistics.median(values):.1f} / {min(values):.1f} ({len(values)})" if values else "fails"
-            )
+            cells.append(f"{found['sent_share']:.1%}, {median_and_worst(values)} ({len(values)})" if values else "fails")
         lines.append(f"| `{policy}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -143,7 +149,7 @@ def main() -> None:
         for record in judge(pictures, options.policies.split(","), int(steps)):
             records.append(record)
             if dist.get_rank() == 0 and options.json:  # again after each: policies take minutes
-                options.json.write_text(json.dumps({**facts, "records": records}, indent=1) + "\n")
+                options.json.write_text(json.dumps({**facts, "records": records}, indent=1, allow_nan=False) + "\n")
     if dist.get_rank() == 0:
         print(table(records))
     dist.destroy_process_group()

@@ -116,6 +116,7 @@ class Training:
         ones with the same prompts. Returns the generated ones."""
         for parameter, average in zip(self.parameters, self.average, strict=True):
             parameter.copy_(average)
+        count = min(count, self.options.per_class)
         chosen = torch.cat([(self.labels == label).nonzero()[:count, 0] for label in range(len(fields.REGIMES))])
         prompt = prompts.embed(self.labels[chosen], self.feed[chosen], self.kill[chosen])
         noise = torch.randn(self.fields[chosen].shape, generator=self.generator, device=self.fields.device)

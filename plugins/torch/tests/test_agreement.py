@@ -76,7 +76,7 @@ def test_enable(size: int) -> None:
         "bytes": "reference_bytes = -1",
         "class": "transformer differs between ranks: rank 0: FluxTransformer2DModel, rank 1: SD3",
         "no model": "Linear is not supported",
-        "pipeline": "transformer = 'transformer'",
+        "pipeline": "transformer is of class str: expected the transformer of a pipeline",
         "heads": "num_attention_heads differs between ranks: rank 0: 3, rank 1: 5",
         "dtype": "dtype differs between ranks: rank 0: torch.float32, rank 1: torch.bfloat16",
         "processor": "transformer_blocks.0.attn",
@@ -141,3 +141,37 @@ def _not_a_member() -> str:
 
 def test_ranks_that_are_not_in_the_group() -> None:
     assert "not a member" in ranks.run(2, _not_a_member)[1]
+
+
+def _last_two_of_four() -> dict[str, str]:
+    """What ranks of a group are told, in which they are numbers 0 and 1."""
+    if dist.get_rank() < 2:
+        return {}
+    group, second = dist.new_group([2, 3], use_local_synchronization=True), dist.get_rank() == 3
+    model, given = tiny.flux(3), tiny.flux_inputs()
+    other = given | {"hidden_states": given["hidden_states"] + 1}
+
+    def enable(**named: Any) -> Any:
+        return dit_torch.enable(model, group, **named)
+
+    told = {
+        "differs": _told(lambda: enable(schedule="v-first" if second else "flat")),
+        "failed": _told(lambda: enable(branches="two" if second else 1)),
+    }
+    enable(timeout_seconds=2)
+    with torch.no_grad():
+        told["compared"] = _told(lambda: model(**(other if second else given)))
+        model(**given)
+        told["late"] = "" if second else _told(lambda: model(**given))
+    dit_torch.disable(model)
+    return told
+
+
+@pytest.mark.skipif(_library.library() is None, reason="the time limit is then torch.distributed's")
+def test_groups_of_some_ranks_are_told_the_numbers_of_all() -> None:
+    first, second = ranks.run(4, _last_two_of_four)[2:]
+    for told in (first, second):
+        assert "differs between ranks: rank 2: flat, rank 3: v-first" in told["differs"]
+        assert "hidden_states differs between ranks 2 and 3" in told["compared"]
+    assert "rank 3 failed: ValueError: branches = 'two'" in first["failed"]
+    assert "rank 1; ranks are numbered within the group [2, 3]" in first["late"]

@@ -12,6 +12,7 @@ from torch import nn
 import dit_torch
 import ranks
 import tiny
+from dit_torch._library import library
 
 STEPS = 4
 
@@ -220,14 +221,14 @@ def test_an_odd_number_of_ranks_is_refused() -> None:
     ranks.run(3, _enable_twice)
 
 
-def _compiled() -> list[bool]:
+def _compiled(fullgraph: bool) -> list[bool]:
     """Guidance that ends while the model is compiled: what one half has no use for, the other waits for."""
     model, given = tiny.qwenimage(3), tiny.qwenimage_inputs()
     told = []
     with torch.no_grad():
         one = _call(model, **given)
         dit_torch.enable(model, cfg_parallel=True, timeout_seconds=20)
-        compiled = torch.compile(model, backend="aot_eager")
+        compiled = torch.compile(model, fullgraph=fullgraph, backend="aot_eager")
         for branch in ("cond", "uncond", "cond", "uncond", "cond", "cond", "cond"):
             with model.cache_context(branch):
                 last = _call(compiled, **given)
@@ -240,5 +241,59 @@ def _compiled() -> list[bool]:
     return told
 
 
-def test_compiled_models_and_results_that_are_read_late() -> None:
-    assert ranks.run(2, _compiled, timeout=200) == [[True] * 2] * 2
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_compiled_models_and_results_that_are_read_late(fullgraph: bool) -> None:
+    assert ranks.run(2, _compiled, fullgraph, timeout=200) == [[True] * 2] * 2
+
+
+def _compiled_batches() -> dict[str, float]:
+    away = {}
+    for name in ("flux", "sd3", "wan"):
+        make, make_inputs = tiny.MODELS[name]
+        model, given = make(3), make_inputs(batch=2)
+        torch._dynamo.reset()
+        with torch.no_grad():
+            one = _call(model, **given)
+            dit_torch.enable(model, cfg_parallel=True)
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+            away[name] = float((_call(compiled, **given) - one).abs().max())
+            dit_torch.disable(model)
+    return away
+
+
+def test_models_that_are_compiled_whole_compute_half_of_a_batch() -> None:
+    for away in ranks.run(2, _compiled_batches, timeout=200):
+        assert max(away.values()) < 1e-5, away
+
+
+def _anew() -> tuple[str, bool]:
+    """The last rank fails; its half waits for it, and the other half for both."""
+    model, given = tiny.sd3(4), tiny.sd3_inputs(batch=2)
+    fails = False
+
+    def fail(*_: Any) -> None:
+        if fails:
+            raise MemoryError("none is left on this rank")
+
+    model.transformer_blocks[1].register_forward_pre_hook(fail)
+    with torch.no_grad():
+        one = _call(model, **given)
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=3)
+        _call(model, **given)
+        fails = torch.distributed.get_rank() == 3
+        with pytest.raises((MemoryError, RuntimeError)) as told:
+            _call(model, **given)
+        fails = False
+        dit_torch.disable(model)
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=3)
+        every = _call(model, **given)
+        dit_torch.disable(model)
+    return str(told.value), torch.allclose(every, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
+def test_halves_begin_anew_after_a_rank_failed() -> None:
+    told = ranks.run(4, _anew, timeout=60)
+    assert [again for _, again in told] == [True] * 4
+    assert "within the time limit" in told[0][0] and "within the time limit" in told[1][0]
+    assert "missing: rank 1; ranks are numbered within the group [2, 3]" in told[2][0]

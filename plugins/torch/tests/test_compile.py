@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 import dit_torch
@@ -34,14 +37,13 @@ def _compiled(name: str, schedule: str, whole: bool) -> list[np.ndarray | int]:
     return [eager.numpy(), *(x.numpy() for x in outputs), again.numpy(), graphs, other.shape[1]]
 
 
+SCHEDULES = ("v-first", "pipelined", "flat")
+
+
 @pytest.mark.parametrize(
     ("name", "schedule", "whole", "graphs"),
-    [
-        ("flux", "v-first", True, 2),
-        ("flux2", "pipelined", True, 2),
-        ("qwenimage", "flat", True, 2),
-        ("flux", "flat", False, 3),
-    ],
+    [(name, SCHEDULES[at % 3], True, 2) for at, name in enumerate(tiny.MODELS)]
+    + [("flux", "flat", False, 3)],
 )
 def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
     """The hook that splits inputs is a graph of its own; so is each kind of block."""
@@ -52,12 +54,13 @@ def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
 
 
 def _compiled_with_policy(dynamic: bool | None) -> list[np.ndarray | int]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(4, num_layers=6, num_single_layers=6)
     given = tiny.flux_inputs()
     images = []
     with torch.no_grad():
         for compiled in (False, True):
-            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=3)
+            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=3, adapt=False)
             if compiled:
                 model.compile_repeated_blocks(fullgraph=True, dynamic=dynamic, backend="aot_eager")
             for step in range(3):
@@ -78,12 +81,13 @@ def test_layers_with_a_policy_share_graphs(dynamic: bool | None) -> None:
 
 def _compiled_with_other_steps() -> tuple[list[np.ndarray], list[int]]:
     """Pictures of 2 and of 3 steps in turn, without and with a second branch."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
     given, other = tiny.flux_inputs(), tiny.flux_inputs(seed=1)
     images, graphs = [], []
     with torch.no_grad():
         for compiled in (False, True):
-            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=2)
+            dit_torch.enable(model, schedule="v-first", policy="balanced", steps=2, adapt=False)
             if compiled:
                 model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
             for picture in range(8):

@@ -9,32 +9,41 @@ import sys
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import endurance
 import ranks
 from dit_torch._library import library
 
 
+def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    return endurance.images_in_a_row(torch.device("cpu"), 200, schedule, policy)
+
+
 @pytest.mark.parametrize(("schedule", "policy"), [("v-first", "exact"), ("flat", "balanced")])
 def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
-    for held in ranks.run(2, endurance.images_in_a_row, torch.device("cpu"), 200, schedule, policy):
+    for held in ranks.run(2, _images_in_a_row, schedule, policy):
         assert not endurance.grown(held), held
 
 
 @pytest.mark.skipif(library() is None, reason="torch.distributed's own exchange waits for its own time-out")
-def test_a_rank_that_is_killed_is_named() -> None:
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(endurance.free_port()), "WORLD_SIZE": "3"}
+@pytest.mark.parametrize("halves", [[], ["halves"]])
+def test_a_rank_that_is_killed_is_named(halves: list[str]) -> None:
+    size = 4 if halves else 3
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(endurance.free_port()), "WORLD_SIZE": str(size)}
     started = [
         subprocess.Popen(
-            [sys.executable, endurance.__file__, "cpu", "killed"],
+            [sys.executable, endurance.__file__, "cpu", "killed", *halves],
             env=os.environ | address | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             text=True,
         )
-        for rank in range(3)
+        for rank in range(size)
     ]
     said = [process.communicate(timeout=120)[0] for process in started]
-    assert started[2].returncode != 0
-    for text in said[:2]:
+    assert started[-1].returncode != 0
+    for text in said[:-1]:
         seconds, words = json.loads(text)
-        assert "rank 2" in words and seconds < 4 * endurance.TIMEOUT, text
+        assert f"rank {size - 1} " in words and "has ended" in words, text
+        assert seconds < 4 * endurance.TIMEOUT, text

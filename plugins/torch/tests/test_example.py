@@ -1,7 +1,8 @@
-"""examples/flux.py, as a user starts it."""
+"""The examples in Python, as a user starts them."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,11 +12,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "flux.py"
+from dit_torch._library import library
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLE = EXAMPLES / "flux.py"
+GRAY_SCOTT = EXAMPLES / "gray-scott-flux"
+ON_TWO_RANKS = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def _run(folder: Path, *arguments: str, nodes: bool = False) -> subprocess.CompletedProcess[str]:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    launch = [*ON_TWO_RANKS]
     program = [str(EXAMPLE), "--size", "64", "--steps", "2", "--out", str(folder / "flux.png"), *arguments]
     if nodes:
         own = 'TAPA_DEVICE_NODE=n$RANK exec "$@"'
@@ -64,3 +70,27 @@ def test_a_checkpoint_without_text_encoders(tmp_path: Path) -> None:
 def test_a_prompt_needs_text_encoders(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = _run(tmp_path, "--tiny", "--prompt", "a harbour", *more)
     assert done.returncode != 0 and "--prompt = 'a harbour': expected --checkpoint" in done.stderr
+
+
+@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+def test_gray_scott_is_trained_and_judged(tmp_path: Path) -> None:
+    folder, judged = tmp_path / "model", tmp_path / "judged.json"
+    data = ("--size", "16", "--per-class", "2", "--simulation-steps", "20", "--device", "cpu")
+    train = [sys.executable, str(GRAY_SCOTT / "train.py"), "--out", str(folder), *data]
+    train += ["--steps", "20", "--batch", "2", "--learning-rate", "0.05"]
+    evaluate = [*ON_TWO_RANKS, str(GRAY_SCOTT / "evaluate.py"), "--model", str(folder), "--size", "16"]
+    evaluate += ["--policies", "bf16,fast", "--steps", "2", "--images", "2", "--json", str(judged)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    for command in (train, evaluate):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=240, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "| `bf16` | 100.0%, same bits (2) |" in done.stdout
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    of_bf16, of_fast = json.loads(judged.read_text(), parse_constant=refuse)["records"]
+    assert of_bf16["psnr_db"] == [None, None]
+    assert all(10 < db < 120 for db in of_fast["psnr_db"]) and of_fast["sent_share"] < 1

@@ -24,6 +24,8 @@ import ranks
 import tiny
 from dit_torch import _library
 from dit_torch._library import Library, library
+from dit_torch.exchanges import Exchanges
+from dit_torch.group import Group
 from dit_torch.processors import processors_of
 
 
@@ -442,3 +444,24 @@ def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_library, "VERSION", 99)
     with pytest.raises(RuntimeError, match=words):
         Library(file)
+
+
+def _asks_for_cuda() -> str:
+    group = Group()
+    exchanges = Exchanges(group, 0)
+    exchanges.check(torch.device("cpu"))
+    try:
+        exchanges.check(torch.device("cuda", 0))  # as enable() of a model that is there
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        group.close()
+    return ""
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+def test_a_library_without_cuda_says_how_to_build_it_with_cuda() -> None:
+    for told in ranks.run(2, _asks_for_cuda):
+        if "as this build has no CUDA" not in told:
+            pytest.skip("this library was built with CUDA")
+        assert "nvcc on the PATH" in told and "-C cmake.define.TAPA_CUDA=ON ./plugins/torch" in told

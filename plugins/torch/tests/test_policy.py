@@ -16,6 +16,7 @@ import ranks
 import tiny
 from dit_torch._library import Attention, Library, Trial, library
 from dit_torch.exchanges import Exchanges
+from dit_torch.steps import Steps
 
 needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 STEPS = (1.0, 0.75, 0.5, 0.25)
@@ -74,6 +75,23 @@ def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
 def test_inside_a_node_everything_travels_in_full() -> None:
     exact, coded = (ranks.run(2, _images, policy, [0], 4, False)[0] for policy in ("exact", "fp8"))
     np.testing.assert_array_equal(exact[0], coded[0])
+
+
+def _timesteps_read(policy: str) -> int:
+    """In pictures of ranks on one node: on a GPU reading one waits for the device."""
+    read = []
+    original, Steps.next = Steps.next, lambda *given: read.append(given) or original(*given)  # type: ignore
+    _images(policy, [0], nodes=False)
+    return len(read)
+
+
+@needs_library
+def test_inside_a_node_a_preset_reads_no_timestep() -> None:
+    assert ranks.run(2, _timesteps_read, "balanced") == [0, 0]
+    within = json.dumps(
+        {"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "bf16", "level": "node"}]}
+    )
+    assert ranks.run(2, _timesteps_read, within) == [len(STEPS)] * 2  # rules may be for links within a node
 
 
 def _with_trial(pays: bool) -> tuple[np.ndarray, int, str]:

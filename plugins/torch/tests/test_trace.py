@@ -106,6 +106,21 @@ def test_a_pass_is_traced(tmp_path: Path) -> None:
         assert written["dit_torch"]["schedule"] == "v-first"
 
 
+def _traced_in_halves(file: str) -> int:
+    model, inputs = tiny.sd3(4), tiny.sd3_inputs(batch=2)
+    dit_torch.enable(model, cfg_parallel=True)
+    with torch.no_grad(), dit_torch.trace(model, file):
+        model(**inputs)
+    rank = dit_torch.report(model).rank
+    dit_torch.disable(model)
+    return rank
+
+
+def test_each_rank_of_both_halves_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    assert ranks.run(2, _traced_in_halves, str(tmp_path / "trace-{rank}.json")) == [0, 1]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["trace-0.json", "trace-1.json"]
+
+
 def _failing() -> str:
     model = tiny.flux(2)
     dit_torch.enable(model)

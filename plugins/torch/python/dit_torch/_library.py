@@ -6,16 +6,24 @@ import ctypes
 import functools
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from .processes import numbering
+
 VERSION = 5  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
+_NO_CUDA = "as this build has no CUDA"
+_INSTALL = (
+    "; build and install dit_torch again with nvcc on the PATH: pip install --no-build-isolation "
+    "-C cmake.define.TAPA_CUDA=ON ./plugins/torch"
+)
 
 
 class Bootstrap(ctypes.Structure):
@@ -95,6 +103,32 @@ def path() -> Path | None:
     return None
 
 
+def call(operator: Any, name: str, *arguments: Any) -> Any:
+    """An operator of the library.
+
+    :param name: of the exchange, or of the group
+    """
+    if torch.compiler.is_compiling():
+        return operator(*arguments)
+    try:
+        return operator(*arguments)
+    except RuntimeError as error:
+        words = _explained(str(error), name)
+        if words == str(error) or type(error) is not RuntimeError:  # as without memory
+            raise
+        raise RuntimeError(words) from error
+
+
+def _explained(words: str, name: str) -> str:
+    """What the library says of a group or an exchange, with what it cannot know."""
+    if _NO_CUDA in words:
+        words += _INSTALL
+    # Groups of some ranks, and their exchanges, have names that begin with these.
+    ranks = re.match(r"r(\d+(-\d+)*)", name)
+    numbers = numbering([int(rank) for rank in ranks[1].split("-")]) if ranks else ""
+    return words if numbers in words else words + numbers
+
+
 class Library:
     """The set-up functions; failures raise RuntimeError with the library's words."""
 
@@ -115,61 +149,65 @@ class Library:
             )
         self._functions.dit_torch_last_error.restype = ctypes.c_char_p
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        if getattr(self._functions, name)(*arguments) != 0:
+    def _call(self, function: str, name: str, *arguments: Any) -> None:
+        """
+        :param name: of the exchange, or of the group
+        """
+        if getattr(self._functions, function)(name.encode(), *arguments) != 0:
             told = self._functions.dit_torch_last_error()
-            raise RuntimeError((told or b"").decode(errors="replace") or f"{name} failed")
+            words = (told or b"").decode(errors="replace") or f"{function} failed"
+            raise RuntimeError(_explained(words, name))
 
     def open(self, group: str, bootstrap: Bootstrap, timeout: float, config: str = "") -> None:
         self._call(
             "dit_torch_open",
-            group.encode(),
+            group,
             ctypes.byref(bootstrap),
             ctypes.c_double(timeout),
             config.encode() or None,
         )
 
     def close(self, group: str) -> None:
-        self._call("dit_torch_close", group.encode())
+        self._call("dit_torch_close", group)
 
     def make_exchange(self, name: str, group: str, attention: Attention) -> None:
         attention.struct_size = ctypes.sizeof(Attention)
-        self._call("dit_torch_exchange", name.encode(), group.encode(), ctypes.byref(attention))
+        self._call("dit_torch_exchange", name, group.encode(), ctypes.byref(attention))
 
     def try_policy(self, group: str, attention: Attention) -> Trial:
         """Collective."""
         attention.struct_size = ctypes.sizeof(Attention)
         trial = Trial(struct_size=ctypes.sizeof(Trial))
-        self._call("dit_torch_try_policy", group.encode(), ctypes.byref(attention), ctypes.byref(trial))
+        self._call("dit_torch_try_policy", group, ctypes.byref(attention), ctypes.byref(trial))
         return trial
 
     def exact_time(self, group: str, attention: Attention, enough: float) -> float:
         """Collective."""
         attention.struct_size = ctypes.sizeof(Attention)
         seconds = ctypes.c_double()
-        arguments = (group.encode(), ctypes.byref(attention), ctypes.c_double(enough), ctypes.byref(seconds))
-        self._call("dit_torch_exact_time", *arguments)
+        arguments = (ctypes.byref(attention), ctypes.c_double(enough), ctypes.byref(seconds))
+        self._call("dit_torch_exact_time", group, *arguments)
         return seconds.value
 
     def wire_bytes(self, group: str, attention: Attention) -> int:
         """What a policy would keep from step to step on this rank. Collective."""
         attention.struct_size = ctypes.sizeof(Attention)
         count = ctypes.c_uint64()
-        self._call("dit_torch_wire_bytes", group.encode(), ctypes.byref(attention), ctypes.byref(count))
+        self._call("dit_torch_wire_bytes", group, ctypes.byref(attention), ctypes.byref(count))
         return count.value
 
     def free_exchange(self, name: str) -> None:
-        self._call("dit_torch_exchange_free", name.encode())
+        self._call("dit_torch_exchange_free", name)
 
     def begin_step(self, name: str, step: int, branch: int) -> None:
-        self._call("dit_torch_begin_step", name.encode(), ctypes.c_int(step), ctypes.c_int(branch))
+        self._call("dit_torch_begin_step", name, ctypes.c_int(step), ctypes.c_int(branch))
 
     def reset(self, name: str) -> None:
-        self._call("dit_torch_reset", name.encode())
+        self._call("dit_torch_reset", name)
 
     def _text(self, function: str, name: str) -> str:
         length = ctypes.c_size_t(0)
-        write: Callable[..., None] = functools.partial(self._call, function, name.encode())
+        write: Callable[..., None] = functools.partial(self._call, function, name)
         write(None, ctypes.c_size_t(0), ctypes.byref(length))
         text = ctypes.create_string_buffer(length.value + 1)
         write(text, ctypes.c_size_t(length.value + 1), None)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._library import Bootstrap
-from .processes import Process, shared_names, who_ended
+from .processes import Process, numbering, shared_names, who_ended
 
 # By another name than install() looks for: the exchange that it installs stands on this one.
 _plain_all_to_all = dist.all_to_all_single
@@ -63,6 +63,7 @@ class Callbacks:
     def __init__(self, gloo: dist.ProcessGroup, rank: int, processes: list[Process]) -> None:
         size = len(processes)
         self._gloo, self._size, self._processes = gloo, size, processes
+        self._numbering = numbering([process.rank for process in processes])
         self._given_up = threading.Event()
         self._busy = False
         self._process = os.getpid()  # forked ones have no such thread
@@ -93,7 +94,8 @@ class Callbacks:
                 function(*arguments)
             except Exception as error:  # told by last_error: nothing may be thrown through C
                 who = "" if isinstance(error, GivenUp) else who_ended(self._processes)
-                self._error = ctypes.create_string_buffer(f"{type(error).__name__}: {error}{who}".encode())
+                words = f"{type(error).__name__}: {error}{self._numbering}{who}"
+                self._error = ctypes.create_string_buffer(words.encode())
                 return 1
             finally:
                 self._busy = False

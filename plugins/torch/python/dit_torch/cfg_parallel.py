@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ._library import call
 from .awaited import Awaited
 from .group import Group, gathered, is_taken, kept_group
 from .patch import Patch, signature_of
@@ -42,6 +43,8 @@ _OF_SAMPLES = (
     "block_controlnet_hidden_states",
 )
 _BRANCHES = ("cond", "uncond")
+# Functions that call the model: it is compiled, they are not.
+_around_graphs = functools.partial(torch.compiler.disable, recursive=False)
 
 
 class Halves:
@@ -55,7 +58,8 @@ class Halves:
         self.places = (place, place + size)  # of the pair's ranks in the group
         halves = [whole.ranks[:size], whole.ranks[size:]]
         self.half = kept_group(halves, "half")
-        self.pair = kept_group([list(pair) for pair in zip(*halves, strict=True)], "pair")
+        pairs = [list(pair) for pair in zip(*halves, strict=True)]
+        self.pair = whole.kept(pairs, "pair", whole.seconds)
         # Where one half is there already the ranks of the other make theirs alone.
         alone = any(whole.gather(is_taken(halves[self.number])))
         self.parts = None if alone else halves
@@ -64,10 +68,12 @@ class Halves:
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
         if not x.is_cuda or not self.whole.is_open:  # as in plan.gather; results may be read behind disable()
-            return gathered(x, 2, self.pair)
+            with self.whole.named():
+                return gathered(x, 2, self.pair)
         both = x.new_empty((2, *x.shape))
         rows = [int(place in self.places) for place in range(self.whole.size)]
-        torch.ops.dit.all_to_all(both, torch.stack((x, x)), rows, rows, self.whole.name)
+        arguments = (both, torch.stack((x, x)), rows, rows, self.whole.name)
+        call(torch.ops.dit.all_to_all, self.whole.name, *arguments)
         return both
 
 
@@ -89,12 +95,14 @@ class Pair(NamedTuple):
 class First:
     """A first call whose second is awaited."""
 
+    @torch.compiler.disable
     def __init__(self, halves: Halves, pair: Pair, size: Size, output: Tensor | None, device: Any) -> None:
         self.halves, self.pair, self.size = halves, pair, size
         self.output = output  # None on the half that did not compute it, until it is there
         self.settled = False
         self.promise = Awaited(pair.shape, pair.dtype, device, self.value)
 
+    @torch.compiler.disable
     def value(self) -> Tensor:
         """Collective where the second call did not come: all ranks read alike."""
         if not self.settled:
@@ -105,6 +113,7 @@ class First:
         assert self.output is not None
         return self.output
 
+    @torch.compiler.disable
     def exchange(self, mine: Tensor) -> Tensor:
         """What the halves computed, the first's first. Collective."""
         both = self.halves.gather(mine)
@@ -165,8 +174,9 @@ class GuidanceBranches:
 
             return Transformer2DModelOutput(sample=output)
 
-        return torch.compiler.disable(forward, recursive=False)
+        return _around_graphs(forward)
 
+    @_around_graphs
     def _call(self, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None
         branch = self.context if self.context in _BRANCHES else None
@@ -186,6 +196,7 @@ class GuidanceBranches:
             self.pairs[self.size] = Pair(before[0], output.shape, output.dtype)
         return output
 
+    @_around_graphs
     def _compute(self, arguments: dict[str, Any]) -> Tensor:
         given = inspect.BoundArguments(self._signature, arguments)  # type: ignore[arg-type]
         outputs = self._original(*given.args, **given.kwargs)
@@ -196,6 +207,7 @@ class GuidanceBranches:
             )
         return outputs[0]
 
+    @_around_graphs
     def _first(self, pair: Pair, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None
         output = self._compute(arguments) if self.halves.number == 0 else None
@@ -203,6 +215,7 @@ class GuidanceBranches:
         self.waiting = First(self.halves, pair, self.size, output, device)
         return self.waiting.promise
 
+    @_around_graphs
     def _second(self, first: First, arguments: dict[str, Any]) -> Tensor:
         if self.halves.number == 0:
             assert first.output is not None
@@ -211,6 +224,7 @@ class GuidanceBranches:
         first.exchange(output)
         return output
 
+    @_around_graphs
     def _unpaired(self, arguments: dict[str, Any]) -> Tensor:
         """One call by itself: half of its samples on each half of the ranks, or all on both."""
         assert self.size is not None
@@ -228,6 +242,7 @@ def _other(branch: str) -> str:
     return _BRANCHES[1 - _BRANCHES.index(branch)]
 
 
+@torch.compiler.disable
 def _part(x: Any, samples: int, own: slice) -> Any:
     """Of a tensor, of each tensor of a list, or of a list with an entry for each sample."""
     if isinstance(x, Tensor):

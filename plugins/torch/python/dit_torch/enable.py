@@ -41,7 +41,7 @@ class Enabled(NotCopied):
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     ours: dict[str, Any]  # in their place
-    follower: Follower | None  # of a lossy policy
+    follower: Follower | None  # of a policy that may be lossy here
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
@@ -141,7 +141,7 @@ def enable(
             adapt=bool(adapt),
             reference_bytes=reference_bytes,
         )
-        exchanges.check()
+        exchanges.check(_device(model))
         parallel = Parallel(number, ranks, schedule, exchanges)
         undo.callback(parallel.close)
         ours = {
@@ -154,7 +154,7 @@ def enable(
         hooks = _Hooks(model, parallel, family, plan)
         watch = _Watch(parallel, ours, hooks, Inputs(model, whole), halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
-        follower = None if exchanges.exact else Follower(model, parallel, steps, branches, asked.most)
+        follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
         if halves is not None:
@@ -198,7 +198,8 @@ def _asked(
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"transformer = {model!r}: expected the transformer of a pipeline, such as pipe.transformer"
+            f"transformer is of class {type(model).__name__}: expected the transformer of a pipeline, "
+            "such as pipe.transformer"
         )
     if isinstance(getattr(model, _STATE, None), Enabled):
         raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
@@ -233,10 +234,9 @@ def _asked(
 
 def _facts(model: nn.Module) -> dict[str, object]:
     """What a transformer's exchanges depend on."""
-    first = next(model.parameters(), torch.empty(0))
     facts: dict[str, object] = {
-        "transformer.dtype": first.dtype,
-        "transformer.device": first.device.type,
+        "transformer.dtype": next(model.parameters(), torch.empty(0)).dtype,
+        "transformer.device": _device(model).type,
         "transformer's attention layers": len(processors_of(model)),
     }
     simple = (bool, int, float, str, list, tuple, type(None))
@@ -244,6 +244,10 @@ def _facts(model: nn.Module) -> dict[str, object]:
         if not name.startswith("_") and isinstance(value, simple):
             facts[f"transformer.config.{name}"] = value
     return facts
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters(), torch.empty(0)).device
 
 
 def _is_positive(number: Any) -> bool:
@@ -333,8 +337,9 @@ class _Hooks:
 
     def set(self) -> None:
         self.modules = list(self.model._modules.values())
-        self.handles += plans.apply(self.model, self.plan, self.parallel)
+        # The family's come first: dynamo wants a module's hooks in the order in which they were set.
         self.handles += self.family.hooks(self.model, self.parallel)
+        self.handles += plans.apply(self.model, self.plan, self.parallel)
 
     def remove(self) -> None:
         _remove(self.handles)
@@ -396,8 +401,8 @@ def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict
 def set_steps(transformer: nn.Module, steps: Any) -> None:
     """With a lossy policy: the number of steps of the images that follow, or a scheduler. On all ranks."""
     this = enabled(transformer)
+    check_policy(this.parallel.exchanges.policy, steps, this.parallel.exchanges.branches)
     if this.follower is not None:
-        check_policy(this.parallel.exchanges.policy, steps, this.follower.follow.branches)
         this.follower.steps = steps
 
 

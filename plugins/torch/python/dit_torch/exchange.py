@@ -6,12 +6,13 @@ that matters: the same name is the same exchange, in every run.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import reference  # noqa: F401 (its operators)
+from ._library import call
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
 
@@ -48,6 +49,11 @@ class Exchange:
         self.name = name
         self.native = native  # the operators of libdit_torch.so; else the reference
 
+    def _call(self, operator: str, *arguments: Any) -> Any:
+        if not self.native:
+            return getattr(torch.ops.dit_reference, operator)(*arguments)
+        return call(getattr(torch.ops.dit, operator), self.name, *arguments)
+
     def start(
         self, what: int, x: Tensor, layer: int, prepare: Prepare = NOTHING, after: Tensor | None = None
     ) -> Pending:
@@ -55,24 +61,20 @@ class Exchange:
 
         :param after: a token of a start that comes before, so that no compiler changes their order
         """
-        ops = torch.ops.dit if self.native else torch.ops.dit_reference
-        token = ops.start(x, self.name, what, layer, *prepare, after)
+        token = self._call("start", x, self.name, what, layer, *prepare, after)
         return Pending(token, what)
 
     def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
         """What arrived, in the other layout: dense. Valid until the same `what` was started twice more."""
-        ops = torch.ops.dit if self.native else torch.ops.dit_reference
-        return ops.finish(pending.token, self.name, pending.what, layer, after)
+        return self._call("finish", pending.token, self.name, pending.what, layer, after)
 
     def scatter_qkv(
         self, q: Tensor, k: Tensor, v: Tensor, layer: int, of_q: Prepare = NOTHING, of_k: Prepare = NOTHING
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V to the head layout at once. of_q and of_k differ in their weights only."""
-        ops = torch.ops.dit if self.native else torch.ops.dit_reference
         weights = (of_q.weight, of_q.text_weight, of_k.weight, of_k.text_weight)
-        return ops.scatter_qkv(q, k, v, self.name, layer, *weights, *of_q[2:])
+        return self._call("scatter_qkv", q, k, v, self.name, layer, *weights, *of_q[2:])
 
     def gather(self, o: Tensor, layer: int) -> Tensor:
         """Attention's output back to the sequence layout."""
-        ops = torch.ops.dit if self.native else torch.ops.dit_reference
-        return ops.gather(o, self.name, layer)
+        return self._call("gather", o, self.name, layer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,11 @@ class Exchanges:
     def exact(self) -> bool:
         return self.policy == "exact"
 
+    @property
+    def never_lossy(self) -> bool:
+        """Whatever the shape. Presets code what leaves a node; rules may be for links within one."""
+        return self.exact or (self.group.one_node and re.fullmatch(r"[\w-]+", self.policy) is not None)
+
     def get(self, key: Key) -> str:
         """The name of the exchange of this shape."""
         if not self.by_value:  # then it makes no difference
@@ -131,18 +137,22 @@ class Exchanges:
         )
         return max(sizes, default=0)
 
-    def check(self) -> None:
-        """Fails where the library does not understand the policy. Collective."""
+    def check(self, device: torch.device) -> None:
+        """Fails where the library does not understand the policy, or has no CUDA and the model is there.
+        Collective; allocates nothing."""
+        library = self.group.library
+        if library is None:
+            return
+        any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
+        if device.type == "cuda":
+            on_device = self._attention(any_shape._replace(device=device))
+            on_device.policy = None
+            library.wire_bytes(self.group.name, on_device)
         if not self.exact:
-            any_shape = Key((1, 0, 1, 1, 1, 8), False, False, torch.float32, torch.device("cpu"), 0)
-            asked = self.adapt, self.reference_bytes
-            self.adapt, self.reference_bytes = False, None
             try:
-                self.get(any_shape)
+                library.wire_bytes(self.group.name, self._attention(any_shape))
             except RuntimeError as error:
                 raise RuntimeError(f"policy = {self.policy!r}: {error}") from error
-            self._free(any_shape)
-            self.adapt, self.reference_bytes = asked
 
     def _make_room(self, new: Key) -> None:
         """Frees the shape that was not used for longest, when there are many."""
@@ -168,7 +178,8 @@ class Exchanges:
             attention = self._attention(key)
             # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
             if (
-                not key.has_value
+                self.never_lossy
+                or not key.has_value
                 or self._is_off(shape, attention)
                 or not self._within_budget(name, shape, attention)
             ):

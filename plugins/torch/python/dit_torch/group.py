@@ -222,6 +222,7 @@ class Group:
         parts: list[list[int]] | None = None,
     ) -> None:
         self.ranks = ranks_of(process_group)
+        self.seconds = timeout_seconds
         self._parts = parts or [self.ranks]
         self.process_group = process_group
         self.rank: int = dist.get_rank(process_group)
@@ -246,7 +247,7 @@ class Group:
     def _open(self, timeout_seconds: float) -> None:
         found = self.together(library)
         self.agree({"libdit_torch.so": "found" if found else "not found"})
-        told = self.gather((node(), this_process()))
+        told = self.gather((node(), this_process(dist.get_rank())))
         self.one_node = len({where for where, _ in told}) == 1
         self._processes = [process for _, process in told]
         if found is not None:
@@ -260,24 +261,28 @@ class Group:
         timeout = datetime.timedelta(seconds=seconds)
         if self.whole:
             return dist.new_group(self.ranks, timeout=timeout, backend="gloo")
+        return self.kept(self._parts, purpose, seconds, backend="gloo")
+
+    def kept(self, parts: list[list[int]], purpose: str, seconds: float, **options: Any) -> dist.ProcessGroup:
+        """As kept_group, with a time limit; another one after a failure. Collective as that."""
         use = f"{purpose} {seconds} {_failures[str(self._parts)]}"
-        return kept_group(self._parts, use, timeout=timeout, backend="gloo")
+        return kept_group(parts, use, timeout=datetime.timedelta(seconds=seconds), **options)
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
         values: list[Any] = [None] * self.size
-        with self._named():
+        with self.named():
             dist.all_gather_object(values, value, group=self.control)
         return values
 
     def gather_tensors(self, x: Tensor) -> Tensor:
         """Everybody's x, all of one shape, by rank: [ranks, ...]. On hosts within the group's time limit, on
         GPUs by the program's group. Collective."""
-        with self._named():
+        with self.named():
             return gathered(x, self.size, self.process_group if x.is_cuda else self.control)
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def named(self) -> Iterator[None]:
         """An error says whose process has ended."""
         try:
             yield
@@ -294,7 +299,7 @@ class Group:
         for name in dict.fromkeys(name for one in every for name in one):
             told = [one.get(name) for one in every]
             if any(value != told[0] for value in told):
-                words = ", ".join(f"rank {rank}: {value}" for rank, value in enumerate(told))
+                words = ", ".join(f"rank {r}: {value}" for r, value in zip(self.ranks, told, strict=True))
                 raise ValueError(f"{name} differs between ranks: {words}; expected the same on all of them")
 
     def agree_on_error(self, error: Exception | None) -> None:
@@ -302,7 +307,7 @@ class Group:
         every = self.gather(None if error is None else f"{type(error).__name__}: {error}")
         if error is not None:
             raise error
-        for rank, words in enumerate(every):
+        for rank, words in zip(self.ranks, every, strict=True):
             if words is not None:
                 raise RuntimeError(f"rank {rank} failed: {words}")
 

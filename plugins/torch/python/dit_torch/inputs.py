@@ -37,11 +37,12 @@ class Inputs:
             return
         told = self.group.gather({name: _numbers(x) for name, x in tensors.items()})
         for name in dict.fromkeys(name for one in told for name in one):
-            for rank, one in enumerate(told):
+            for rank, one in zip(self.group.ranks, told, strict=True):
                 if not _alike(told[0].get(name), one.get(name)):
                     raise ValueError(
-                        f"{name} differs between ranks 0 and {rank}: expected the same on all of them; give "
-                        "pipelines a generator, with the same seed on each rank, and the same prompt"
+                        f"{name} differs between ranks {self.group.ranks[0]} and {rank}: expected the same "
+                        "on all of them; give pipelines a generator, with the same seed on each rank, and "
+                        "the same prompt"
                     )
         self._known.add(size)
 

@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from torch import Tensor
 
+from ._library import call
 from .group import Group, give, take
 
 
@@ -88,7 +89,8 @@ def _all_to_all_single(
 def _exchange(
     output: Tensor, input: Tensor, output_splits: list[int] | None, input_splits: list[int] | None, name: str
 ) -> None:
-    torch.ops.dit.all_to_all.default(output, input, output_splits or [], input_splits or [], name)
+    arguments = (output, input, output_splits or [], input_splits or [], name)
+    call(torch.ops.dit.all_to_all.default, name, *arguments)
 
 
 def _functional(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ._library import call
 from .layout import even_part
 from .parallel import Parallel, enabled
 from .patch import signature_of
@@ -177,7 +178,8 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     # NCCL's kernel waits for a rank that is gone without an end. gloo's ends with that rank, and fails for
     # good where one did not come in time: ours would take what is left of one pass for the next one's.
     if parallel.native and x.is_cuda:
-        return torch.ops.dit.all_gather(x, dim if dim >= 0 else dim + x.dim(), total, parallel.group.name)
+        arguments = (x, dim if dim >= 0 else dim + x.dim(), total, parallel.group.name)
+        return call(torch.ops.dit.all_gather, parallel.group.name, *arguments)
     return _all_gather(x, dim, total, parallel.number)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 class Process(NamedTuple):
     """A process as others may look for it."""
 
+    rank: int  # of torch.distributed
     names: str  # who shares them sees the same processes by the same numbers
     number: int
     started: str  # since the system did: another one of this number is another process
@@ -24,9 +25,17 @@ class Process(NamedTuple):
         )
 
 
-def this_process() -> Process:
+def this_process(rank: int) -> Process:
     number = os.getpid()
-    return Process(shared_names(), number, _state(number)[0])
+    return Process(rank, shared_names(), number, _state(number)[0])
+
+
+def numbering(ranks: list[int]) -> str:
+    """Words for what counts the ranks of a group from 0; none where that is as torch.distributed does.
+
+    :param ranks: of the group, as torch.distributed numbers them
+    """
+    return "" if ranks == list(range(len(ranks))) else f"; ranks are numbered within the group {ranks}"
 
 
 def who_ended(processes: list[Process], patience: float = 1.0) -> str:
@@ -36,9 +45,9 @@ def who_ended(processes: list[Process], patience: float = 1.0) -> str:
     """
     until = time.monotonic() + patience
     while True:
-        gone = [(rank, process.number) for rank, process in enumerate(processes) if process.has_ended()]
+        gone = [process for process in processes if process.has_ended()]
         if gone or time.monotonic() > until:
-            return "".join(f"; rank {rank} (process {number}) has ended" for rank, number in gone)
+            return "".join(f"; rank {one.rank} of all (process {one.number}) has ended" for one in gone)
         time.sleep(0.01)
 
 

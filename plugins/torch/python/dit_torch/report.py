@@ -18,7 +18,7 @@ class Report:
     """Facts of this rank; str() of it is for people."""
 
     model: str
-    rank: int
+    rank: int  # of torch.distributed
     ranks: int  # that split tokens; with cfg_parallel half of all_ranks
     all_ranks: int
     schedule: str
@@ -91,7 +91,7 @@ def report(transformer: nn.Module) -> Report:
     own = any(maker is not None for maker in this.family.processors.values())
     return Report(
         model=this.family.model,
-        rank=parallel.group.rank,
+        rank=parallel.group.ranks[parallel.group.rank],
         ranks=parallel.group.size,
         all_ranks=this.whole.size,
         schedule=parallel.settled if own else "flat",

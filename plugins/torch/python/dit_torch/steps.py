@@ -10,6 +10,7 @@ With a new image everything is forgotten that was sent before: no picture depend
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, NamedTuple
 
 import torch
@@ -86,5 +87,5 @@ def steps_of(steps: Any) -> int:
         return steps
     timesteps = getattr(steps, "timesteps", None)
     if timesteps is None:
-        raise TypeError(f"steps = {steps!r}: expected a number, or a scheduler with timesteps")
+        raise TypeError(f"steps = {reprlib.repr(steps)}: expected a number, or a scheduler with timesteps")
     return max(1, len(timesteps))

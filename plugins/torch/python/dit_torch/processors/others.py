@@ -25,6 +25,13 @@ from .family import Family, Removable, processors_of
 logger = logging.getLogger("dit_torch")
 
 
+# Classes with a plan under which some attention is over tokens that are not split, and why.
+_NOT_SPLIT = {
+    "LTX2VideoTransformer3DModel": "it leaves audio tokens whole, over which there is attention, too",
+    "MiniMaxH3Transformer3DModel": "it splits tokens behind the refiner, whose attention is over whole text",
+}
+
+
 class Seam:
     """The `_parallel_config` of a processor. Backends only hand it on."""
 
@@ -187,6 +194,12 @@ def family(transformer: nn.Module) -> Family | None:
     ):
         return None
     name = type(transformer).__name__
+    for cls in type(transformer).__mro__:
+        if cls.__name__ in _NOT_SPLIT:
+            raise ValueError(
+                f"transformer: {name} is not supported: diffusers has a _cp_plan for it, but "
+                f"{_NOT_SPLIT[cls.__name__]}; expected a model whose plan splits what is attended over"
+            )
     processors = processors_of(transformer)
     if not processors:
         raise ValueError(

@@ -50,14 +50,14 @@ def token_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) ->
 
 def tokens_in_a_row(module: nn.Module, args: Any, output: Tensor) -> Tensor:
     """Forward hook of patch_embedding: [batch, channels, frames, height, width] -> [batch, channels, tokens],
-    which the model would do next. So tokens are split before the first block, and all blocks are alike."""
+    which the model would do next. The plan splits them after that, so that all blocks are alike."""
     return output.flatten(2)
 
 
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
     return [
         transformer.rope.register_forward_hook(token_tables),
-        transformer.patch_embedding.register_forward_hook(tokens_in_a_row, prepend=True),
+        transformer.patch_embedding.register_forward_hook(tokens_in_a_row),
     ]
 
 
