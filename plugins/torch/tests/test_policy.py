@@ -16,7 +16,7 @@ import ranks
 import tiny
 from dit_torch._library import Attention, Library, Trial, library
 from dit_torch.exchanges import Exchanges
-from dit_torch.steps import Steps
+from dit_torch.steps import Place, Steps
 
 needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 STEPS = (1.0, 0.75, 0.5, 0.25)
@@ -135,6 +135,48 @@ def test_a_preset_is_off_where_exact_transfers_are_faster() -> None:
     picture, trials, words = ranks.run(2, _with_trial, True)[0]
     assert 1e-5 < np.abs(picture - exact).max() < 0.2
     assert trials == 1 and "policy off" not in words
+
+
+def _followed(pays: list[bool]) -> tuple[list[tuple[float, int]], list[np.ndarray]]:
+    """What is told of forward passes of a short text, then of a longer one, where trials find that; and the
+    outputs."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    told: list[tuple[float, int]] = []
+
+    def try_policy(self: Library, group: str, attention: Attention) -> Trial:
+        return Trial(pays=int(pays[attention.text_tokens > 5]), exact_seconds=0.002, policy_seconds=0.003)
+
+    def follow(self: Steps, timestep: float, *more: Any) -> Place:
+        place = following(self, timestep, *more)
+        told.append((round(timestep, 2), place.step))
+        return place
+
+    trying, Library.try_policy = Library.try_policy, try_policy  # type: ignore[method-assign]
+    following, Steps.next = Steps.next, follow  # type: ignore[method-assign]
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fp8", steps=5)
+    outputs = []
+    timestep = torch.ones(1)
+    with torch.no_grad():
+        for text in (5, 5, 5, 12, 12):
+            given = tiny.flux_inputs(text=text) | {"timestep": timestep}
+            outputs.append(model(**given, return_dict=False)[0].numpy())
+            timestep -= 0.125  # in place, as a captured graph's inputs are
+    dit_torch.disable(model)
+    Library.try_policy, Steps.next = trying, following  # type: ignore[method-assign]
+    return told, outputs
+
+
+@needs_library
+def test_a_pass_is_followed_later_while_the_policy_is_off() -> None:
+    told, outputs = ranks.run(2, _followed, [False, True])[0]
+    steps = [(1.0, 0), (0.88, 1), (0.75, 2), (0.62, 0), (0.5, 1)]
+    assert told == steps  # the fourth has another prompt
+    at_once, others = ranks.run(2, _followed, [True, True])[0]
+    assert at_once == steps
+    np.testing.assert_array_equal(outputs[3], others[3])
+    told, outputs = ranks.run(2, _followed, [False, False])[0]
+    assert told == steps[:-1]  # nobody has asked for the last one's place
 
 
 def _really_tried() -> tuple[bool, str]:

@@ -410,7 +410,7 @@ def new_image(transformer: nn.Module) -> None:
     """With a lossy policy: the next forward pass begins an image, whatever it looks like. On all ranks."""
     this = enabled(transformer)
     if this.follower is not None:
-        this.follower.follow.forget()
+        this.follower.forget()
 
 
 def disable(transformer: nn.Module) -> nn.Module:

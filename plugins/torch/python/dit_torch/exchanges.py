@@ -115,6 +115,12 @@ class Exchanges:
         """Whatever the shape. Presets code what leaves a node; rules may be for links within one."""
         return self.exact or (self.group.one_node and re.fullmatch(r"[\w-]+", self.policy) is not None)
 
+    @property
+    def nothing_coded(self) -> bool:
+        """Whether trials have left the policy off for all shapes that there are."""
+        trials = [self.trials.get(self._shape(key)) for key in self.made]
+        return bool(trials) and all(trial is not None and not trial.pays for trial in trials)
+
     def get(self, key: Key) -> str:
         """The name of the exchange of this shape."""
         if not self.by_value:  # then it makes no difference

@@ -31,7 +31,7 @@ class Inputs:
         """Raises ValueError on all ranks where an argument differs between them."""
         if self.group.size == 1 or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
             return
-        tensors = _tensors(dict(zip(self._names, args, strict=False)) | kwargs)
+        tensors = tensors_of(dict(zip(self._names, args, strict=False)) | kwargs)
         size = tuple((name, tuple(x.shape)) for name, x in tensors.items())
         if size in self._known:
             return
@@ -47,11 +47,12 @@ class Inputs:
         self._known.add(size)
 
 
-def _tensors(given: dict[str, Any]) -> dict[str, Tensor]:
+def tensors_of(given: dict[str, Any]) -> dict[str, Tensor]:
+    """Those among arguments, and in lists of them, by name."""
     found: dict[str, Tensor] = {}
     for name, value in given.items():
         if isinstance(value, (list, tuple)):
-            found |= _tensors({f"{name}[{at}]": one for at, one in enumerate(value)})
+            found |= tensors_of({f"{name}[{at}]": one for at, one in enumerate(value)})
         elif isinstance(value, Tensor) and not value.is_meta:
             found[name] = value
     return found

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import library
+from .inputs import tensors_of
 from .parallel import Parallel
 from .patch import signature_of
-from .steps import Steps, steps_of
+from .steps import Place, Steps, steps_of
 
 
 def check_policy(policy: str, steps: Any, branches: int) -> None:
@@ -35,8 +37,24 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
         )
 
 
+class Moment(NamedTuple):
+    """A forward pass whose place nothing depends on yet."""
+
+    timestep: Tensor
+    prompt: Tensor | None
+    size: torch.Size
+    steps: int
+    begins: bool  # a new image does, as a scheduler tells
+    there: torch.cuda.Event | None  # behind which the tensors are
+
+
 class Follower:
-    """Forward pre-hook of a transformer, before its inputs are split. Under an exact policy there is none."""
+    """Forward pre-hook of a transformer, before its inputs are split. Under an exact policy there is none.
+
+    The timestep is read on the host: the device is waited for, once a forward pass. Not where the policy is
+    off for all shapes that such a pass needs: then the pass is followed when the next one begins, beside what
+    the device does.
+    """
 
     def __init__(
         self, transformer: nn.Module, parallel: Parallel, steps: Any, branches: int, most: int
@@ -45,29 +63,76 @@ class Follower:
         self.steps = steps  # a number or a scheduler
         self.follow = Steps(branches, most)
         self._timesteps: Any = None  # the scheduler's; set_timesteps makes others
+        self._count = parallel.exchanges.steps  # of the image before
         self._positions = list(signature_of(transformer).parameters)
+        self._last: Hashable = None  # sizes of what the last pass was given
+        self._exact: set[Hashable] = set()  # those for which the policy was off
+        self._pending: Moment | None = None
+        self._beside: torch.cuda.Stream | None = None
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
         return transformer.register_forward_pre_hook(self._hook, with_kwargs=True)
+
+    def forget(self) -> None:
+        """The next forward pass begins an image."""
+        self._pending = None
+        self.follow.forget()
 
     @torch.compiler.disable
     def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = dict(zip(self._positions, args, strict=False)) | kwargs
         exchanges = self.parallel.exchanges
         steps = steps_of(self.steps)
-        if self._image_begins() or steps != exchanges.steps:
-            self.follow.forget()
-        # The timestep is read on the host: the device is waited for, once a forward pass.
-        timestep = float(torch.as_tensor(given["timestep"]).max())
-        place = self.follow.next(
-            timestep, steps, given["hidden_states"].shape, given.get("encoder_hidden_states")
-        )
+        sizes = tuple((name, x.shape, x.dtype) for name, x in tensors_of(given).items())
+        off = exchanges.nothing_coded
+        if off:
+            self._exact.add(self._last)
+        self._last = sizes
+        begins = self._image_begins() or steps != self._count
+        self._count = steps
+        if off and sizes in self._exact:
+            if not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+                self._settle()
+                self._pending = _moment(given, steps, begins)
+            return
+        self._settle()
+        place = self._next(_moment(given, steps, begins, later=False))
         made_anew = exchanges.change_run(steps, self.follow.branches)
         if place.new_image and not made_anew:
             exchanges.reset()
         exchanges.begin_step(place.step, place.branch)
 
+    def _next(self, moment: Moment) -> Place:
+        if moment.begins:
+            self.follow.forget()
+        return self.follow.next(float(moment.timestep), moment.steps, moment.size, moment.prompt)
+
+    def _settle(self) -> None:
+        """Follows the pass before. Its tensors have been there since it began: this waits for no more."""
+        moment, self._pending = self._pending, None
+        if moment is None:
+            return
+        if moment.there is None:
+            self._next(moment)
+            return
+        self._beside = self._beside or torch.cuda.Stream(moment.timestep.device)
+        with torch.cuda.stream(self._beside):
+            self._beside.wait_event(moment.there)
+            self._next(moment)
+            self._beside.synchronize()
+
     def _image_begins(self) -> bool:
         """As far as a scheduler tells: then an image that was given up is not taken for this one."""
         before, self._timesteps = self._timesteps, getattr(self.steps, "timesteps", None)
         return self._timesteps is not None and self._timesteps is not before
+
+
+def _moment(given: dict[str, Any], steps: int, begins: bool, later: bool = True) -> Moment:
+    """:param later: what was given may be something else until it is looked at"""
+    timestep, prompt = torch.as_tensor(given["timestep"]).max(), given.get("encoder_hidden_states")
+    there = None
+    if later:
+        prompt = prompt if prompt is None else prompt.detach().clone()
+        if timestep.is_cuda:
+            there = torch.cuda.current_stream(timestep.device).record_event()
+    return Moment(timestep, prompt, given["hidden_states"].shape, steps, begins, there)
