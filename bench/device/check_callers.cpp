@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "device/driver_function.hpp"
 #include "expectations.hpp"
 
 namespace tapa::bench {
@@ -50,11 +51,6 @@ class Blocks {
   TAPA_Device_comm comm_;
   Memory send_, receive_;
 };
-
-/// An error that the program has not asked for yet is none of a call's.
-void expect_no_part_in_old_errors(Expectations& expect) {
-  expect.that(cudaSetDevice(1000) != cudaSuccess, "there are 1000 devices");
-}
 
 /// Calls on the default stream while another stream is captured, which CUDA refuses.
 void expect_refusal_beside_captures(const Blocks& blocks, Expectations& expect) {
@@ -132,19 +128,12 @@ void expect_no_contexts(const Blocks& blocks, const Stream& stream, const Wrong&
 
 /// Whether this process has a context on a device.
 bool has_context(int device) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-  cuda(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000, cudaEnableDefault,
-                                        &found),
-       "cudaGetDriverEntryPoint");
-#else
-  cuda(cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &function, cudaEnableDefault, &found),
-       "cudaGetDriverEntryPoint");
-#endif
+  auto* const state =
+      device::driver_function<decltype(cuDevicePrimaryCtxGetState)>("cuDevicePrimaryCtxGetState", 7000);
+  if (state == nullptr) throw std::runtime_error("the driver does not tell the state of contexts");
   unsigned flags = 0;
   int active = 0;
-  (void)reinterpret_cast<decltype(cuDevicePrimaryCtxGetState)*>(function)(device, &flags, &active);
+  (void)state(device, &flags, &active);
   return active != 0;
 }
 
@@ -165,7 +154,8 @@ int test_callers(Ranks& ranks, const Settings& settings) {
   const bool alone = device_of(ranks.rank()) != 0 && !has_context(0);
   expect_no_contexts(small, stream, wrong, expect);
   expect.that(!alone || !has_context(0), "a call has made a context on device 0");
-  expect_no_part_in_old_errors(expect);
+  // An error that the program has not asked for yet is none of a call's.
+  expect.that(cudaSetDevice(1000) != cudaSuccess, "there are 1000 devices");
   small.exchange(stream, 1, wrong);
   (void)cudaGetLastError();
   expect_refusal_beside_captures(small, expect);

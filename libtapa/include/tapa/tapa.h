@@ -84,8 +84,8 @@ TAPA_API int TAPA_Alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
  * inside calls that wait for or test its request.)
  *
  * A failed operation gives MPI_Wait an error: with Open MPI its code, raised on MPI_COMM_WORLD as for all
- * generalized requests; with a thread of other MPIs
- * MPI_ERR_TRUNCATE. Its message is printed, by rank 0 alone when all ranks have the same.
+ * generalized requests; with a thread of other MPIs MPI_ERR_TRUNCATE. Its message is printed, by rank 0 alone
+ * when all ranks have the same.
  * @{ */
 /** As MPI_Ialltoall. */
 TAPA_API int TAPA_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,

@@ -53,7 +53,7 @@ std::string own_report() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   auto rows = report_rows();
   if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
-  for (ReportRow& row : rows) row.function = name_in_program(row.function, is_guest(), MPI_VERSION < 4);
+  for (ReportRow& row : rows) row.function = name_here(row.function);
   std::optional<ReportHead> head;
   if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
     const SetupTotal setup = setup_total();

@@ -190,6 +190,10 @@ bool report_is_wanted() {
   return wanted;
 }
 
+std::string name_here(std::string_view function) {
+  return name_in_program(function, is_guest(), MPI_VERSION < 4);
+}
+
 std::string name_for_report(MPI_Comm comm) {
   char text[MPI_MAX_OBJECT_NAME] = {};
   int length = 0;

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <string_view>
 
 namespace tapa {
 
@@ -29,6 +30,8 @@ struct SetupTotal {
 
 /// Whether this process's environment asks for the report, which then counts forwarded calls too.
 [[nodiscard]] bool report_is_wanted();
+/// A function's name as this program calls it.
+[[nodiscard]] std::string name_here(std::string_view function);
 /// The name that the program gave a communicator, or its ranks; "" where nothing is to be reported. Local.
 [[nodiscard]] std::string name_for_report(MPI_Comm comm);
 /// The report's clock begins; later calls do nothing. Seconds since then.

@@ -9,7 +9,6 @@
 
 #include "comm/guest.hpp"
 #include "comm/operation.hpp"
-#include "comm/report_text.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/mpi_bytes.hpp"
@@ -182,9 +181,9 @@ void Operation::note_blocks() {
 
 void Operation::explain_run() {
   if (state_->rank() != 0 || entry_->explained.exchange(true)) return;
-  std::string line = name_in_program(function_, is_guest(), MPI_VERSION < 4) + ", " +
-                     std::to_string(state_->size()) + " ranks, " + std::to_string(entry_->bytes) +
-                     " B per pair: " + entry_->text + " (" + entry_->why + ")";
+  std::string line = name_here(function_) + ", " + std::to_string(state_->size()) + " ranks, " +
+                     std::to_string(entry_->bytes) + " B per pair: " + entry_->text + " (" + entry_->why +
+                     ")";
   if (entry_->predicted > 0) line += ", predicted " + microseconds(entry_->predicted);
   print_line(line + ", first run " + microseconds(PMPI_Wtime() - started_));
 }

@@ -13,17 +13,15 @@ namespace tapa::device {
 namespace {
 
 /// What this file asks of the driver, which has had all of it since CUDA 11.
-struct Driver {
+struct Driver : DriverFunctions {
   decltype(cuDevicePrimaryCtxRetain)* retain =
-      driver_function<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000);
+      find<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000);
   decltype(cuDevicePrimaryCtxRelease)* release =
-      driver_function<decltype(cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 11000);
-  decltype(cuCtxGetDevice)* device = driver_function<decltype(cuCtxGetDevice)>("cuCtxGetDevice", 2000);
-  decltype(cuStreamGetCtx)* context_of = driver_function<decltype(cuStreamGetCtx)>("cuStreamGetCtx", 9020);
-  decltype(cuCtxPushCurrent)* push = driver_function<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent", 4000);
-  decltype(cuCtxPopCurrent)* pop = driver_function<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent", 4000);
-
-  [[nodiscard]] bool complete() const { return retain && release && device && context_of && push && pop; }
+      find<decltype(cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 11000);
+  decltype(cuCtxGetDevice)* device = find<decltype(cuCtxGetDevice)>("cuCtxGetDevice", 2000);
+  decltype(cuStreamGetCtx)* context_of = find<decltype(cuStreamGetCtx)>("cuStreamGetCtx", 9020);
+  decltype(cuCtxPushCurrent)* push = find<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent", 4000);
+  decltype(cuCtxPopCurrent)* pop = find<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent", 4000);
 };
 
 const Driver& driver() {

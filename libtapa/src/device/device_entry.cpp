@@ -124,7 +124,7 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
 /// could be missed.
 template <class Work>
 void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
-  Communicator& communicator = comm->communicator;
+  Communicator& communicator = communicator_of(comm);
   check_stream(stream, communicator, comm->checked_stream);
   try {
     work();
@@ -286,16 +286,14 @@ int TAPA_Device_peer_memory(TAPA_Device_comm comm, int window, int rank, void** 
 int TAPA_Device_begin_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_begin_stores", [&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    (void)one_node(comm);
-    put_on(on, comm, [&] { comm->communicator.begin_stores(window, on); });
+    put_on(on, comm, [&] { one_node(comm).begin_stores(window, on); });
   });
 }
 
 int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* stream) {
   return contained("TAPA_Device_end_stores", [&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    (void)one_node(comm);
-    put_on(on, comm, [&] { comm->communicator.end_stores(window, on); });
+    put_on(on, comm, [&] { one_node(comm).end_stores(window, on); });
   });
 }
 

@@ -25,4 +25,22 @@ template <class Function>
   return there ? reinterpret_cast<Function*>(function) : nullptr;
 }
 
+/// What a part of the library asks of the driver: all of it is there, or it is of no use. The functions are
+/// members of a class that derives from this one.
+class DriverFunctions {
+ public:
+  [[nodiscard]] bool complete() const { return complete_; }
+
+ protected:
+  template <class Function>
+  [[nodiscard]] Function* find(const char* name, unsigned version) {
+    auto* const found = driver_function<Function>(name, version);
+    complete_ = complete_ && found != nullptr;
+    return found;
+  }
+
+ private:
+  bool complete_ = true;
+};
+
 }  // namespace tapa::device

@@ -108,7 +108,8 @@ void NcclWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
                       "messages go to and come from " + std::to_string(peers.size()) +
                           " ranks of other nodes, expected at most " + std::to_string(kMaxTokens));
   }
-  if (is_aborted()) throw DeviceError(TAPA_DEVICE_ERR_CUDA, "NCCL's communicator was ended: " + failure());
+  if (is_aborted())
+    throw DeviceError(TAPA_DEVICE_ERR_CUDA, "an earlier exchange failed, which ended NCCL's communicator");
   Word bytes = 0;
   for (const auto& messages : {sends, receives})
     for (const WireMessage& message : messages) bytes += message.bytes;

@@ -17,12 +17,12 @@ namespace {
 constexpr auto kHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 /// What this file asks of the driver.
-class Driver {
+class Driver : public DriverFunctions {
  public:
   /// The one of this process; null when a function is missing.
   static const Driver* find_all() {
     static const Driver driver;
-    return driver.missing_ == nullptr ? &driver : nullptr;
+    return driver.complete() ? &driver : nullptr;
   }
   /// Throws DeviceError instead.
   static const Driver& get() {
@@ -31,16 +31,6 @@ class Driver {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "this driver has no calls for virtual memory");
   }
 
- private:
-  const char* missing_ = nullptr;  // before the functions, which note what they lack here
-  template <class Function>
-  Function* find(const char* name, unsigned version) {
-    auto* const found = driver_function<Function>(name, version);
-    if (found == nullptr) missing_ = name;
-    return found;
-  }
-
- public:
   decltype(cuMemGetAddressRange)* range = find<decltype(cuMemGetAddressRange)>("cuMemGetAddressRange", 3020);
   decltype(cuPointerGetAttribute)* attribute =
       find<decltype(cuPointerGetAttribute)>("cuPointerGetAttribute", 4000);

@@ -78,7 +78,7 @@ class Progress {
   [[nodiscard]] bool always_advances() const { return driver_ == Driver::hook || driver_ == Driver::thread; }
 
   /// Starts a task. `request` completes when the task has ended, with its result as the request's error; with
-  /// the driver `thread` every error is MPI_ERR_TRUNCATE.
+  /// the driver `thread` every error is MPI_ERR_TRUNCATE, but for Open MPI.
   /// MPI_ERR_UNSUPPORTED_OPERATION when the driver is `none`.
   [[nodiscard]] int submit(std::unique_ptr<Task> task, MPI_Request* request);
 

@@ -65,6 +65,13 @@ class Check:
         for name in names:
             self.group.library.free_exchange(name)
 
+    def nearest_level(self) -> str:
+        """What rules of policies call the links between these ranks."""
+        name = self.exchange(CASES[0], torch.float32)
+        level = self.report(name)["levels"][0]["name"]
+        self.free(name)
+        return level
+
     def report(self, name: str) -> dict:
         assert self.group.library is not None
         return self.group.library.report(name)
@@ -268,9 +275,7 @@ def check_policy(check: Check) -> None:
         Case(2, 5, 19, 5, 5, 16, _library.TEXT_REPLICATED),
         Case(1, 4, 21, 4, 2, 32, _library.IMAGE_FIRST),
     )
-    named = check.exchange(cases[0], torch.bfloat16)
-    near = check.report(named)["levels"][0]["name"]
-    check.free(named)
+    near = check.nearest_level()
     for number, case in enumerate(cases):
         for policy in policies(near)[0 if number == 0 else 3 :]:
             require_policy(check, case, policy)
@@ -322,9 +327,7 @@ def check_models(check: Check) -> None:
 
 def check_pictures(check: Check) -> None:
     """Policies in whole models: rules for tokens, a budget of memory, other numbers of steps."""
-    named = check.exchange(CASES[0], torch.float32)
-    near = check.report(named)["levels"][0]["name"]
-    check.free(named)
+    near = check.nearest_level()
     with torch.inference_mode():
         for name, require in (
             ("share of the bytes", gpu_models.require_rules_of_tokens),

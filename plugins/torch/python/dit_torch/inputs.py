@@ -29,7 +29,7 @@ class Inputs:
 
     def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises ValueError on all ranks where an argument differs between them."""
-        if self.group.size == 1 or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        if self.group.size == 1 or is_captured():
             return
         tensors = tensors_of(dict(zip(self._names, args, strict=False)) | kwargs)
         size = tuple((name, tuple(x.shape)) for name, x in tensors.items())
@@ -45,6 +45,11 @@ class Inputs:
                         "the same prompt"
                     )
         self._known.add(size)
+
+
+def is_captured() -> bool:
+    """Whether this pass is put into a CUDA graph: nothing can be read from the device."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def tensors_of(given: dict[str, Any]) -> dict[str, Tensor]:

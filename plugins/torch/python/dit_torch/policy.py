@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import library
-from .inputs import tensors_of
+from .inputs import is_captured, tensors_of
 from .parallel import Parallel
 from .patch import signature_of
 from .steps import Place, Steps, steps_of
@@ -91,7 +91,7 @@ class Follower:
         begins = self._image_begins() or steps != self._count
         self._count = steps
         if off and sizes in self._exact:
-            if not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+            if not is_captured():
                 self._settle()
                 self._pending = _moment(given, steps, begins)
             return
