@@ -53,8 +53,8 @@ def test_a_policy(tmp_path: Path) -> None:
 def test_a_checkpoint_without_text_encoders(tmp_path: Path) -> None:
     options = ["", "--tiny", "--size", "64", "--steps", "1", "--out", str(tmp_path / "one.png")]
     made = (
-        f"import runpy, sys; sys.argv = {options!r}; known = runpy.run_path({str(EXAMPLE)!r}); "
-        f"known['pipe'].save_pretrained({str(tmp_path / 'saved')!r})"
+        f"import runpy, sys; sys.path.insert(0, {str(EXAMPLES)!r}); sys.argv = {options!r}; "
+        f"runpy.run_path({str(EXAMPLE)!r})['pipe'].save_pretrained({str(tmp_path / 'saved')!r})"
     )
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", made], check=True, timeout=240, env=environment)
