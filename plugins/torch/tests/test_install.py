@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+from unittest import mock
+
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import dit_torch
 import ranks
+import tiny
 from dit_torch._library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
@@ -65,3 +73,53 @@ def _without_order(rank: int, size: int) -> list[bool]:
 def test_all_to_all_single(size: int) -> None:
     for told in ranks.run(size, _exchanged):
         assert all(told), told
+
+
+class _Carried(TorchDispatchMode):
+    """Counts collectives by the operators that run at last: whose they are, and of which kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        whose, name = operator._schema.name.split("::")
+        for kind in ("all_to_all", "all_gather"):
+            if kind in name:
+                self.counts[f"{'dit' if whose == 'dit' else 'torch'} {kind}"] += 1
+        return operator(*args, **(kwargs or {}))
+
+
+def _enable_diffusers_ulysses(model: nn.Module) -> None:
+    """diffusers takes torch's accelerator for the device, and fails where there is none."""
+    from diffusers import ContextParallelConfig
+
+    counting = getattr(torch, "accelerator", torch.cpu)  # the former is new in torch 2.6
+    with (
+        mock.patch.object(torch._C, "_get_accelerator", return_value=torch.device("cpu")),
+        mock.patch.object(counting, "device_count", return_value=1),
+    ):
+        config = ContextParallelConfig(ulysses_degree=dist.get_world_size())
+        model.enable_parallelism(config=config)  # type: ignore[operator]
+
+
+def _with_diffusers_ulysses() -> list[tuple[bool, dict[str, int]]]:
+    """Before install(), with it, after uninstall(): whether the bits are the first ones; who carried what."""
+    model, given = tiny.flux(4), tiny.flux_inputs(text=8)  # tokens that divide by two, as diffusers wants
+    _enable_diffusers_ulysses(model)
+    outputs, told = [], []
+    for before in (lambda: None, lambda: dit_torch.install(devices=("cpu",)), dit_torch.uninstall):
+        before()
+        with torch.no_grad(), _Carried() as carried:
+            outputs.append(model(**given, return_dict=False)[0])
+        told.append((torch.equal(outputs[-1], outputs[0]), dict(carried.counts)))
+    return told
+
+
+@pytest.mark.skipif(not hasattr(DeviceMesh, "_flatten"), reason="diffusers' Ulysses wants torch 2.5")
+def test_diffusers_ulysses() -> None:
+    # Q, K, V and the output of attention in each of four blocks. The model's output is put together by an
+    # all-gather, which stays torch's.
+    plain = (True, {"torch all_to_all": 16, "torch all_gather": 1})
+    installed = (True, {"dit all_to_all": 16, "torch all_gather": 1})
+    assert ranks.run(2, _with_diffusers_ulysses) == [[plain, installed, plain]] * 2
