@@ -26,61 +26,15 @@ import dit_torch._inductor
 import dit_torch.group
 import endurance
 import gpu_models
+import gpu_policy
 import tiny
-from dit_torch import _library
 from dit_torch.layout import even_part
-from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, moved, preparation, source
+from gpu_ranks import Check, require_same
+from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, moved, preparation, source
 
 FLUX = Case(1, 512, 4096, 24, 24, 128)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 dit = torch.ops.dit
-
-
-class Check:
-    """What all checks need."""
-
-    def __init__(self) -> None:
-        this = dit_torch.group.launch()
-        if torch.cuda.device_count() < this.local_size:
-            os.environ["NCCL_HOSTID"] = f"rank-{this.rank}"  # NCCL shares a GPU only between hosts
-        dit_torch.group.init()
-        self.device = torch.device("cuda", torch.cuda.current_device())
-        self.group = dit_torch.group.take(None, timeout_seconds=120)  # enable() takes the same one
-        self.rank, self.size = this.rank, this.size
-        self.made = 0
-        self.facts: dict[str, object] = {"ranks": self.size, "device": torch.cuda.get_device_name()}
-
-    def say(self, *words: object) -> None:
-        if self.rank == 0:
-            print(*words, flush=True)
-
-    def exchange(self, case: Case, dtype: torch.dtype, on_host: bool = False, **more: object) -> str:
-        self.made += 1
-        device = torch.device("cpu") if on_host else self.device
-        return make(self.group, f"check {self.made}", case, dtype, device, **more)
-
-    def free(self, *names: str) -> None:
-        torch.cuda.synchronize()
-        assert self.group.library is not None
-        for name in names:
-            self.group.library.free_exchange(name)
-
-    def nearest_level(self) -> str:
-        """What rules of policies call the links between these ranks."""
-        name = self.exchange(CASES[0], torch.float32)
-        level = self.report(name)["levels"][0]["name"]
-        self.free(name)
-        return level
-
-    def report(self, name: str) -> dict:
-        assert self.group.library is not None
-        return self.group.library.report(name)
-
-
-def require_same(what: str, on_device: Tensor, on_host: Tensor) -> None:
-    if not torch.equal(on_device.cpu(), on_host):
-        away = (on_device.cpu().double() - on_host.double()).abs().max()
-        raise AssertionError(f"{what}: differs from the host's bits, by up to {away:.3g}")
 
 
 def check_bits(check: Check) -> None:
@@ -245,75 +199,6 @@ def require_close(what: str, a: Tensor, b: Tensor) -> None:
     # Inductor contracts products and sums: another rounding of bf16.
     away = ((a - b).abs().double() / (1 + b.abs().double())).max()
     assert away < 0.2, f"{what}: differs by {away:.3g}"
-
-
-def policies(near: str) -> list[bytes]:
-    """Of all kinds, for the level that these ranks are on."""
-    guarded = gpu_models.rules(
-        near, {"mode": "residual int8"}, {"mode": "residual int1", "tensors": ["q", "o"]}
-    )
-    tokens = gpu_models.rules(
-        near,
-        {"mode": "residual int2"},
-        {"mode": "residual int8", "tokens": "text"},
-        {"mode": "fp8", "tokens": "text", "tensors": ["v"]},
-        {"mode": "skip", "tokens": "image", "tensors": ["k"], "steps": [2, -1]},
-    )
-    return [
-        b"fp8",
-        b"balanced",
-        b"v-major:warmup=1,refresh=3,ratio=linear",
-        json.dumps(json.loads(guarded) | {"guard": 0.3}).encode(),
-        tokens.encode(),
-    ]
-
-
-def check_policy(check: Check) -> None:
-    """A policy's bits are the host's, and what its guard decides; a new image forgets the one before."""
-    cases = (
-        Case(1, 8, 64, 4, 4, 32),
-        Case(2, 5, 19, 5, 5, 16, _library.TEXT_REPLICATED),
-        Case(1, 4, 21, 4, 2, 32, _library.IMAGE_FIRST),
-    )
-    near = check.nearest_level()
-    for number, case in enumerate(cases):
-        for policy in policies(near)[0 if number == 0 else 3 :]:
-            require_policy(check, case, policy)
-
-
-def require_policy(check: Check, case: Case, policy: bytes) -> None:
-    more = {"policy": policy, "layers": 2, "steps": 4}
-    ours = check.exchange(case, torch.bfloat16, **more)
-    host = check.exchange(case, torch.bfloat16, on_host=True, **more)
-    library = check.group.library
-    assert library is not None
-    for image in range(2):
-        for step in range(4):
-            for name in (ours, host):
-                library.begin_step(name, step, 0)
-            for block in range(2):
-                x = [
-                    source(host, case, what, step + block, torch.bfloat16, check.rank)
-                    for what in (QUERY, KEY, VALUE)
-                ]
-                right = dit.scatter_qkv(*x, host, block)
-                given = dit.scatter_qkv(*(one.to(check.device) for one in x), ours, block)
-                for what in range(3):
-                    require_same(
-                        f"{case}, {policy!r}, image {image}, step {step}, {what}", given[what], right[what]
-                    )
-                require_same(
-                    f"{case}, {policy!r}: gather",
-                    dit.gather(given[0], ours, block),
-                    dit.gather(right[0], host, block),
-                )
-        spoken = check.report(ours)["guarded"]
-        assert spoken == check.report(host)["guarded"], f"{policy!r}: guarded"
-        if case.text == 8:
-            assert (0 < spoken < 4 * 2 * 4) == (b"guard" in policy), f"{policy!r}: {spoken} guarded"
-        for name in (ours, host):
-            library.reset(name)
-    check.free(ours, host)
 
 
 def check_models(check: Check) -> None:
@@ -496,7 +381,7 @@ CHECKS = {
     "compile": check_compile,
     "all_to_all": check_all_to_all,
     "all_gather": check_all_gather,
-    "policy": check_policy,
+    "policy": gpu_policy.check_policy,
     "models": check_models,
     "pictures": check_pictures,
     "images": check_images,
