@@ -206,7 +206,7 @@ TEST(Places, ThisMachineAsHwlocSeesIt) {
     for (const Interface& i : list_interfaces("/sys")) sys.nics.push_back(i.nic);
     Record hwloc = sys;
     ASSERT_TRUE(add_places("/sys", allowed_cpus("/proc", "/sys"), scheduled_cpus(), sys));
-    ASSERT_TRUE(add_hwloc(no_variable, hwloc));
+    ASSERT_TRUE(add_hwloc(no_variable, {}, hwloc));
     expect_same(sys, hwloc);
   };
   compare();
@@ -237,7 +237,7 @@ TEST(Places, OtherMachinesAsHwlocSeesThem) {
       SCOPED_TRACE(std::to_string(shape.sockets) + " sockets, " + std::to_string(shape.cpus()) +
                    " CPUs, on " + cpu_list(scheduled_cpus()));
       ASSERT_TRUE(add_places(tree.sys(), tree.cpus(), scheduled_cpus(), sys));
-      ASSERT_TRUE(add_hwloc(no_variable, hwloc));
+      ASSERT_TRUE(add_hwloc(no_variable, {}, hwloc));
       EXPECT_EQ(sys.cores, shape.all_cores());
       expect_same(sys, hwloc);
     }

@@ -1,6 +1,8 @@
 /* Stands for NVML on a node of four GPUs: 0 and 1 are joined by two NVLinks 3.0 and have one each to a
- * switch; 2 has a link that is down, 3 none. PCIe: 4.0 x16, but 3.0 x8 of GPU 3. */
+ * switch; 2 has a link that is down, 3 none. PCIe: 4.0 x16, but 3.0 x8 of GPU 3, which is in MIG mode with
+ * two parts, 0 and 2. And for CUDA's driver, of a process that uses the device FAKE_CUDA_DEVICE. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -11,6 +13,7 @@ typedef struct {
 
 static int began;
 static int numbers[4] = {0, 1, 2, 3};
+static int parts[3] = {300, 301, 302};
 
 static void pci_of(int gpu, PciInfo* info) {
   memset(info, 0, sizeof *info);
@@ -65,5 +68,38 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, PciInfo* in
 int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   (void)device;
   *type = link < 2 ? 0 : 2;
+  return 0;
+}
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned length) {
+  const int number = *(int*)device;
+  if (number >= 300)
+    snprintf(uuid, length, "MIG-30000000-%04d", number - 300);
+  else
+    snprintf(uuid, length, "GPU-%d0000000-0000", number);
+  return 0;
+}
+int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* later) {
+  if (*(int*)device == 0) return 3; /* one that cannot be divided */
+  *now = *later = *(int*)device == 3;
+  return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void* device, unsigned* count) {
+  *count = *(int*)device == 3 ? 3 : 0;
+  return 0;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** part) {
+  (void)device;
+  *part = &parts[index];
+  return index == 1 ? 6 : 0;
+}
+
+int cuCtxGetDevice(int* device) {
+  const char* const number = getenv("FAKE_CUDA_DEVICE");
+  if (number == NULL) return 201;
+  *device = atoi(number);
+  return 0;
+}
+int cuDeviceGetPCIBusId(char* text, int length, int device) {
+  snprintf(text, (size_t)length, "0000:%02X:00.0", 0x1A + device);
   return 0;
 }

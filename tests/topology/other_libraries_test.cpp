@@ -28,7 +28,7 @@ SourceReport ask(const std::string& source) {
     return report;
   }
   Record record;
-  EXPECT_FALSE(add_hwloc([](const char*) { return std::string(); }, record));
+  EXPECT_FALSE(add_hwloc([](const char*) { return std::string(); }, {}, record));
   EXPECT_EQ(record.sources.size(), 1U);
   return record.sources.at(0);
 }

@@ -1,5 +1,6 @@
 #include "topology/gpu.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tapa {
@@ -51,13 +52,25 @@ Gpu intel_gpu(const std::vector<GpuEntry>& list, const std::string& mask, bool f
   return {};
 }
 
-}  // namespace
+/// Of a device that CUDA_VISIBLE_DEVICES shows.
+ChosenGpu cuda_gpu(const std::vector<GpuEntry>& list, const Environment& environment, const CudaView& cuda) {
+  const auto at = [&](const std::string& pci) -> ChosenGpu {
+    const auto found =
+        std::ranges::find(list, pci, [](const GpuEntry& entry) { return short_pci(entry.gpu.pci); });
+    return found == list.end() ? ChosenGpu{{}, "it shows " + pci + ", which hwloc does not"}
+                               : ChosenGpu{found->gpu, {}};
+  };
+  if (!cuda.current.empty()) return at(cuda.current);
+  if (cuda.gpus.empty()) return {{}, cuda.problem};
+  const VisibleGpus visible =
+      visible_gpus(cuda.gpus, environment("CUDA_VISIBLE_DEVICES"), environment("CUDA_DEVICE_ORDER"));
+  if (!visible.unknown.empty()) return {{}, visible.unknown};
+  if (visible.known.empty()) return {{}, "it shows no GPU"};
+  if (visible.known.size() == 1) return at(visible.known[0]);
+  return {{}, "it shows " + std::to_string(visible.known.size()) + " GPUs, and the process uses none yet"};
+}
 
-Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment) {
-  const std::vector<GpuEntry> nvidia = of_vendor(list, GpuVendor::nvidia);
-  if (const std::string value = environment("CUDA_VISIBLE_DEVICES"); !nvidia.empty() && !value.empty()) {
-    return entry_at(nvidia, number(value));
-  }
+Gpu other_gpu(const std::vector<GpuEntry>& list, const Environment& environment) {
   const std::vector<GpuEntry> amd = of_vendor(list, GpuVendor::amd);
   for (const char* variable : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     if (const std::string value = environment(variable); !amd.empty() && !value.empty()) {
@@ -69,6 +82,16 @@ Gpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment
     return intel_gpu(intel, value, environment("ZE_FLAT_DEVICE_HIERARCHY") != "COMPOSITE");
   }
   return {};
+}
+
+}  // namespace
+
+ChosenGpu chosen_gpu(const std::vector<GpuEntry>& list, const Environment& environment,
+                     const CudaView& cuda) {
+  const std::vector<GpuEntry> nvidia = of_vendor(list, GpuVendor::nvidia);
+  if (!nvidia.empty() && !environment("CUDA_VISIBLE_DEVICES").empty())
+    return cuda_gpu(nvidia, environment, cuda);
+  return {other_gpu(list, environment), {}};
 }
 
 bool names_gpu(const Environment& environment) {

@@ -17,7 +17,7 @@ namespace tapa {
 
 #ifndef TAPA_HAVE_HWLOC
 
-bool add_hwloc(const Environment&, Record& record) {
+bool add_hwloc(const Environment&, const CudaView&, Record& record) {
   record.sources.push_back({"hwloc", false, "not built in (libhwloc-dev was missing)"});
   return false;
 }
@@ -202,6 +202,19 @@ std::vector<GpuEntry> list_gpus(hwloc_topology_t topology) {
   return list;
 }
 
+/// NVIDIA's GPUs of a machine that is not this one, and all that hwloc knows of them. GPUs of one device
+/// number are of one model.
+CudaView view_of(hwloc_topology_t topology, const std::vector<GpuEntry>& list) {
+  CudaView view;
+  for (const GpuEntry& entry : list) {
+    const hwloc_obj* const pci = hwloc_get_pcidev_by_busidstring(topology, entry.gpu.pci.c_str());
+    if (entry.vendor == GpuVendor::nvidia && pci != nullptr)
+      view.gpus.push_back(
+          {short_pci(entry.gpu.pci), std::to_string(pci->attr->pcidev.device_id), {}, false, {}});
+  }
+  return view;
+}
+
 /// The I/O or normal object that stands for a NIC, or null.
 hwloc_obj_t object_of(hwloc_topology_t topology, const Nic& nic) {
   if (!nic.pci.empty()) {
@@ -244,7 +257,7 @@ int count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
 
 }  // namespace
 
-bool add_hwloc(const Environment& environment, Record& record) {
+bool add_hwloc(const Environment& environment, const CudaView& cuda, Record& record) {
   if (const std::string& problem = hwloc_problem(); !problem.empty()) {
     record.sources.push_back({"hwloc", false, problem});
     return false;
@@ -257,7 +270,9 @@ bool add_hwloc(const Environment& environment, Record& record) {
   const Bitmap cpus = binding(topology.get());
   add_places(topology.get(), cpus.get(), record);
   const std::vector<GpuEntry> gpus = list_gpus(topology.get());
-  record.gpu = chosen_gpu(gpus, environment);
+  const bool this_machine = hwloc_topology_is_thissystem(topology.get()) != 0;
+  const ChosenGpu chosen = chosen_gpu(gpus, environment, this_machine ? cuda : view_of(topology.get(), gpus));
+  record.gpu = chosen.gpu;
   for (Nic& nic : record.nics) {
     hwloc_obj_t object = object_of(topology.get(), nic);
     if (nic.numa < 0 && object != nullptr) nic.numa = numa_of(topology.get(), object);
@@ -269,8 +284,9 @@ bool add_hwloc(const Environment& environment, Record& record) {
   std::string detail = "sockets " + std::to_string(record.facts.sockets) + ", NUMA nodes " +
                        std::to_string(record.facts.numa_nodes) + ", cores " + std::to_string(record.cores) +
                        ", GPUs " + std::to_string(gpus.size());
-  if (hwloc_topology_is_thissystem(topology.get()) == 0)
-    detail += "; not of this machine (HWLOC_XMLFILE or such)";
+  if (!chosen.problem.empty())
+    detail += "; which GPU CUDA_VISIBLE_DEVICES gives this rank is not known: " + chosen.problem;
+  if (!this_machine) detail += "; not of this machine (HWLOC_XMLFILE or such)";
   record.sources.push_back({"hwloc", true, detail});
   return true;
 }

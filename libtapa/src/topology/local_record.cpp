@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "topology/current_cuda_gpu.hpp"
 #include "topology/detect.hpp"
 #include "topology/hwloc_source.hpp"
 #include "topology/libfabric_source.hpp"
@@ -36,6 +37,16 @@ bool needs_hwloc() {
   return names_gpu(variable) && has_gpu(kSys);
 }
 
+/// What CUDA_VISIBLE_DEVICES is read with. NVML is asked where nothing better is known: a process that uses a
+/// device can say which.
+CudaView view_of_cuda() {
+  CudaView view;
+  if (variable("CUDA_VISIBLE_DEVICES").empty() || !has_gpu(kSys)) return view;
+  view.current = current_cuda_gpu();
+  if (view.current.empty()) view.gpus = cuda_gpus(view.problem);
+  return view;
+}
+
 SourceReport ask_libfabric(bool thorough, std::vector<Interface>& interfaces) {
   if (needs_libfabric(interfaces)) return add_libfabric(interfaces);
   if (!thorough) return {"libfabric", false, "not asked: /sys says all about the NICs"};
@@ -65,7 +76,7 @@ std::string differences(const Record& sys, const Record& hwloc) {
 void compare_with_hwloc(std::vector<Nic> nics, Record& record) {
   Record seen;
   seen.nics = std::move(nics);
-  const bool asked = add_hwloc(variable, seen);
+  const bool asked = add_hwloc(variable, view_of_cuda(), seen);
   SourceReport report = seen.sources.back();
   if (const std::string other = differences(record, seen); asked && !other.empty())
     report.detail += "; sees otherwise than /sys, which is kept: " + other;
@@ -76,11 +87,11 @@ void compare_with_hwloc(std::vector<Nic> nics, Record& record) {
 /// Cores, binding and what is near.
 void find_places(bool thorough, Record& record) {
   const std::vector<Nic> nics = record.nics;
-  if (needs_hwloc() && add_hwloc(variable, record)) return;
+  if (needs_hwloc() && add_hwloc(variable, view_of_cuda(), record)) return;
   const bool known = add_places(kSys, allowed_cpus(kProc, kSys), scheduled_cpus(), record);
   if (!record.sources.empty()) return;  // hwloc said why it failed
   if (!known)
-    add_hwloc(variable, record);  // a kernel that hides its processors
+    add_hwloc(variable, view_of_cuda(), record);  // a kernel that hides its processors
   else if (thorough)
     compare_with_hwloc(nics, record);
   else

@@ -100,16 +100,25 @@ void add_links(const Nvml& nvml, Device device, const std::set<std::string>& gpu
   }
 }
 
-GpuLinks describe(const Nvml& nvml, Device device) {
+std::string address_of(const Nvml& nvml, Device device) {
   PciInfo info{};
   if (!nvml.ask<int(Device, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &info))
     throw std::runtime_error("a GPU has no PCI address");
+  return pci_of(info);
+}
+
+/// A name of the device by that function; "" when it has none.
+std::string asked_text(const Nvml& nvml, const char* function, Device device) {
+  std::array<char, 96> text{};
+  const bool known = nvml.ask<int(Device, char*, unsigned)>(function, device, text.data(),
+                                                            static_cast<unsigned>(text.size()));
+  return known ? text.data() : std::string();
+}
+
+GpuLinks describe(const Nvml& nvml, Device device) {
   GpuLinks gpu;
-  gpu.pci = pci_of(info);
-  std::array<char, 96> name{};
-  if (nvml.ask<int(Device, char*, unsigned)>("nvmlDeviceGetName", device, name.data(),
-                                             static_cast<unsigned>(name.size())))
-    gpu.name = name.data();
+  gpu.pci = address_of(nvml, device);
+  gpu.name = asked_text(nvml, "nvmlDeviceGetName", device);
   unsigned generation = 0;
   unsigned lanes = 0;
   nvml.ask<int(Device, unsigned*)>("nvmlDeviceGetMaxPcieLinkGeneration", device, &generation);
@@ -118,16 +127,43 @@ GpuLinks describe(const Nvml& nvml, Device device) {
   return gpu;
 }
 
-std::vector<GpuLinks> list_gpus(const Nvml& nvml) {
+std::vector<Device> devices_of(const Nvml& nvml) {
   unsigned count = 0;
   nvml.ask<int(unsigned*)>("nvmlDeviceGetCount_v2", &count);
   std::vector<Device> devices;
-  std::vector<GpuLinks> gpus;
-  std::set<std::string> addresses;
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
-    if (!nvml.ask<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", i, &device)) continue;
-    devices.push_back(device);
+    if (nvml.ask<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", i, &device))
+      devices.push_back(device);
+  }
+  return devices;
+}
+
+CudaGpu name(const Nvml& nvml, Device device) {
+  constexpr const char* uuid = "nvmlDeviceGetUUID";
+  CudaGpu gpu;
+  gpu.pci = address_of(nvml, device);
+  gpu.model = asked_text(nvml, "nvmlDeviceGetName", device);
+  gpu.uuid = asked_text(nvml, uuid, device);
+  unsigned now = 0;
+  unsigned later = 0;
+  nvml.ask<int(Device, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &now, &later);
+  gpu.divided = now != 0;
+  unsigned parts = 0;
+  if (gpu.divided) nvml.ask<int(Device, unsigned*)>("nvmlDeviceGetMaxMigDeviceCount", device, &parts);
+  for (unsigned i = 0; i < parts; ++i) {
+    Device part = nullptr;
+    if (nvml.ask<int(Device, unsigned, Device*)>("nvmlDeviceGetMigDeviceHandleByIndex", device, i, &part))
+      gpu.parts.push_back(asked_text(nvml, uuid, part));
+  }
+  return gpu;
+}
+
+std::vector<GpuLinks> list_gpus(const Nvml& nvml) {
+  const std::vector<Device> devices = devices_of(nvml);
+  std::vector<GpuLinks> gpus;
+  std::set<std::string> addresses;
+  for (Device device : devices) {
     gpus.push_back(describe(nvml, device));
     addresses.insert(gpus.back().pci);
   }
@@ -147,6 +183,20 @@ std::vector<GpuLinks> ask_nvml(SourceReport& report, const char* library) {
     return gpus;
   } catch (const std::exception& error) {
     report.detail = error.what();
+    return {};
+  }
+}
+
+std::vector<CudaGpu> cuda_gpus(std::string& why, const char* library) {
+  why.clear();
+  try {
+    const Nvml nvml(library);
+    std::vector<CudaGpu> gpus;
+    for (void* const device : devices_of(nvml)) gpus.push_back(name(nvml, device));
+    if (gpus.empty()) why = "NVML shows no GPU";
+    return gpus;
+  } catch (const std::exception& error) {
+    why = error.what();
     return {};
   }
 }

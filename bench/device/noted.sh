@@ -1,0 +1,47 @@
+# Sourced by scripts that check and measure on GPUs: what they tried, how long it took and how it ended, a line for each in the file
+# $noted, if that is not empty. bench/device/report.py reads them.
+# shellcheck shell=bash
+noted='' noted_part='' failed=0
+
+# note WHAT BEGAN RESULT WHY: RESULT is passed, failed or skipped.
+note() {
+  [ -z "$noted" ] || printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$noted_part" "$1" "$2" "$EPOCHREALTIME" "$3" "$4" >>"$noted"
+}
+
+skipped() { # WHAT WHY
+  echo "skipped, $1: $2"
+  note "$1" "$EPOCHREALTIME" skipped "$2"
+}
+
+# tried WHAT COMMAND...: runs it, says when it fails and counts that; its exit status.
+tried() {
+  local what=$1 began=$EPOCHREALTIME status
+  shift
+  "$@"
+  status=$?
+  case $status in
+    0) note "$what" "$began" passed '' ;;
+    124|137) note "$what" "$began" failed 'the time was over' ;;
+    *) note "$what" "$began" failed "exit status $status" ;;
+  esac
+  [ $status -eq 0 ] || { failed=$((failed + 1)); echo "FAILED: $what"; }
+  return $status
+}
+
+# The folder of PyTorch's package of NCCL, if there is one.
+nccl_of_python() {
+  python3 -c 'import importlib.util as u; print(u.find_spec("nvidia.nccl").submodule_search_locations[0])' 2>/dev/null || true
+}
+
+# build_whole FOLDER NCCL TARGET...: targets of the whole project, for this machine's GPUs; 77, with a line: it cannot be configured.
+build_whole() {
+  local build=$1 nccl=$2
+  shift 2
+  mkdir -p "$(dirname "$build")"
+  cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPA_CUDA=ON -DTAPA_BUILD_TESTS=OFF -DTAPA_BUILD_EXAMPLES=OFF -DDIT_ENGINE=OFF \
+    -DCMAKE_CUDA_ARCHITECTURES="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)" \
+    ${nccl:+-DTAPA_NCCL_INCLUDE=$nccl/include} >"$build.log" 2>&1 ||
+    { skipped "${script_name:-}" "cmake says: $(grep -A3 'CMake Error' "$build.log" | tail -1)"; return 77; }
+  tried "${script_name:-}, building" cmake --build "$build" --parallel --target "$@" >>"$build.log" 2>&1 ||
+    { tail -40 "$build.log"; return 2; }
+}
