@@ -231,8 +231,9 @@ int run(const Arguments& arguments) {
   for (const Named& named :
        {Named{"random", test_random}, Named{"equal", test_equal}, Named{"graph", test_graph},
         Named{"copies", test_copies}, Named{"pair", test_pair}, Named{"strided", test_strided},
-        Named{"stores", test_stores}, Named{"segments", test_segments}, Named{"misuse", test_misuse},
-        Named{"callers", test_callers}, Named{"dead", test_dead}, Named{"left", test_left}}) {
+        Named{"stores", test_stores}, Named{"segments", test_segments}, Named{"freed", test_freed},
+        Named{"misuse", test_misuse}, Named{"callers", test_callers}, Named{"dead", test_dead},
+        Named{"left", test_left}}) {
     if (test != "all" && test != named.name) continue;
     const bool alone = named.body != test_dead && named.body != test_left && named.body != test_misuse;
     if (size < 2 && !alone) continue;
@@ -246,7 +247,7 @@ int run(const Arguments& arguments) {
   if (ran == 0)
     throw std::runtime_error("--test is \"" + test +
                              "\", expected random, equal, graph, copies, pair, strided, stores, segments, "
-                             "misuse, callers, dead, left or all");
+                             "freed, misuse, callers, dead, left or all");
   return failed;
 }
 
@@ -254,8 +255,8 @@ int run(const Arguments& arguments) {
 }  // namespace tapa::bench
 
 constexpr char kUsage[] =
-    R"(usage: device_check [--test random|equal|graph|copies|pair|strided|stores|segments|misuse|callers|dead|left|all]
-  [--ranks N] [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3|4]
+    R"(usage: device_check [--test random|equal|graph|copies|pair|strided|stores|segments|freed|misuse|callers|
+  dead|left|all] [--ranks N] [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3|4]
 
 Whether the device engine moves every byte, and what it does when a rank is gone.
 --channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -47,6 +48,25 @@ Blocks blocks_of(const Settings& settings, const Ranks& ranks, int iteration) {
 }
 
 }  // namespace
+
+bool Buffers::replace_receive() {
+  if (segments_) {
+    segments_->replace();
+    return true;
+  }
+  const char* const place = plain_->get();
+  plain_.reset();
+  std::vector<std::unique_ptr<Memory>> elsewhere;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    auto memory = std::make_unique<Memory>(extent_);
+    const bool there = memory->get() == place;
+    elsewhere.push_back(std::move(memory));
+    if (!there && attempt < 19) continue;
+    plain_ = std::move(elsewhere.back());
+    return there;
+  }
+  return false;
+}
 
 double since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "gpu.hpp"
 #include "pattern.hpp"
@@ -60,13 +62,12 @@ class Buffers {
           MemoryKind kind = MemoryKind::plain)
       : send_(extent(settings, ranks)), comm_(comm) {
     if (kind == MemoryKind::plain) {
-      plain_.emplace(extent(settings, ranks));
+      plain_ = std::make_unique<Memory>(extent(settings, ranks));
     } else {
       segments_.emplace(extent(settings, ranks), kind == MemoryKind::segments);
     }
-    if (registered) {
-      tapa_call(TAPA_Device_register(comm, receive(), extent(settings, ranks), flags, &window_));
-    }
+    extent_ = extent(settings, ranks);
+    if (registered) register_receive(flags);
   }
   ~Buffers() {
     if (window_ >= 0) (void)TAPA_Device_deregister(comm_, window_);
@@ -75,6 +76,15 @@ class Buffers {
   Buffers& operator=(const Buffers&) = delete;
   [[nodiscard]] char* send() const { return send_.get(); }
   [[nodiscard]] char* receive() const { return plain_ ? plain_->get() : segments_->get(); }
+  /// Frees the receive buffer, whose registration stays, and allocates another. Whether it is where that was,
+  /// which CUDA decides.
+  [[nodiscard]] bool replace_receive();
+  /// Registers what is there now in the place of what was registered. Collective.
+  void register_anew(int flags) {
+    tapa_call(TAPA_Device_deregister(comm_, std::exchange(window_, -1)));
+    register_receive(flags);
+  }
+  [[nodiscard]] int window() const { return window_; }
   /// Whether peers store right into the receive buffer.
   [[nodiscard]] bool is_direct() const {
     int direct = 0;
@@ -86,10 +96,14 @@ class Buffers {
   static std::size_t extent(const Settings& settings, const Ranks& ranks) {
     return (settings.most + 64) * static_cast<std::size_t>(ranks.size()) + 64;
   }
+  void register_receive(int flags) {
+    tapa_call(TAPA_Device_register(comm_, receive(), extent_, flags, &window_));
+  }
   Memory send_;
-  std::optional<Memory> plain_;
+  std::unique_ptr<Memory> plain_;
   std::optional<SegmentedMemory> segments_;
   TAPA_Device_comm comm_;
+  std::size_t extent_;
   int window_ = -1;
 };
 
@@ -114,6 +128,8 @@ void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm
 [[nodiscard]] int test_stores(Ranks& ranks, const Settings& settings);
 /// Receive buffers of the calls for virtual memory, which are freed and made anew.
 [[nodiscard]] int test_segments(Ranks& ranks, const Settings& settings);
+/// Receive buffers that are freed and come back at the same addresses while they are registered.
+[[nodiscard]] int test_freed(Ranks& ranks, const Settings& settings);
 /// Wrong arguments and broken rules: errors that say what is wrong, and no crash.
 [[nodiscard]] int test_misuse(Ranks& ranks, const Settings& settings);
 /// Captures, other devices, threads and errors of the program around calls.

@@ -49,17 +49,24 @@ SegmentedMemory::SegmentedMemory(std::size_t bytes, bool shareable) : shareable_
   DRIVER(cuMemAddressReserve, 10020, &base, reserved_, std::size_t{0}, CUdeviceptr{0}, 0ULL);
   base_ = base;
   try {
-    for (std::size_t pages = 1; mapped_ < reserved_; pages = pages % 3 + 1) {
-      map(std::min(pages * page, reserved_ - mapped_));
-    }
-    CUmemAccessDesc access{};
-    access.location = of.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    DRIVER(cuMemSetAccess, 10020, CUdeviceptr{base_}, reserved_, &access, std::size_t{1});
+    map_all();
   } catch (...) {
     release();
     throw;
   }
+}
+
+void SegmentedMemory::map_all() {
+  const CUmemAllocationProp of = properties(shareable_);
+  std::size_t page = 0;
+  DRIVER(cuMemGetAllocationGranularity, 10020, &page, &of, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  for (std::size_t pages = 1; mapped_ < reserved_; pages = pages % 3 + 1) {
+    map(std::min(pages * page, reserved_ - mapped_));
+  }
+  CUmemAccessDesc access{};
+  access.location = of.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  DRIVER(cuMemSetAccess, 10020, CUdeviceptr{base_}, reserved_, &access, std::size_t{1});
 }
 
 void SegmentedMemory::map(std::size_t bytes) {
@@ -71,8 +78,18 @@ void SegmentedMemory::map(std::size_t bytes) {
   mapped_ += bytes;
 }
 
-void SegmentedMemory::release() {
+void SegmentedMemory::replace() {
+  unmap();
+  map_all();
+}
+
+void SegmentedMemory::unmap() {
   if (mapped_ != 0) DRIVER(cuMemUnmap, 10020, CUdeviceptr{base_}, mapped_);
+  mapped_ = 0;
+}
+
+void SegmentedMemory::release() {
+  unmap();
   DRIVER(cuMemAddressFree, 10020, CUdeviceptr{base_}, reserved_);
 }
 

@@ -20,8 +20,13 @@ class SegmentedMemory {
   [[nodiscard]] char* get() const { return reinterpret_cast<char*>(base_); }
   [[nodiscard]] std::size_t bytes() const { return reserved_; }
 
+  /// Other allocations at the same addresses.
+  void replace();
+
  private:
+  void map_all();
   void map(std::size_t bytes);
+  void unmap();
   void release();
   bool shareable_;
   std::uint64_t base_ = 0;

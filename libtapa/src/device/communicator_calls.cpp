@@ -42,10 +42,11 @@ CallType Communicator::new_call() const {
 
 void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream) {
   require_no_stores();
+  const CurrentDevice current(device_);
   Call call = new_call<Call>();
   const auto* const from = static_cast<const std::byte*>(send);
   auto* const to = static_cast<std::byte*>(receive);
-  const Target target = windows_->find(to, bytes * static_cast<std::size_t>(size()));
+  const Target target = Windows::Finder(*windows_).find(to, bytes * static_cast<std::size_t>(size()));
   for (int peer = 0; peer < size(); ++peer) {
     const Word at = static_cast<Word>(peer) * bytes;
     call.blocks[peer] = {from + at, to + at, bytes, bytes};
@@ -57,7 +58,6 @@ void Communicator::alltoall(const void* send, void* receive, std::size_t bytes, 
     return;
   }
   check_lengths(call);
-  const CurrentDevice current(device_);
   check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
@@ -70,7 +70,6 @@ bool Communicator::by_copy_engines(std::size_t bytes, Target target) const {
 /// copy after the other, and ranks begin with different peers, so that each receives from one at a time:
 /// copies beside each other meet at their receivers, as a graph keeps no order between them.
 void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream) {
-  const CurrentDevice current(device_);
   const RegionView mine(call.regions[call.rank], call.region);
   const Word bytes = call.blocks[0].send_bytes;
   const Word offset = target.offset + static_cast<Word>(agreement_.rank()) * bytes;
@@ -94,7 +93,9 @@ void Communicator::launch_copies(Call& call, Target target, cudaStream_t stream)
 
 void Communicator::alltoallv(const void* send, void* receive, const Layout& layout, cudaStream_t stream) {
   require_no_stores();
+  const CurrentDevice current(device_);
   Call call = new_call<Call>();
+  Windows::Finder windows(*windows_);
   for (int peer = 0; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     Block& block = call.blocks[peer];
@@ -104,19 +105,20 @@ void Communicator::alltoallv(const void* send, void* receive, const Layout& layo
         static_cast<const std::byte*>(send) + (block.send_bytes == 0 ? 0 : layout.send_displs[index]);
     block.receive =
         static_cast<std::byte*>(receive) + (block.receive_bytes == 0 ? 0 : layout.receive_displs[index]);
-    call.targets[peer] = pack(windows_->find(block.receive, block.receive_bytes));
+    call.targets[peer] = pack(windows.find(block.receive, block.receive_bytes));
   }
   check_lengths(call);
-  const CurrentDevice current(device_);
   check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
 void Communicator::alltoall_strided(const void* send, void* receive, const StridedLayout& layout,
                                     cudaStream_t stream) {
   require_no_stores();
+  const CurrentDevice current(device_);
   auto call = new_call<StridedCall>();
   auto* const from = static_cast<std::byte*>(const_cast<void*>(send));  // is read from alone
   auto* const to = static_cast<std::byte*>(receive);
+  Windows::Finder windows(*windows_);
   for (int peer = 0; peer < size(); ++peer) {
     const PlacedBlock& sent = layout.send[static_cast<std::size_t>(peer)];
     const PlacedBlock& received = layout.receive[static_cast<std::size_t>(peer)];
@@ -125,9 +127,8 @@ void Communicator::alltoall_strided(const void* send, void* receive, const Strid
     block.receive_bytes = bytes_of(received.strides);
     if (block.send_bytes != 0) block.send = rows_at(from + sent.offset, sent.strides);
     if (block.receive_bytes != 0) block.receive = rows_at(to + received.offset, received.strides);
-    call.targets[peer] = pack(windows_->find(block.receive.base, extent_of(received.strides)));
+    call.targets[peer] = pack(windows.find(block.receive.base, extent_of(received.strides)));
   }
-  const CurrentDevice current(device_);
   check_first_launch(launch(call, stream), "launch of the all-to-all");
 }
 
@@ -140,13 +141,14 @@ void Communicator::require_no_stores() const {
 
 void Communicator::begin_stores(int window, cudaStream_t stream) {
   require_no_stores();
+  const CurrentDevice current(device_);
   windows_->require_reachable(window);
   Call call = new_call<Call>();
+  windows_->require_unfreed(window);
   // A place that no all-to-all asks for: ranks that make different calls notice.
   call.expected = pack({static_cast<Word>(window), Target::kStores});
   std::fill(std::begin(call.targets), std::end(call.targets), call.expected);
   std::fill(std::begin(call.blocks), std::end(call.blocks), Block{nullptr, nullptr, kAnyBytes, kAnyBytes});
-  const CurrentDevice current(device_);
   check_first_launch(launch_begin(call, stream), "launch of the handshake");
   storing_ = window;
 }

@@ -119,9 +119,9 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
   return a < b + bytes && b < a + bytes;
 }
 
-/// Puts a call of the communicator on a stream. One that CUDA refuses is missing in this rank's count of
-/// calls: there is none after it, and the other ranks learn that. While a stream records nothing runs that
-/// could be missed.
+/// Puts a call of the communicator on a stream. One that CUDA refuses, or whose memory is gone, is missing in
+/// this rank's count of calls: there is none after it, and the other ranks learn that. While a stream records
+/// nothing runs that could be missed.
 template <class Work>
 void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
   Communicator& communicator = communicator_of(comm);
@@ -132,7 +132,8 @@ void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     (void)cudaStreamIsCapturing(stream, &capture);
     (void)cudaGetLastError();
-    if (error.code() == TAPA_DEVICE_ERR_CUDA && capture == cudaStreamCaptureStatusNone) {
+    const bool missing = error.code() == TAPA_DEVICE_ERR_CUDA || error.code() == TAPA_DEVICE_ERR_WINDOW;
+    if (missing && capture == cudaStreamCaptureStatusNone) {
       communicator.break_down(error.what());
     }
     throw;

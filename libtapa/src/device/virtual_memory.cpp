@@ -8,6 +8,7 @@
 #include "device/cuda_objects.hpp"
 #include "device/device_error.hpp"
 #include "device/driver_function.hpp"
+#include "device/driver_memory.hpp"
 #include "device/segments.hpp"
 
 namespace tapa::device {
@@ -31,7 +32,6 @@ class Driver : public DriverFunctions {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "this driver has no calls for virtual memory");
   }
 
-  decltype(cuMemGetAddressRange)* range = find<decltype(cuMemGetAddressRange)>("cuMemGetAddressRange", 3020);
   decltype(cuPointerGetAttribute)* attribute =
       find<decltype(cuPointerGetAttribute)>("cuPointerGetAttribute", 4000);
   decltype(cuMemRetainAllocationHandle)* retain =
@@ -79,13 +79,7 @@ std::optional<VirtualExport> export_virtual(void* memory, std::size_t bytes) {
   const Driver* const driver = Driver::find_all();
   if (driver == nullptr) return {};
   const auto begin = reinterpret_cast<std::uint64_t>(memory);
-  const std::vector<Segment> segments =
-      segments_of(begin, bytes, [&](std::uint64_t address) -> std::optional<Segment> {
-        CUdeviceptr base = 0;
-        std::size_t length = 0;
-        if (driver->range(&base, &length, address) != CUDA_SUCCESS) return {};
-        return Segment{base, length};
-      });
+  const std::vector<Segment> segments = segments_of(begin, bytes, allocation_at);
   if (segments.empty()) return {};
   VirtualExport made;
   made.offset = begin - segments.front().begin;

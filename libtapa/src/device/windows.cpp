@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/device_error.hpp"
+#include "device/driver_memory.hpp"
 
 namespace tapa::device {
 
@@ -20,6 +21,20 @@ void check_memory(const void* memory, std::size_t bytes) {
                                              ? "buffer is null and bytes is " + std::to_string(bytes) +
                                                    ", expected 0 bytes with a null buffer"
                                              : std::string("bytes is 0, expected the length of buffer"));
+}
+
+std::uint64_t address_of(const void* memory) {
+  return reinterpret_cast<std::uint64_t>(memory);
+}
+
+Allocations allocations_behind(const void* memory, std::size_t bytes) {
+  if (bytes == 0) return {};
+  return {segments_of(address_of(memory), bytes, allocation_at), allocation_id};
+}
+
+DeviceError freed(int window) {
+  return {TAPA_DEVICE_ERR_WINDOW, "the memory of window " + std::to_string(window) +
+                                      " was freed, expected TAPA_Device_deregister before that"};
 }
 
 }  // namespace
@@ -67,8 +82,8 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
   agreement_.together([&] { publish(window, bases); });
   free_.pop_front();
   const bool symmetric = reachable && memory != nullptr && (flags & TAPA_DEVICE_SYMMETRIC) != 0;
-  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, direct, reachable, symmetric,
-                                  std::move(exists), std::move(imports)});
+  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, allocations_behind(memory, bytes),
+                                  direct, reachable, symmetric, std::move(exists), std::move(imports)});
   if (memory != nullptr && !direct && !warned_) {
     std::fprintf(
         stderr,
@@ -148,13 +163,35 @@ bool Windows::is_direct(int window) const {
   return at(window).direct;
 }
 
-Target Windows::find(const std::byte* memory, Word bytes) const {
-  for (const auto& [number, window] : windows_) {
+Target Windows::Finder::find(const std::byte* memory, Word bytes) {
+  for (const auto& [number, window] : windows_.windows_) {
     if (!window.direct || memory < window.begin) continue;
     const auto offset = static_cast<Word>(memory - window.begin);
-    if (offset <= window.bytes && bytes <= window.bytes - offset) return {static_cast<Word>(number), offset};
+    if (offset > window.bytes || bytes > window.bytes - offset) continue;
+    if (window.allocations.hold(address_of(memory), bytes, allocation_id, asked_)) {
+      return {static_cast<Word>(number), offset};
+    }
+    if (window.symmetric) throw freed(number);
+    windows_.warn_of_freed(number);
   }
   return {};
+}
+
+void Windows::warn_of_freed(int window) {
+  if (warned_of_freed_) return;
+  std::fprintf(
+      stderr,
+      "tapa: rank %d: the memory of window %d was freed without TAPA_Device_deregister; blocks to what "
+      "has its addresses now pass through staging\n",
+      agreement_.name(agreement_.rank()), window);
+  warned_of_freed_ = true;
+}
+
+void Windows::require_unfreed(int window) const {
+  const Window& found = at(window);
+  std::uint64_t asked = 0;
+  if (!found.allocations.hold(address_of(found.begin), found.bytes, allocation_id, asked))
+    throw freed(window);
 }
 
 std::byte* Windows::symmetric_base(Word window, int rank) const {

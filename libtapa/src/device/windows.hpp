@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/allocations.hpp"
 #include "device/cuda_objects.hpp"
 #include "device/peer_memory.hpp"
 #include "device/words.hpp"
@@ -28,8 +29,22 @@ class Windows {
   /// Whether peers store right into this rank's part. Throws DeviceError for an unknown number.
   [[nodiscard]] bool is_direct(int window) const;
 
-  /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging otherwise.
-  [[nodiscard]] Target find(const std::byte* memory, Word bytes) const;
+  /// Finds where the blocks of one call are received.
+  class Finder {
+   public:
+    explicit Finder(Windows& windows) : windows_(windows) {}
+    /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging otherwise,
+    /// also where that memory is gone, and other memory has its addresses. Throws DeviceError where that is
+    /// so of a symmetric window, into which peers may store without asking.
+    [[nodiscard]] Target find(const std::byte* memory, Word bytes);
+
+   private:
+    Windows& windows_;
+    std::uint64_t asked_ = 0;  ///< see Allocations
+  };
+
+  /// Throws DeviceError unless this rank's part of a window is the memory that was registered.
+  void require_unfreed(int window) const;
 
   /// Where a rank's part of a symmetric window lies for this one; null unless all ranks have all parts
   /// mapped.
@@ -51,6 +66,7 @@ class Windows {
   struct Window {
     std::byte* begin;
     std::size_t bytes;
+    Allocations allocations;                     ///< behind them
     bool direct;                                 ///< this rank's part
     bool reachable;                              ///< all parts that there are, by all ranks
     bool symmetric;                              ///< likewise, registered by the rules of symmetric windows
@@ -63,6 +79,7 @@ class Windows {
   std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports,
                                                 const std::vector<std::vector<Handle>>& handles) const;
   void publish(int window, const std::vector<std::byte*>& bases);
+  void warn_of_freed(int window);
 
   static constexpr int kWindows = 1024;
   const Agreement& agreement_;
@@ -71,6 +88,7 @@ class Windows {
   std::deque<int> free_;  ///< numbers; the one that has been free for longest is used next
   std::map<int, Window> windows_;
   bool warned_ = false;
+  bool warned_of_freed_ = false;
 };
 
 }  // namespace tapa::device
