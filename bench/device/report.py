@@ -45,23 +45,39 @@ class Check:
     why: str  # of the last two
 
 
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """The least of a figure that is wanted of a part's rows: of `way` if it is named, in the row with the most bytes or in all."""
+    """The least of a figure that is wanted of a part's rows: of `way` and `mode` if they are named, of `sizes` bytes, in the row with
+    the most bytes or in all."""
 
     part: str
     what: str
     figure: str
     wanted: float
     way: str = ""
+    mode: str = ""
+    sizes: tuple[int, int] = (0, sys.maxsize)
     longest: bool = False
 
+    def judges(self, row: Row) -> bool:
+        named = self.way in ("", row["way"]) and self.mode in ("", row.get("mode"))
+        return named and self.sizes[0] <= row.get("bytes", 0) <= self.sizes[1] and row.get(self.figure) is not None
 
+
+NCCL = "NCCL's better way / symmetric"
 GOALS = (
-    Goal("alltoall", "NCCL's better way / symmetric", "ratio", 1.0, "tapa"),
+    Goal("alltoall", NCCL, "ratio", 1.0, "tapa"),
+    Goal("alltoall", f"{NCCL}, up to 4 MiB one by one", "ratio", 3.0, "tapa", "eager", (0, 4 * MIB)),
+    Goal("alltoall", f"{NCCL}, up to 4 MiB in a graph", "ratio", 1.4, "tapa", "graph", (0, 4 * MIB)),
+    Goal("alltoall", f"{NCCL}, 16 and 64 MiB", "ratio", 1.4, "tapa", sizes=(16 * MIB, 64 * MIB)),
+    Goal("alltoall", f"{NCCL}, 256 MiB to 1 GiB", "ratio", 1.2, "tapa", sizes=(256 * MIB, GIB)),
+    Goal("alltoall", "a flat copy / symmetric, 256 MiB to 1 GiB", "of_copy", 0.95, "tapa", sizes=(256 * MIB, GIB)),
     Goal("gemm", "a product beside NCCL's better way / beside symmetric", "ratio", 1.0, "tapa"),
     Goal("ulysses", "NCCL's better way / one push", "ratio", 1.0, "tapa-push"),
-    Goal("ulysses", "NCCL's better way / one push, norm and RoPE", "ratio", 1.0, "tapa-norm-rope-push"),
+    Goal("ulysses", "NCCL's better way / one push, norm and RoPE", "ratio", 2.5, "tapa-norm-rope-push"),
     Goal("line", "share of the line", "share", 0.95, "tapa", longest=True),
 )
 
@@ -153,7 +169,7 @@ def rows_of(part: Any) -> list[Row]:
 
 def reached(goal: Goal, part: Any) -> Report | None:
     """The least figure, the geometric mean and the row of the least; nothing where there is none."""
-    rows = [row for row in rows_of(part) if row.get(goal.figure) is not None and goal.way in ("", row["way"])]
+    rows = [row for row in rows_of(part) if goal.judges(row)]
     if goal.longest and rows:
         most = max(row["bytes"] for row in rows)
         rows = [row for row in rows if row["bytes"] == most]

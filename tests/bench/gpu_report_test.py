@@ -107,9 +107,11 @@ class Merged(unittest.TestCase):
 
     def test_goals_say_where_they_were_missed(self) -> None:
         goals = self.whole(alltoall=ALLTOALL, ulysses=ULYSSES)["goals"]
-        self.assertEqual(
-            [(goal["part"], goal["least"], goal["met"]) for goal in goals], [("alltoall", 0.95, False), ("ulysses", 1.9, True)]
-        )
+        judged = [(goal["part"], goal["wanted"], goal["least"], goal["rows"], goal["met"]) for goal in goals]
+        self.assertEqual(judged[0], ("alltoall", 1.0, 0.95, 3, False))  # any size
+        self.assertEqual(judged[1:3], [("alltoall", 3.0, 0.95, 1, False), ("alltoall", 1.4, 1.5, 1, True)])  # of each mode alone
+        self.assertEqual(judged[3:5], [("alltoall", 1.2, 1.05, 1, False), ("alltoall", 0.95, 0.95, 1, True)])  # the long ones
+        self.assertEqual(judged[5:], [("ulysses", 1.0, 1.9, 1, True)])
         self.assertEqual(goals[0]["where"], {"bytes": 2048, "mode": "eager"})
         self.assertAlmostEqual(goals[0]["mean"], (1.5 * 1.05 * 0.95) ** (1 / 3), 3)
 

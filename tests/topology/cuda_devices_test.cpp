@@ -215,14 +215,15 @@ TEST(CurrentGpu, IsTheOneOfTheThreadsContext) {
 }
 
 /// PCI addresses of the devices that CUDA shows with that list, of a process of its own; "none" in their
-/// place where CUDA does not start.
+/// place where CUDA does not start. `order`: "" where the variable is not set, as CUDA takes no empty one.
 List asked_of_cuda(const std::string& list, const char* order) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
     ::setenv("CUDA_VISIBLE_DEVICES", list.c_str(), 1);
-    ::setenv("CUDA_DEVICE_ORDER", order, 1);
+    ::unsetenv("CUDA_DEVICE_ORDER");
+    if (*order != '\0') ::setenv("CUDA_DEVICE_ORDER", order, 1);
     std::string text = "none";
     void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
     int count = 0;
