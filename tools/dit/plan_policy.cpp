@@ -13,6 +13,7 @@
 #include "files.hpp"
 #include "profile.hpp"
 #include "profile/policy_search.hpp"
+#include "progress.hpp"
 #include "quantity.hpp"
 #include "report.hpp"
 #include "wire/wire_policy_file.hpp"
@@ -60,7 +61,10 @@ class Trial {
         options.seed += static_cast<std::uint64_t>(image);
         options.label = static_cast<int>((options.label + image) % model_.config.network->shape().classes);
         options.wire = policy;
-        const at::Tensor made = engine.generate(options).image;
+        ProgressLine progress("dit plan, " + std::string(policy ? "with a policy" : "exact") + ", image " +
+                                  std::to_string(image + 1) + " of " + std::to_string(words_.images),
+                              context.rank() == 0);
+        const at::Tensor made = engine.generate(options, progress.callback()).image;
         if (context.rank() == 0) images.push_back(made);
       }
     });

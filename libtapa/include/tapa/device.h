@@ -170,8 +170,8 @@ TAPA_API int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device
  * through memory of the library. Collective, synchronises; each rank names memory of its own, of any size, or
  * null and 0 bytes. Registered memory is deregistered before it is freed. Where it was not, and other memory
  * has its addresses, calls that receive there pass through memory of the library and one line on stderr says
- * so; those that cannot (TAPA_DEVICE_SYMMETRIC, TAPA_Device_begin_stores) fail with TAPA_DEVICE_ERR_WINDOW, as
- * do all later ones. Graphs that were recorded before see nothing of it. Memory of cudaMalloc is shared by
+ * so; those that cannot (TAPA_DEVICE_SYMMETRIC, TAPA_Device_begin_stores) fail with TAPA_DEVICE_ERR_WINDOW,
+ * as do all later ones. Graphs that were recorded before see nothing of it. Memory of cudaMalloc is shared by
  * CUDA IPC, and that of cuMemCreate by handles of its allocations, if it was made with file descriptors as
  * handles (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) and ranks reach each other by Unix sockets: also several
  * allocations side by side. Memory that cannot be shared (of cudaMallocAsync) is no error: it counts as not
