@@ -8,8 +8,8 @@ namespace tapa::bench {
 
 namespace {
 
-/// Receives before and after the memory was freed, and when it is registered anew. Memory that came back
-/// elsewhere is not registered, and as right.
+/// Receives before and after the memory was freed, and when it is registered, beside its old registration and
+/// in its place. Memory that came back elsewhere is not registered, and as right.
 void exchange_around_a_free(Ranks& ranks, const Settings& settings, const Comm& comm, MemoryKind kind,
                             int first, const Wrong& wrong, Expectations& expect) {
   const Stream stream;
@@ -28,9 +28,11 @@ void exchange_around_a_free(Ranks& ranks, const Settings& settings, const Comm& 
   calls();
   if (ranks.rank() % 2 == 0) (void)buffers.replace_receive();
   calls();
-  buffers.register_anew(0);
-  expect.that(buffers.is_direct(), "memory that is registered anew counts as not shared");
-  calls();
+  for (const bool beside : {true, false}) {
+    beside ? buffers.register_beside(0) : buffers.register_anew(0);
+    expect.that(buffers.is_direct(), "memory that is registered anew counts as not shared");
+    calls();
+  }
 }
 
 /// A call that cannot ask the receiver where to store: rank 0, whose memory is gone, says so, and the others
@@ -107,7 +109,7 @@ int test_freed(Ranks& ranks, const Settings& settings) {
   int first = 0;
   for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::segments}) {
     exchange_around_a_free(ranks, some, comm, kind, first, wrong, expect);
-    first += 24;
+    first += 30;
   }
   const Stream stream;
   unsigned long long count = wrong.value(stream);

@@ -70,7 +70,9 @@ class Buffers {
     if (registered) register_receive(flags);
   }
   ~Buffers() {
-    if (window_ >= 0) (void)TAPA_Device_deregister(comm_, window_);
+    for (const int window : {window_, former_}) {
+      if (window >= 0) (void)TAPA_Device_deregister(comm_, window);
+    }
   }
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
@@ -82,6 +84,11 @@ class Buffers {
   /// Registers what is there now in the place of what was registered. Collective.
   void register_anew(int flags) {
     tapa_call(TAPA_Device_deregister(comm_, std::exchange(window_, -1)));
+    register_receive(flags);
+  }
+  /// The same, while the registration that there was stays. Once.
+  void register_beside(int flags) {
+    former_ = std::exchange(window_, -1);
     register_receive(flags);
   }
   [[nodiscard]] int window() const { return window_; }
@@ -105,6 +112,7 @@ class Buffers {
   TAPA_Device_comm comm_;
   std::size_t extent_;
   int window_ = -1;
+  int former_ = -1;  ///< a registration that has stayed
 };
 
 /// One all-to-all-v with random blocks, its filling and checking, all on the stream.

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <optional>
+#include <vector>
 
 namespace tapa::device {
 namespace {
@@ -23,11 +25,11 @@ struct Driver {
 class AllocationsTest : public testing::Test {
  protected:
   Driver driver_;
-  std::uint64_t asked_ = 0;
+  Allocations::Asked asked_;
   [[nodiscard]] Allocations registered() { return {{{100, 200}, {300, 10}, {310, 90}}, std::ref(driver_)}; }
   [[nodiscard]] bool hold(const Allocations& allocations, std::uint64_t begin, std::uint64_t bytes) {
-    std::uint64_t none = 0;
-    return allocations.hold(begin, bytes, std::ref(driver_), none);
+    Allocations::Asked nothing;
+    return allocations.hold(begin, bytes, std::ref(driver_), nothing);
   }
 };
 
@@ -77,6 +79,65 @@ TEST_F(AllocationsTest, BlocksOfACallInOneAllocationAskOnce) {
   EXPECT_EQ(driver_.asked, 1);
   EXPECT_TRUE(allocations.hold(290, 20, std::ref(driver_), asked_));
   EXPECT_EQ(driver_.asked, 2);
+  // Blocks beside each other in each of several rows lie in the same ones.
+  EXPECT_TRUE(allocations.hold(110, 290, std::ref(driver_), asked_));
+  EXPECT_TRUE(allocations.hold(100, 290, std::ref(driver_), asked_));
+  EXPECT_EQ(driver_.asked, 3);
+}
+
+TEST_F(AllocationsTest, EachRegistrationAsksForItself) {
+  const Allocations before = registered();
+  driver_.ids[100] = 7;
+  const Allocations since = registered();
+  EXPECT_FALSE(before.hold(100, 50, std::ref(driver_), asked_));
+  EXPECT_TRUE(since.hold(100, 50, std::ref(driver_), asked_));
+  EXPECT_FALSE(before.hold(150, 50, std::ref(driver_), asked_));
+  EXPECT_TRUE(since.hold(150, 50, std::ref(driver_), asked_));
+}
+
+/// Every two blocks of a call, each in one of two registrations of the same addresses, an old one and one
+/// that was made since some of the allocations were replaced.
+TEST_F(AllocationsTest, EveryTwoBlocks) {
+  constexpr std::array<std::uint64_t, 6> kEdges{100, 200, 300, 305, 310, 400};
+  constexpr std::array<std::uint64_t, 3> kBegins{100, 300, 310};
+  constexpr std::array<std::uint64_t, 3> kEnds{300, 310, 400};
+  struct Block {
+    std::uint64_t begin, end;
+    bool old;
+  };
+  std::vector<Block> blocks;
+  for (const std::uint64_t begin : kEdges) {
+    for (const std::uint64_t end : kEdges) {
+      if (begin <= end) blocks.insert(blocks.end(), {{begin, end, false}, {begin, end, true}});
+    }
+  }
+  for (unsigned replaced = 0; replaced < 8; ++replaced) {
+    driver_ = {};
+    const Allocations old = registered();
+    for (unsigned part = 0; part < 3; ++part) {
+      if ((replaced >> part & 1U) != 0) driver_.ids[kBegins[part]] = 10 + part;
+    }
+    const Allocations since = registered();
+    const auto expected = [&](const Block& block) {
+      for (unsigned part = 0; part < 3; ++part) {
+        const bool in_it = block.begin < block.end && block.begin < kEnds[part] && block.end > kBegins[part];
+        if (block.old && in_it && (replaced >> part & 1U) != 0) return false;
+      }
+      return true;
+    };
+    for (const Block& first : blocks) {
+      for (const Block& second : blocks) {
+        Allocations::Asked asked;
+        for (const Block& block : {first, second}) {
+          const Allocations& allocations = block.old ? old : since;
+          ASSERT_EQ(allocations.hold(block.begin, block.end - block.begin, std::ref(driver_), asked),
+                    expected(block))
+              << replaced << ": " << first.begin << "-" << first.end << (first.old ? " of the old one" : "")
+              << ", " << second.begin << "-" << second.end << (second.old ? " of the old one" : "");
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

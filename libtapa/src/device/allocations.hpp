@@ -24,19 +24,26 @@ class Allocations {
     }
   }
 
-  /// Whether the same allocations lie behind `bytes` bytes from `begin` on, as far as that can be told.
-  /// `asked`: the end of the addresses that need not be asked for again, since the caller has just done so;
-  /// 0: none.
+  /// Parts of one registration that a caller has just asked for, and that hold.
+  struct Asked {
+    const Allocations* of = nullptr;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+
+  /// Whether the same allocations lie behind `bytes` bytes from `begin` on, as far as that can be told. What
+  /// is `asked` is not asked for again.
   template <class IdAt>
-  [[nodiscard]] bool hold(std::uint64_t begin, std::uint64_t bytes, const IdAt& id_at,
-                          std::uint64_t& asked) const {
+  [[nodiscard]] bool hold(std::uint64_t begin, std::uint64_t bytes, const IdAt& id_at, Asked& asked) const {
     if (bytes == 0) return true;
-    for (auto part = first_behind(begin); part != parts_.end() && part->where.begin < begin + bytes; ++part) {
-      const std::uint64_t end = part->where.begin + part->where.bytes;
-      if (end == asked) continue;
-      const auto id = id_at(std::max(begin, part->where.begin));
-      if (id && *id != part->id) return false;
-      asked = end;
+    for (std::size_t at = first_behind(begin); at < parts_.size(); ++at) {
+      const Part& part = parts_[at];
+      if (part.where.begin >= begin + bytes) break;
+      if (asked.of == this && asked.begin <= at && at < asked.end) continue;
+      const auto id = id_at(std::max(begin, part.where.begin));
+      if (id && *id != part.id) return false;
+      if (asked.of != this || at != asked.end) asked = {this, at, at};
+      ++asked.end;
     }
     return true;
   }
@@ -47,10 +54,11 @@ class Allocations {
     std::uint64_t id;
   };
   /// The part that `begin` lies in, or the next one.
-  [[nodiscard]] std::vector<Part>::const_iterator first_behind(std::uint64_t begin) const {
-    return std::upper_bound(parts_.begin(), parts_.end(), begin, [](std::uint64_t at, const Part& part) {
-      return at < part.where.begin + part.where.bytes;
-    });
+  [[nodiscard]] std::size_t first_behind(std::uint64_t begin) const {
+    const auto found = std::upper_bound(
+        parts_.begin(), parts_.end(), begin,
+        [](std::uint64_t at, const Part& part) { return at < part.where.begin + part.where.bytes; });
+    return static_cast<std::size_t>(found - parts_.begin());
   }
   std::vector<Part> parts_;  ///< in order; those that have numbers
 };

@@ -164,6 +164,7 @@ bool Windows::is_direct(int window) const {
 }
 
 Target Windows::Finder::find(const std::byte* memory, Word bytes) {
+  std::optional<int> lost;
   for (const auto& [number, window] : windows_.windows_) {
     if (!window.direct || memory < window.begin) continue;
     const auto offset = static_cast<Word>(memory - window.begin);
@@ -171,9 +172,11 @@ Target Windows::Finder::find(const std::byte* memory, Word bytes) {
     if (window.allocations.hold(address_of(memory), bytes, allocation_id, asked_)) {
       return {static_cast<Word>(number), offset};
     }
-    if (window.symmetric) throw freed(number);
-    windows_.warn_of_freed(number);
+    if (!lost || window.symmetric) lost = number;
   }
+  if (!lost) return {};
+  if (windows_.at(*lost).symmetric) throw freed(*lost);
+  windows_.warn_of_freed(*lost);
   return {};
 }
 
@@ -189,7 +192,7 @@ void Windows::warn_of_freed(int window) {
 
 void Windows::require_unfreed(int window) const {
   const Window& found = at(window);
-  std::uint64_t asked = 0;
+  Allocations::Asked asked;
   if (!found.allocations.hold(address_of(found.begin), found.bytes, allocation_id, asked))
     throw freed(window);
 }

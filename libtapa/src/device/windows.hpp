@@ -33,14 +33,14 @@ class Windows {
   class Finder {
    public:
     explicit Finder(Windows& windows) : windows_(windows) {}
-    /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging otherwise,
-    /// also where that memory is gone, and other memory has its addresses. Throws DeviceError where that is
-    /// so of a symmetric window, into which peers may store without asking.
+    /// The place of `bytes` bytes of this rank's memory in a window that peers can reach; staging where there
+    /// is none, also because the memory of one is gone, and other memory has its addresses. Throws
+    /// DeviceError where that one is symmetric, as peers may store into it without asking.
     [[nodiscard]] Target find(const std::byte* memory, Word bytes);
 
    private:
     Windows& windows_;
-    std::uint64_t asked_ = 0;  ///< see Allocations
+    Allocations::Asked asked_;
   };
 
   /// Throws DeviceError unless this rank's part of a window is the memory that was registered.
