@@ -51,7 +51,8 @@ void expect_freed(Ranks& ranks, const Comm& comm, const Stream& stream, Buffers&
   const auto began = std::chrono::steady_clock::now();
   if (ranks.rank() == 0) {
     expect.error(call(), TAPA_DEVICE_ERR_WINDOW, "was freed");
-    expect.error(call(), TAPA_DEVICE_ERR_CUDA, "was freed");
+    expect.error(call(), TAPA_DEVICE_ERR_WINDOW, "was freed");
+    expect.error(TAPA_Device_query(comm.get(), nullptr), TAPA_DEVICE_ERR_WINDOW, "was freed");
   } else {
     tapa_call(call());
     stream.wait();

@@ -88,9 +88,17 @@ void expect_window_errors(Ranks& ranks, bool symmetric, Expectations& expect) {
   ranks.barrier();
   graph.launch(stream);
   stream.wait();
-  expect.error(TAPA_Device_query(comm.get(), nullptr), TAPA_DEVICE_ERR_WINDOW,
-               symmetric ? "receives at another offset of a symmetric registration"
-                         : "receives in memory whose registration is gone");
+  const char* const why = symmetric ? "receives at another offset of a symmetric registration"
+                                    : "receives in memory whose registration is gone";
+  int named = -1;
+  expect.error(TAPA_Device_query(comm.get(), &named), TAPA_DEVICE_ERR_WINDOW, why);
+  for (int later = 0; later < 2; ++later) {  // calls say the same, and change nothing of it
+    expect.error(TAPA_Device_alltoall(send.get(), receive.get(), 8, comm.get(), stream.get()),
+                 TAPA_DEVICE_ERR_WINDOW, why);
+    int again = -1;
+    expect.error(TAPA_Device_query(comm.get(), &again), TAPA_DEVICE_ERR_WINDOW, why);
+    expect.that(again == named, "a call after a failure has changed which rank it names");
+  }
   ranks.barrier();  // nobody frees what others may still write to
 }
 

@@ -126,8 +126,8 @@ void Communicator::tell(int peer, Parting parting) {
   PrivateStream().copy(&theirs.of[head_.rank], &word, sizeof(word));
 }
 
-void Communicator::break_down(const std::string& why) noexcept {
-  if (!broken_.empty()) return;
+void Communicator::break_down(const DeviceError& why) noexcept {
+  if (broken_) return;
   broken_ = why;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == agreement_.rank()) continue;
@@ -181,9 +181,10 @@ LocalState* Communicator::state() const {
 }
 
 void Communicator::check_failure(int& rank) const {
-  if (!broken_.empty()) {
+  if (broken_) {
     rank = agreement_.name(agreement_.rank());
-    throw DeviceError(TAPA_DEVICE_ERR_CUDA, "an earlier call failed on this rank: " + broken_);
+    throw DeviceError(broken_->code(),
+                      std::string("an earlier call failed on this rank: ") + broken_->what());
   }
   throw_failure(*static_cast<const volatile Failure*>(failure_->get()), names_, timeout_, rank);
 }

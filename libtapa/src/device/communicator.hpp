@@ -13,6 +13,7 @@
 #include "device/blocks.hpp"
 #include "device/call.hpp"
 #include "device/cuda_objects.hpp"
+#include "device/device_error.hpp"
 #include "device/windows.hpp"
 
 namespace tapa::device {
@@ -57,9 +58,9 @@ class Communicator {
   [[nodiscard]] LocalState* state() const;
   /// Others are not waited for when this is destroyed: something else has failed.
   void abandon() { abandoned_ = true; }
-  /// A call could not be put on its stream: later ones return that, and the other ranks are told, who wait
-  /// for it.
-  void break_down(const std::string& why) noexcept;
+  /// A call could not be put on its stream: later ones return that, with its code, and the other ranks are
+  /// told, who wait for it.
+  void break_down(const DeviceError& why) noexcept;
   /// Nothing is put on streams any more: waits for the device, tells the other ranks whether this one has
   /// seen an error, and, if not, waits for them to do the same, as long as for a call. False: one has, or did
   /// not come, which a line on stderr says, and no rank is to be waited for. Does all that once. Throws
@@ -90,8 +91,8 @@ class Communicator {
   std::optional<int> storing_;  ///< the window of begin_stores() without end_stores()
   bool complete_ = false;
   bool abandoned_ = false;
-  std::string broken_;               ///< why no more calls can be made
-  std::optional<bool> parted_well_;  ///< what part() has found
+  std::optional<DeviceError> broken_;  ///< why no more calls can be made
+  std::optional<bool> parted_well_;    ///< what part() has found
 };
 
 }  // namespace tapa::device

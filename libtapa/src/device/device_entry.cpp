@@ -121,7 +121,8 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
 
 /// Puts a call of the communicator on a stream. One that CUDA refuses, or whose memory is gone, is missing in
 /// this rank's count of calls: there is none after it, and the other ranks learn that. While a stream records
-/// nothing runs that could be missed.
+/// nothing runs that could be missed, and after a failure on the device, which has the code of memory that is
+/// gone too, nothing runs at all.
 template <class Work>
 void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
   Communicator& communicator = communicator_of(comm);
@@ -132,10 +133,9 @@ void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     (void)cudaStreamIsCapturing(stream, &capture);
     (void)cudaGetLastError();
-    const bool missing = error.code() == TAPA_DEVICE_ERR_CUDA || error.code() == TAPA_DEVICE_ERR_WINDOW;
-    if (missing && capture == cudaStreamCaptureStatusNone) {
-      communicator.break_down(error.what());
-    }
+    const bool missing = error.code() == TAPA_DEVICE_ERR_CUDA ||
+                         (error.code() == TAPA_DEVICE_ERR_WINDOW && !communicator.has_failed());
+    if (missing && capture == cudaStreamCaptureStatusNone) communicator.break_down(error);
     throw;
   }
 }

@@ -162,6 +162,8 @@ void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayou
 }
 
 void Lanes::run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream) {
+  node_.check_failure();  // before messages go to other nodes, who would take them for those of an earlier
+                          // call
   check_failure();
   const CurrentDevice current(node_.device());
   side_->require_free_for(stream);
