@@ -184,6 +184,53 @@ TEST(VisibleGpus, EveryList) {
   EXPECT_GT(lists, 50000);
 }
 
+/// What is not asked for could not have been told, but of entries that no GPU has.
+TEST(VisibleGpus, AreNotAskedForWhereTheListNamesNoneOrSeveral) {
+  for (const char* const list :
+       {"0", " 3", "12", "0,", "2,-1,4", "1,none", "1, x,0", "GPU-8f3c", "MIG-1", "GPU-0,"})
+    EXPECT_TRUE(may_show_one(list)) << list;
+  for (const char* const list : {"",
+                                 " ",
+                                 ",",
+                                 ",1",
+                                 "-1",
+                                 "-1,0",
+                                 "none",
+                                 "NoDevFiles",
+                                 "+1",
+                                 "gpu-0c",
+                                 " GPU-0c",
+                                 "GPU-0C",
+                                 "0,1",
+                                 "0,7,-1",
+                                 "0, 1",
+                                 "0,+1",
+                                 "0,,1",
+                                 "0, ",
+                                 "0,GPU-0c",
+                                 "0,gpu-0c",
+                                 "GPU-8f3c,GPU-0",
+                                 "GPU-8f3c,-1",
+                                 "MIG-1,MIG-2"})
+    EXPECT_FALSE(may_show_one(list)) << list;
+  std::vector<std::string> entries{"", " ", "+1", "GPU-", "gpu-0c", "MIG-1", "GPU-0C"};
+  for (const auto* all : {&numbers(), &uuids()}) {
+    for (const auto& [text, place] : *all) {
+      if (text != "4" && text != "GPU-2") entries.push_back(text);
+    }
+  }
+  for (const std::string& first : entries) {
+    EXPECT_TRUE(may_show_one(first) || shown(first).size() != 1 || shown(first)[0] < 0) << first;
+    for (const std::string& second : entries) {
+      for (const char* const rest : {"", ",", ",-1", ",3", ",GPU-1111"}) {
+        const std::string list = first + "," + second + rest;
+        const std::vector<int> places = shown(list);
+        EXPECT_TRUE(may_show_one(list) || places.size() != 1 || places[0] < 0) << list;
+      }
+    }
+  }
+}
+
 /// FAKE_NVML is its file.
 TEST(NvmlNames, AreAskedFor) {
   std::string why;

@@ -106,6 +106,20 @@ bool is_odd_uuid(std::string_view entry) {
          (form_of(entry) == Form::gpu && std::ranges::any_of(entry.substr(kGpu.size()), odd));
 }
 
+/// Whether an entry has the form of a name.
+bool may_name(std::string_view entry) {
+  const std::string_view text = without_blanks(entry);
+  if (is_odd_uuid(entry)) return false;
+  return form_of(entry) != Form::number || (!text.empty() && is_digit(text[0]));
+}
+
+/// Whether an entry among numbers names nothing, whatever there is: "-1", "none".
+bool names_nothing(std::string_view entry) {
+  const std::string_view text = without_blanks(entry);
+  return form_of(entry) == Form::number && !is_odd_uuid(entry) && !text.empty() && text[0] != '+' &&
+         !is_digit(text[0]);
+}
+
 Named name(const std::vector<CudaGpu>& gpus, std::string_view entry, std::string_view order) {
   if (is_odd_uuid(entry))
     return unknown("\"" + std::string(entry) + "\" is not written as nvidia-smi -L does");
@@ -121,6 +135,15 @@ Named name(const std::vector<CudaGpu>& gpus, std::string_view entry, std::string
 }
 
 }  // namespace
+
+bool may_show_one(std::string_view list) {
+  const std::size_t comma = list.find(',');
+  const std::string_view first = list.substr(0, comma);
+  if (!may_name(first)) return false;
+  if (comma == std::string_view::npos || comma + 1 == list.size()) return true;
+  const std::string_view rest = list.substr(comma + 1);
+  return form_of(first) == Form::number && names_nothing(rest.substr(0, rest.find(',')));
+}
 
 VisibleGpus visible_gpus(std::vector<CudaGpu> gpus, std::string_view list, std::string_view order) {
   VisibleGpus visible;

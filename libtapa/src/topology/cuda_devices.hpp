@@ -35,4 +35,9 @@ struct VisibleGpus {
 [[nodiscard]] VisibleGpus visible_gpus(std::vector<CudaGpu> gpus, std::string_view list,
                                        std::string_view order);
 
+/// Whether such a list may show exactly one GPU. Needs nothing of them: the driver's libraries take their
+/// time to answer. A second entry counts where it has the form of a name, also where there is no GPU of that
+/// name.
+[[nodiscard]] bool may_show_one(std::string_view list);
+
 }  // namespace tapa

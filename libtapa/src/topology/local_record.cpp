@@ -37,13 +37,19 @@ bool needs_hwloc() {
   return names_gpu(variable) && has_gpu(kSys);
 }
 
-/// What CUDA_VISIBLE_DEVICES is read with. NVML is asked where nothing better is known: a process that uses a
-/// device can say which.
+/// What CUDA_VISIBLE_DEVICES is read with. A process that uses a device can say which. Else NVML, which
+/// initialises all GPUs for that, is asked where it may tell of one.
 CudaView view_of_cuda() {
   CudaView view;
-  if (variable("CUDA_VISIBLE_DEVICES").empty() || !has_gpu(kSys)) return view;
+  const std::string list = variable("CUDA_VISIBLE_DEVICES");
+  if (list.empty() || !has_gpu(kSys)) return view;
   view.current = current_cuda_gpu();
-  if (view.current.empty()) view.gpus = cuda_gpus(view.problem);
+  if (!view.current.empty()) return view;
+  if (may_show_one(list)) {
+    view.gpus = cuda_gpus(view.problem);
+  } else {
+    view.problem = "it does not name exactly one, and the process uses none yet";
+  }
   return view;
 }
 
