@@ -5,7 +5,8 @@ noted='' noted_part='' failed=0
 
 # note WHAT BEGAN RESULT WHY: RESULT is passed, failed or skipped.
 note() {
-  [ -z "$noted" ] || printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$noted_part" "$1" "$2" "$EPOCHREALTIME" "$3" "$4" >>"$noted"
+  [ -z "$noted" ] || printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$noted_part" "${1//[$'\t\n']/ }" "$2" "$EPOCHREALTIME" "$3" \
+    "${4//[$'\t\n']/ }" >>"$noted"
 }
 
 skipped() { # WHAT WHY

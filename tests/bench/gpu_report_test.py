@@ -125,6 +125,13 @@ class Merged(unittest.TestCase):
         self.assertIn("| line | share of the line | 0.99 | 0.99 | 0.95 | met, least at bytes 536870912, mode eager |\n", text)
         self.assertIn("1 passed, 1 failed, 1 skipped: check 12 s, sanitizer 0 s\n", text)
 
+    def test_what_others_said_is_one_field_of_a_line(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = r""". "$0"; noted=$1; skipped $'two\tnodes' $'cmake says:\n\tno'"""
+            subprocess.run(["bash", "-c", script, SOURCE / "bench/device/noted.sh", f"{folder}/noted"], check=True, capture_output=True)
+            checks = report.checks_of(Path(folder, "noted").read_text())
+        self.assertEqual([(check.what, check.result, check.why) for check in checks], [("two nodes", "skipped", "cmake says:  no")])
+
     def test_nothing_at_all(self) -> None:
         whole = report.merged({}, "", 0, [], {})
         self.assertEqual((whole["goals"], whole["checks"]), ([], []))
@@ -204,6 +211,12 @@ class RunGpu(unittest.TestCase):
         self.assertNotIn("alltoall", whole)
         self.assertRegex(done.stderr, r"(?s)run-gpu: 1 of 2.*run-gpu: 2 of 2")
         self.assertIn("| gemm |", done.stdout)
+
+    def test_a_file_that_cannot_be_written_is_told_at_once(self) -> None:
+        done = self.run_gpu("--only", "gemm", "--json", "nowhere/gpu.json")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("--json is", done.stderr)
+        self.assertFalse((self.folder / "build.log").exists())
 
 
 if __name__ == "__main__":
