@@ -1,13 +1,32 @@
 # Sourced by scripts that check and measure on GPUs: what they tried, how long it took and how it ended, a line for each in the file
-# $noted, if that is not empty. bench/device/report.py reads them.
+# $noted, if that is not empty. bench/device/report.py reads them. A script that is stopped ends what it runs by `limited`.
 # shellcheck shell=bash
-noted='' noted_part='' failed=0
+noted='' noted_part='' failed=0 running=''
 
 # note WHAT BEGAN RESULT WHY: RESULT is passed, failed or skipped.
 note() {
   [ -z "$noted" ] || printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$noted_part" "${1//[$'\t\n']/ }" "$2" "$EPOCHREALTIME" "$3" \
     "${4//[$'\t\n']/ }" >>"$noted"
 }
+
+# limited [-k SECONDS] SECONDS COMMAND...: its exit status, 124 or 137 when the time is over. What does not end then is killed after 5
+# seconds, or those of -k. It and timeout are a process group of their own, which Ctrl-C at a terminal does not reach: so the traps.
+limited() {
+  timeout -k 5 "$@" &
+  running=$!
+  wait "$running"
+  local status=$?
+  running=''
+  return $status
+}
+stop() { # the number of a signal
+  trap '' INT TERM HUP
+  if [ -n "$running" ]; then kill -TERM "$running" 2>/dev/null; wait "$running" 2>/dev/null; fi
+  exit $((128 + $1))
+}
+trap 'stop 2' INT
+trap 'stop 15' TERM
+trap 'stop 1' HUP
 
 skipped() { # WHAT WHY
   echo "skipped, $1: $2"
@@ -39,10 +58,11 @@ build_whole() {
   local build=$1 nccl=$2
   shift 2
   mkdir -p "$(dirname "$build")"
-  cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPA_CUDA=ON -DTAPA_BUILD_TESTS=OFF -DTAPA_BUILD_EXAMPLES=OFF -DDIT_ENGINE=OFF \
+  limited 600 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPA_CUDA=ON -DTAPA_BUILD_TESTS=OFF -DTAPA_BUILD_EXAMPLES=OFF \
+    -DDIT_ENGINE=OFF \
     -DCMAKE_CUDA_ARCHITECTURES="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)" \
     ${nccl:+-DTAPA_NCCL_INCLUDE=$nccl/include} >"$build.log" 2>&1 ||
     { skipped "${script_name:-}" "cmake says: $(grep -A3 'CMake Error' "$build.log" | tail -1)"; return 77; }
-  tried "${script_name:-}, building" cmake --build "$build" --parallel --target "$@" >>"$build.log" 2>&1 ||
+  tried "${script_name:-}, building" limited 3600 cmake --build "$build" --parallel --target "$@" >>"$build.log" 2>&1 ||
     { tail -40 "$build.log"; return 2; }
 }

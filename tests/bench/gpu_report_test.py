@@ -4,9 +4,11 @@ programs in place of CUDA's, CMake and the project's own."""
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -217,6 +219,27 @@ class RunGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("--json is", done.stderr)
         self.assertFalse((self.folder / "build.log").exists())
+
+    def test_what_runs_ends_with_it(self) -> None:
+        pid = self.folder / "pid"
+        self.program(self.folder / "build/bin/device_check", f"echo $$ >'{pid}.part'; mv '{pid}.part' '{pid}'; exec sleep 50")
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "TMPDIR": str(self.folder / "bin")}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            pid.unlink(missing_ok=True)
+            command = [SOURCE / "bench/run-gpu", "--build", f"{self.folder}/build", "--only", "check", "--quick"]
+            quiet = subprocess.DEVNULL
+            script = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
+            self.addCleanup(script.wait)
+            self.addCleanup(script.kill)
+            began = time.monotonic()
+            while not pid.exists() and time.monotonic() < began + 10:
+                time.sleep(0.01)
+            running = int(pid.read_text())
+            script.send_signal(number)
+            self.assertEqual(script.wait(10), 128 + number)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(running, 0)
+            self.assertEqual(sorted(os.listdir(self.folder / "bin")), sorted(PRETENDED))  # and no folder of its own
 
 
 if __name__ == "__main__":
