@@ -62,7 +62,7 @@ build_whole() {
     -DDIT_ENGINE=OFF \
     -DCMAKE_CUDA_ARCHITECTURES="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)" \
     ${nccl:+-DTAPA_NCCL_INCLUDE=$nccl/include} >"$build.log" 2>&1 ||
-    { skipped "${script_name:-}" "cmake says: $(grep -A3 'CMake Error' "$build.log" | tail -1)"; return 77; }
-  tried "${script_name:-}, building" limited 3600 cmake --build "$build" --parallel --target "$@" >>"$build.log" 2>&1 ||
+    { skipped "the whole project" "cmake says: $(grep -A3 'CMake Error' "$build.log" | tail -1)"; return 77; }
+  tried "building the whole project" limited 3600 cmake --build "$build" --parallel --target "$@" >>"$build.log" 2>&1 ||
     { tail -40 "$build.log"; return 2; }
 }
