@@ -152,7 +152,7 @@ int test_callers(Ranks& ranks, const Settings& settings) {
   tapa_call(TAPA_Device_register(comm.get(), large.receive().get(), large.receive().bytes(),
                                  TAPA_DEVICE_SYMMETRIC, &window));
   const bool alone = device_of(ranks.rank()) != 0 && !has_context(0);
-  expect_no_contexts(small, stream, wrong, expect);
+  for (const Blocks* const blocks : {&small, &large}) expect_no_contexts(*blocks, stream, wrong, expect);
   expect.that(!alone || !has_context(0), "a call has made a context on device 0");
   // An error that the program has not asked for yet is none of a call's.
   expect.that(cudaSetDevice(1000) != cudaSuccess, "there are 1000 devices");
