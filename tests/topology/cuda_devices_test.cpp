@@ -252,8 +252,10 @@ TEST(NvmlNames, AreAskedFor) {
 TEST(CurrentGpu, IsTheOneOfTheThreadsContext) {
   const char* const file = std::getenv("FAKE_NVML");
   EXPECT_EQ(current_cuda_gpu("libnothing-of-this-name.so"), "");
+  EXPECT_FALSE(has_loaded_cuda(file));
   void* const library = dlopen(file, RTLD_NOW);
   ASSERT_NE(library, nullptr);
+  EXPECT_TRUE(has_loaded_cuda(file));
   EXPECT_EQ(current_cuda_gpu(file), "");  // no context
   ::setenv("FAKE_CUDA_DEVICE", "2", 1);
   EXPECT_EQ(current_cuda_gpu(file), "0000:1c:00.0");

@@ -8,6 +8,13 @@
 
 namespace tapa {
 
+bool has_loaded_cuda(const char* library) {
+  void* const driver = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return false;
+  dlclose(driver);  // it stays, as others have loaded it
+  return true;
+}
+
 std::string current_cuda_gpu(const char* library) {
   void* const driver = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return {};

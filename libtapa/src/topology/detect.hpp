@@ -19,7 +19,8 @@ namespace tapa {
 /// each process) and libfabric (0.3 s) are asked only for what /sys cannot say: which GPU a rank drives and
 /// what is near to it; a machine that is described in hwloc's own environment; fabrics whose speed /sys does
 /// not know. `thorough` asks them always, for their reports and the facts, which only people read; places
-/// and rails are the same either way. Never throws for what it finds: complaints become notes.
+/// and rails are the same either way, but that it tells the GPU of a process that has not loaded CUDA, too.
+/// Never throws for what it finds: complaints become notes.
 [[nodiscard]] Record describe_process(bool thorough);
 
 /// to_json(describe_process(false)), found once in a process. At most 64 KiB. Thread-safe.

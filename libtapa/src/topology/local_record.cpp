@@ -38,14 +38,17 @@ bool needs_hwloc() {
 }
 
 /// What CUDA_VISIBLE_DEVICES is read with. A process that uses a device can say which. Else NVML, which
-/// initialises all GPUs for that, is asked where it may tell of one.
-CudaView view_of_cuda() {
+/// initialises all GPUs for that, is asked where it may tell of one: of a program that has not even loaded
+/// CUDA for people alone, since jobs on machines with GPUs have the variable whatever they run.
+CudaView view_of_cuda(bool thorough) {
   CudaView view;
   const std::string list = variable("CUDA_VISIBLE_DEVICES");
   if (list.empty() || !has_gpu(kSys)) return view;
   view.current = current_cuda_gpu();
   if (!view.current.empty()) return view;
-  if (may_show_one(list)) {
+  if (!thorough && !has_loaded_cuda()) {
+    view.problem = "the process has not loaded CUDA";
+  } else if (may_show_one(list)) {
     view.gpus = cuda_gpus(view.problem);
   } else {
     view.problem = "it does not name exactly one, and the process uses none yet";
@@ -82,7 +85,7 @@ std::string differences(const Record& sys, const Record& hwloc) {
 void compare_with_hwloc(std::vector<Nic> nics, Record& record) {
   Record seen;
   seen.nics = std::move(nics);
-  const bool asked = add_hwloc(variable, view_of_cuda(), seen);
+  const bool asked = add_hwloc(variable, view_of_cuda(true), seen);
   SourceReport report = seen.sources.back();
   if (const std::string other = differences(record, seen); asked && !other.empty())
     report.detail += "; sees otherwise than /sys, which is kept: " + other;
@@ -93,11 +96,11 @@ void compare_with_hwloc(std::vector<Nic> nics, Record& record) {
 /// Cores, binding and what is near.
 void find_places(bool thorough, Record& record) {
   const std::vector<Nic> nics = record.nics;
-  if (needs_hwloc() && add_hwloc(variable, view_of_cuda(), record)) return;
+  if (needs_hwloc() && add_hwloc(variable, view_of_cuda(thorough), record)) return;
   const bool known = add_places(kSys, allowed_cpus(kProc, kSys), scheduled_cpus(), record);
   if (!record.sources.empty()) return;  // hwloc said why it failed
   if (!known)
-    add_hwloc(variable, view_of_cuda(), record);  // a kernel that hides its processors
+    add_hwloc(variable, view_of_cuda(thorough), record);  // a kernel that hides its processors
   else if (thorough)
     compare_with_hwloc(nics, record);
   else
