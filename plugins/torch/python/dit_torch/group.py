@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import logging
 import os
 import weakref
@@ -126,17 +127,32 @@ def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.Pro
     group = _kept.get(key)
     if group is None or not _lives(group):
         own = next(part for part in parts if dist.get_rank() in part)
-        group = _kept[key] = _new_group(parts, own, **options)
+        group = _kept[key] = _new_group(parts, own, purpose, **options)
     return group
 
 
-def _new_group(parts: list[list[int]], own: list[int], **options: Any) -> dist.ProcessGroup:
+def _new_group(parts: list[list[int]], own: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
     """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
-    wants it. Else members alone do: then torch wants them to have made as many groups before."""
+    wants it. Else members alone do: then torch 2.11 wants them to have made as many groups before."""
     if sorted(rank for part in parts for rank in part) != list(range(dist.get_world_size())):
-        return dist.new_group(own, use_local_synchronization=True, **options)
+        with _count_of_groups(f"{purpose} {parts}"):
+            return dist.new_group(own, use_local_synchronization=True, **options)
     made = [dist.new_group(part, **options) for part in parts]
     return made[parts.index(own)]
+
+
+@contextlib.contextmanager
+def _count_of_groups(what: str) -> Iterator[None]:
+    """Torch names groups by how many there have been, and 2.15 counts those that only their members make,
+    too: the next group of all ranks, a program's own one also, would have other names on other ranks. So
+    ours are not counted, and get a number of their own (in 2.15: torch 2.11 takes another one)."""
+    world = torch.distributed.distributed_c10d._world
+    before = world.group_count
+    world.group_count = int(hashlib.sha256(what.encode()).hexdigest(), 16)
+    try:
+        yield
+    finally:
+        world.group_count = before
 
 
 def _lives(group: dist.ProcessGroup | None) -> bool:
