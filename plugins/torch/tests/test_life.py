@@ -323,7 +323,7 @@ def test_programs_that_clean_up_nothing_end(tmp_path: Any) -> None:
     program.write_text(FORGETFUL)
     without.write_text(FORGETFUL_WITHOUT)
     here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
-    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     try:
         assert _in_a_process(str(program), *torchrun, PYTHONPATH=here).count("computed") == 2
     except AssertionError as error:
@@ -392,9 +392,9 @@ def test_ranks_begin_anew_or_end_after_one_of_them_failed(tmp_path: Any, failing
     program.write_text(ALONE)
     here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     size = "3" if ending == "some" else "2"
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", size, str(program)]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", size]
     done = subprocess.run(
-        [*torchrun, failing, ending],
+        [*torchrun, str(program), failing, ending],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": here},
         capture_output=True,
         text=True,
