@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import datetime
 import hashlib
 import logging
 import os
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -362,9 +364,23 @@ class Group:
             _failures[str(self._parts)] = _failures.get(str(self._parts), 0) + 1
 
     def _destroy(self) -> None:
+        _ended.clear()
         for group in (self.control, self._bootstrap):
             if group is not None and self.whole and _lives(group):
                 dist.destroy_process_group(group)
+                _ended.append(group)
+
+
+# Until the next ones end. With torch 2.5 who drops the last reference to a group waits for gloo's thread, and lets
+# no other thread run Python, which that thread may want to for the tensors of the last collective.
+_ended: list[dist.ProcessGroup] = []
+
+
+@atexit.register
+def _drop_ended() -> None:
+    if _ended:
+        time.sleep(0.01)
+        _ended.clear()  # torch 2.11 and 2.15 abort where one is left to the very end
 
 
 _open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
