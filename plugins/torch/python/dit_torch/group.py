@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import datetime
+import hashlib
 import logging
 import os
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -126,17 +129,32 @@ def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.Pro
     group = _kept.get(key)
     if group is None or not _lives(group):
         own = next(part for part in parts if dist.get_rank() in part)
-        group = _kept[key] = _new_group(parts, own, **options)
+        group = _kept[key] = _new_group(parts, own, purpose, **options)
     return group
 
 
-def _new_group(parts: list[list[int]], own: list[int], **options: Any) -> dist.ProcessGroup:
+def _new_group(parts: list[list[int]], own: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
     """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
-    wants it. Else members alone do: then torch wants them to have made as many groups before."""
+    wants it. Else members alone do: then torch 2.11 wants them to have made as many groups before."""
     if sorted(rank for part in parts for rank in part) != list(range(dist.get_world_size())):
-        return dist.new_group(own, use_local_synchronization=True, **options)
+        with _count_of_groups(f"{purpose} {parts}"):
+            return dist.new_group(own, use_local_synchronization=True, **options)
     made = [dist.new_group(part, **options) for part in parts]
     return made[parts.index(own)]
+
+
+@contextlib.contextmanager
+def _count_of_groups(what: str) -> Iterator[None]:
+    """Torch names groups by how many there have been, and 2.15 counts those that only their members make,
+    too: the next group of all ranks, a program's own one also, would have other names on other ranks. So
+    ours are not counted, and get a number of their own (in 2.15: torch 2.11 takes another one)."""
+    world = torch.distributed.distributed_c10d._world
+    before = world.group_count
+    world.group_count = int(hashlib.sha256(what.encode()).hexdigest(), 16)
+    try:
+        yield
+    finally:
+        world.group_count = before
 
 
 def _lives(group: dist.ProcessGroup | None) -> bool:
@@ -346,9 +364,23 @@ class Group:
             _failures[str(self._parts)] = _failures.get(str(self._parts), 0) + 1
 
     def _destroy(self) -> None:
+        _ended.clear()
         for group in (self.control, self._bootstrap):
             if group is not None and self.whole and _lives(group):
                 dist.destroy_process_group(group)
+                _ended.append(group)
+
+
+# Until the next ones end. With torch 2.5 who drops the last reference to a group waits for gloo's thread, and lets
+# no other thread run Python, which that thread may want to for the tensors of the last collective.
+_ended: list[dist.ProcessGroup] = []
+
+
+@atexit.register
+def _drop_ended() -> None:
+    if _ended:
+        time.sleep(0.01)
+        _ended.clear()  # torch 2.11 and 2.15 abort where one is left to the very end
 
 
 _open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
