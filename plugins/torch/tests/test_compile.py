@@ -40,12 +40,17 @@ def _compiled(name: str, schedule: str, whole: bool) -> list[np.ndarray | int]:
 SCHEDULES = ("v-first", "pipelined", "flat")
 
 
+OLD = torch.__version__ < torch.torch_version.TorchVersion("2.9")  # not tried from 2.7 on
+
+
 @pytest.mark.parametrize(
     ("name", "schedule", "whole", "graphs"),
     [(name, SCHEDULES[at % 3], True, 2) for at, name in enumerate(tiny.MODELS)]
     + [("flux", "flat", False, 3)],
 )
 def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
+    if OLD and name == "qwenimage":
+        pytest.skip("diffusers' own rotary embedding of Qwen-Image stops the compiler of torch 2.6")
     """The hook that splits inputs is a graph of its own; so is each kind of block."""
     for eager, first, second, again, seen, _ in ranks.run(2, _compiled, name, schedule, whole):
         for output in (first, second, again):
@@ -71,6 +76,7 @@ def _compiled_with_policy(dynamic: bool | None) -> list[np.ndarray | int]:
     return [*images, counters["stats"]["unique_graphs"]]
 
 
+@pytest.mark.skipif(OLD, reason="torch 2.6 compiles each layer for itself")
 @pytest.mark.parametrize("dynamic", [None, False])
 def test_layers_with_a_policy_share_graphs(dynamic: bool | None) -> None:
     """A layer's references are its own; its compiled code is not: torch stops after 8 recompilations."""

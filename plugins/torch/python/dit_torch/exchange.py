@@ -17,22 +17,37 @@ from ._library import call
 QUERY, KEY, VALUE, OUTPUT = range(4)
 
 
-class Prepare(NamedTuple):
-    """RMSNorm and rotary position embedding of Q or K on its way; see dit_prepare in dit.h."""
+class Prepare:
+    """RMSNorm and rotary position embedding of Q or K on its way; see dit_prepare in dit.h.
 
-    weight: Tensor | None = None  # of RMSNorm, [head_dim], or [heads, head_dim] with NORM_TOKEN
-    text_weight: Tensor | None = None  # of text tokens; None: as `weight`
-    cosine: Tensor | None = None  # fp32 [tokens, head_dim / 2], all tokens in the order of the joint sequence
-    sine: Tensor | None = None
-    epsilon: float = 0.0
-    norm: int = 0  # NORM_NONE, NORM_HEAD, NORM_TOKEN
-    rope: int = 0  # ROPE_NONE, ROPE_INTERLEAVED, ROPE_HALVES
-    round_norm: bool = True  # the norm's result is rounded to x's type before RoPE
+    :param weight: of RMSNorm, [head_dim], or [heads, head_dim] with NORM_TOKEN
+    :param text_weight: of text tokens; None: as `weight`
+    :param cosine: fp32 [tokens, head_dim / 2], all tokens in the order of the joint sequence; `sine` likewise
+    :param round_norm: the norm's result is rounded to x's type before RoPE
+    """
+
+    # A plain class: compilers of older torch (2.6) take no named tuples that are defaults of arguments.
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        text_weight: Tensor | None = None,
+        cosine: Tensor | None = None,
+        sine: Tensor | None = None,
+        epsilon: float = 0.0,
+        norm: int = 0,  # NORM_NONE, NORM_HEAD, NORM_TOKEN
+        rope: int = 0,  # ROPE_NONE, ROPE_INTERLEAVED, ROPE_HALVES
+        round_norm: bool = True,
+    ) -> None:
+        self.weight, self.text_weight = weight, text_weight
+        self.shared = (cosine, sine, epsilon, norm, rope, round_norm)  # by Q and K of an exchange
+
+    def arguments(self) -> tuple[Any, ...]:
+        """In the operators' order."""
+        return (self.weight, self.text_weight, *self.shared)
 
 
 NORM_NONE, NORM_HEAD, NORM_TOKEN = range(3)
 ROPE_NONE, ROPE_INTERLEAVED, ROPE_HALVES = range(3)
-NOTHING = Prepare()
 
 
 class Pending(NamedTuple):
@@ -55,13 +70,14 @@ class Exchange:
         return call(getattr(torch.ops.dit, operator), self.name, *arguments)
 
     def start(
-        self, what: int, x: Tensor, layer: int, prepare: Prepare = NOTHING, after: Tensor | None = None
+        self, what: int, x: Tensor, layer: int, prepare: Prepare | None = None, after: Tensor | None = None
     ) -> Pending:
         """Starts to send x. It stays untouched until finish; one start of a `what` is under way at a time.
 
         :param after: a token of a start that comes before, so that no compiler changes their order
         """
-        token = self._call("start", x, self.name, what, layer, *prepare, after)
+        prepared = (prepare or Prepare()).arguments()
+        token = self._call("start", x, self.name, what, layer, *prepared, after)
         return Pending(token, what)
 
     def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
@@ -69,11 +85,18 @@ class Exchange:
         return self._call("finish", pending.token, self.name, pending.what, layer, after)
 
     def scatter_qkv(
-        self, q: Tensor, k: Tensor, v: Tensor, layer: int, of_q: Prepare = NOTHING, of_k: Prepare = NOTHING
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        layer: int,
+        of_q: Prepare | None = None,
+        of_k: Prepare | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V to the head layout at once. of_q and of_k differ in their weights only."""
+        of_q, of_k = of_q or Prepare(), of_k or Prepare()
         weights = (of_q.weight, of_q.text_weight, of_k.weight, of_k.text_weight)
-        return self._call("scatter_qkv", q, k, v, self.name, layer, *weights, *of_q[2:])
+        return self._call("scatter_qkv", q, k, v, self.name, layer, *weights, *of_q.shared)
 
     def gather(self, o: Tensor, layer: int) -> Tensor:
         """Attention's output back to the sequence layout."""

@@ -371,8 +371,8 @@ class Group:
                 _ended.append(group)
 
 
-# Until the next ones end. With torch 2.5 who drops the last reference to a group waits for gloo's thread, and lets
-# no other thread run Python, which that thread may want to for the tensors of the last collective.
+# Until the next ones end. With torch 2.5 who drops the last reference to a group waits for gloo's thread, and
+# lets no other thread run Python, which that thread may want to for the tensors of the last collective.
 _ended: list[dist.ProcessGroup] = []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any
 
 import torch
@@ -80,12 +79,12 @@ class Parallel(NotCopied):
         """
         # Numbers also where a graph has symbols for them: an exchange is made for one size.
         shape = (
-            index(x.shape[0]),
-            0 if text is None else index(self.tokens.get(text, 0)),
-            0 if image is None else index(self.tokens.get(image, 0)),
-            index(x.shape[2]),
-            index(x.shape[2] if kv_heads is None else kv_heads),
-            index(x.shape[3]),
+            _number(x.shape[0]),
+            0 if text is None else _number(self.tokens.get(text, 0)),
+            0 if image is None else _number(self.tokens.get(image, 0)),
+            _number(x.shape[2]),
+            _number(x.shape[2] if kv_heads is None else kv_heads),
+            _number(x.shape[3]),
         )
         if torch.compiler.is_compiling():
             find = _find_for_graph
@@ -93,8 +92,8 @@ class Parallel(NotCopied):
             find = _find
             self.under_way = True
         name = find(
-            self.number,
-            self.exchanges.generation,
+            _number(self.number),
+            _number(self.exchanges.generation),
             shape,
             image_first,
             text_replicated,
@@ -117,6 +116,13 @@ class Parallel(NotCopied):
             return self.schedule
         decide = _decide_for_graph if torch.compiler.is_compiling() else _decide
         return decide(self.number, exchange.name)
+
+
+def _number(value: int) -> int:
+    """As a constant, also where a graph has a symbol for it. Compilers of older torch (2.6) make none of
+    operator.index, but know how long a range is; there numbers of this object are symbols, too.
+    """
+    return len(range(value))
 
 
 def _chosen(fast: bool) -> str:

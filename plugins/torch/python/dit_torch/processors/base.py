@@ -23,10 +23,10 @@ from ..exchange import (
     KEY,
     NORM_HEAD,
     NORM_TOKEN,
-    NOTHING,
     OUTPUT,
     QUERY,
     ROPE_INTERLEAVED,
+    ROPE_NONE,
     VALUE,
     Exchange,
     Pending,
@@ -243,7 +243,8 @@ class Norms(NamedTuple):
         """Whether the exchange applies them: RMSNorms whose weights are there. Others are called."""
         if (self.query is None) != (self.key is None) or (self.text_query is None) != (self.text_key is None):
             return False
-        given = [norm for norm in self[:4] if norm is not None]
+        # No slice of this tuple: compilers of older torch (2.6) take none.
+        given = [norm for norm in (self.query, self.key, self.text_query, self.text_key) if norm is not None]
         if self.query is None:
             return not given
         return all(map(_is_rms_norm, given)) and len({epsilon_of(norm) for norm in given}) == 1
@@ -254,17 +255,21 @@ class Norms(NamedTuple):
     def _prepare(self, norm: Any, text_norm: Any, rope: tuple[Tensor, Tensor] | None) -> Prepare:
         if norm is None:
             return prepare_rope(rope)
-        return prepare_rope(rope)._replace(
+        cosine, sine = (None, None) if rope is None else rope
+        return Prepare(
             weight=norm.weight,
             text_weight=None if text_norm is None else text_norm.weight,
+            cosine=cosine,
+            sine=sine,
             epsilon=epsilon_of(norm),
             norm=NORM_TOKEN if self.all_heads else NORM_HEAD,
+            rope=ROPE_NONE if rope is None else ROPE_INTERLEAVED,
         )
 
 
 def prepare_rope(rope: tuple[Tensor, Tensor] | None) -> Prepare:
     if rope is None:
-        return NOTHING
+        return Prepare()
     return Prepare(cosine=rope[0], sine=rope[1], rope=ROPE_INTERLEAVED)
 
 
