@@ -38,8 +38,6 @@ def _compiled(name: str, schedule: str, whole: bool) -> list[np.ndarray | int]:
 
 
 SCHEDULES = ("v-first", "pipelined", "flat")
-
-
 OLD = torch.__version__ < torch.torch_version.TorchVersion("2.9")  # not tried from 2.7 on
 
 
@@ -49,9 +47,9 @@ OLD = torch.__version__ < torch.torch_version.TorchVersion("2.9")  # not tried f
     + [("flux", "flat", False, 3)],
 )
 def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
+    """The hook that splits inputs is a graph of its own; so is each kind of block."""
     if OLD and name == "qwenimage":
         pytest.skip("diffusers' own rotary embedding of Qwen-Image stops the compiler of torch 2.6")
-    """The hook that splits inputs is a graph of its own; so is each kind of block."""
     for eager, first, second, again, seen, _ in ranks.run(2, _compiled, name, schedule, whole):
         for output in (first, second, again):
             np.testing.assert_allclose(output, eager, rtol=0, atol=1e-5)
