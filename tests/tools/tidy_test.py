@@ -22,7 +22,8 @@ class Tidy(unittest.TestCase):
         self.root = Path(folder.name).resolve()
         (self.root / "tools/lib").mkdir(parents=True)
         shutil.copy(TIDY, self.root / "tools/tidy")
-        shutil.copy(TIDY.parent / "lib/script_flags.py", self.root / "tools/lib")
+        for part in ("progress.py", "script_flags.py"):
+            shutil.copy(TIDY.parent / "lib" / part, self.root / "tools/lib")
         shutil.copy(TIDY.parent.parent / "CMakeLists.txt", self.root)
         shutil.copy(CONFIG, self.root / ".clang-tidy")
         (self.root / ".gitignore").write_text("/build/\n")
