@@ -53,6 +53,11 @@ nccl_of_python() {
   python3 -c 'import importlib.util as u; print(u.find_spec("nvidia.nccl").submodule_search_locations[0])' 2>/dev/null || true
 }
 
+# library_of_nccl FOLDER: the library of that package, else the one that the system finds.
+library_of_nccl() {
+  if [ -n "$1" ] && [ -e "$1/lib/libnccl.so.2" ]; then echo "$1/lib/libnccl.so.2"; else echo libnccl.so.2; fi
+}
+
 # build_whole FOLDER NCCL TARGET...: targets of the whole project, for this machine's GPUs; 77, with a line: it cannot be configured.
 build_whole() {
   local build=$1 nccl=$2

@@ -20,6 +20,11 @@ const Driver& driver() {
   return found;
 }
 
+template <class Value>
+CUresult ask(CUpointer_attribute attribute, std::uint64_t address, Value& value) {
+  return driver().complete() ? driver().attribute(&value, attribute, address) : CUDA_ERROR_NOT_FOUND;
+}
+
 }  // namespace
 
 std::optional<Segment> allocation_at(std::uint64_t address) {
@@ -30,9 +35,8 @@ std::optional<Segment> allocation_at(std::uint64_t address) {
 }
 
 std::optional<std::uint64_t> allocation_id(std::uint64_t address) {
-  if (!driver().complete()) return {};
   unsigned long long id = 0;
-  switch (driver().attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address)) {
+  switch (ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, address, id)) {
     case CUDA_SUCCESS:
       return id;
     case CUDA_ERROR_INVALID_VALUE:
@@ -44,10 +48,14 @@ std::optional<std::uint64_t> allocation_id(std::uint64_t address) {
 
 bool is_without_ipc(std::uint64_t address) {
   int capable = 1;
-  return driver().complete() &&
-         driver().attribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address) ==
-             CUDA_SUCCESS &&
+  return ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address, capable) == CUDA_SUCCESS &&
          capable == 0;
+}
+
+bool has_descriptors(std::uint64_t address) {
+  unsigned long long types = 0;
+  return ask(CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address, types) == CUDA_SUCCESS &&
+         (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
 }
 
 }  // namespace tapa::device

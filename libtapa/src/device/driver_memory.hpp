@@ -20,4 +20,7 @@ namespace tapa::device {
 /// wrong, which tools such as compute-sanitizer would report.
 [[nodiscard]] bool is_without_ipc(std::uint64_t address);
 
+/// Whether what is mapped there was made with file descriptors as handles, which can be given to others.
+[[nodiscard]] bool has_descriptors(std::uint64_t address);
+
 }  // namespace tapa::device

@@ -32,8 +32,6 @@ class Driver : public DriverFunctions {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "this driver has no calls for virtual memory");
   }
 
-  decltype(cuPointerGetAttribute)* attribute =
-      find<decltype(cuPointerGetAttribute)>("cuPointerGetAttribute", 4000);
   decltype(cuMemRetainAllocationHandle)* retain =
       find<decltype(cuMemRetainAllocationHandle)>("cuMemRetainAllocationHandle", 11000);
   decltype(cuMemExportToShareableHandle)* share =
@@ -54,17 +52,10 @@ void check_driver(CUresult code, const char* call) {
   throw DeviceError(kind, std::string(call) + ": error " + std::to_string(code));
 }
 
-/// Whether what is mapped at an address was made with handles that can be shared.
-bool is_shareable(const Driver& driver, std::uint64_t address) {
-  unsigned long long types = 0;
-  const CUresult code = driver.attribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address);
-  return code == CUDA_SUCCESS && (types & kHandleType) != 0;
-}
-
 /// A handle of the allocation that is mapped at an address; nothing when there is none, or none to be shared.
 std::optional<Handle> share(const Driver& driver, const Segment& segment) {
   CUmemGenericAllocationHandle allocation = 0;
-  if (!is_shareable(driver, segment.begin)) return {};
+  if (!has_descriptors(segment.begin)) return {};
   if (driver.retain(&allocation, reinterpret_cast<void*>(segment.begin)) != CUDA_SUCCESS) return {};
   int file = -1;
   const CUresult shared = driver.share(&file, allocation, kHandleType, 0);
