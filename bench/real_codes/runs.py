@@ -54,7 +54,7 @@ def command_of(code: cases.Code, setting: Setting, way: str, report: bool, envir
     if way == "off":
         command.append("TAPA_ENABLE=0")
     if report:
-        command.append("TAPA_REPORT=1")
+        command.append("TAPA_REPORT=passive")  # of the program as it runs without a report
     return [*command, str(cases.path_of(code, setting.prefix, setting.build)), *code.arguments]
 
 

@@ -63,12 +63,12 @@ double agree_timeout() {
 }
 
 bool wants_libtapa_at_once() {
-  static constexpr std::array names{"TAPA_PLAN",    "TAPA_REPORT", "TAPA_EXPLAIN",
-                                    "TAPA_TIMEOUT", "TAPA_TUNING", "TAPA_CHECK"};
+  static constexpr std::array names{"TAPA_PLAN", "TAPA_EXPLAIN", "TAPA_TIMEOUT", "TAPA_TUNING", "TAPA_CHECK"};
   for (const char* const name : names) {
     if (!variable(name).empty()) return true;
   }
-  return false;
+  const std::string_view report = variable("TAPA_REPORT");
+  return !report.empty() && report != "passive";
 }
 
 bool has_learnt() {

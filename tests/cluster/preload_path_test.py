@@ -40,9 +40,11 @@ class PreloadPath(unittest.TestCase):
         self.assertEqual(self.ask(f"{self.root}/build/release"), (0, old, ""))
 
     def test_installed(self) -> None:
+        """Where Debian, and where Red Hat and SUSE install libraries."""
         self.assertEqual(self.ask()[0], 1)
-        installed = self.library("lib/x86_64-linux-gnu", 5)
-        self.assertEqual(self.ask(), (0, installed, ""))
+        for age, folder in ((5, "lib/x86_64-linux-gnu"), (4, "lib64")):
+            installed = self.library(folder, age)
+            self.assertEqual(self.ask(), (0, installed, ""))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ TEST(Options, TakesTheEnvironment) {
   EXPECT_EQ(s.check, Check::counts);
   EXPECT_DOUBLE_EQ(s.timeout, 2.5);
   EXPECT_TRUE(s.explain);
-  EXPECT_TRUE(s.report);
+  EXPECT_EQ(s.report, Reporting::on);
   EXPECT_FALSE(s.enable);
   EXPECT_EQ(s.gpu, GpuBuffers::host);
   EXPECT_EQ(s.gpu_wire, GpuWire::staging);
@@ -57,6 +57,12 @@ TEST(Options, TakesTheEnvironment) {
   EXPECT_EQ(s.plan.value().flat.radix, 4);
   EXPECT_EQ(options.text("check"), "1");
   EXPECT_EQ(options.origin("check"), Origin::environment);
+}
+
+TEST(Options, ReportIsOnOffOrPassive) {
+  EXPECT_EQ(from({"TAPA_REPORT=1"}).settings().report, Reporting::on);
+  EXPECT_EQ(from({"TAPA_REPORT=no"}).settings().report, Reporting::off);
+  EXPECT_EQ(from({"TAPA_REPORT=passive"}).settings().report, Reporting::passive);
 }
 
 TEST(Options, EmptyVariablesCountAsUnset) {
@@ -71,6 +77,7 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_TIMEOUT=5s"), "TAPA_TIMEOUT is \"5s\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_TIMEOUT=inf"), "TAPA_TIMEOUT is \"inf\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_EXPLAIN=2"), "TAPA_EXPLAIN is \"2\", expected 0 or 1");
+  EXPECT_EQ(error_of("TAPA_REPORT=2"), "TAPA_REPORT is \"2\", expected 0, 1 or passive");
   EXPECT_EQ(error_of("TAPA_LOG=loud"), "TAPA_LOG is \"loud\", expected off|error|warn|info|debug");
   EXPECT_EQ(error_of("TAPA_FALLBACK=no"), "TAPA_FALLBACK is \"no\", expected error|print|silent");
   EXPECT_EQ(error_of("TAPA_WAIT=busy"), "TAPA_WAIT is \"busy\", expected auto|spin|yield|sleep");

@@ -56,7 +56,7 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   const double began = PMPI_Wtime();
   DeviceCalls& calls = *state.device_calls();
   calls.run(arguments);
-  if (!state.options()->settings().report) return;
+  if (state.options()->settings().report == Reporting::off) return;
   const std::size_t bytes = calls.bytes_sent();
   state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device",
                               {}, bytes, PMPI_Wtime() - began, std::nullopt);

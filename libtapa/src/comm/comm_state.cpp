@@ -133,7 +133,7 @@ void CommState::adopt(Agreement agreement) {
 void CommState::note_options() {
   const Settings& s = parts_->chooser.options()->settings();
   const MachineView& machine = parts_->chooser.machine();
-  fast_ = s.enable && s.check < Check::counts && !s.report && !s.explain && s.timeout <= 0;
+  fast_ = s.enable && s.check < Check::counts && s.report == Reporting::off && !s.explain && s.timeout <= 0;
   fast_bytes_ = 0;
   fast_counted_ = nullptr;
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();

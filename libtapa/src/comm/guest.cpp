@@ -40,7 +40,8 @@ enum class Verdict : std::uint64_t { wait = 0x746170610300, set_up, never };
 /// Whether an option asks for the library from the first call on: to be looked at, or a plan by name.
 bool eager(const Options& options) {
   const Settings& s = options.settings();
-  return s.plan || s.report || s.explain || s.timeout > 0 || s.check >= Check::counts || !s.tuning.empty();
+  return s.plan || s.report == Reporting::on || s.explain || s.timeout > 0 || s.check >= Check::counts ||
+         !s.tuning.empty();
 }
 
 struct Word {
@@ -182,7 +183,7 @@ SetupTotal setup_total() {
 bool report_is_wanted() {
   static const bool wanted = [] {
     try {
-      return environment_options().settings().report;
+      return environment_options().settings().report != Reporting::off;
     } catch (const CallError&) {
       return false;
     }

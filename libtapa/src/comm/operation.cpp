@@ -302,7 +302,7 @@ bool Operation::choose_uniform(Offer offer) {
 bool Operation::choose(Offer offer) {
   const Settings& settings = options_->settings();
   const bool one_choice = state_->parts()->chooser.one_choice();
-  if (!known_ && !mean_known_ && settings.enable && (!one_choice || settings.report)) {
+  if (!known_ && !mean_known_ && settings.enable && (!one_choice || settings.report == Reporting::on)) {
     std::size_t bytes = 0;
     for (const Block& block : exchange_.send) bytes += block.bytes;
     MeanBlock& mean = state_->parts()->mean;  // only the operation whose turn it is asks it; no lock is held

@@ -160,7 +160,7 @@ void Operation::finish() {
   tell_probe();
   const Settings& settings = options_->settings();
   if (settings.explain) explain_run();
-  if (settings.report) report_run();
+  if (settings.report != Reporting::off) report_run();
 }
 
 /// Tells the autotuner how long a probe took, also when it failed: all ranks stay in step.

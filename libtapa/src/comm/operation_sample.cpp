@@ -40,7 +40,7 @@ std::uint64_t total(const std::vector<Block>& blocks) {
 }  // namespace
 
 bool Operation::sample_is_due() const {
-  return mode_ == Mode::blocking && options_->settings().report &&
+  return mode_ == Mode::blocking && options_->settings().report == Reporting::on &&
          state_->parts()->report.sample_due(function_, bytes_per_pair(), entry_->text);
 }
 
@@ -84,8 +84,11 @@ void Operation::report_run() {
   const double seconds = PMPI_Wtime() - started_;
   std::optional<Sample> sample;
   if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
-  state_->parts()->report.count(function_, bytes_per_pair(), entry_->text, reason_for_mpi(),
-                                total(exchange_.send), seconds, sample);
+  const std::uint64_t sent = total(exchange_.send);
+  // Where the ranks had no reason to agree on a mean this rank's own does.
+  const std::size_t bytes =
+      bytes_per_pair() != 0 ? bytes_per_pair() : sent / static_cast<std::size_t>(state_->size());
+  state_->parts()->report.count(function_, bytes, entry_->text, reason_for_mpi(), sent, seconds, sample);
 }
 
 }  // namespace tapa

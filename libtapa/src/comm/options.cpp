@@ -51,6 +51,15 @@ Value parse_word(std::string_view text, const std::array<std::pair<std::string_v
   throw Unacceptable{expected};
 }
 
+Reporting parse_reporting(std::string_view text) {
+  if (text == "passive") return Reporting::passive;
+  try {
+    return parse_bool(text) ? Reporting::on : Reporting::off;
+  } catch (const Unacceptable&) {
+    throw Unacceptable{"0, 1 or passive"};
+  }
+}
+
 /// The rate of all NICs; nothing when each is named with its own, which detection reads.
 std::optional<double> parse_nic_rate(std::string_view text) {
   if (text.empty()) return std::nullopt;
@@ -158,8 +167,10 @@ constexpr Row rows[] = {
                                             {"info", LogLevel::info},
                                             {"debug", LogLevel::debug}}});
      }},
-    {{"report", "TAPA_REPORT", "0|1", "0", "counts calls, bytes and time, for the report at finalize"},
-     [](Settings& s, std::string_view v) { s.report = parse_bool(v); }},
+    {{"report", "TAPA_REPORT", "0|1|passive", "0",
+      "counts calls, bytes and time, for the report at finalize; 1: communicators are set up in their first "
+      "call, and MPI's own all-to-all runs beside some calls, for comparison; passive: neither"},
+     [](Settings& s, std::string_view v) { s.report = parse_reporting(v); }},
     {{"adapt", "TAPA_ADAPT", "off|on", "on",
       "on: the first blocking calls of each size probe the most promising plans and MPI's own, then the "
       "fastest is kept; sizes that a tuning file covers are not probed"},

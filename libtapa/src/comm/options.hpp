@@ -21,6 +21,8 @@ enum class GpuMpi : std::uint8_t { automatic, yes, no };
 enum class GpuWire : std::uint8_t { automatic, nccl, mpi, staging, sockets };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
+/// passive: calls are counted as they are without a report; on: they are also compared with MPI's.
+enum class Reporting : std::uint8_t { off, on, passive };
 
 /// Values of all options, parsed. The table in options.cpp says what each means.
 struct Settings {
@@ -39,7 +41,7 @@ struct Settings {
   Fallback fallback = Fallback::print;
   bool explain = false;
   LogLevel log = LogLevel::warn;
-  bool report = false;
+  Reporting report = Reporting::off;
   bool adapt = true;
   GpuBuffers gpu = GpuBuffers::automatic;
   GpuMpi gpu_mpi = GpuMpi::automatic;
