@@ -1,4 +1,6 @@
 // Calls of a guest that pass straight to MPI are counted for the communicator that they were made on.
+#include "api/passing.hpp"
+
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -45,6 +47,32 @@ TEST(Passing, CommunicatorsInTurnAreAllMeasured) {
     }
     MPI_Comm_free(&comms[i]);
   }
+}
+
+// A program that takes turns with many communicators, and frees a type of its own between its calls.
+TEST(Passing, ManyCommunicatorsAreRemembered) {
+  constexpr int many = 12;
+  std::array<MPI_Comm, many> comms{};
+  for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::vector<int> sent(static_cast<std::size_t>(ranks));
+  std::vector<int> received(sent.size());
+  for (const MPI_Comm comm : comms) {
+    MPI_Datatype own = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(1, MPI_INT, &own);
+    MPI_Type_commit(&own);
+    TAPA_Alltoall(sent.data(), 1, own, received.data(), 1, own, comm);
+    TAPA_Alltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, comm);
+    MPI_Type_free(&own);
+  }
+  int remembered = 0;
+  for (const MPI_Comm comm : comms) {
+    const auto kind = tapa::kind_of(tapa::Form::uniform, sent.data(), MPI_INT, MPI_INT, comm);
+    if (tapa::passes_for(kind, sent.data(), received.data(), 1) != nullptr) ++remembered;
+  }
+  EXPECT_GE(remembered, many - 2);  // two may share a place with others
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@ import sys
 PRELOAD, LAUNCHER, PROGRAM = sys.argv[1:]
 
 
-
 def report(value: str) -> str:
     environment = {**os.environ, "TAPA_CACHE": "0", "TAPA_REPORT": value}
     own = ["env", f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{PRELOAD}"]

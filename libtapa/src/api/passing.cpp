@@ -1,13 +1,14 @@
 #include "api/passing.hpp"
 
-#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "comm/guest.hpp"
 #include "comm/newcomer.hpp"
+#include "comm/recent.hpp"
 #include "run/datatype.hpp"
 #include "run/device_memory.hpp"
+#include "run/type_layout.hpp"
 
 namespace tapa {
 
@@ -39,37 +40,42 @@ class LastBuffers {
 struct Passing {
   CommState* state = nullptr;  // lives until a communicator is freed
   CallKind kind;
-  std::uint64_t freed;       // freed_handles then
+  FreedHandles freed;
+  bool permanent;            // its datatypes are MPI's own
   std::size_t element_size;  // of what is received, in bytes
   LastBuffers buffers;
 };
 
-/// The communicator of the last nonblocking call that was not set up.
+/// A communicator of a nonblocking call that was not set up.
 struct NotReady {
   bool known = false;
   MPI_Comm comm;
-  std::uint64_t freed;  // freed_handles then
+  std::uint64_t freed;  // freed_communicators then
   LastBuffers buffers;
 };
 
 /// Of a thread. Looking it up takes time, so it is one.
 struct PassingCalls {
-  std::array<Passing, 4> calls;  // the last few kinds
-  std::size_t next = 0;          // to be overwritten
-  NotReady not_ready;
+  Recent<Passing, 8> calls;
+  Recent<NotReady, 4> not_ready;
 };
 thread_local constinit PassingCalls passing_calls{};
 
-std::uint64_t freed_so_far() {
-  return freed_handles.load(std::memory_order_acquire);
+std::uint64_t key_of(const CallKind& kind) {
+  return number_of(kind.comm) + number_of(kind.recvtype) + static_cast<std::uint64_t>(kind.form);
 }
 
 Passing* find(PassingCalls& mine, const CallKind& kind) {
-  const std::uint64_t freed = freed_so_far();
-  for (Passing& known : mine.calls) {
-    if (known.state != nullptr && known.kind == kind && known.freed == freed) return &known;
-  }
-  return nullptr;
+  return mine.calls.find(key_of(kind), [&](const Passing& known) {
+    return known.state != nullptr && known.kind == kind && known.freed.hold(known.permanent);
+  });
+}
+
+NotReady* find_not_ready(PassingCalls& mine, MPI_Comm comm) {
+  return mine.not_ready.find(number_of(comm), [&](const NotReady& known) {
+    return known.known && known.comm == comm &&
+           known.freed == freed_communicators.load(std::memory_order_acquire);
+  });
 }
 
 std::optional<std::size_t> bytes_of_block(const Passing& known, MPI_Count count) {
@@ -89,6 +95,7 @@ CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* rec
 void remember_passing(const Arguments& arguments, CommState& state) {
   if (arguments.form == Form::w || arguments.large || gpu_was_in_use()) return;
   if (report_is_wanted()) return;  // which counts each call
+  const FreedHandles before = FreedHandles::now();
   const CallKind kind = kind_of(arguments.form, arguments.send.buffer, arguments.send.type,
                                 arguments.recv.type, arguments.comm);
   for (const MPI_Datatype type : {kind.sendtype, kind.recvtype}) {
@@ -97,19 +104,20 @@ void remember_passing(const Arguments& arguments, CommState& state) {
   }
   PassingCalls& mine = passing_calls;
   if (find(mine, kind) != nullptr) return;
-  mine.calls[mine.next] = {&state, kind, freed_so_far(), type_info(kind.recvtype).size, {}};
-  mine.next = (mine.next + 1) % mine.calls.size();
+  const bool permanent = is_permanent(kind.sendtype) && is_permanent(kind.recvtype);
+  mine.calls.put(key_of(kind), {&state, kind, before, permanent, type_info(kind.recvtype).size, {}});
 }
 
 bool passes_nonblocking(const void* sendbuf, const void* recvbuf, MPI_Comm comm) {
-  NotReady& known = passing_calls.not_ready;
-  return known.known && comm == known.comm && known.freed == freed_so_far() &&
-         !known.buffers.may_be_of_gpu(sendbuf, recvbuf);
+  NotReady* const known = find_not_ready(passing_calls, comm);
+  return known != nullptr && !known->buffers.may_be_of_gpu(sendbuf, recvbuf);
 }
 
 void remember_not_ready(MPI_Comm comm) {
   if (report_is_wanted()) return;  // which counts each call
-  passing_calls.not_ready = {true, comm, freed_so_far(), {}};
+  if (find_not_ready(passing_calls, comm) != nullptr) return;
+  passing_calls.not_ready.put(number_of(comm),
+                              {true, comm, freed_communicators.load(std::memory_order_acquire), {}});
 }
 
 }  // namespace tapa

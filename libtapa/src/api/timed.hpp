@@ -17,14 +17,14 @@ namespace tapa {
 template <class HandOver>
 auto timed(CommState& state, unsigned weight, const HandOver& hand_over) {
   if (weight == 0) return hand_over();
-  const std::uint64_t freed = freed_handles.load(std::memory_order_acquire);
+  const std::uint64_t freed = freed_communicators.load(std::memory_order_acquire);
   const double began = PMPI_Wtime();
   const auto result = hand_over();
   const double seconds = PMPI_Wtime() - began;
   bool happened = true;
   if constexpr (std::is_same_v<decltype(result), const bool>) happened = result;
   // An error handler or another thread may have freed communicators.
-  const bool lives = freed == freed_handles.load(std::memory_order_acquire);
+  const bool lives = freed == freed_communicators.load(std::memory_order_acquire);
   if (lives && happened) state.count_newcomer(seconds, weight);
   return result;
 }

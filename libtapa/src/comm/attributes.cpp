@@ -8,6 +8,7 @@
 #include "comm/gather_text.hpp"
 #include "comm/guest.hpp"
 #include "comm/learnt_store.hpp"
+#include "comm/recent.hpp"
 #include "comm/report_text.hpp"
 #include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
@@ -39,7 +40,7 @@ Registry& registry() {
 using Holder = std::shared_ptr<CommState>;
 
 int delete_state(MPI_Comm, int, void* value, void*) {
-  freed_handles.fetch_add(1, std::memory_order_release);
+  freed_communicators.fetch_add(1, std::memory_order_release);
   auto* const holder = static_cast<Holder*>(value);
   (*holder)->release_device();
   delete holder;  // operations in flight keep the state until they end
@@ -109,13 +110,17 @@ void make_keyvals(Registry& r) {
             "MPI_Comm_create_keyval");
 }
 
-/// The communicator of this thread's last call: looking an attribute up takes as long as a short exchange.
+/// A communicator of this thread's last calls: looking an attribute up takes as long as a short exchange.
 struct Last {
   MPI_Comm comm;
   std::uint64_t freed;
   CommState* state;  // lives until a communicator is freed
 };
-thread_local constinit Last last{};
+thread_local constinit Recent<Last, 4> last_calls{};
+
+void remember(MPI_Comm comm, std::uint64_t freed, CommState* state) {
+  last_calls.put(number_of(comm), {comm, freed, state});
+}
 
 /// Null when nothing hangs on it.
 Holder find_attribute(MPI_Comm comm) {
@@ -131,22 +136,24 @@ Holder find_attribute(MPI_Comm comm) {
 }  // namespace
 
 CommState* CommState::cached(MPI_Comm comm) {
-  const bool same = last.state != nullptr && comm == last.comm &&
-                    last.freed == freed_handles.load(std::memory_order_acquire);
-  return same ? last.state : nullptr;
+  const Last* const last = last_calls.find(number_of(comm), [&](const Last& one) {
+    return one.state != nullptr && one.comm == comm &&
+           one.freed == freed_communicators.load(std::memory_order_acquire);
+  });
+  return last != nullptr ? last->state : nullptr;
 }
 
 std::shared_ptr<CommState> CommState::find(MPI_Comm comm) {
   if (CommState* const state = cached(comm)) return state->shared_from_this();
-  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
+  const std::uint64_t before = freed_communicators.load(std::memory_order_acquire);
   auto state = find_attribute(comm);
-  if (state) last = {comm, before, state.get()};
+  if (state) remember(comm, before, state.get());
   return state;
 }
 
 std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   if (auto state = find(comm)) return state;
-  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
+  const std::uint64_t before = freed_communicators.load(std::memory_order_acquire);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   make_keyvals(r);
@@ -155,7 +162,7 @@ std::shared_ptr<CommState> CommState::of(MPI_Comm comm) {
   auto holder = std::make_unique<Holder>(state);
   check_mpi(PMPI_Comm_set_attr(comm, r.keyval, holder.get()), "MPI_Comm_set_attr");
   static_cast<void>(holder.release());
-  last = {comm, before, state.get()};
+  remember(comm, before, state.get());
   return state;
 }
 
@@ -182,7 +189,7 @@ void CommState::end_all() {
   print_report();
   save_learnt();
   end_world();
-  freed_handles.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
+  freed_communicators.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();
   for (const auto& state : all()) {
     state->release_device();

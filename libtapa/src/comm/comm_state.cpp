@@ -98,7 +98,7 @@ void CommState::set_up(MPI_Comm user) {
   enlist();
   note_setup_seconds(size_, PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);
-  freed_handles.fetch_add(1, std::memory_order_release);  // threads remember that it was not set up
+  freed_communicators.fetch_add(1, std::memory_order_release);  // threads remember that it was not set up
 }
 
 void CommState::adopt(Agreement agreement) {
@@ -226,7 +226,7 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   parts_->chooser.set(after, std::move(machine));
   note_options();
   // Threads remember calls that the ranks may have to agree on from now on.
-  freed_handles.fetch_add(1, std::memory_order_release);
+  freed_communicators.fetch_add(1, std::memory_order_release);
   if (name == "log") set_log_level(after->settings().log);
 }
 

@@ -67,8 +67,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] static std::shared_ptr<CommState> find(MPI_Comm comm);
   /// The same; makes it when there is none, without talking to other ranks.
   [[nodiscard]] static std::shared_ptr<CommState> of(MPI_Comm comm);
-  /// The same without looking at attributes: that of this thread's last call, if it is of `comm`. Lives until
-  /// a communicator is freed.
+  /// The same without looking at attributes, if one of this thread's last calls was of `comm`. Lives until a
+  /// communicator is freed.
   [[nodiscard]] static CommState* cached(MPI_Comm comm);
   /// The states that live and were set up, in that order.
   [[nodiscard]] static std::vector<std::shared_ptr<CommState>> all();

@@ -1,17 +1,18 @@
 #include "comm/fast_path.hpp"
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include "comm/recent.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
+#include "run/type_layout.hpp"
 
 namespace tapa {
 
@@ -57,48 +58,39 @@ struct Known {
   MPI_Count recvcount;
   MPI_Datatype sendtype;
   MPI_Datatype recvtype;
-  std::uint64_t freed;  // freed_handles then
+  FreedHandles freed;
+  bool permanent;  // its datatypes are MPI's own
   bool in_place;
   const void* send;  // host memory
   const void* recv;
   Uniform blocks;
 };
 /// Of the last few such calls: programs take turns with communicators too.
-struct KnownCalls {
-  std::array<Known, 4> calls;
-  std::size_t next = 0;  // to be overwritten
-};
-thread_local constinit KnownCalls known_calls{};
+thread_local constinit Recent<Known, 4> known_calls{};
+
+std::uint64_t key_of(const Arguments& a) {
+  return number_of(a.comm) + number_of(a.recv.type) + static_cast<std::uint64_t>(a.recv.count);
+}
 
 /// Buffers are looked at as check_arguments() does, but that null ones are left to it.
 bool same_but_buffers(const Arguments& a, const Known& known) {
   return a.comm == known.comm && a.send.count == known.sendcount && a.recv.count == known.recvcount &&
          a.send.type == known.sendtype && a.recv.type == known.recvtype && a.send.buffer != a.recv.buffer &&
          a.send.buffer != nullptr && a.recv.buffer != nullptr && a.in_place() == known.in_place &&
-         a.recv.buffer != MPI_IN_PLACE && known.freed == freed_handles.load(std::memory_order_acquire);
+         a.recv.buffer != MPI_IN_PLACE && known.freed.hold(known.permanent);
 }
 
 const Known* find_known(const Arguments& a) {
   if (a.form != Form::uniform) return nullptr;
-  for (const Known& known : known_calls.calls) {
-    if (known.state != nullptr && same_but_buffers(a, known)) return &known;
-  }
-  return nullptr;
+  return known_calls.find(
+      key_of(a), [&](const Known& known) { return known.state != nullptr && same_but_buffers(a, known); });
 }
 
 void remember(const Arguments& a, CommState& state, const Uniform& blocks) {
-  known_calls.calls[known_calls.next] = {&state,
-                                         a.comm,
-                                         a.send.count,
-                                         a.recv.count,
-                                         a.send.type,
-                                         a.recv.type,
-                                         freed_handles.load(std::memory_order_acquire),
-                                         a.in_place(),
-                                         a.send.buffer,
-                                         a.recv.buffer,
-                                         blocks};
-  known_calls.next = (known_calls.next + 1) % known_calls.calls.size();
+  const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
+  known_calls.put(key_of(a),
+                  {&state, a.comm, a.send.count, a.recv.count, a.send.type, a.recv.type, FreedHandles::now(),
+                   permanent, a.in_place(), a.send.buffer, a.recv.buffer, blocks});
 }
 
 /// Whether the buffers are in host memory. A GPU may be in use since the last call.

@@ -19,7 +19,7 @@ namespace tapa {
 namespace {
 
 int delete_info(MPI_Datatype, int, void* value, void*) {
-  freed_handles.fetch_add(1, std::memory_order_release);
+  freed_types.fetch_add(1, std::memory_order_release);
   delete static_cast<TypeInfo*>(value);
   return MPI_SUCCESS;
 }
@@ -230,7 +230,7 @@ TypeInfo type_info(MPI_Datatype type) {
   };
   thread_local std::array<Seen, 2> seen;
   thread_local std::size_t oldest = 0;
-  const std::uint64_t before = freed_handles.load(std::memory_order_acquire);
+  const std::uint64_t before = freed_types.load(std::memory_order_acquire);
   for (const Seen& s : seen) {
     if (s.type == type && (s.permanent || s.freed == before)) return s.info;
   }
