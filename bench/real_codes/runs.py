@@ -34,6 +34,7 @@ class Setting:
     prefix: pathlib.Path
     build: pathlib.Path
     limit: float
+    cache: str = "0"  # where the drop-in keeps what it has found, for the next run; 0: nowhere
 
 
 class Failure(Exception):
@@ -64,7 +65,7 @@ def matches(pattern: str, text: str) -> list[str]:
 
 def run(code: cases.Code, setting: Setting, way: str, report: bool = False) -> Run:
     """Throws Failure."""
-    environment = {"TAPA_CACHE": "0", **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "TAPA_CACHE": setting.cache, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = command_of(code, setting, way, report, environment)
     with tempfile.TemporaryDirectory(prefix="codes-") as name:
         folder = pathlib.Path(name)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "autotune/learnt_account.hpp"
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_key.hpp"
 #include "autotune/learnt_path.hpp"
@@ -338,7 +339,9 @@ TEST(Differs, OnlyWhatCounts) {
 // The file.
 
 json a_document() {
-  return json::parse(learnt_json({{a_shape()}}));
+  Learnt learnt{{a_shape()}};
+  settle(learnt, a_place(), 4, 0.5, kToday);
+  return json::parse(learnt_json(learnt));
 }
 
 std::string error_of(const std::string& text) {
@@ -348,6 +351,67 @@ std::string error_of(const std::string& text) {
     return error.what();
   }
   return "accepted";
+}
+
+// Accounts: what MPI took on communicators that were never set up, for later runs.
+
+TEST(LearntAccount, IsOfOnePlaceAndNumberOfRanks) {
+  Learnt learnt;
+  settle(learnt, a_place(), 4, 0.125, kToday);
+  settle(learnt, a_place(), 4, 0.25, kToday);
+  settle(learnt, a_place(), 8, 1, kToday);
+  LearntWhere other = a_place();
+  other.job = 17;
+  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday), 0.375);
+  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 8, kToday), 1);
+  EXPECT_EQ(account_of(learnt, a_place(), 5, kToday), 0);
+  EXPECT_EQ(account_of(learnt, other, 4, kToday), 0);
+}
+
+TEST(LearntAccount, EndsWhereItIsEmptyOrOld) {
+  Learnt learnt;
+  settle(learnt, a_place(), 4, 0.5, kToday);
+  settle(learnt, a_place(), 4, -0.125, kToday);
+  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday), 0.375);
+  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday + kLearntDays), 0.375);
+  EXPECT_EQ(account_of(learnt, a_place(), 4, kToday + kLearntDays + 1), 0);
+  EXPECT_EQ(account_of(learnt, a_place(), 4, kToday - 1), 0) << "a clock that went back";
+  settle(learnt, a_place(), 4, -1, kToday);
+  EXPECT_TRUE(learnt.accounts.empty());
+}
+
+TEST(LearntAccount, HasLimits) {
+  Learnt learnt;
+  settle(learnt, a_place(), 2, 1e6, kToday);
+  EXPECT_EQ(account_of(learnt, a_place(), 2, kToday), kMostLearntAccount);
+  for (int ranks = 3; ranks < 40; ++ranks) settle(learnt, a_place(), ranks, 1, kToday + ranks);
+  EXPECT_EQ(learnt.accounts.size(), kMostLearntAccounts);
+  EXPECT_EQ(learnt.accounts.front().ranks, 39);
+  EXPECT_EQ(learnt.accounts.back().ranks, 40 - static_cast<int>(kMostLearntAccounts));
+  LearntWhere wordy = a_place();
+  wordy.mpi = std::string(8000, '"');
+  for (int ranks = 2; ranks < 20; ++ranks) settle(learnt, wordy, ranks, 1, kToday + 50);
+  EXPECT_LE(learnt_json(learnt).size(), kMostLearntAccountBytes);
+  EXPECT_FALSE(learnt.accounts.empty());
+}
+
+TEST(LearntAccount, StaysBesideWhatPlansHaveFound) {
+  Learnt before;
+  settle(before, a_place(), 4, 0.5, kToday);
+  const Learnt after = merged(before, {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(after.accounts, before.accounts);
+  EXPECT_EQ(after.shapes.size(), 1U);
+  EXPECT_FALSE(differs(after, after));
+  Learnt drawn = after;
+  settle(drawn, a_place(), 4, -0.25, kToday);
+  EXPECT_TRUE(differs(after, drawn));
+}
+
+TEST(LearntAccount, IsReadAsItWasWritten) {
+  Learnt learnt{{a_shape()}};
+  settle(learnt, a_place(), 4, 0.5, kToday);
+  settle(learnt, a_place(), 16, 0.25, kToday);
+  EXPECT_EQ(parse_learnt(learnt_json(learnt), "file"), learnt);
 }
 
 TEST(LearntFile, ReadsWhatItWrites) {
@@ -381,7 +445,11 @@ TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
       {"/shapes/0/sizes/0/plans/0/seconds", 0, "$.shapes[0].sizes[0].plans[0].seconds"},
       {"/shapes/0/sizes/0/plans/0/seconds", "1", "$.shapes[0].sizes[0].plans[0].seconds"},
       {"/shapes/0/sizes/0/plans/0/samples", 0, "$.shapes[0].sizes[0].plans[0].samples"},
-      {"/shapes/0/sizes/0/plans/0/given_up", 1, "$.shapes[0].sizes[0].plans[0].given_up"}};
+      {"/shapes/0/sizes/0/plans/0/given_up", 1, "$.shapes[0].sizes[0].plans[0].given_up"},
+      {"/accounts", json::array(), "$.accounts"},
+      {"/accounts/0/ranks", 17, "$.accounts[0].ranks: 17, expected an integer from 2 to 16"},
+      {"/accounts/0/seconds", -1, "$.accounts[0].seconds"},
+      {"/accounts/0/topology", "1", "unknown key \"topology\""}};
   for (const auto& [pointer, value, message] : cases) {
     json document = a_document();
     document[json::json_pointer(pointer)] = value;

@@ -113,5 +113,18 @@ TEST(Newcomer, WhereItNeverPaidItMustTakeMuchLonger) {
   EXPECT_TRUE(newcomer.worth(10e-3, true));
 }
 
+// What earlier runs have left counts like calls of this one.
+TEST(Newcomer, AnAccountPaysForWhatIsMissing) {
+  Newcomer newcomer;
+  newcomer.spend(0.02);
+  newcomer.spend(1e-6);
+  EXPECT_DOUBLE_EQ(newcomer.price(1e-3), 0.06);
+  EXPECT_DOUBLE_EQ(newcomer.price(1e-3, true), 0.96);
+  EXPECT_FALSE(newcomer.worth(1e-3));
+  EXPECT_FALSE(newcomer.worth(1e-3, false, 0.0399));
+  EXPECT_TRUE(newcomer.worth(1e-3, false, 0.0401));
+  EXPECT_FALSE(newcomer.worth(1e-3, true, 0.0401));
+}
+
 }  // namespace
 }  // namespace tapa

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "autotune/autotuning.hpp"
+#include "autotune/learnt_account.hpp"
 
 namespace tapa {
 
@@ -99,10 +100,7 @@ void add_size(std::vector<LearntSize>& sizes, const LearntSize& fresh, int today
 
 /// About what a shape needs in the file, and rather more.
 std::size_t bytes_of(const LearntShape& shape) {
-  const LearntWhere& where = shape.where;
-  const std::size_t texts = where.libtapa.size() + where.mpi.size() + where.cpu.size() +
-                            where.settings.size() + shape.topology.size();
-  std::size_t bytes = 400 + 2 * texts;  // quotes count twice
+  std::size_t bytes = 400 + 2 * (bytes_of_texts(shape.where) + shape.topology.size());  // quotes count twice
   for (const LearntSize& size : shape.sizes) {
     bytes += 120;
     for (const LearntPlan& plan : size.plans) bytes += 120 + to_string(plan.choice).size();
@@ -120,11 +118,12 @@ void keep_what_fits(LearntShape& shape, int today) {
 }
 
 void keep_what_fits(Learnt& learnt, int today) {
+  give_up_old(learnt.accounts, today);
   for (LearntShape& shape : learnt.shapes) keep_what_fits(shape, today);
   std::erase_if(learnt.shapes, [](const LearntShape& shape) { return shape.sizes.empty(); });
   std::ranges::stable_sort(learnt.shapes, {},
                            [&](const LearntShape& shape) { return days_between(shape.day, today); });
-  std::size_t bytes = 100;
+  std::size_t bytes = 100 + bytes_of_accounts(learnt.accounts);
   std::size_t kept = 0;
   while (kept < std::min(learnt.shapes.size(), kMostLearntShapes)) {
     bytes += bytes_of(learnt.shapes[kept]);
@@ -150,6 +149,10 @@ LearntStart start_from(const LearntSize& size) {
     if (plan.given_up && plan.choice.algorithm != Algorithm::mpi) start.without.push_back(plan.choice);
   }
   return start;
+}
+
+std::size_t bytes_of_texts(const LearntWhere& where) {
+  return where.libtapa.size() + where.mpi.size() + where.cpu.size() + where.settings.size();
 }
 
 double gain_of(const LearntShape& shape) {
@@ -244,7 +247,7 @@ void shorten(Learnt& learnt, const LearntWhere& where, int ranks, double seconds
 }
 
 bool differs(const Learnt& before, const Learnt& after) {
-  if (before.shapes.size() != after.shapes.size()) return true;
+  if (before.shapes.size() != after.shapes.size() || before.accounts != after.accounts) return true;
   for (const LearntShape& shape : after.shapes) {
     const auto old =
         std::ranges::find_if(before.shapes, [&](const LearntShape& s) { return s.same_place(shape); });

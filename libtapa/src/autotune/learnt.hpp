@@ -62,9 +62,20 @@ struct LearntShape {
   }
 };
 
+/// What MPI's all-to-alls have taken on communicators of so many ranks that were never set up, and no set-up
+/// was paid with: see learnt_account.hpp.
+struct LearntAccount {
+  LearntWhere where;
+  int ranks = 0;
+  int day = 0;  ///< since 1970, when it was used last
+  double seconds = 0;
+  bool operator==(const LearntAccount&) const = default;
+};
+
 /// Contents of the file, and what a run adds.
 struct Learnt {
   std::vector<LearntShape> shapes;
+  std::vector<LearntAccount> accounts{};
   bool operator==(const Learnt&) const = default;
 };
 
@@ -108,6 +119,9 @@ struct LearntStart {
 
 /// What one communicator has found, added to what others of the same run have.
 void add_to_run(Learnt& run, LearntShape shape);
+
+/// Bytes of the texts that say where something was measured.
+[[nodiscard]] std::size_t bytes_of_texts(const LearntWhere& where);
 
 /// What the file should hold after a run. Results of the run take the place of older ones; what it has left
 /// out, as it was known to be slow, stays. No more than fits, the shapes that were used last.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <optional>
 
 #include "comm/comm_state.hpp"
@@ -84,6 +85,15 @@ void print_report() {
 int at_finalize(MPI_Comm, int, void*, void*) {
   CommState::end_all();
   return MPI_SUCCESS;
+}
+
+/// It is never freed.
+void keep_wait_of_world() noexcept {
+  try {
+    if (const auto world = CommState::find(MPI_COMM_WORLD)) world->keep_wait();
+  } catch (const std::exception& e) {
+    log_info(std::string("cache: MPI_COMM_WORLD is left out: ") + e.what());
+  }
 }
 
 /// As the environment says; what is wrong there others tell.
@@ -186,6 +196,7 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
 void CommState::end_all() {
   if (world_ends()) return;
   for (const auto& state : all()) state->keep_learnt();
+  keep_wait_of_world();
   print_report();
   save_learnt();
   end_world();

@@ -69,13 +69,23 @@ void charge_persistent(int ranks) {
 
 /// Whether there is no reason to set up yet, whatever the options are: as a rule. Reading them takes longer
 /// than a short call.
-bool waits_on(const Newcomer& newcomer, int ranks) {
-  return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds(ranks));
+bool waits_on(const Newcomer& newcomer, int ranks, double account) {
+  return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds(ranks), false, account);
+}
+
+/// A set-up that this communicator's calls do not pay for alone: how much of the account goes for it, which
+/// is its own from now on.
+double pay_from_account(const Newcomer& newcomer, int ranks, bool hopeless, double account) {
+  const double missing = newcomer.price(setup_seconds(ranks), hopeless) - newcomer.spent();
+  const double drawn = std::clamp(missing, 0.0, account);
+  if (drawn > 0) draw_account(ranks, drawn);
+  return drawn;
 }
 
 /// Rank 0's.
 Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
-  if (!persistent && waits_on(newcomer, ranks)) return {Verdict::wait, newcomer.spent()};
+  const double account = account_left(ranks);
+  if (!persistent && waits_on(newcomer, ranks, account)) return {Verdict::wait, newcomer.spent()};
   try {
     const Options options = environment_options();
     if (!options.settings().enable) return {Verdict::never, 0};
@@ -85,9 +95,11 @@ Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
     }
     if (eager(options)) return {Verdict::set_up, -1};
     const LearntAdvice learnt = learnt_advice(options, ranks);
-    const bool worth = learnt.at_once || newcomer.worth(setup_seconds(ranks), learnt.hopeless) ||
-                       (persistent && pays_for_persistent(ranks, learnt.hopeless));
-    return {worth ? Verdict::set_up : Verdict::wait, newcomer.spent()};
+    if (learnt.at_once || (persistent && pays_for_persistent(ranks, learnt.hopeless)))
+      return {Verdict::set_up, newcomer.spent()};
+    if (!newcomer.worth(setup_seconds(ranks), learnt.hopeless, account))
+      return {Verdict::wait, newcomer.spent()};
+    return {Verdict::set_up, newcomer.spent() + pay_from_account(newcomer, ranks, learnt.hopeless, account)};
   } catch (const CallError& e) {
     warn_once(e.what());
     return {Verdict::never, 0};
@@ -140,10 +152,16 @@ Word agree_with_needs(MPI_Comm user, bool first, Word word, bool needed) {
   return {static_cast<Verdict>(static_cast<std::uint64_t>(most[0])), most[1]};
 }
 
-void tell_setup(int ranks, double spent) {
-  char text[128];
-  std::snprintf(text, sizeof text, "a communicator was set up in %.2f ms, after %.1f ms of all-to-alls",
-                setup_seconds(ranks) * 1e3, spent * 1e3);
+/// `earlier`: of all-to-alls of earlier runs, whose account paid for it.
+void tell_setup(int ranks, double spent, double earlier) {
+  char text[160];
+  const int length =
+      std::snprintf(text, sizeof text, "a communicator was set up in %.2f ms, after %.1f ms of all-to-alls",
+                    setup_seconds(ranks) * 1e3, spent * 1e3);
+  if (earlier > 0) {
+    std::snprintf(text + length, sizeof text - static_cast<std::size_t>(length),
+                  " and %.1f ms in earlier runs", earlier * 1e3);
+  }
   log_info(text);
 }
 
@@ -231,12 +249,14 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
     switch (word.verdict) {
       case Verdict::wait:
         newcomer_.wait_on();
+        keep_wait();  // the program may never free it
         return false;
       case Verdict::set_up:
         early_ = nanoseconds && word.spent == 0;
         set_up(user);
         if (!nanoseconds) charge_persistent(size_);
-        if (rank_ == 0) tell_setup(size_, newcomer_.spent());
+        tell_wait(0);  // what it took has paid for this
+        if (rank_ == 0) tell_setup(size_, newcomer_.spent(), word.spent - newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;
       case Verdict::never:

@@ -47,10 +47,21 @@ void CommState::keep_learnt() noexcept {
   }
 }
 
+void CommState::keep_wait() {
+  if (!ready()) tell_wait(newcomer_.spent());
+}
+
+void CommState::tell_wait(double seconds) {
+  if (rank_ != 0 || !keeps_learnt()) return;
+  note_wait(size_, seconds - std::exchange(told_wait_, seconds));
+}
+
 void CommState::tell_learnt() {
   const bool speaks = keeps_learnt();
   if (!ready()) {
-    if (speaks && newcomer_.spent() > 0) note_life(size_, newcomer_.spent());
+    if (!speaks || newcomer_.spent() <= 0) return;
+    note_life(size_, newcomer_.spent());
+    keep_wait();
     return;
   }
   if (!speaks && !early_) return;

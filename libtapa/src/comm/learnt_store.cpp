@@ -15,11 +15,13 @@
 #include <system_error>
 #include <utility>
 
+#include "autotune/learnt_account.hpp"
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_path.hpp"
 #include "comm/guest.hpp"
 #include "comm/learnt_disk.hpp"
 #include "comm/learnt_place.hpp"
+#include "comm/newcomer.hpp"
 #include "comm/setup.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
@@ -39,6 +41,8 @@ struct Notes {
   std::mutex mutex;
   Learnt run;
   std::map<int, double> lives;  // by ranks: the least of those that were never set up
+  std::map<int, double> waits;  // and what MPI took in all of them
+  std::map<int, double> drawn;  // from accounts
   std::set<int> disappointing;  // ranks of communicators that were set up early for nothing
   std::vector<int> early;       // ranks of those worth an early talk; written in MPI_Init alone
   int sizes = 0;
@@ -97,16 +101,31 @@ std::vector<LearntShape> learnt_shapes(const Options& options, int ranks) {
   return fitting(before, learnt_where(options), ranks, today());
 }
 
+/// What this run pays into accounts, and draws; by ranks. Little is not worth a write of the file.
+std::map<int, double> payments(const Notes& known) {
+  constexpr double worth_it = Newcomer::kPatience / 16;
+  std::map<int, double> changes;
+  for (const auto& [ranks, seconds] : known.waits) {
+    if (seconds > worth_it * setup_seconds(ranks)) changes[ranks] += seconds;
+  }
+  for (const auto& [ranks, seconds] : known.drawn) changes[ranks] -= seconds;
+  return changes;
+}
+
 void save() {
   const Options* const options = own_options();
   const std::string file = options != nullptr ? learnt_file(*options) : std::string();
   if (file.empty()) return;
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  if (known.run.shapes.empty() && known.lives.empty()) return;
+  const std::map<int, double> changes = payments(known);
+  if (known.run.shapes.empty() && known.lives.empty() && changes.empty()) return;
   const Learnt before = read_learnt(file);
-  Learnt after = merged(before, known.run, today());
-  for (const auto& [ranks, seconds] : known.lives) shorten(after, learnt_where(*options), ranks, seconds);
+  const LearntWhere where = learnt_where(*options);
+  Learnt after = before;
+  for (const auto& [ranks, seconds] : changes) settle(after, where, ranks, seconds, today());
+  after = merged(std::move(after), known.run, today());
+  for (const auto& [ranks, seconds] : known.lives) shorten(after, where, ranks, seconds);
   if (!differs(before, after)) return;
   const bool named = is_named(*options);
   if (!named) make_folders(file);
@@ -200,6 +219,30 @@ void note_life(int ranks, double seconds) {
   const std::lock_guard lock(known.mutex);
   const auto [at, first] = known.lives.try_emplace(ranks, seconds);
   if (!first) at->second = std::min(at->second, seconds);
+}
+
+void note_wait(int ranks, double seconds) {
+  Notes& known = notes();
+  const std::lock_guard lock(known.mutex);
+  known.waits[ranks] += seconds;
+}
+
+double account_left(int ranks) {
+  if (!keeps_learnt()) return 0;
+  const Options& options = *own_options();
+  const Learnt& before = learnt_before(learnt_file(options));
+  if (before.accounts.empty()) return 0;
+  const double account = account_of(before, learnt_where(options), ranks, today());
+  Notes& known = notes();
+  const std::lock_guard lock(known.mutex);
+  const auto drawn = known.drawn.find(ranks);
+  return std::max(0.0, account - (drawn != known.drawn.end() ? drawn->second : 0));
+}
+
+void draw_account(int ranks, double seconds) {
+  Notes& known = notes();
+  const std::lock_guard lock(known.mutex);
+  known.drawn[ranks] += seconds;
 }
 
 bool keeps_learnt() {

@@ -51,6 +51,14 @@ void talk_early(std::vector<int> sizes);
 void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted, bool set_up_early);
 /// One was never set up; MPI took so long in it.
 void note_life(int ranks, double seconds);
+/// MPI took so long in one that is not set up (below 0: in one that was not, and is now). Enough of that is
+/// paid into an account, see learnt_account.hpp.
+void note_wait(int ranks, double seconds);
+/// Seconds on the account of such communicators that this process may still draw; of the job's rank 0, else
+/// 0.
+[[nodiscard]] double account_left(int ranks);
+/// A set-up was paid with so much of it.
+void draw_account(int ranks, double seconds);
 /// Whether this process keeps such notes: rank 0 of the job, unless it is off.
 [[nodiscard]] bool keeps_learnt();
 

@@ -45,10 +45,15 @@ class Newcomer {
   /// Whether the ranks talk in the next call.
   [[nodiscard]] bool asks() const { return estimated_ >= next_; }
 
-  /// Rank 0's answer; `setup_seconds`: what a set-up takes. `hopeless`: it has never paid in earlier runs.
-  [[nodiscard]] bool worth(double setup_seconds, bool hopeless = false) const {
-    return spent_ > (hopeless ? kDoubt : 1) * kPatience *
-                        std::max(setup_seconds, std::min(kTalks * shortest_, kMostTalking));
+  /// Seconds of all-to-alls that pay for a set-up, which takes `setup_seconds`. `hopeless`: it has never paid
+  /// in earlier runs.
+  [[nodiscard]] double price(double setup_seconds, bool hopeless = false) const {
+    return (hopeless ? kDoubt : 1) * kPatience *
+           std::max(setup_seconds, std::min(kTalks * shortest_, kMostTalking));
+  }
+  /// Rank 0's answer. `account`: seconds that earlier runs have left, see learnt_account.hpp.
+  [[nodiscard]] bool worth(double setup_seconds, bool hopeless = false, double account = 0) const {
+    return spent_ + account > price(setup_seconds, hopeless);
   }
 
   /// The ranks have agreed to wait.
