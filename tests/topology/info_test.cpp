@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "autotune/learnt_account.hpp"
 #include "topology/detect.hpp"
 #include "topology/topology_file.hpp"
 
@@ -240,6 +241,14 @@ TEST(Info, SaysWhatEarlierRunsHaveLeft) {
             "from jobs of 4 "
             "ranks with these settings");
   EXPECT_THAT(learnt_text(file, here, 200), HasSubstr("6 sizes of 3 kinds of communicators, 0 from"));
+  settle(file.content, here, 2, 0.125, 100);
+  settle(file.content, here, 4, 0.25, 100);
+  settle(file.content, other_job, 3, 0.5, 100);
+  const std::string accounts =
+      "; not set up yet: 250 ms of communicators of 4 ranks, 125 ms of communicators of 2 ranks";
+  EXPECT_THAT(learnt_text(file, here, 100), HasSubstr("with these settings" + accounts));
+  file.content.shapes.clear();
+  EXPECT_EQ(learnt_text(file, here, 100), "/f: no sizes" + accounts);
 }
 
 }  // namespace
