@@ -124,6 +124,8 @@ TEST(Newcomer, AnAccountPaysForWhatIsMissing) {
   EXPECT_FALSE(newcomer.worth(1e-3, false, 0.0399));
   EXPECT_TRUE(newcomer.worth(1e-3, false, 0.0401));
   EXPECT_FALSE(newcomer.worth(1e-3, true, 0.0401));
+  EXPECT_TRUE(newcomer.worth(5e-3, false, 10)) << "its own calls took four times as long";
+  EXPECT_FALSE(newcomer.worth(5.001e-3, false, 10));
 }
 
 }  // namespace

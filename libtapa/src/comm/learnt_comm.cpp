@@ -53,7 +53,7 @@ void CommState::keep_wait() {
 
 void CommState::tell_wait(double seconds) {
   if (rank_ != 0 || !keeps_learnt()) return;
-  note_wait(size_, seconds - std::exchange(told_wait_, seconds));
+  pay_account(size_, seconds - std::exchange(told_wait_, seconds));
 }
 
 void CommState::tell_learnt() {
@@ -75,6 +75,10 @@ void CommState::tell_learnt() {
   shape.topology = digest(locked->chooser.machine());
   shape.sizes = locked->tuner.learnt(today() - kLearntDays / 2);
   shape.least = newcomer_.spent() + life_of(shape.sizes);
+  // A saving may be lost again by so many set-ups as it was worth, which is what they cost as a share of the
+  // account.
+  const double saved = gain_of(shape) * life_of(shape.sizes) - setup_seconds(size_);
+  if (speaks && saved > 0) pay_account(size_, Newcomer::kPatience * saved);
   const Autotuner::Used& used = locked->tuner.used();
   note_learnt(std::move(shape), used.sizes, used.refuted, early_);
 }

@@ -41,7 +41,7 @@ struct Notes {
   std::mutex mutex;
   Learnt run;
   std::map<int, double> lives;  // by ranks: the least of those that were never set up
-  std::map<int, double> waits;  // and what MPI took in all of them
+  std::map<int, double> paid;   // into accounts, by ranks
   std::map<int, double> drawn;  // from accounts
   std::set<int> disappointing;  // ranks of communicators that were set up early for nothing
   std::vector<int> early;       // ranks of those worth an early talk; written in MPI_Init alone
@@ -105,7 +105,7 @@ std::vector<LearntShape> learnt_shapes(const Options& options, int ranks) {
 std::map<int, double> payments(const Notes& known) {
   constexpr double worth_it = Newcomer::kPatience / 16;
   std::map<int, double> changes;
-  for (const auto& [ranks, seconds] : known.waits) {
+  for (const auto& [ranks, seconds] : known.paid) {
     if (seconds > worth_it * setup_seconds(ranks)) changes[ranks] += seconds;
   }
   for (const auto& [ranks, seconds] : known.drawn) changes[ranks] -= seconds;
@@ -221,10 +221,10 @@ void note_life(int ranks, double seconds) {
   if (!first) at->second = std::min(at->second, seconds);
 }
 
-void note_wait(int ranks, double seconds) {
+void pay_account(int ranks, double seconds) {
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  known.waits[ranks] += seconds;
+  known.paid[ranks] += seconds;
 }
 
 double account_left(int ranks) {

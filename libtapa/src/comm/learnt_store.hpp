@@ -51,9 +51,10 @@ void talk_early(std::vector<int> sizes);
 void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted, bool set_up_early);
 /// One was never set up; MPI took so long in it.
 void note_life(int ranks, double seconds);
-/// MPI took so long in one that is not set up (below 0: in one that was not, and is now). Enough of that is
-/// paid into an account, see learnt_account.hpp.
-void note_wait(int ranks, double seconds);
+/// So much goes to the account of communicators of that many ranks, see learnt_account.hpp: what MPI took in
+/// one that is not set up (below 0: in one that was not, and is now), or what a saving is worth. Little is
+/// left.
+void pay_account(int ranks, double seconds);
 /// Seconds on the account of such communicators that this process may still draw; of the job's rank 0, else
 /// 0.
 [[nodiscard]] double account_left(int ranks);

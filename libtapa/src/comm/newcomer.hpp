@@ -23,6 +23,9 @@ class Newcomer {
   /// So many times as long where none has ever paid: what is lost to it is a tenth of a per cent.
   static constexpr double kDoubt = 16;
 
+  /// Calls must have taken so many times as long for a set-up that an account pays for: no run loses more.
+  static constexpr double kOwn = 4;
+
   /// A set-up takes at least so many times as long as the shortest call, as it talks as often.
   static constexpr double kTalks = 16;
   /// But that call may have been a long one. Seconds.
@@ -53,7 +56,8 @@ class Newcomer {
   }
   /// Rank 0's answer. `account`: seconds that earlier runs have left, see learnt_account.hpp.
   [[nodiscard]] bool worth(double setup_seconds, bool hopeless = false, double account = 0) const {
-    return spent_ + account > price(setup_seconds, hopeless);
+    const double more = spent_ >= kOwn * setup_seconds ? account : 0;
+    return spent_ + more > price(setup_seconds, hopeless);
   }
 
   /// The ranks have agreed to wait.
