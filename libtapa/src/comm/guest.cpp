@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/comm_state.hpp"
+#include "comm/duplications.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "comm/setup_allowance.hpp"
@@ -75,6 +76,7 @@ bool waits_on(const Newcomer& newcomer, int ranks) {
 
 /// Rank 0's.
 Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
+  if (may_be_duplicating()) return {Verdict::wait, newcomer.spent()};
   if (!persistent && waits_on(newcomer, ranks)) return {Verdict::wait, newcomer.spent()};
   try {
     const Options options = environment_options();
@@ -234,7 +236,8 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
         return false;
       case Verdict::set_up:
         early_ = nanoseconds && word.spent == 0;
-        set_up(user);
+        set_up(user, true);
+        Progress::instance().settle();
         if (!nanoseconds) charge_persistent(size_);
         if (rank_ == 0) tell_setup(size_, newcomer_.spent());
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
@@ -244,6 +247,10 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
         return false;
     }
     throw CallError(MPI_ERR_OTHER, "rank 0 of a communicator speaks another version of libtapa");
+  } catch (const SetupDeferred& e) {  // all ranks know
+    newcomer_.wait_on();
+    if (rank_ == 0) log_info(std::string("a communicator is not set up yet: ") + e.what());
+    return false;
   } catch (const SetupError& e) {  // all ranks know
     given_up_ = true;
     if (rank_ == 0) warn_once(e.what());

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "comm/device_calls.hpp"
+#include "comm/duplications.hpp"
 #include "comm/shared_options.hpp"
 #include "device/places.hpp"
 #include "device/tokens.hpp"
@@ -46,7 +47,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000006;
+constexpr std::uint64_t kMagic = 0x7461706100000007;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -124,6 +125,7 @@ struct Header {  // what each rank tells first
   std::uint64_t gpu;          // GpuUse
   std::uint64_t has_engine;   // for buffers in GPU memory
   std::uint64_t mpi_takes;    // such buffers
+  std::uint64_t duplicates;   // it may have MPI_Comm_idup under way
   Cores cores;                // where this rank may run
 };
 
@@ -143,7 +145,7 @@ class Setup {
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
-  Agreement run();
+  Agreement run(bool defers);
 
  private:
   void tell_headers();
@@ -187,13 +189,16 @@ Setup::Setup(MPI_Comm user) : user_(user) {
              static_cast<std::uint64_t>(gpu_use()),
              has_device_engine() ? 1U : 0U,
              mpi_takes_device_memory() ? 1U : 0U,
+             may_be_duplicating() ? 1U : 0U,
              own_cores()};
   mine_ = shared + token + record;
 }
 
-Agreement Setup::run() {
+Agreement Setup::run(bool defers) {
   tell_headers();
   check_versions();
+  const auto duplicates = [](const Header& h) { return h.duplicates != 0; };
+  if (defers && std::ranges::any_of(headers_, duplicates)) throw SetupDeferred();
   make_comm();
   tell_records();
   make_device_comm();
@@ -411,8 +416,8 @@ double own_timeout() {
   return seconds;
 }
 
-Agreement agree_on_setup(MPI_Comm user) {
-  return Setup(user).run();
+Agreement agree_on_setup(MPI_Comm user, bool defers) {
+  return Setup(user).run(defers);
 }
 
 }  // namespace tapa
