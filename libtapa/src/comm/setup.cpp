@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -33,6 +33,7 @@
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
 #include "topology/detect.hpp"
+#include "topology/sysfs.hpp"
 
 // POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
 extern char** environ;
@@ -58,8 +59,7 @@ std::uint64_t host_number() {
   gethostname(name, sizeof name - 1);
   char processes[64] = {};
   if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0) processes[0] = '\0';
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string boot = read_line("/proc/sys/kernel/random/boot_id");
   return std::hash<std::string>{}(std::string(name) + "/" + processes + "/" + boot);
 }
 
@@ -417,7 +417,9 @@ double own_timeout() {
 }
 
 Agreement agree_on_setup(MPI_Comm user, bool defers) {
-  return Setup(user).run(defers);
+  // A program's threads may have little stack, and nothing takes more of it than detection.
+  static_cast<void>(own_record());
+  return std::make_unique<Setup>(user)->run(defers);
 }
 
 }  // namespace tapa
