@@ -179,17 +179,17 @@ static int forget_type(MPI_Datatype type, int key, void* value, void* extra) {
 }
 
 /* A persistent call, where this MPI has them. */
-static int persistent_once(Buffers* b, int round) {
+static int persistent_once(Buffers* b, int round, MPI_Comm comm) {
   fill(b, round);
 #ifdef Alltoall_init
   MPI_Request request;
-  Alltoall_init(b->send, kElements, MPI_INT, b->recv, kElements, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
-                &request);
+  Alltoall_init(b->send, kElements, MPI_INT, b->recv, kElements, MPI_INT, comm, MPI_INFO_NULL, &request);
   MPI_Start(&request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Request_free(&request);
   return wrong(b);
 #else
+  (void)comm;
   return 0;
 #endif
 }
@@ -213,7 +213,7 @@ static int attributes(void) {
   fill(&b, 4);
   start(&b, second, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  bad += wrong(&b) + blocking(&b, 5, second) + persistent_once(&b, 6);
+  bad += wrong(&b) + blocking(&b, 5, second) + persistent_once(&b, 6, MPI_COMM_WORLD);
   MPI_Comm_free(&second);
   MPI_Comm_free(&comm);
   MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
@@ -401,6 +401,72 @@ static int persistent(int living) {
   (void)living;
   return 0;
 #endif
+}
+
+/* One number for each pair. */
+static int short_blocks(MPI_Comm comm, int round) {
+  int send[kMostRanks], recv[kMostRanks], me, ranks, bad = 0;
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &ranks);
+  for (int p = 0; p < ranks; ++p) send[p] = (round * 64 + me) * 64 + p;
+  MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, comm);
+  for (int p = 0; p < ranks; ++p) bad += recv[p] != (round * 64 + p) * 64 + me;
+  return bad;
+}
+
+/* An all-to-all of each form that may set a communicator up. */
+static int some_forms(MPI_Comm comm, int round) {
+  static Buffers b;
+  MPI_Request request;
+  int bad = blocking(&b, round, comm);
+  fill(&b, round + 1);
+  start(&b, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  return bad + wrong(&b) + persistent_once(&b, round + 2, comm);
+}
+
+/* Of a communicator that is duplicated meanwhile; blocking calls, as Open MPI 4.1 mixes others up with the
+ * duplication. `used`: it was used before that. */
+static int duplicated(int used) {
+  int bad = 0;
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm comm, second;
+    MPI_Request request;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (used) bad += some_forms(comm, round);
+    MPI_Comm_idup(comm, &second, &request);
+    for (int i = 0; i < 3; ++i) bad += short_blocks(comm, round + i);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += some_forms(second, round) + some_forms(comm, round);
+    MPI_Comm_free(&second);
+    MPI_Comm_free(&comm);
+  }
+  return bad;
+}
+
+/* Of one, while another communicator is duplicated: some ranks begin that only when the all-to-alls are done.
+ * `apart`: one of these ranks makes none, and waits for a message. With a number the communicator is used
+ * before that. */
+static int duplicated_late(int apart) {
+  int bad = 0, word = 0;
+  for (int round = 0; round < 20; ++round) {
+    const int late = apart ? rank == size - 1 : (rank + round) % 2 == 1;
+    MPI_Comm comm, second;
+    MPI_Request request;
+    MPI_Comm_split(MPI_COMM_WORLD, apart && late, rank, &comm);
+    if (number > 0) bad += short_blocks(comm, round);
+    if (!late) MPI_Comm_idup(MPI_COMM_WORLD, &second, &request);
+    if (!apart) bad += some_forms(comm, round);
+    if (apart && !late) bad += short_blocks(comm, round);
+    if (apart && rank == 0) MPI_Send(&word, 1, MPI_INT, size - 1, 3, MPI_COMM_WORLD);
+    if (apart && late) MPI_Recv(&word, 1, MPI_INT, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (late) MPI_Comm_idup(MPI_COMM_WORLD, &second, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bad += some_forms(second, round);
+    MPI_Comm_free(&second);
+    MPI_Comm_free(&comm);
+  }
+  return bad;
 }
 
 /* Mappings of this process. */
@@ -609,6 +675,10 @@ static int run(const char* mode) {
   if (strcmp(mode, "progress") == 0) return progress(0);
   if (strcmp(mode, "progress-behind") == 0) return progress(1);
   if (strcmp(mode, "wait") == 0) return wait_only();
+  if (strcmp(mode, "duplicated") == 0) return duplicated(0);
+  if (strcmp(mode, "duplicated-used") == 0) return duplicated(1);
+  if (strcmp(mode, "duplicated-late") == 0) return duplicated_late(0);
+  if (strcmp(mode, "duplicated-apart") == 0) return duplicated_late(1);
   if (strcmp(mode, "persistent") == 0) return persistent(40);
   if (strcmp(mode, "communicators") == 0) return communicators(0);
   if (strcmp(mode, "alive") == 0) return communicators(1);

@@ -237,8 +237,8 @@ TAPA_API int TAPA_Free(void* buffer);
 /** @defgroup state Communicator state, options, errors
  * @{ */
 /** Sets `comm` up now instead of in the first call that may synchronise. Collective; a no-op afterwards. For
- * programs that make nonblocking calls only, and for those that time their first call. `comm`: an
- * intracommunicator. */
+ * programs that make nonblocking calls only, and for those that time their first call. No MPI_Comm_idup
+ * may be under way on any of its ranks, as in a first call that sets it up. `comm`: an intracommunicator. */
 TAPA_API int TAPA_Comm_setup(MPI_Comm comm);
 /** Sets an option for this communicator ("plan", "check", ...; see tapa-info --options). Collective: all
  * ranks must pass the same key and value. Sets `comm` up. Calls before it keep to the options that they
@@ -274,6 +274,12 @@ TAPA_API int TAPA_Guest(const char* version, int at_once);
 TAPA_API int TAPA_Guest_early(long long sizes[], int most);
 /** For the drop-in alone, in MPI_Init: what rank 0 has answered, for all ranks. Local. */
 TAPA_API int TAPA_Guest_talk(const long long sizes[], int count);
+/** For the drop-in alone: the program's MPI_Comm_idup of `comm` is about to be passed on. A communicator that
+ * is not set up never is any more. Local. */
+TAPA_API int TAPA_Guest_idup_begins(MPI_Comm comm);
+/** Then: MPI has begun it, `made` is where MPI has put the new communicator; null: it was refused. Until the
+ * program uses that, no communicator is set up that this process is a rank of. Local. */
+TAPA_API int TAPA_Guest_idup_began(MPI_Comm comm, const MPI_Comm* made);
 /** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
  * Collective over MPI_COMM_WORLD where TAPA_Guest was told `at_once`. */
 TAPA_API int TAPA_Guest_end(void);

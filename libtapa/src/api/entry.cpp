@@ -10,6 +10,7 @@
 #include "api/forwarded.hpp"
 #include "api/passing.hpp"
 #include "api/timed.hpp"
+#include "comm/duplications.hpp"
 #include "comm/fast_path.hpp"
 #include "comm/guest.hpp"
 #include "run/device_memory.hpp"
@@ -72,6 +73,7 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
 CommState* state_for_blocking(MPI_Comm comm, const Arguments* call, bool needed) {
   CommState* state = CommState::cached(comm);
   if (state == nullptr) {
+    note_in_use(comm);
     if (is_mpis_own(comm) || (call != nullptr && peers_of(comm) == 1)) return nullptr;
     state = CommState::of(comm).get();
   }

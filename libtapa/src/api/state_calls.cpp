@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "api/entry.hpp"
+#include "api/forward.hpp"
+#include "comm/duplications.hpp"
 #include "comm/guest.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/report.hpp"
@@ -156,6 +158,25 @@ int TAPA_Guest_early(long long sizes[], int most) {
 int TAPA_Guest_talk(const long long sizes[], int count) {
   return contained("TAPA_Guest_talk", [&] {
     talk_early(std::vector<int>(sizes, sizes + count));
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Guest_idup_begins(MPI_Comm comm) {
+  return contained("TAPA_Guest_idup_begins", [&] {
+    duplication_begins();
+    note_in_use(comm);
+    if (comm != MPI_COMM_NULL && !is_mpis_own(comm) && peers_of(comm) > 1) {
+      CommState::of(comm)->note_duplication();
+    }
+    return MPI_SUCCESS;
+  });
+}
+
+int TAPA_Guest_idup_began(MPI_Comm comm, const MPI_Comm* made) {
+  return contained("TAPA_Guest_idup_began", [&] {
+    const bool alone = made != nullptr && !is_intercomm(comm) && peers_of(comm) == 1;
+    duplication_began(alone ? nullptr : made);
     return MPI_SUCCESS;
   });
 }

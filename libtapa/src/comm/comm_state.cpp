@@ -76,13 +76,13 @@ void CommState::release_device() {
   device_calls_.reset();
 }
 
-void CommState::set_up(MPI_Comm user) {
+void CommState::set_up(MPI_Comm user, bool defers) {
   if (ready()) return;
   if (failure_) throw SetupError(*failure_);
   free_retired();
   const double began = PMPI_Wtime();
   try {
-    adopt(agree_on_setup(user));
+    adopt(agree_on_setup(user, defers));
   } catch (const SetupError& e) {
     failure_ = std::make_unique<SetupError>(e);
   } catch (const std::invalid_argument& e) {

@@ -82,8 +82,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   CommState& operator=(const CommState&) = delete;
 
   /// Sets it up, unless it is. Collective; `user` is the communicator that it hangs on. Throws CallError when
-  /// that failed, then and ever after.
-  void set_up(MPI_Comm user);
+  /// that failed, then and ever after. If it `defers`, SetupDeferred, which says nothing about later.
+  void set_up(MPI_Comm user, bool defers = false);
 
   /// For a blocking call of a program that may know nothing of the library: set_up() at once, or when MPI's
   /// all-to-alls have taken long enough to pay for it. Collective. True: it is set up. Never throws: what a
@@ -92,6 +92,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// SetupAllowance; `needed`: one that MPI cannot carry out.
   [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
                              bool needed = false) noexcept;
+  /// The program duplicates it by MPI_Comm_idup, which on all ranks comes between the same two of its calls:
+  /// it stays with MPI for good, unless it is set up. MPI mixes a duplication up with collective calls of the
+  /// same communicator that are made before it ends, which is not seen. Local.
+  void note_duplication() {
+    if (!ready()) given_up_ = true;
+  }
   /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
   /// counted then. The short way of what welcome() would answer.
   [[nodiscard]] bool passes(std::uint64_t nanoseconds) {

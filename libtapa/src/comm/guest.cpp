@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/comm_state.hpp"
+#include "comm/duplications.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/report_text.hpp"
 #include "comm/setup_allowance.hpp"
@@ -84,6 +85,7 @@ double pay_from_account(const Newcomer& newcomer, int ranks, bool hopeless, doub
 
 /// Rank 0's.
 Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
+  if (may_be_duplicating()) return {Verdict::wait, newcomer.spent()};
   const double account = account_left(ranks);
   if (!persistent && waits_on(newcomer, ranks, account)) return {Verdict::wait, newcomer.spent()};
   try {
@@ -253,7 +255,8 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
         return false;
       case Verdict::set_up:
         early_ = nanoseconds && word.spent == 0;
-        set_up(user);
+        set_up(user, true);
+        Progress::instance().settle();
         if (!nanoseconds) charge_persistent(size_);
         tell_wait(0);  // what it took has paid for this
         if (rank_ == 0) tell_setup(size_, newcomer_.spent(), word.spent - newcomer_.spent());
@@ -264,6 +267,10 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
         return false;
     }
     throw CallError(MPI_ERR_OTHER, "rank 0 of a communicator speaks another version of libtapa");
+  } catch (const SetupDeferred& e) {  // all ranks know
+    newcomer_.wait_on();
+    if (rank_ == 0) log_info(std::string("a communicator is not set up yet: ") + e.what());
+    return false;
   } catch (const SetupError& e) {  // all ranks know
     given_up_ = true;
     if (rank_ == 0) warn_once(e.what());

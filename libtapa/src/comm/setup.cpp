@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "comm/device_calls.hpp"
+#include "comm/duplications.hpp"
 #include "comm/shared_options.hpp"
 #include "device/places.hpp"
 #include "device/tokens.hpp"
@@ -32,6 +33,7 @@
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
 #include "topology/detect.hpp"
+#include "topology/sysfs.hpp"
 
 // POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
 extern char** environ;
@@ -46,7 +48,7 @@ constexpr int kAttaches = 2;
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000006;
+constexpr std::uint64_t kMagic = 0x7461706100000007;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
@@ -57,8 +59,7 @@ std::uint64_t host_number() {
   gethostname(name, sizeof name - 1);
   char processes[64] = {};
   if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0) processes[0] = '\0';
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string boot = read_line("/proc/sys/kernel/random/boot_id");
   return std::hash<std::string>{}(std::string(name) + "/" + processes + "/" + boot);
 }
 
@@ -124,6 +125,7 @@ struct Header {  // what each rank tells first
   std::uint64_t gpu;          // GpuUse
   std::uint64_t has_engine;   // for buffers in GPU memory
   std::uint64_t mpi_takes;    // such buffers
+  std::uint64_t duplicates;   // it may have MPI_Comm_idup under way
   Cores cores;                // where this rank may run
 };
 
@@ -143,7 +145,7 @@ class Setup {
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
-  Agreement run();
+  Agreement run(bool defers);
 
  private:
   void tell_headers();
@@ -187,13 +189,16 @@ Setup::Setup(MPI_Comm user) : user_(user) {
              static_cast<std::uint64_t>(gpu_use()),
              has_device_engine() ? 1U : 0U,
              mpi_takes_device_memory() ? 1U : 0U,
+             may_be_duplicating() ? 1U : 0U,
              own_cores()};
   mine_ = shared + token + record;
 }
 
-Agreement Setup::run() {
+Agreement Setup::run(bool defers) {
   tell_headers();
   check_versions();
+  const auto duplicates = [](const Header& h) { return h.duplicates != 0; };
+  if (defers && std::ranges::any_of(headers_, duplicates)) throw SetupDeferred();
   make_comm();
   tell_records();
   make_device_comm();
@@ -411,8 +416,10 @@ double own_timeout() {
   return seconds;
 }
 
-Agreement agree_on_setup(MPI_Comm user) {
-  return Setup(user).run();
+Agreement agree_on_setup(MPI_Comm user, bool defers) {
+  // A program's threads may have little stack, and nothing takes more of it than detection.
+  static_cast<void>(own_record());
+  return std::make_unique<Setup>(user)->run(defers);
 }
 
 }  // namespace tapa

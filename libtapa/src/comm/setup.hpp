@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,9 +42,18 @@ class SetupError : public CallError {
   SetupError(int code, const std::string& message) : CallError(code, message, Seen::everywhere) {}
 };
 
+/// Some rank's process may have MPI_Comm_idup under way, so the ranks could wait for ever for a communicator
+/// of their own; all of them know it alike.
+class SetupDeferred : public std::exception {
+ public:
+  [[nodiscard]] const char* what() const noexcept override {
+    return "MPI_Comm_idup may be under way on some rank, expected that it is complete";
+  }
+};
+
 /// Collective over `user`, and may synchronise. Frees everything when it throws: SetupError on all ranks
-/// alike, or CallError when MPI itself fails.
-[[nodiscard]] Agreement agree_on_setup(MPI_Comm user);
+/// alike, CallError when MPI itself fails, or, if it `defers`, SetupDeferred.
+[[nodiscard]] Agreement agree_on_setup(MPI_Comm user, bool defers);
 
 /// Why a communicator is MPI's on which this rank's process uses a GPU.
 [[nodiscard]] std::string gpu_message(int rank, const std::string& why);

@@ -398,6 +398,12 @@ int Progress::make_self() {
   return code;
 }
 
+void Progress::settle() {
+  if (!always_advances()) return;
+  const Inside inside(*this);
+  static_cast<void>(make_self());
+}
+
 std::size_t Progress::pending() {
   const Inside inside(*this);
   return jobs_.size();

@@ -77,6 +77,10 @@ class Progress {
   /// of its own. With the driver `wait` a rank that waits for a message would let others wait for it.
   [[nodiscard]] bool always_advances() const { return driver_ == Driver::hook || driver_ == Driver::thread; }
 
+  /// Makes now what later calls would make of MPI, where they could wait for what the program has begun
+  /// meanwhile. What fails here fails there, which is told then.
+  void settle();
+
   /// Starts a task. `request` completes when the task has ended, with its result as the request's error; with
   /// the driver `thread` every error is MPI_ERR_TRUNCATE, but for Open MPI.
   /// MPI_ERR_UNSUPPORTED_OPERATION when the driver is `none`.

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <string_view>
 
 #include "topology/sysfs.hpp"
 
@@ -71,11 +71,16 @@ void add_host_facts(const std::string& proc, const std::string& sys, Record& rec
 }
 
 std::string rack_from_slurm(const std::string& address, const std::string& pattern) {
-  std::istringstream names(address);
-  std::istringstream kinds(pattern);
+  // Names and kinds between dots; the last switch is the leaf.
+  const auto next = [](std::string_view& list) {
+    const std::string_view first = list.substr(0, list.find('.'));
+    list.remove_prefix(std::min(list.size(), first.size() + 1));
+    return first;
+  };
   std::string rack;
-  for (std::string name, kind; std::getline(names, name, '.') && std::getline(kinds, kind, '.');) {
-    if (kind == "switch") rack = name;  // the last one is the leaf
+  for (std::string_view names = address, kinds = pattern; !names.empty() && !kinds.empty();) {
+    const std::string_view name = next(names);
+    if (next(kinds) == "switch") rack = name;
   }
   return rack;
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "topology/sysfs.hpp"
@@ -100,10 +101,11 @@ std::string read_line(const std::string& path) {
   // Not a stream: hundreds of small files are read.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
-  char text[16384];
-  const ssize_t length = ::read(file, text, sizeof text);
+  constexpr std::size_t most = 16384;  // on the heap, as a program's threads may have no more stack
+  const auto text = std::make_unique_for_overwrite<char[]>(most);
+  const ssize_t length = ::read(file, text.get(), most);
   ::close(file);
-  const std::string_view all(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string_view all(text.get(), length > 0 ? static_cast<std::size_t>(length) : 0);
   return std::string(all.substr(0, all.find('\n')));
 }
 
