@@ -123,6 +123,28 @@ class WithoutOwn {
   std::list<std::vector<MPI_Count>> large_counts_;
 };
 
+bool has_known_runs(const Block& block) {
+  return block.dense() || (block.type != MPI_DATATYPE_NULL && type_info(block.type).runs != 0);
+}
+
+/// This rank's block for itself.
+class OwnBlock {
+ public:
+  OwnBlock(const Block& from, const Block& to) : from_(from), to_(to) {
+    if (!has_known_runs(from) || !has_known_runs(to)) packed_ = Scratch(from.bytes);
+  }
+  void copy(MPI_Comm comm) const {
+    if (!packed_) return copy_block(from_, to_, comm);
+    gather_block(from_, packed_.data(), comm);
+    scatter_block(packed_.data(), to_, comm);
+  }
+
+ private:
+  const Block& from_;
+  const Block& to_;
+  Scratch packed_;
+};
+
 int rank_in(MPI_Comm comm) {
   int rank = 0;
   check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
@@ -144,6 +166,7 @@ Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm) {
 
 /// What MPI reads and writes that is not the program's memory.
 struct CallForMpi::Held {
+  std::optional<OwnBlock> own;
   std::optional<WithoutOwn> others;
   std::optional<ByteSide> send;
   std::optional<ByteSide> recv;
@@ -194,13 +217,12 @@ void CallForMpi::prepare(const Arguments& arguments, const Exchange& exchange) {
   const bool alike = exchange.send[own].bytes == exchange.recv[own].bytes;  // else MPI finds what is wrong
   if (exchange.overlaps || !alike || (mixed == Mixed::all && ranks > 1))
     return prepare_bytes(arguments, exchange);
-  copy_block(exchange.send[own], exchange.recv[own], comm_);  // now: behind MPI's call memory must not lack
-  way_ = Way::copied;
-  if (ranks == 1) return;
   held_ = std::make_unique<Held>();
+  held_->own.emplace(exchange.send[own], exchange.recv[own]);
+  way_ = Way::own;
+  if (ranks == 1) return;
   const WithoutOwn& others = held_->others.emplace(arguments, rank, ranks);
   arguments_ = for_mpi(others.arguments(), ranks, held_->numbers);
-  way_ = Way::made;
 }
 
 // Which of MPI's functions is called depends on the form alone: it must be the same on all ranks.
@@ -209,21 +231,32 @@ void CallForMpi::prepare_bytes(const Arguments& arguments, const Exchange& excha
   bytes_ = exchange.uniform_bytes;
   held_ = std::make_unique<Held>();
   const bool uniform = arguments.form == Form::uniform;
-  ByteSide& recv = held_->recv.emplace(exchange.recv, uniform, false);
+  held_->recv.emplace(exchange.recv, uniform, false);
+  if (!exchange.in_place) held_->send.emplace(exchange.send, uniform, exchange.overlaps);
   if (arguments.form == Form::w) held_->types.assign(exchange.recv.size(), MPI_BYTE);
-  if (exchange.in_place) {
-    recv.gather(comm_);
-  } else {
-    held_->send.emplace(exchange.send, uniform, exchange.overlaps).gather(comm_);
-    // Blocks that are shorter than expected leave the rest of the receiver's memory as it is.
-    if (!uniform) recv.gather(comm_);
-  }
   way_ = Way::bytes;
 }
 
 int CallForMpi::call() const {
-  if (way_ == Way::copied) return MPI_SUCCESS;
-  return way_ == Way::made ? call_mpi(arguments_, comm_, nullptr) : call_bytes();
+  try {
+    if (way_ == Way::made) return call_mpi(arguments_, comm_, nullptr);
+    if (way_ == Way::bytes) {
+      gather();
+      return call_bytes();
+    }
+    held_->own->copy(comm_);
+    return held_->others ? call_mpi(arguments_, comm_, nullptr) : MPI_SUCCESS;
+  } catch (const CallError& e) {  // of MPI_Pack: it has told the error handler
+    return e.code();
+  } catch (const std::bad_alloc&) {  // of a last element that is there in part
+    return MPI_ERR_NO_MEM;
+  }
+}
+
+void CallForMpi::gather() const {
+  if (held_->send) held_->send->gather(comm_);
+  // Blocks that are shorter than expected leave the rest of the receiver's memory as it is.
+  if (!held_->send || arguments_.form != Form::uniform) held_->recv->gather(comm_);
 }
 
 int CallForMpi::call_bytes() const {

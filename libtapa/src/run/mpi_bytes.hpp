@@ -34,8 +34,8 @@ enum class Mixed : std::uint8_t { none, own, all };
 /// an error where MPI alone has none.
 class CallForMpi {
  public:
-  /// Makes all ready; `exchange`, and what the arguments point to, must live as long as this. Throws
-  /// CallError.
+  /// Takes all memory that is needed; `exchange`, and what the arguments point to, must live as long as this.
+  /// Throws CallError.
   CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
   /// As it was made.
   CallForMpi(const Arguments& arguments, int ranks, MPI_Comm comm);
@@ -43,19 +43,21 @@ class CallForMpi {
   CallForMpi(const CallForMpi&) = delete;
   CallForMpi& operator=(const CallForMpi&) = delete;
 
-  /// Returns MPI's code. Holds nothing but what this owns: MPI's error handler may not return.
+  /// Packs what is packed and has MPI carry the call out; returns its code. Holds nothing but what this owns:
+  /// MPI's error handler may not return.
   [[nodiscard]] int call() const;
   /// Puts what was received where it belongs; after a call without an error. Throws CallError.
   void finish() const;
 
  private:
-  enum class Way : std::uint8_t { made, copied, bytes };
+  enum class Way : std::uint8_t { made, own, bytes };
   struct Held;
 
   void take_as_made(const Arguments& arguments, int ranks);
   [[nodiscard]] bool prepare_with_memory(const Arguments& arguments, const Exchange& exchange);
   void prepare(const Arguments& arguments, const Exchange& exchange);
   void prepare_bytes(const Arguments& arguments, const Exchange& exchange);
+  void gather() const;
   [[nodiscard]] int call_bytes() const;
 
   Way way_ = Way::made;
