@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace tapa {
@@ -270,6 +271,33 @@ TEST(Datatype, OthersAreLeftToMpi) {
   MPI_Type_free(&inner);
   EXPECT_EQ(type_info(nested).runs, 0U);
   compare(nested);
+}
+
+/// A list of blocks of an int, `stride` bytes apart; the first two exchanged when `crossed`.
+MPI_Datatype long_list(MPI_Aint stride, bool crossed) {
+  std::vector<MPI_Aint> displs(10000);
+  for (std::size_t i = 0; i < displs.size(); ++i) displs[i] = static_cast<MPI_Aint>(i) * stride;
+  if (crossed) std::swap(displs[0], displs[1]);
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed_block(static_cast<int>(displs.size()), 1, displs.data(), MPI_INT, &type);
+  return type;
+}
+
+// Only those whose size is their extent are read.
+TEST(Datatype, LongLists) {
+  MPI_Datatype dense = long_list(4, false);
+  MPI_Datatype crossed = long_list(4, true);
+  MPI_Datatype gaps = long_list(8, false);
+  MPI_Datatype resized = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(dense, 0, 80000, &resized);
+  EXPECT_TRUE(type_info(dense).always_dense());
+  EXPECT_TRUE(type_info(resized).dense(1));
+  EXPECT_FALSE(type_info(resized).dense(2));
+  EXPECT_EQ(type_info(crossed).runs, 0U);
+  EXPECT_FALSE(type_info(crossed).dense(1));
+  EXPECT_EQ(type_info(gaps).runs, 0U);
+  EXPECT_EQ(type_info(gaps).size, 40000U);
+  for (MPI_Datatype* type : {&dense, &crossed, &gaps, &resized}) MPI_Type_free(type);
 }
 
 // Types of MPI's own, although they have recipes: to free them is an error.

@@ -147,26 +147,32 @@ bool run_checked(const Arguments& arguments, CommState& state) {
   }
 }
 
+/// How MPI gets a call whose communicator's state is `state`; null: the ranks have not agreed that MPI gets
+/// it as it was made.
+HandOver hand_over(const Arguments& arguments, const CommState* state) {
+  const bool foreign = CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm);
+  if (!foreign) check_before_mpi(arguments);
+  if (state == nullptr && wants_staging(arguments)) return HandOver::staged;
+  return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
+}
+
 }  // namespace
 
 int run_blocking(const Arguments& arguments) {
   ForwardedCall counted(arguments);
   CountedForNewcomer timed_for_newcomer(arguments.comm);
+  HandOver how = HandOver::as_made;
   const auto ours = [&] {
     if (run_again(arguments)) return true;
     require_comm(arguments.comm);
     CommState* const state = state_for_blocking(arguments.comm, &arguments);
     if (state == nullptr || state->is_mpis()) {
       if (counted.wanted()) counted.forwarded(reason_for_blocking(arguments.comm, state));
-      if (CommState::cached(arguments.comm) == nullptr && is_mpis_own(arguments.comm))
-        return forward_staged(arguments);
-      check_before_mpi(arguments);
-      const bool agreed = state != nullptr;  // that MPI gets it as it is
-      const bool done = timed_for_newcomer(
-          [&] { return (!agreed && forward_staged(arguments)) || forward_in_bytes(arguments); });
+      how = hand_over(arguments, state);
       CommState* const newcomer = CommState::cached(arguments.comm);
-      if (!done && newcomer != nullptr && !newcomer->ready()) remember_passing(arguments, *newcomer);
-      return done;
+      if (how == HandOver::as_made && newcomer != nullptr && !newcomer->ready())
+        remember_passing(arguments, *newcomer);
+      return false;
     }
     check_call(arguments, *state);
     const bool done = run_checked(arguments, *state);
@@ -174,7 +180,7 @@ int run_blocking(const Arguments& arguments) {
     return done;
   };
   return counted.end(run_or_forward(
-      arguments, ours, [&] { return timed_for_newcomer([&] { return forward_blocking(arguments); }); }));
+      arguments, ours, [&] { return timed_for_newcomer([&] { return forward_blocking(arguments, how); }); }));
 }
 
 }  // namespace tapa

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -39,11 +41,11 @@ class HandedTask final : public Task {
   /// `staged`: the copies that MPI works on; may be null.
   HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
       : staged_(std::move(staged)), function_(arguments.function) {
-    const QuietErrors quiet(arguments.comm);
     if (staged_) staged_->fetch();
-    const Arguments& given = staged_ ? staged_->arguments() : arguments;
-    check_mpi(call_mpi(given, peers, arguments.comm, &request_, storage_), "MPI's own all-to-all");
+    given_ = for_mpi(staged_ ? staged_->arguments() : arguments, peers, storage_);
   }
+  /// MPI's code. Holds nothing: MPI's error handler may not return.
+  [[nodiscard]] int begin() { return call_mpi(given_, given_.comm, &request_); }
   void start() noexcept override {}
   /// The program may have freed the communicator by now, so its error handler cannot be set aside: the
   /// request is asked for its state, which calls none, and one that failed is not touched again.
@@ -65,6 +67,7 @@ class HandedTask final : public Task {
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
   MpiCallStorage storage_;
+  Arguments given_;
   std::unique_ptr<StagedCall> staged_;
   const char* function_;
   int code_ = MPI_SUCCESS;
@@ -76,17 +79,13 @@ bool needs_arrays(const Arguments& arguments) {
   return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
 }
 
-/// `what`: why MPI alone cannot carry the call out.
-void submit_handed(const Arguments& arguments, std::unique_ptr<StagedCall> staged, const char* what,
-                   MPI_Request* request) {
-  if (!world_began() || Progress::instance().driver() == Driver::none) {
-    throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                    std::string(what) +
-                        " and no way to complete the call, expected MPI_THREAD_MULTIPLE or "
-                        "an MPI that has");
-  }
-  auto task = std::make_unique<HandedTask>(arguments, peers_of(arguments.comm), std::move(staged));
-  check_mpi(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
+/// Throws CallError where nothing would complete a nonblocking call; `what`: why MPI alone cannot carry it
+/// out.
+void require_progress(const char* what) {
+  if (world_began() && Progress::instance().driver() != Driver::none) return;
+  throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                  std::string(what) +
+                      " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
 }
 
 /// For a call with buffers that MPI does not take.
@@ -103,12 +102,112 @@ MpiCallStorage& kept_storage() {
   return *storage;
 }
 
+/// What a call owns while MPI carries it out. MPI's error handler may jump over any owner on the stack, so
+/// the thread keeps it: what was jumped over goes with its next such call.
+template <class Call>
+class Kept {
+ public:
+  template <class... Parts>
+  static Call* make(Parts&&... parts) {
+    Call*& call = slot();
+    delete std::exchange(call, nullptr);
+    call = new Call(std::forward<Parts>(parts)...);
+    return call;
+  }
+  /// Gives `call` back, unless an error handler has made another such call since.
+  static std::unique_ptr<Call> take(const Call* call) {
+    return std::unique_ptr<Call>(slot() == call ? std::exchange(slot(), nullptr) : nullptr);
+  }
+
+ private:
+  static Call*& slot() {
+    thread_local constinit Call* call = nullptr;
+    return call;
+  }
+};
+
+/// A blocking call that MPI does not get as it was made.
+class HandedCall {
+ public:
+  HandedCall(const Arguments& arguments, HandOver how) {
+    const int peers = peers_of(arguments.comm);
+    if (how == HandOver::staged) {
+      staged_ = stage_for_mpi(arguments, peers);
+      staged_->fetch();
+    } else {
+      check_arguments(arguments, peers, false);
+    }
+    const Arguments& given = staged_ ? staged_->arguments() : arguments;
+    if (is_intercomm(arguments.comm)) {
+      call_.emplace(given, peers, arguments.comm);
+    } else {
+      normalise(given, peers, blocks_);
+      call_.emplace(given, blocks_, arguments.comm, false);
+    }
+  }
+  /// MPI's code. Holds nothing: MPI's error handler may not return.
+  [[nodiscard]] int call() const { return call_->call(); }
+  void finish() {
+    call_->finish();
+    if (staged_) staged_->put_back();
+  }
+
+ private:
+  std::unique_ptr<StagedCall> staged_;
+  Exchange blocks_;
+  std::optional<CallForMpi> call_;
+};
+
+/// Null: there is no memory for it, and MPI may take the call as it was made.
+HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
+  try {
+    return Kept<HandedCall>::make(arguments, how);
+  } catch (const std::bad_alloc&) {
+    if (how == HandOver::staged) throw;
+    return nullptr;
+  }
+}
+
 /// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
 int prepare(const Arguments& arguments, Arguments& narrowed) {
   return guarded(arguments.comm, arguments.function, [&] {
     MpiCallStorage none;  // as a rule: each thread would keep some
     const bool arrays = needs_arrays(arguments);
     narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0, arrays ? kept_storage() : none);
+    return MPI_SUCCESS;
+  });
+}
+
+int forward_as_made(const Arguments& arguments) {
+  Arguments narrowed;
+  const int code = prepare(arguments, narrowed);
+  if (code != MPI_SUCCESS) return code;
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
+}
+
+/// A nonblocking call that MPI alone cannot carry out; null: it can.
+HandedTask* prepare_task(const Arguments& arguments, bool arrays, bool as_made) {
+  const int peers = peers_of(arguments.comm);
+  std::unique_ptr<StagedCall> staged;
+  if (!as_made && must_stage_for_mpi(arguments, peers)) {
+    require_progress("this MPI does not take GPU memory");
+    staged = stage_for_mpi(arguments, peers);
+  } else if (arrays) {
+    require_progress("this MPI has no large counts");
+  } else {
+    return nullptr;
+  }
+  return Kept<HandedTask>::make(arguments, peers, std::move(staged));
+}
+
+int submit_task(const Arguments& arguments, HandedTask* task, MPI_Request* request) {
+  const int code = in_mpi(arguments.function, [&] { return task->begin(); });
+  if (code != MPI_SUCCESS) {
+    Kept<HandedTask>::take(task);
+    return code;
+  }
+  return guarded(arguments.comm, arguments.function, [&] {
+    check_mpi(Progress::instance().submit(Kept<HandedTask>::take(task), request), "MPI_Grequest_start");
     return MPI_SUCCESS;
   });
 }
@@ -132,63 +231,56 @@ bool is_complete(const Arguments& arguments) {
 
 }  // namespace
 
-bool forward_in_bytes(const Arguments& arguments) {
+bool wants_bytes(const Arguments& arguments) {
   if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
   if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
   const int peers = peers_of(arguments.comm);
   const bool right = dense(arguments, arguments.recv, peers) &&
                      (arguments.in_place() || dense(arguments, arguments.send, peers)) &&
                      (arguments.form != Form::w || peers != 1);
-  if (right) return false;
-  check_arguments(arguments, peers, false);
-  const QuietErrors quiet(arguments.comm);
-  Exchange blocks;
-  check_mpi(call_mpi(arguments, peers, arguments.comm, false, blocks), "MPI's own all-to-all");
-  return true;
+  return !right;
 }
 
-bool forward_staged(const Arguments& arguments) {
-  if (gpu_use() != GpuUse::cuda) return false;
-  const int peers = peers_of(arguments.comm);
-  if (!must_stage_for_mpi(arguments, peers)) return false;
-  const auto staged = stage_for_mpi(arguments, peers);
-  staged->fetch();
-  const QuietErrors quiet(arguments.comm);
-  Exchange blocks;
-  const bool as_made = is_intercomm(arguments.comm);
-  check_mpi(call_mpi(staged->arguments(), peers, arguments.comm, as_made, blocks), "MPI's own all-to-all");
-  staged->put_back();
-  return true;
+bool wants_staging(const Arguments& arguments) {
+  return gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm));
 }
 
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || world_ends() || is_intercomm(comm);
 }
 
-int forward_blocking(const Arguments& arguments) {
-  Arguments narrowed;
-  const int code = prepare(arguments, narrowed);
+int forward_blocking(const Arguments& arguments, HandOver how) {
+  if (how == HandOver::as_made) return forward_as_made(arguments);
+  HandedCall* call = nullptr;
+  int code = guarded(arguments.comm, arguments.function, [&] {
+    call = prepare_handed(arguments, how);
+    return MPI_SUCCESS;
+  });
   if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
+  if (call == nullptr) return forward_as_made(arguments);
+  code = in_mpi(arguments.function, [&] { return call->call(); });
+  if (code != MPI_SUCCESS) {
+    Kept<HandedCall>::take(call);
+    return code;
+  }
+  code = contained(arguments.function, [&] {
+    call->finish();
+    return MPI_SUCCESS;
+  });
+  Kept<HandedCall>::take(call);
+  return code == MPI_SUCCESS ? code : call_error_handler(arguments.comm, code);
 }
 
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request) {
   const bool arrays = needs_arrays(arguments);
   if (arrays || (!as_made && gpu_use() == GpuUse::cuda)) {
-    bool submitted = true;
+    HandedTask* task = nullptr;
     const int code = guarded(arguments.comm, arguments.function, [&] {
-      const int peers = peers_of(arguments.comm);
-      if (!as_made && must_stage_for_mpi(arguments, peers)) {
-        submit_handed(arguments, stage_for_mpi(arguments, peers), "this MPI does not take GPU memory",
-                      request);
-      } else if (arrays) {
-        submit_handed(arguments, nullptr, "this MPI has no large counts", request);
-      } else {
-        submitted = false;
-      }
+      task = prepare_task(arguments, arrays, as_made);
       return MPI_SUCCESS;
     });
-    if (code != MPI_SUCCESS || submitted) return code;
+    if (code != MPI_SUCCESS) return code;
+    if (task != nullptr) return submit_task(arguments, task, request);
   }
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);

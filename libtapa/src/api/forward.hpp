@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+
 #include "run/arguments.hpp"
 
 namespace tapa {
@@ -14,19 +16,23 @@ namespace tapa {
 /// CallError.
 [[nodiscard]] bool is_mpis_own(MPI_Comm comm);
 
-/// A blocking call on an intracommunicator that MPI may get wrong as it was made: blocks that are not dense,
-/// and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for elements). Handed over in bytes,
-/// packed here; false: it was not such a call, and nothing was done. Throws CallError.
-[[nodiscard]] bool forward_in_bytes(const Arguments& arguments);
+/// What a blocking call is handed over as.
+enum class HandOver : std::uint8_t { as_made, bytes, staged };
 
-/// A blocking call with buffers in GPU memory that MPI does not take: handed over on copies in host memory.
-/// False: it was not such a call, and nothing was done. Throws CallError, CudaError.
-[[nodiscard]] bool forward_staged(const Arguments& arguments);
+/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made: blocks that are not
+/// dense, and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for elements). It is handed
+/// over in bytes, packed here. Throws CallError.
+[[nodiscard]] bool wants_bytes(const Arguments& arguments);
+
+/// Whether a blocking call has buffers in GPU memory that MPI does not take. It is handed over on copies in
+/// host memory. Throws CallError, CudaError.
+[[nodiscard]] bool wants_staging(const Arguments& arguments);
 
 /// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
-/// narrowed is an error. `as_made`: the ranks agreed that MPI gets it so; else buffers in GPU memory that MPI
-/// does not take are staged, or an error in a persistent call.
-int forward_blocking(const Arguments& arguments);
+/// narrowed is an error; blocks in bytes for which there is no memory go as they were made. `as_made`: the
+/// ranks agreed that MPI gets it so; else buffers in GPU memory that MPI does not take are staged, or an
+/// error in a persistent call.
+int forward_blocking(const Arguments& arguments, HandOver how);
 int forward_nonblocking(const Arguments& arguments, bool as_made, MPI_Request* request);
 int forward_init(const Arguments& arguments, bool as_made, MPI_Request* request);
 

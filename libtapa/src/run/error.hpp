@@ -100,7 +100,8 @@ int call_error_handler(MPI_Comm comm, int code);
 /// point.
 int note_current_exception(const char* function) noexcept;
 
-/// While it lives, errors on a communicator of the program return codes and its handler is not called.
+/// While it lives, errors on a communicator of the program return codes and its handler is not called, by
+/// other threads neither, and one that they set is lost: not in an all-to-all, which waits for other ranks.
 class QuietErrors {
  public:
   explicit QuietErrors(MPI_Comm comm);

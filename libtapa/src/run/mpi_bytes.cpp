@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -87,38 +89,6 @@ bool countable_in_bytes(const Exchange& exchange) {
          (exchange.in_place || countable(reach(span_of(exchange.send))));
 }
 
-int call_as_made(const Arguments& arguments, int ranks, MPI_Comm comm) {
-  MpiCallStorage storage;
-  return call_mpi(arguments, ranks, comm, nullptr, storage);
-}
-
-// Precondition: countable_in_bytes(). Which of MPI's functions is called depends on the form alone: it must
-// be the same on all ranks.
-int all_to_all_in_bytes(Form form, const Exchange& exchange, MPI_Comm comm) {
-  const bool uniform = form == Form::uniform;
-  ByteSide recv(exchange.recv, uniform, false);
-  std::optional<ByteSide> other;
-  if (!exchange.in_place) other.emplace(exchange.send, uniform, exchange.overlaps);
-  ByteSide& send = other ? *other : recv;
-  send.gather(comm);
-  // Blocks that are shorter than expected leave the rest of the receiver's memory as it is.
-  if (other && !uniform) recv.gather(comm);
-  const void* const from = exchange.in_place ? MPI_IN_PLACE : send.base();
-  int code = MPI_SUCCESS;
-  if (uniform) {
-    code = call_mpi_bytes(from, recv.base(), exchange.uniform_bytes, comm);
-  } else if (form == Form::v) {
-    code = TAPA_OWN_MPI(PMPI_Alltoallv)(from, send.counts(), send.displs(), MPI_BYTE, recv.base(),
-                                        recv.counts(), recv.displs(), MPI_BYTE, comm);
-  } else {
-    const std::vector<MPI_Datatype> bytes(exchange.recv.size(), MPI_BYTE);
-    code = TAPA_OWN_MPI(PMPI_Alltoallw)(from, send.counts(), send.displs(), bytes.data(), recv.base(),
-                                        recv.counts(), recv.displs(), bytes.data(), comm);
-  }
-  if (code == MPI_SUCCESS) recv.scatter(comm);
-  return code;
-}
-
 bool is_long_with_gaps(const Side& side, int peer) {
   constexpr std::size_t kLong = std::size_t{64} * 1024;
   const MPI_Datatype type = side.type_of(peer);
@@ -153,15 +123,27 @@ class WithoutOwn {
   std::list<std::vector<MPI_Count>> large_counts_;
 };
 
-/// MPI moves the others' blocks, as the call was made, and this rank's own is copied here.
-int call_without_own(const Arguments& arguments, const Exchange& exchange, int rank, MPI_Comm comm) {
-  const int ranks = static_cast<int>(exchange.recv.size());
-  const WithoutOwn others(arguments, rank, ranks);
-  if (const int code = call_as_made(others.arguments(), ranks, comm); code != MPI_SUCCESS) return code;
-  const auto own = static_cast<std::size_t>(rank);
-  copy_block(exchange.send[own], exchange.recv[own], comm);
-  return MPI_SUCCESS;
+bool has_known_runs(const Block& block) {
+  return block.dense() || (block.type != MPI_DATATYPE_NULL && type_info(block.type).runs != 0);
 }
+
+/// This rank's block for itself.
+class OwnBlock {
+ public:
+  OwnBlock(const Block& from, const Block& to) : from_(from), to_(to) {
+    if (!has_known_runs(from) || !has_known_runs(to)) packed_ = Scratch(from.bytes);
+  }
+  void copy(MPI_Comm comm) const {
+    if (!packed_) return copy_block(from_, to_, comm);
+    gather_block(from_, packed_.data(), comm);
+    scatter_block(packed_.data(), to_, comm);
+  }
+
+ private:
+  const Block& from_;
+  const Block& to_;
+  Scratch packed_;
+};
 
 int rank_in(MPI_Comm comm) {
   int rank = 0;
@@ -182,26 +164,131 @@ Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm) {
   return ranks == 1 ? Mixed::all : Mixed::own;
 }
 
-int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
+/// What MPI reads and writes that is not the program's memory.
+struct CallForMpi::Held {
+  std::optional<OwnBlock> own;
+  std::optional<WithoutOwn> others;
+  std::optional<ByteSide> send;
+  std::optional<ByteSide> recv;
+  std::vector<MPI_Datatype> types;
+  MpiCallStorage numbers;
+};
+
+CallForMpi::CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made)
+    : comm_(comm) {
+  if (as_made || !countable_in_bytes(exchange) || !prepare_with_memory(arguments, exchange))
+    take_as_made(arguments, static_cast<int>(exchange.recv.size()));
+}
+
+CallForMpi::CallForMpi(const Arguments& arguments, int ranks, MPI_Comm comm) : comm_(comm) {
+  take_as_made(arguments, ranks);
+}
+
+CallForMpi::~CallForMpi() = default;
+
+void CallForMpi::take_as_made(const Arguments& arguments, int ranks) {
+  way_ = Way::made;
+  if (!arguments.large) {
+    arguments_ = arguments;
+    return;
+  }
+  held_ = std::make_unique<Held>();
+  arguments_ = for_mpi(arguments, ranks, held_->numbers);
+}
+
+/// False when there is none.
+bool CallForMpi::prepare_with_memory(const Arguments& arguments, const Exchange& exchange) {
+  try {
+    prepare(arguments, exchange);
+    return true;
+  } catch (const std::bad_alloc&) {
+    held_.reset();  // MPI may need that
+    return false;
+  }
+}
+
+void CallForMpi::prepare(const Arguments& arguments, const Exchange& exchange) {
   const int ranks = static_cast<int>(exchange.recv.size());
-  if (as_made || !countable_in_bytes(exchange)) return call_as_made(arguments, ranks, comm);
   // MPIs that look for equal buffers refuse them, although their blocks lie apart.
-  const Mixed mixed = arguments.has_equal_buffers() ? Mixed::all : mixed_by_mpi(arguments, comm);
-  if (mixed == Mixed::none) return call_as_made(arguments, ranks, comm);
-  const int rank = rank_in(comm);
+  const Mixed mixed = arguments.has_equal_buffers() ? Mixed::all : mixed_by_mpi(arguments, comm_);
+  if (mixed == Mixed::none) return take_as_made(arguments, ranks);
+  const int rank = rank_in(comm_);
   const auto own = static_cast<std::size_t>(rank);
   const bool alike = exchange.send[own].bytes == exchange.recv[own].bytes;  // else MPI finds what is wrong
-  if (exchange.overlaps || !alike) return all_to_all_in_bytes(arguments.form, exchange, comm);
-  if (ranks == 1) {
-    copy_block(exchange.send[0], exchange.recv[0], comm);
-    return MPI_SUCCESS;
+  if (exchange.overlaps || !alike || (mixed == Mixed::all && ranks > 1))
+    return prepare_bytes(arguments, exchange);
+  held_ = std::make_unique<Held>();
+  held_->own.emplace(exchange.send[own], exchange.recv[own]);
+  way_ = Way::own;
+  if (ranks == 1) return;
+  const WithoutOwn& others = held_->others.emplace(arguments, rank, ranks);
+  arguments_ = for_mpi(others.arguments(), ranks, held_->numbers);
+}
+
+// Which of MPI's functions is called depends on the form alone: it must be the same on all ranks.
+void CallForMpi::prepare_bytes(const Arguments& arguments, const Exchange& exchange) {
+  arguments_ = arguments;
+  bytes_ = exchange.uniform_bytes;
+  held_ = std::make_unique<Held>();
+  const bool uniform = arguments.form == Form::uniform;
+  held_->recv.emplace(exchange.recv, uniform, false);
+  if (!exchange.in_place) held_->send.emplace(exchange.send, uniform, exchange.overlaps);
+  if (arguments.form == Form::w) held_->types.assign(exchange.recv.size(), MPI_BYTE);
+  way_ = Way::bytes;
+}
+
+int CallForMpi::call() const {
+  try {
+    if (way_ == Way::made) return call_mpi(arguments_, comm_, nullptr);
+    if (way_ == Way::bytes) {
+      gather();
+      return call_bytes();
+    }
+    held_->own->copy(comm_);
+    return held_->others ? call_mpi(arguments_, comm_, nullptr) : MPI_SUCCESS;
+  } catch (const CallError& e) {  // of MPI_Pack: it has told the error handler
+    return e.code();
+  } catch (const std::bad_alloc&) {  // of a last element that is there in part
+    return MPI_ERR_NO_MEM;
   }
-  return mixed == Mixed::own ? call_without_own(arguments, exchange, rank, comm)
-                             : all_to_all_in_bytes(arguments.form, exchange, comm);
+}
+
+void CallForMpi::gather() const {
+  if (held_->send) held_->send->gather(comm_);
+  // Blocks that are shorter than expected leave the rest of the receiver's memory as it is.
+  if (!held_->send || arguments_.form != Form::uniform) held_->recv->gather(comm_);
+}
+
+int CallForMpi::call_bytes() const {
+  const ByteSide& recv = *held_->recv;
+  const ByteSide& send = held_->send ? *held_->send : recv;
+  const void* const from = held_->send ? send.base() : MPI_IN_PLACE;
+  const MPI_Datatype* const types = held_->types.data();
+  switch (arguments_.form) {
+    case Form::uniform:
+      return call_mpi_bytes(from, recv.base(), bytes_, comm_);
+    case Form::v:
+      return TAPA_OWN_MPI(PMPI_Alltoallv)(from, send.counts(), send.displs(), MPI_BYTE, recv.base(),
+                                          recv.counts(), recv.displs(), MPI_BYTE, comm_);
+    default:
+      return TAPA_OWN_MPI(PMPI_Alltoallw)(from, send.counts(), send.displs(), types, recv.base(),
+                                          recv.counts(), recv.displs(), types, comm_);
+  }
+}
+
+void CallForMpi::finish() const {
+  if (way_ == Way::bytes) held_->recv->scatter(comm_);
+}
+
+int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
+  const CallForMpi made(arguments, exchange, comm, as_made);
+  const int code = made.call();
+  if (code == MPI_SUCCESS) made.finish();
+  return code;
 }
 
 int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {
-  if (as_made) return call_as_made(arguments, ranks, comm);
+  if (as_made) return CallForMpi(arguments, ranks, comm).call();
   normalise(arguments, ranks, scratch);
   return call_mpi(arguments, scratch, comm, false);
 }

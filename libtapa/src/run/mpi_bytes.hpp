@@ -5,7 +5,9 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "run/arguments.hpp"
 
@@ -21,10 +23,52 @@ enum class Mixed : std::uint8_t { none, own, all };
 /// that cannot be described.
 [[nodiscard]] Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm);
 
-/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`: as it was made when `as_made`, when
-/// MPI gets it right so, or could not count the bytes; without this rank's own block, which is copied here,
-/// where MPI may get that wrong alone; else, and where buffers overlap, in bytes. Returns MPI's code. Which
-/// of these is a local matter: whichever it is, the same function of MPI is called and the same bytes move.
+/// A blocking call on its way to MPI: as it was made when that is asked for, when MPI gets it right so, or
+/// could not count the bytes; without this rank's own block, which is copied here, where MPI may get that
+/// wrong alone; else, and where buffers overlap, in bytes.
+///
+/// Which of these is a local matter: whichever it is, the same function of MPI is called and the same bytes
+/// move. Open MPI and MPICH choose the algorithm by the number of ranks and the bytes of a block, and each
+/// message by its bytes; types only say where these lie. So a rank that has no memory for copies hands the
+/// call over as it was made, and the others need not know: MPI may then mix up layouts, which is better than
+/// an error where MPI alone has none.
+class CallForMpi {
+ public:
+  /// Takes all memory that is needed; `exchange`, and what the arguments point to, must live as long as this.
+  /// Throws CallError.
+  CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
+  /// As it was made.
+  CallForMpi(const Arguments& arguments, int ranks, MPI_Comm comm);
+  ~CallForMpi();
+  CallForMpi(const CallForMpi&) = delete;
+  CallForMpi& operator=(const CallForMpi&) = delete;
+
+  /// Packs what is packed and has MPI carry the call out; returns its code. Holds nothing but what this owns:
+  /// MPI's error handler may not return.
+  [[nodiscard]] int call() const;
+  /// Puts what was received where it belongs; after a call without an error. Throws CallError.
+  void finish() const;
+
+ private:
+  enum class Way : std::uint8_t { made, own, bytes };
+  struct Held;
+
+  void take_as_made(const Arguments& arguments, int ranks);
+  [[nodiscard]] bool prepare_with_memory(const Arguments& arguments, const Exchange& exchange);
+  void prepare(const Arguments& arguments, const Exchange& exchange);
+  void prepare_bytes(const Arguments& arguments, const Exchange& exchange);
+  void gather() const;
+  [[nodiscard]] int call_bytes() const;
+
+  Way way_ = Way::made;
+  MPI_Comm comm_;
+  Arguments arguments_;    // as MPI takes them
+  std::size_t bytes_ = 0;  // of equal blocks
+  std::unique_ptr<Held> held_;
+};
+
+/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`, which calls no error handler of the
+/// program's. Returns MPI's code.
 [[nodiscard]] int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
 
 /// The same for a call whose blocks are not described yet: they are only where that is needed, in `scratch`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -64,11 +65,28 @@ void give(Piece piece) noexcept {
   k.pieces.push_back(std::move(piece));
 }
 
+void free_kept() {
+  Kept& k = kept_pieces();
+  const std::lock_guard lock(k.mutex);
+  k.pieces.clear();
+  k.bytes = 0;
+}
+
+/// From the system; where it has none, without what is kept for later.
+Piece allocate(std::size_t bytes) {
+  try {
+    return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+  } catch (const std::bad_alloc&) {
+    free_kept();
+    return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+  }
+}
+
 }  // namespace
 
 Scratch::Scratch(std::size_t bytes) {
   Piece piece = take(bytes);
-  if (piece.memory == nullptr) piece = {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+  if (piece.memory == nullptr) piece = allocate(bytes);
   memory_ = std::move(piece.memory);
   size_ = piece.size;
 }

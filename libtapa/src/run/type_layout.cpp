@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "run/error.hpp"
+#include "run/recipe_memory.hpp"
 
 namespace tapa {
 
@@ -215,11 +217,27 @@ MaybeComb comb_of_list(const Contents& c, int combiner) {
   }
 }
 
+bool has_gaps(MPI_Datatype type) {
+  MPI_Count size = 0;
+  MPI_Count first = 0;
+  MPI_Count span = 0;
+  check_mpi(PMPI_Type_size_x(type, &size), "MPI_Type_size_x");
+  check_mpi(PMPI_Type_get_true_extent_x(type, &first, &span), "MPI_Type_get_true_extent_x");
+  return size != span;
+}
+
+/// A list of several blocks is one run or nothing that is known here: a long one with gaps need not be read.
+bool is_long_with_gaps(MPI_Datatype type, const Envelope& envelope) {
+  constexpr int kLong = 4096;  // no other recipe has so many numbers
+  return envelope.integers > kLong && has_gaps(type);
+}
+
 // What is none, and types it does not know (darray, large counts), MPI packs.
 MaybeComb comb_of(MPI_Datatype type) {
   const Envelope envelope = envelope_of(type);
   if (envelope.permanent()) return comb_of_permanent(type);
-  if (envelope.large) return std::nullopt;
+  if (envelope.large || is_long_with_gaps(type, envelope) || !has_memory_for_recipe(type))
+    return std::nullopt;
   const Contents c(type, envelope);
   switch (envelope.combiner) {
     case MPI_COMBINER_DUP:
@@ -244,6 +262,14 @@ MaybeComb comb_of(MPI_Datatype type) {
   }
 }
 
+MaybeComb comb_if_memory(MPI_Datatype type) {
+  try {
+    return comb_of(type);
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool is_permanent(MPI_Datatype type) {
@@ -260,7 +286,7 @@ TypeInfo decode_type(MPI_Datatype type) {
   check_mpi(PMPI_Type_get_true_extent_x(type, &first, &span), "MPI_Type_get_true_extent_x");
   TypeInfo info{static_cast<std::size_t>(size), extent_of(type), static_cast<MPI_Aint>(first), false};
   if (size > span) return info;  // more data than memory: elements overlap
-  const MaybeComb comb = size == 0 ? MaybeComb(Comb{}) : comb_of(type);
+  const MaybeComb comb = size == 0 ? MaybeComb(Comb{}) : comb_if_memory(type);
   if (!comb || comb->bytes * comb->count != static_cast<MPI_Aint>(size)) return info;
   // Open MPI 4.1 takes a stride of -1 byte for that of neighbours: MPI packs what it places elsewhere.
   if (!comb->one_run() && comb->lowest() != info.first) return info;
