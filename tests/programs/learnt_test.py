@@ -116,8 +116,11 @@ def case_account() -> None:
     assert (account["ranks"], account["job"]) == (4, 4) and account["seconds"] > 0, account
     document = content()
     document["accounts"][0]["seconds"] = 9.5
-    FILE.write_text(json.dumps(document))
-    text = run(calls=2 * calls, TAPA_LOG="info")
+    for _ in range(10):
+        FILE.write_text(json.dumps(document))
+        text = run(calls=2 * calls, TAPA_LOG="info")
+        if "in earlier runs" in text:  # else the machine was busy: this run alone has paid for it
+            break
     assert re.search(r"a communicator was set up in [0-9.]+ ms, after [0-9.]+ ms of all-to-alls and [0-9.]+ ms in earlier runs", text), text
     assert content()["accounts"][0]["seconds"] != 9.5, "drawn from, or more, if this run has saved something: " + FILE.read_text()
 
