@@ -211,7 +211,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   /// Notes what this communicator has found, for later runs. Once, on its rank 0.
   void keep_learnt() noexcept;
-  /// Notes how long MPI's all-to-alls have taken on it so far, as it is not set up; on its rank 0.
+  /// Notes, on its rank 0, how long MPI's all-to-alls have taken on it so far while it is not set up.
   void keep_wait();
 
   /// The rows of the report so far.
@@ -225,7 +225,6 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void enlist();
   void recall_learnt();
   void tell_learnt();
-  void tell_wait(double seconds);
   [[nodiscard]] MachineView view_machine(const Options& options) const;
   void decide_device_way(const Options& options, MachineView& machine);
   [[nodiscard]] bool striped(const Topology& topology) const;
@@ -243,7 +242,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   bool given_up_ = false;  // a guest's: MPI has it for good
   bool early_ = false;     // it was set up in its first call, as earlier runs had found that to pay
   bool noted_ = false;     // what it has found
-  double told_wait_ = 0;   // seconds, see tell_wait()
+  double told_wait_ = 0;   // seconds, see keep_wait()
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
   Agreement agreement_;

@@ -74,13 +74,10 @@ bool waits_on(const Newcomer& newcomer, int ranks, double account) {
   return !sets_up_at_once() && !talks_early(ranks) && !newcomer.worth(setup_seconds(ranks), false, account);
 }
 
-/// A set-up that this communicator's calls do not pay for alone: how much of the account goes for it, which
-/// is its own from now on.
-double pay_from_account(const Newcomer& newcomer, int ranks, bool hopeless, double account) {
+/// How much of the account a set-up takes that this communicator's calls do not pay for alone.
+double taken_from_account(const Newcomer& newcomer, int ranks, bool hopeless, double account) {
   const double missing = newcomer.price(setup_seconds(ranks), hopeless) - newcomer.spent();
-  const double drawn = std::clamp(missing, 0.0, account);
-  if (drawn > 0) draw_account(ranks, drawn);
-  return drawn;
+  return std::clamp(missing, 0.0, account);
 }
 
 /// Rank 0's.
@@ -101,7 +98,8 @@ Word judge(const Newcomer& newcomer, int ranks, bool persistent) {
       return {Verdict::set_up, newcomer.spent()};
     if (!newcomer.worth(setup_seconds(ranks), learnt.hopeless, account))
       return {Verdict::wait, newcomer.spent()};
-    return {Verdict::set_up, newcomer.spent() + pay_from_account(newcomer, ranks, learnt.hopeless, account)};
+    return {Verdict::set_up,
+            newcomer.spent() + taken_from_account(newcomer, ranks, learnt.hopeless, account)};
   } catch (const CallError& e) {
     warn_once(e.what());
     return {Verdict::never, 0};
@@ -258,8 +256,12 @@ bool CommState::welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
         set_up(user, true);
         Progress::instance().settle();
         if (!nanoseconds) charge_persistent(size_);
-        tell_wait(0);  // what it took has paid for this
-        if (rank_ == 0) tell_setup(size_, newcomer_.spent(), word.spent - newcomer_.spent());
+        keep_wait();
+        if (rank_ == 0) {
+          const double earlier = word.spent - newcomer_.spent();  // as judge() has added it
+          if (earlier > 0) draw_account(size_, earlier);
+          tell_setup(size_, newcomer_.spent(), earlier);
+        }
         if (word.spent >= 0) parts()->tuner.limit(word.spent);
         return true;
       case Verdict::never:

@@ -48,12 +48,9 @@ void CommState::keep_learnt() noexcept {
 }
 
 void CommState::keep_wait() {
-  if (!ready()) tell_wait(newcomer_.spent());
-}
-
-void CommState::tell_wait(double seconds) {
   if (rank_ != 0 || !keeps_learnt()) return;
-  pay_account(size_, seconds - std::exchange(told_wait_, seconds));
+  const double waited = ready() ? 0 : newcomer_.spent();  // a set-up is paid with it
+  pay_account(size_, waited - std::exchange(told_wait_, waited));
 }
 
 void CommState::tell_learnt() {
