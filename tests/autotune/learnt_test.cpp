@@ -12,6 +12,7 @@
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_key.hpp"
 #include "autotune/learnt_path.hpp"
+#include "learnt_samples.hpp"
 
 namespace tapa {
 namespace {
@@ -20,31 +21,6 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Kind = LearntStart::Kind;
-
-constexpr int kToday = 20000;
-
-LearntPlan plan(const std::string& choice, double seconds, int samples = 65, bool given_up = false) {
-  return {parse_choice(choice), seconds, samples, given_up};
-}
-
-LearntSize a_size(std::vector<LearntPlan> plans, bool decided = true, int day = kToday) {
-  return {true, 1024, decided, 1000, day, std::move(plans)};
-}
-
-LearntWhere a_place() {
-  return {"0.1.0", "Open MPI v4.1.4", "a processor, 64", "0123456789abcdef", 16};
-}
-
-LearntShape a_shape(std::vector<LearntSize> sizes = {a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
-  return {a_place(), 4, "fedcba9876543210", kToday, 0.25, std::move(sizes)};
-}
-
-/// The same result as a run tells it.
-LearntShape of_this_run(LearntShape shape) {
-  shape.day = 0;
-  for (LearntSize& size : shape.sizes) size.day = 0;
-  return shape;
-}
 
 // What calls begin with.
 
@@ -351,67 +327,6 @@ std::string error_of(const std::string& text) {
     return error.what();
   }
   return "accepted";
-}
-
-// Accounts: what MPI took on communicators that were never set up, for later runs.
-
-TEST(LearntAccount, IsOfOnePlaceAndNumberOfRanks) {
-  Learnt learnt;
-  settle(learnt, a_place(), 4, 0.125, kToday);
-  settle(learnt, a_place(), 4, 0.25, kToday);
-  settle(learnt, a_place(), 8, 1, kToday);
-  LearntWhere other = a_place();
-  other.job = 17;
-  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday), 0.375);
-  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 8, kToday), 1);
-  EXPECT_EQ(account_of(learnt, a_place(), 5, kToday), 0);
-  EXPECT_EQ(account_of(learnt, other, 4, kToday), 0);
-}
-
-TEST(LearntAccount, EndsWhereItIsEmptyOrOld) {
-  Learnt learnt;
-  settle(learnt, a_place(), 4, 0.5, kToday);
-  settle(learnt, a_place(), 4, -0.125, kToday);
-  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday), 0.375);
-  EXPECT_DOUBLE_EQ(account_of(learnt, a_place(), 4, kToday + kLearntDays), 0.375);
-  EXPECT_EQ(account_of(learnt, a_place(), 4, kToday + kLearntDays + 1), 0);
-  EXPECT_EQ(account_of(learnt, a_place(), 4, kToday - 1), 0) << "a clock that went back";
-  settle(learnt, a_place(), 4, -1, kToday);
-  EXPECT_TRUE(learnt.accounts.empty());
-}
-
-TEST(LearntAccount, HasLimits) {
-  Learnt learnt;
-  settle(learnt, a_place(), 2, 1e6, kToday);
-  EXPECT_EQ(account_of(learnt, a_place(), 2, kToday), kMostLearntAccount);
-  for (int ranks = 3; ranks < 40; ++ranks) settle(learnt, a_place(), ranks, 1, kToday + ranks);
-  EXPECT_EQ(learnt.accounts.size(), kMostLearntAccounts);
-  EXPECT_EQ(learnt.accounts.front().ranks, 39);
-  EXPECT_EQ(learnt.accounts.back().ranks, 40 - static_cast<int>(kMostLearntAccounts));
-  LearntWhere wordy = a_place();
-  wordy.mpi = std::string(8000, '"');
-  for (int ranks = 2; ranks < 20; ++ranks) settle(learnt, wordy, ranks, 1, kToday + 50);
-  EXPECT_LE(learnt_json(learnt).size(), kMostLearntAccountBytes);
-  EXPECT_FALSE(learnt.accounts.empty());
-}
-
-TEST(LearntAccount, StaysBesideWhatPlansHaveFound) {
-  Learnt before;
-  settle(before, a_place(), 4, 0.5, kToday);
-  const Learnt after = merged(before, {{of_this_run(a_shape())}}, kToday);
-  EXPECT_EQ(after.accounts, before.accounts);
-  EXPECT_EQ(after.shapes.size(), 1U);
-  EXPECT_FALSE(differs(after, after));
-  Learnt drawn = after;
-  settle(drawn, a_place(), 4, -0.25, kToday);
-  EXPECT_TRUE(differs(after, drawn));
-}
-
-TEST(LearntAccount, IsReadAsItWasWritten) {
-  Learnt learnt{{a_shape()}};
-  settle(learnt, a_place(), 4, 0.5, kToday);
-  settle(learnt, a_place(), 16, 0.25, kToday);
-  EXPECT_EQ(parse_learnt(learnt_json(learnt), "file"), learnt);
 }
 
 TEST(LearntFile, ReadsWhatItWrites) {

@@ -51,11 +51,6 @@ bool same_calls(const LearntSize& a, const LearntSize& b) {
   return a.uniform == b.uniform && a.bytes == b.bytes;
 }
 
-/// Days from one to the other; of a clock that went back as many as there are.
-int days_between(int from, int to) {
-  return to >= from ? to - from : std::numeric_limits<int>::max();
-}
-
 int sum_of_calls(int a, int b) {
   return b > std::numeric_limits<int>::max() - a ? std::numeric_limits<int>::max() : a + b;
 }
@@ -134,6 +129,10 @@ void keep_what_fits(Learnt& learnt, int today) {
 }
 
 }  // namespace
+
+int days_between(int from, int to) {
+  return to >= from ? to - from : std::numeric_limits<int>::max();
+}
 
 LearntStart start_from(const LearntSize& size) {
   LearntStart start;

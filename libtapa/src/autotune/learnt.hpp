@@ -88,6 +88,9 @@ inline constexpr std::size_t kMostLearntBytes = std::size_t{64} << 10;
 /// Days after which a result holds no more: what it came from may have changed without a new version.
 inline constexpr int kLearntDays = 30;
 
+/// Days from one to the other; of a clock that went back as many as there are.
+[[nodiscard]] int days_between(int from, int to);
+
 /// How calls of a size may begin.
 struct LearntStart {
   enum class Kind : std::uint8_t {

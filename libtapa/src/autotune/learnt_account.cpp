@@ -7,9 +7,8 @@ namespace tapa {
 
 namespace {
 
-/// Of a clock that went back an account is too old.
 bool holds(const LearntAccount& account, int today) {
-  return today >= account.day && today - account.day <= kLearntDays;
+  return days_between(account.day, today) <= kLearntDays;
 }
 
 std::size_t bytes_of(const LearntAccount& account) {

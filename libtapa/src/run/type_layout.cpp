@@ -163,12 +163,22 @@ MaybeComb listed(int blocks, Count count, Child child, Offset offset) {
   return all;
 }
 
-MaybeComb comb_of_permanent(MPI_Datatype type) {
+/// Bytes of data, and where the first and the last of them lie.
+struct Reach {
   MPI_Count size = 0;
   MPI_Count first = 0;
   MPI_Count span = 0;
-  check_mpi(PMPI_Type_size_x(type, &size), "MPI_Type_size_x");
-  check_mpi(PMPI_Type_get_true_extent_x(type, &first, &span), "MPI_Type_get_true_extent_x");
+};
+
+Reach reach_of(MPI_Datatype type) {
+  Reach reach;
+  check_mpi(PMPI_Type_size_x(type, &reach.size), "MPI_Type_size_x");
+  check_mpi(PMPI_Type_get_true_extent_x(type, &reach.first, &reach.span), "MPI_Type_get_true_extent_x");
+  return reach;
+}
+
+MaybeComb comb_of_permanent(MPI_Datatype type) {
+  const auto [size, first, span] = reach_of(type);
   if (size != span) return std::nullopt;  // a pair such as MPI_SHORT_INT has a gap
   return Comb{static_cast<MPI_Aint>(first), static_cast<MPI_Aint>(size)};
 }
@@ -217,19 +227,12 @@ MaybeComb comb_of_list(const Contents& c, int combiner) {
   }
 }
 
-bool has_gaps(MPI_Datatype type) {
-  MPI_Count size = 0;
-  MPI_Count first = 0;
-  MPI_Count span = 0;
-  check_mpi(PMPI_Type_size_x(type, &size), "MPI_Type_size_x");
-  check_mpi(PMPI_Type_get_true_extent_x(type, &first, &span), "MPI_Type_get_true_extent_x");
-  return size != span;
-}
-
 /// A list of several blocks is one run or nothing that is known here: a long one with gaps need not be read.
 bool is_long_with_gaps(MPI_Datatype type, const Envelope& envelope) {
   constexpr int kLong = 4096;  // no other recipe has so many numbers
-  return envelope.integers > kLong && has_gaps(type);
+  if (envelope.integers <= kLong) return false;
+  const Reach reach = reach_of(type);
+  return reach.size != reach.span;
 }
 
 // What is none, and types it does not know (darray, large counts), MPI packs.
@@ -277,13 +280,9 @@ bool is_permanent(MPI_Datatype type) {
 }
 
 TypeInfo decode_type(MPI_Datatype type) {
-  MPI_Count size = 0;
-  MPI_Count first = 0;
-  MPI_Count span = 0;
-  check_mpi(PMPI_Type_size_x(type, &size), "MPI_Type_size_x");
+  const auto [size, first, span] = reach_of(type);
   if (size == MPI_UNDEFINED || size < 0)
     throw CallError(MPI_ERR_TYPE, "size of a datatype is too large to be known");
-  check_mpi(PMPI_Type_get_true_extent_x(type, &first, &span), "MPI_Type_get_true_extent_x");
   TypeInfo info{static_cast<std::size_t>(size), extent_of(type), static_cast<MPI_Aint>(first), false};
   if (size > span) return info;  // more data than memory: elements overlap
   const MaybeComb comb = size == 0 ? MaybeComb(Comb{}) : comb_if_memory(type);
