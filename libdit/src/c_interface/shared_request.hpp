@@ -17,14 +17,24 @@ class SharedRequest {
   SharedRequest(ExchangeRequest request, std::size_t members)
       : request_(std::move(request)), members_(members) {}
 
-  /// False also while another thread waits.
+  /// Until it is known to be done: false also while another thread asks or waits.
   [[nodiscard]] bool test() {
+    if (done_) {
+      return true;
+    }
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    return lock.owns_lock() && told([&] { return request_.test(); });
+    if (!lock.owns_lock()) {
+      return false;
+    }
+    if (told([&] { return request_.test(); })) {
+      done_ = true;
+    }
+    return done_;
   }
   void wait() {
     const std::scoped_lock lock(mutex_);
     (void)told([&] { return request_.wait(), true; });
+    done_ = true;
   }
   void wait_stream(void* stream) {
     const std::scoped_lock lock(mutex_);
@@ -63,10 +73,11 @@ class SharedRequest {
     }
   }
 
-  std::mutex mutex_;  // of all but lost_
+  std::mutex mutex_;  // of all but done_ and lost_
   ExchangeRequest request_;
   std::size_t members_;
   std::exception_ptr failure_;
+  std::atomic<bool> done_{false};
   std::atomic<bool> lost_{false};
 };
 
