@@ -44,12 +44,25 @@ void raise(MPI_Comm*, int* code, ...) {
   throw Refused(class_of(*code));
 }
 
-enum class Mistake { count, recvcount, nonblocking, ragged, intercommunicator, longer };
+enum class Mistake { count, recvcount, nonblocking, ragged, uncommitted, intercommunicator, longer };
 
 struct Comms {
   MPI_Comm intra;
   MPI_Comm inter;
 };
+
+/// Not committed, and of a layout that only MPI knows to pack. Never freed.
+MPI_Datatype rows_of_rows() {
+  static const MPI_Datatype made = [] {
+    MPI_Datatype row = MPI_DATATYPE_NULL;
+    MPI_Datatype rows = MPI_DATATYPE_NULL;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &row);
+    MPI_Type_vector(2, 1, 2, row, &rows);
+    MPI_Type_free(&row);
+    return rows;
+  }();
+  return made;
+}
 
 /// Ends in the error handler.
 void make(Mistake mistake, const Comms& comms) {
@@ -71,6 +84,9 @@ void make(Mistake mistake, const Comms& comms) {
       break;
     case Mistake::ragged:
       Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comms.intra);
+      break;
+    case Mistake::uncommitted:
+      Alltoall(send, 1, rows_of_rows(), recv, 1, rows_of_rows(), comms.intra);
       break;
     case Mistake::longer: {
       int rank = 0;
@@ -149,8 +165,10 @@ int leave_often(const char* how, MPI_Comm_errhandler_function* handler, int (*ca
   int wrong = known ? right_calls(comms.intra) : 0;
   left_by = 0;
   for (const Mistake mistake : {Mistake::count, Mistake::recvcount, Mistake::nonblocking, Mistake::ragged,
-                                Mistake::intercommunicator}) {
-    const int expected = mistake == Mistake::recvcount ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT;
+                                Mistake::uncommitted, Mistake::intercommunicator}) {
+    const int expected = mistake == Mistake::recvcount     ? MPI_ERR_TRUNCATE
+                         : mistake == Mistake::uncommitted ? MPI_ERR_TYPE
+                                                           : MPI_ERR_COUNT;
     wrong += caught(mistake, comms) != expected ? 1000 : 0;
     wrong += right_calls(comms.intra);
   }

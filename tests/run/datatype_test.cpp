@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "run/long_elements.hpp"
+
 namespace tapa {
 namespace {
 
@@ -281,6 +283,27 @@ MPI_Datatype long_list(MPI_Aint stride, bool crossed) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Type_create_hindexed_block(static_cast<int>(displs.size()), 1, displs.data(), MPI_INT, &type);
   return type;
+}
+
+// By messages, as elements of more than 2 GiB are.
+TEST(Datatype, LongElements) {
+  const std::vector<std::byte> from = numbered();
+  MPI_Datatype inner = vector_of(2, 1, 2, MPI_INT);
+  MPI_Datatype type = vector_of(3, 1, 4, inner);
+  MPI_Type_free(&inner);
+  MPI_Type_commit(&type);
+  const TypeInfo info = type_info(type);
+  std::vector<std::byte> expected(info.size);
+  std::vector<std::byte> packed(info.size);
+  pack(from.data() + kOrigin, 1, type, info, expected.data(), MPI_COMM_SELF);
+  pack_long(from.data() + kOrigin, type, info.size, packed.data(), MPI_COMM_SELF);
+  EXPECT_EQ(packed, expected);
+  std::vector<std::byte> whole(kMemory);
+  std::vector<std::byte> back(kMemory);
+  unpack(packed.data(), whole.data() + kOrigin, 1, type, info, MPI_COMM_SELF);
+  unpack_long(packed.data(), info.size, back.data() + kOrigin, type, MPI_COMM_SELF);
+  EXPECT_EQ(back, whole);
+  MPI_Type_free(&type);
 }
 
 // Only those whose size is their extent are read.

@@ -82,6 +82,9 @@ class Rank final : public BlockPacker {
   /// Blocks from others may be so many bytes longer than those that are sent.
   void expect_more(std::size_t bytes) { more_ = bytes; }
 
+  /// Whether no block can be packed from now on.
+  void refuse_to_pack(bool refuses) { refuses_ = refuses; }
+
   /// Number of wrong bytes.
   std::size_t call(int number) {
     const std::size_t members = buffers_->members();
@@ -132,6 +135,7 @@ class Rank final : public BlockPacker {
   }
 
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override {
+    if (refuses_) throw TransportError("no such datatype", 3);
     count_wrong_part(out_[member].size(), unit_of(out_[member].size(), member, true), begin, bytes);
     std::memcpy(to, out_[member].data() + begin, bytes);
   }
@@ -158,6 +162,7 @@ class Rank final : public BlockPacker {
   }
 
   std::size_t more_ = 0;
+  bool refuses_ = false;
   int number_ = 0;  // of the call
 
   std::size_t releases_ = 0;     // of rooms
@@ -429,6 +434,31 @@ TEST(ShmBuffers, SizesThatDifferAreAnErrorOfTheReceiverAndHangNobody) {
   run(0);
   other.join();
   EXPECT_EQ(failure, "1: message from rank 0 has 50 bytes, expected at most 40");
+}
+
+TEST(ShmBuffers, BlocksThatCannotBePackedAreAnErrorOfBothEndsAndHangNobody) {
+  for (const std::size_t bytes : {24, 5000, 3 << 20}) {
+    const Sizes sizes = [&](std::size_t, std::size_t, int) { return bytes; };
+    const std::size_t wrong = in_threads(4, sizes, true, [](Rank& rank) {
+      const std::size_t self = rank.buffers().self();
+      const char* const expected = self == 0   ? "no such datatype"
+                                   : self == 3 ? "rank 0 could not pack its block for this rank"
+                                               : "";
+      std::string what;
+      rank.refuse_to_pack(self == 0);
+      try {
+        rank.call(0);
+      } catch (const TransportError& e) {
+        what = e.what();
+        EXPECT_EQ(e.mpi_code(), self == 0 ? 3 : 0);
+      }
+      EXPECT_EQ(what, expected) << self;
+      rank.refuse_to_pack(false);
+      rank.buffers().release();
+      return rank.call(1);
+    });
+    EXPECT_LE(wrong, 4U) << bytes;
+  }
 }
 
 TEST(ShmBuffers, IsUsedByOneAtATime) {

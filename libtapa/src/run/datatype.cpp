@@ -12,6 +12,7 @@
 
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
+#include "run/long_elements.hpp"
 #include "run/type_layout.hpp"
 
 namespace tapa {
@@ -43,17 +44,13 @@ TypeInfo info_of_derived(MPI_Datatype type) {
   return info;
 }
 
-/// Calls `step(elements, bytes before it)` for portions that fit MPI_Pack's int sizes.
+constexpr std::size_t kMostPacked = std::numeric_limits<int>::max();
+
+/// Calls `step(elements before it, elements)` for portions that fit MPI_Pack's int sizes.
 template <class Step>
 void in_portions(MPI_Count count, const TypeInfo& info, Step step) {
-  constexpr std::size_t limit = std::numeric_limits<int>::max();
   if (count == 0 || info.size == 0) return;
-  if (info.size > limit) {
-    throw CallError(MPI_ERR_TYPE,
-                    "one element has " + std::to_string(info.size) +
-                        " bytes and gaps between them, expected at most 2147483647 for such types");
-  }
-  const auto portion = static_cast<MPI_Count>(limit / info.size);
+  const auto portion = static_cast<MPI_Count>(std::max<std::size_t>(1, kMostPacked / info.size));
   for (MPI_Count done = 0; done < count; done += portion)
     step(done, static_cast<int>(std::min(portion, count - done)));
 }
@@ -246,11 +243,11 @@ void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& 
   if (copy_known<true>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
     const std::byte* const source = address_at(from, done * info.extent);
+    std::byte* const target = to + static_cast<std::size_t>(done) * info.size;
+    if (info.size > kMostPacked) return pack_long(source, type, info.size, target, comm);
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);
     int position = 0;
-    check_mpi(PMPI_Pack(source, elements, type, to + static_cast<std::size_t>(done) * info.size, bytes,
-                        &position, comm),
-              "MPI_Pack");
+    check_mpi(PMPI_Pack(source, elements, type, target, bytes, &position, comm), "MPI_Pack");
   });
 }
 
@@ -258,12 +255,12 @@ void unpack(const std::byte* from, void* to, MPI_Count count, MPI_Datatype type,
             MPI_Comm comm) {
   if (copy_known<false>(from, to, count, info)) return;
   in_portions(count, info, [&](MPI_Count done, int elements) {
+    const std::byte* const source = from + static_cast<std::size_t>(done) * info.size;
     std::byte* const target = address_at(to, done * info.extent);
+    if (info.size > kMostPacked) return unpack_long(source, info.size, target, type, comm);
     const auto bytes = static_cast<int>(static_cast<std::size_t>(elements) * info.size);
     int position = 0;
-    check_mpi(PMPI_Unpack(from + static_cast<std::size_t>(done) * info.size, bytes, &position, target,
-                          elements, type, comm),
-              "MPI_Unpack");
+    check_mpi(PMPI_Unpack(source, bytes, &position, target, elements, type, comm), "MPI_Unpack");
   });
 }
 

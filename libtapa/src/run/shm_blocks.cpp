@@ -1,6 +1,10 @@
 #include "run/shm_blocks.hpp"
 
+#include <new>
+
 #include "run/datatype.hpp"
+#include "run/error.hpp"
+#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -9,6 +13,18 @@ namespace {
 ShmBlock described(const Block& block) {
   if (block.dense()) return {block.data, block.bytes, 0};
   return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).part() : 0};
+}
+
+/// The exchange knows no errors of MPI's.
+template <class Step>
+void with_code(const Step& step) {
+  try {
+    step();
+  } catch (const CallError& e) {
+    throw TransportError(e.what(), e.code());
+  } catch (const std::bad_alloc&) {
+    throw TransportError("out of memory", MPI_ERR_NO_MEM);
+  }
 }
 
 }  // namespace
@@ -24,18 +40,22 @@ void ShmBlocks::describe(const Exchange& exchange, MPI_Comm comm) {
 
 void ShmBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
   const Block& block = exchange_->send[member];
-  if (bytes == block.bytes) return gather_block(block, to, comm_);
-  pack_part(block.data, begin, bytes, block.type, type_info(block.type), to, comm_);
+  with_code([&] {
+    if (bytes == block.bytes) return gather_block(block, to, comm_);
+    pack_part(block.data, begin, bytes, block.type, type_info(block.type), to, comm_);
+  });
 }
 
 void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   const Block& block = exchange_->recv[member];
-  if (bytes == block.bytes) return scatter_block(from, block, comm_);
-  unpack_part(from, block.data, begin, bytes, block.type, type_info(block.type), comm_);
+  with_code([&] {
+    if (bytes == block.bytes) return scatter_block(from, block, comm_);
+    unpack_part(from, block.data, begin, bytes, block.type, type_info(block.type), comm_);
+  });
 }
 
 void ShmBlocks::copy(std::size_t member) {
-  copy_block(exchange_->send[member], exchange_->recv[member], comm_);
+  with_code([&] { copy_block(exchange_->send[member], exchange_->recv[member], comm_); });
 }
 
 std::byte* ShmBlocks::room(std::size_t member, bool sent) {
@@ -44,8 +64,9 @@ std::byte* ShmBlocks::room(std::size_t member, bool sent) {
   std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
   const std::size_t bytes = (sent ? exchange_->send : exchange_->recv)[member].bytes;
   if (memory.size() < bytes) {
-    held_bytes_ += bytes - memory.size();
-    memory = std::vector<std::byte>(bytes);
+    const std::size_t before = memory.size();
+    with_code([&] { memory = std::vector<std::byte>(bytes); });
+    held_bytes_ += bytes - before;
   }
   return memory.data();
 }

@@ -78,6 +78,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   given_.clear();
   fetched_ = false;
   failure_.clear();
+  failure_code_ = 0;
 }
 
 void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
@@ -168,12 +169,17 @@ void ShmExchange::plan_table() {
 
 // A datatype that MPI refuses to pack must not keep the others waiting.
 template <class Step>
-void ShmExchange::packing(const Step& step) {
+bool ShmExchange::packing(const Step& step) {
   try {
     step();
+    return true;
+  } catch (const TransportError& e) {
+    if (failure_.empty()) failure_code_ = e.mpi_code();
+    fail(e.what());
   } catch (const std::exception& e) {
     fail(e.what());
   }
+  return false;
 }
 
 /// The block for this rank itself, unless it must take the way of all.
@@ -182,7 +188,7 @@ void ShmExchange::copy_own() {
   if (expected(self) == 0) return;
   std::byte* const to = place(self);
   if (!uniform_ && (to == nullptr || send_[self].data == nullptr))
-    return packing([&] { packer_->copy(self); });
+    return static_cast<void>(packing([&] { packer_->copy(self); }));
   const std::byte* const from = uniform_ ? send_base_ + self * bytes_ : send_[self].data;
   if (to != from) std::memcpy(to, from, expected(self));
 }
@@ -226,13 +232,16 @@ void ShmExchange::write_uniform(std::byte* buffer) {
   }
 }
 
-/// The block in one piece of memory; packed now unless it was.
+/// The block in one piece of memory; packed now unless it was. Null: it could not be.
 const std::byte* ShmExchange::sent(std::size_t member) {
   if (send_[member].data != nullptr) return send_[member].data;
   std::byte*& room = sent_room_[member];
   if (room == nullptr) {
-    room = packer_->room(member, true);
-    gather(member, 0, send_[member].bytes, room);
+    packing([&] {
+      std::byte* const memory = packer_->room(member, true);
+      packer_->gather(member, 0, send_[member].bytes, memory);
+      room = memory;
+    });
   }
   return room;
 }
@@ -255,8 +264,13 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
   if (const auto& place = stays_[m]) {
     if (at_ > 0) return;
+    const std::byte* const block = sent(m);
+    if (block == nullptr) {
+      entry.whole = kNotPacked;
+      return;
+    }
     entry.bytes = bytes;
-    entry.place = {reinterpret_cast<std::uintptr_t>(sent(m)), place->kind};
+    entry.place = {reinterpret_cast<std::uintptr_t>(block), place->kind};
     readers_.push_back(static_cast<std::uint32_t>(m));
     return;
   }
@@ -276,19 +290,17 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
                                                   : buffer + next;
   entry.place = slot ? BlockPlace{0, BlockPlace::kSlot} : BlockPlace{static_cast<std::uint64_t>(to - buffer)};
   if (gathers) {
-    gather(m, begin, entry.bytes, to);
+    if (!packing([&] { packer_->gather(m, begin, entry.bytes, to); })) entry.whole = kNotPacked;
+  } else if (const std::byte* const block = sent(m)) {
+    copy_block(to, block + begin, entry.bytes);
   } else {
-    copy_block(to, sent(m) + begin, entry.bytes);
+    entry.whole = kNotPacked;
   }
   if (!slot) next += room_of(entry.bytes);
 }
 
 void ShmExchange::fail(std::string what) {
   if (failure_.empty()) failure_ = std::move(what);
-}
-
-void ShmExchange::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
-  packing([&] { packer_->gather(member, begin, bytes, to); });
 }
 
 void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
@@ -304,6 +316,10 @@ std::byte* ShmExchange::received_room(std::size_t member) {
 
 /// A longer block than this rank expects; a shorter one is no error, as in MPI.
 bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
+  if (whole == kNotPacked) {
+    fail("rank " + std::to_string(member) + " could not pack its block for this rank");
+    return true;
+  }
   if (whole <= expected(member)) return false;
   truncated_ = truncated_ || failure_.empty();
   fail(too_long(member, whole, expected(member)));
@@ -483,7 +499,8 @@ bool ShmExchange::advance() {
   }
   if (failure_.empty()) return true;
   const std::string what = std::exchange(failure_, {});
-  throw std::exchange(truncated_, false) ? TransportError::truncation(what) : TransportError(what);
+  throw std::exchange(truncated_, false) ? TransportError::truncation(what)
+                                         : TransportError(what, failure_code_);
 }
 
 std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {

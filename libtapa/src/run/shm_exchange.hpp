@@ -118,10 +118,9 @@ class ShmExchange {
   [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
   [[nodiscard]] bool in_slot(std::size_t member) const;
   [[nodiscard]] std::size_t grain(std::size_t member) const;
-  void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
   template <class Step>
-  void packing(const Step& step);
+  bool packing(const Step& step);
   [[nodiscard]] std::byte* received_room(std::size_t member);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(std::string what);
@@ -179,6 +178,7 @@ class ShmExchange {
   unsigned looks_ = 0;                      // for such readers
   bool fetched_ = false;                    // whether a block was read in another's memory
   std::string failure_;
+  int failure_code_ = 0;    // MPI's, if any
   bool truncated_ = false;  // whether that is a block too long
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "transport/shm_buffers.hpp"
@@ -55,6 +56,9 @@ inline std::size_t uniform_piece(const ShmBuffers& buffers, std::size_t bytes) {
 inline std::size_t place_of(std::size_t member, std::size_t self) {
   return member < self ? member : member - 1;
 }
+
+/// BlockEntry::whole of a block that its sender could not pack.
+constexpr std::uint64_t kNotPacked = std::numeric_limits<std::uint64_t>::max();
 
 /// Where one member finds its block, or the part of it that travels in this round.
 struct BlockEntry {
