@@ -3,6 +3,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdarg>
@@ -31,13 +32,24 @@ bool yes_or_no(std::string_view text, bool standard) {
   return standard;
 }
 
-double seconds(const char* name, double standard) {
+double seconds(const char* name, double standard, double where_wrong) {
   const char* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return standard;
   char* end = nullptr;
   const double value = std::strtod(text, &end);
-  return *end == '\0' && std::isfinite(value) && value >= 0 ? value : standard;
+  return *end == '\0' && std::isfinite(value) && value >= 0 ? value : where_wrong;
 }
+
+// Options that ask for libtapa, and their values that do not. Values that libtapa refuses do: it is to be
+// there to say so.
+struct Asking {
+  const char* name;
+  std::array<std::string_view, 5> quiet;
+};
+constexpr std::array kAsking{Asking{"TAPA_PLAN", {"auto"}}, Asking{"TAPA_TUNING", {}},
+                             Asking{"TAPA_CHECK", {"off", "0", "mpi", "args"}},
+                             Asking{"TAPA_EXPLAIN", {"0", "off", "no", "false"}},
+                             Asking{"TAPA_REPORT", {"0", "off", "no", "false", "passive"}}};
 
 /// One write, so that lines of several ranks do not mix.
 void write_line(const char* format, va_list arguments) {
@@ -59,16 +71,15 @@ bool shares_alloc_mem() {
 }
 
 double agree_timeout() {
-  return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout);
+  return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout, kAgreeTimeout);
 }
 
 bool wants_libtapa_at_once() {
-  static constexpr std::array names{"TAPA_PLAN", "TAPA_EXPLAIN", "TAPA_TIMEOUT", "TAPA_TUNING", "TAPA_CHECK"};
-  for (const char* const name : names) {
-    if (!variable(name).empty()) return true;
+  for (const auto& [name, quiet] : kAsking) {
+    const std::string_view value = variable(name);
+    if (!value.empty() && std::find(quiet.begin(), quiet.end(), value) == quiet.end()) return true;
   }
-  const std::string_view report = variable("TAPA_REPORT");
-  return !report.empty() && report != "passive";
+  return seconds("TAPA_TIMEOUT", 0, 1) != 0;
 }
 
 bool has_learnt() {
