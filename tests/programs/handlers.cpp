@@ -44,7 +44,16 @@ void raise(MPI_Comm*, int* code, ...) {
   throw Refused(class_of(*code));
 }
 
-enum class Mistake { count, recvcount, nonblocking, ragged, uncommitted, intercommunicator, longer };
+enum class Mistake {
+  count,
+  recvcount,
+  nonblocking,
+  ragged,
+  uncommitted,
+  in_place,
+  intercommunicator,
+  longer
+};
 
 struct Comms {
   MPI_Comm intra;
@@ -60,6 +69,18 @@ MPI_Datatype rows_of_rows() {
     MPI_Type_vector(2, 1, 2, row, &rows);
     MPI_Type_free(&row);
     return rows;
+  }();
+  return made;
+}
+
+/// The same, of 2 MiB.
+MPI_Datatype long_pieces() {
+  static const MPI_Datatype made = [] {
+    const int lengths[] = {1 << 20, 1 << 20, 100};
+    const MPI_Aint displs[] = {0, (1 << 20) + 8, (2 << 20) + 100};
+    MPI_Datatype pieces = MPI_DATATYPE_NULL;
+    MPI_Type_create_hindexed(3, lengths, displs, MPI_BYTE, &pieces);
+    return pieces;
   }();
   return made;
 }
@@ -88,6 +109,11 @@ void make(Mistake mistake, const Comms& comms) {
     case Mistake::uncommitted:
       Alltoall(send, 1, rows_of_rows(), recv, 1, rows_of_rows(), comms.intra);
       break;
+    case Mistake::in_place: {
+      static std::vector<char> memory(64 * std::size_t{3 << 20});
+      Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, memory.data(), 1, long_pieces(), comms.intra);
+      break;
+    }
     case Mistake::longer: {
       int rank = 0;
       MPI_Comm_rank(comms.intra, &rank);
@@ -165,10 +191,11 @@ int leave_often(const char* how, MPI_Comm_errhandler_function* handler, int (*ca
   int wrong = known ? right_calls(comms.intra) : 0;
   left_by = 0;
   for (const Mistake mistake : {Mistake::count, Mistake::recvcount, Mistake::nonblocking, Mistake::ragged,
-                                Mistake::uncommitted, Mistake::intercommunicator}) {
-    const int expected = mistake == Mistake::recvcount     ? MPI_ERR_TRUNCATE
-                         : mistake == Mistake::uncommitted ? MPI_ERR_TYPE
-                                                           : MPI_ERR_COUNT;
+                                Mistake::uncommitted, Mistake::in_place, Mistake::intercommunicator}) {
+    const bool of_type = mistake == Mistake::uncommitted || mistake == Mistake::in_place;
+    const int expected = mistake == Mistake::recvcount ? MPI_ERR_TRUNCATE
+                         : of_type                     ? MPI_ERR_TYPE
+                                                       : MPI_ERR_COUNT;
     wrong += caught(mistake, comms) != expected ? 1000 : 0;
     wrong += right_calls(comms.intra);
   }

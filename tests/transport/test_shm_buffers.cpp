@@ -85,6 +85,9 @@ class Rank final : public BlockPacker {
   /// Whether no block can be packed from now on.
   void refuse_to_pack(bool refuses) { refuses_ = refuses; }
 
+  /// Whether this rank has failed before a call begins, from now on.
+  void begin_failed(bool failed) { failed_ = failed; }
+
   /// Number of wrong bytes.
   std::size_t call(int number) {
     const std::size_t members = buffers_->members();
@@ -104,7 +107,11 @@ class Rank final : public BlockPacker {
           {in_pieces ? nullptr : out_[m].data(), out_[m].size(), unit_of(out_[m].size(), m, true)});
       recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size(), unit_of(in_[m].size(), m, false)});
     }
-    exchange_.begin(*buffers_, send, recv, this);
+    if (failed_) {
+      exchange_.begin_failed(*buffers_, send, recv, "no such datatype", 3);
+    } else {
+      exchange_.begin(*buffers_, send, recv, this);
+    }
     finish(exchange_);
     std::size_t wrong = std::exchange(wrong_parts_, 0);
     wrong += std::exchange(releases_, 0) == 1 ? 0U : 1U;
@@ -163,6 +170,7 @@ class Rank final : public BlockPacker {
 
   std::size_t more_ = 0;
   bool refuses_ = false;
+  bool failed_ = false;
   int number_ = 0;  // of the call
 
   std::size_t releases_ = 0;     // of rooms
@@ -454,6 +462,28 @@ TEST(ShmBuffers, BlocksThatCannotBePackedAreAnErrorOfBothEndsAndHangNobody) {
       }
       EXPECT_EQ(what, expected) << self;
       rank.refuse_to_pack(false);
+      rank.buffers().release();
+      return rank.call(1);
+    });
+    EXPECT_LE(wrong, 4U) << bytes;
+  }
+}
+
+TEST(ShmBuffers, ARankThatHasFailedIsAnErrorOfAllAndHangsNobody) {
+  for (const std::size_t bytes : {24, 5000, 3 << 20}) {
+    const Sizes sizes = [&](std::size_t, std::size_t, int) { return bytes; };
+    const std::size_t wrong = in_threads(4, sizes, true, [](Rank& rank) {
+      const bool failed = rank.buffers().self() == 2;
+      std::string what;
+      rank.begin_failed(failed);
+      try {
+        rank.call(0);
+      } catch (const TransportError& e) {
+        what = e.what();
+        EXPECT_EQ(e.mpi_code(), failed ? 3 : 0);
+      }
+      EXPECT_EQ(what, failed ? "no such datatype" : "rank 2 could not pack its block for this rank");
+      rank.begin_failed(false);
       rank.buffers().release();
       return rank.call(1);
     });

@@ -122,7 +122,8 @@ class Operation {
     std::byte* recv;
   };
   [[nodiscard]] std::optional<EqualBlocks> equal_blocks() const;
-  void describe_blocks();
+  void begin_memory();
+  void stage_where_needed();
   bool step_memory(bool block);
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;

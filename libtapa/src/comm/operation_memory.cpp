@@ -1,5 +1,7 @@
 // The run of an operation through memory that all ranks share.
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "comm/operation.hpp"
@@ -11,17 +13,36 @@ namespace tapa {
 // queue of the communicator, so that all ranks use the buffers in the same order.
 bool Operation::launch_memory() {
   if (!buffers_->claim()) return false;
-  if (sample_is_due()) sample_mpi();
-  if (const auto equal = equal_blocks()) {
-    shm_exchange_.begin(*buffers_, equal->send, equal->recv, exchange_.uniform_bytes);
-  } else {
-    describe_blocks();
-    if (options_->settings().check == Check::data) start_sums();
-    shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_,
-                        exchange_.overlaps && !staged_);
+  try {
+    if (sample_is_due()) sample_mpi();
+    begin_memory();
+  } catch (...) {
+    buffers_->release();
+    throw;
   }
   stage_ = Stage::running;
   return true;
+}
+
+// A rank that has no memory for its blocks, or a datatype that MPI refuses to pack, is waited for all the
+// same.
+void Operation::begin_memory() {
+  if (const auto equal = equal_blocks())
+    return shm_exchange_.begin(*buffers_, equal->send, equal->recv, exchange_.uniform_bytes);
+  shm_blocks_.describe(exchange_, state_->comm());
+  const auto fail = [this](std::string what, int code) {
+    shm_exchange_.begin_failed(*buffers_, shm_blocks_.send, shm_blocks_.recv, std::move(what), code);
+  };
+  try {
+    stage_where_needed();
+  } catch (const CallError& e) {
+    return fail(e.what(), e.code());
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", MPI_ERR_NO_MEM);
+  }
+  if (options_->settings().check == Check::data) start_sums();
+  shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_,
+                      exchange_.overlaps && !staged_);
 }
 
 /// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
@@ -36,9 +57,8 @@ std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
   return EqualBlocks{send, recv};
 }
 
-/// Blocks as the shared-memory exchange wants them; through memory of our own where that must be.
-void Operation::describe_blocks() {
-  shm_blocks_.describe(exchange_, state_->comm());
+/// Blocks go through memory of our own where that must be.
+void Operation::stage_where_needed() {
   const bool overwritten = exchange_.overlaps && !ShmExchange::fits(*buffers_, shm_blocks_.send);
   if (!overwritten && options_->settings().check != Check::data) return;
   stage_blocks();

@@ -1,7 +1,7 @@
 #include "run/long_elements.hpp"
 
 #include <array>
-#include <mutex>
+#include <atomic>
 
 #include "run/error.hpp"
 
@@ -35,15 +35,25 @@ class DenseType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-// No other message of the library goes from a rank to itself; those of two threads would be taken for each
-// other.
+// No other message of the library goes from a rank to itself. Each has a tag of its own, as threads may pack
+// at the same time; and none is waited for inside MPI, where Open MPI may have one wait for another, which
+// would be for ever where the outer one has called the progress engine.
 void send_to_itself(const void* from, MPI_Datatype from_type, void* to, MPI_Datatype to_type, MPI_Comm comm) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  constexpr unsigned kTags = 32768;  // that every MPI has
+  static std::atomic<unsigned> last{0};
+  const auto tag = static_cast<int>(last.fetch_add(1, std::memory_order_relaxed) % kTags);
   int rank = 0;
   check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(PMPI_Sendrecv(from, 1, from_type, rank, 0, to, 1, to_type, rank, 0, comm, MPI_STATUS_IGNORE),
-            "MPI_Sendrecv");
+  std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  check_mpi(PMPI_Irecv(to, 1, to_type, rank, tag, comm, requests.data()), "MPI_Irecv");
+  const int code = PMPI_Isend(from, 1, from_type, rank, tag, comm, &requests[1]);
+  if (code != MPI_SUCCESS) {
+    PMPI_Cancel(requests.data());
+    PMPI_Request_free(requests.data());
+    check_mpi(code, "MPI_Isend");
+  }
+  for (int done = 0; done == 0;)
+    check_mpi(PMPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
 }
 
 }  // namespace

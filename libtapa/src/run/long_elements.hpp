@@ -9,7 +9,7 @@
 namespace tapa {
 
 /// Copies an element of `bytes` bytes of data at `from` to dense bytes, by a message of this rank of `comm`,
-/// an intracommunicator of the library's, to itself. Throws CallError.
+/// an intracommunicator of the library's own, to itself. Throws CallError.
 void pack_long(const void* from, MPI_Datatype type, std::size_t bytes, std::byte* to, MPI_Comm comm);
 
 /// The reverse.

@@ -89,6 +89,15 @@ bool countable_in_bytes(const Exchange& exchange) {
          (exchange.in_place || countable(reach(span_of(exchange.send))));
 }
 
+/// Whether elements are longer than MPI_Pack can count. What is packed for MPI is, on a communicator of the
+/// program's, where no message of ours may be.
+bool has_long_elements(const std::vector<Block>& blocks) {
+  return std::ranges::any_of(blocks, [](const Block& block) {
+    return !block.dense() && block.runs.empty() && block.type != MPI_DATATYPE_NULL &&
+           !countable(type_info(block.type).size);
+  });
+}
+
 bool is_long_with_gaps(const Side& side, int peer) {
   constexpr std::size_t kLong = std::size_t{64} * 1024;
   const MPI_Datatype type = side.type_of(peer);
@@ -176,7 +185,8 @@ struct CallForMpi::Held {
 
 CallForMpi::CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made)
     : comm_(comm) {
-  if (as_made || !countable_in_bytes(exchange) || !prepare_with_memory(arguments, exchange))
+  if (as_made || !countable_in_bytes(exchange) || has_long_elements(exchange.send) ||
+      has_long_elements(exchange.recv) || !prepare_with_memory(arguments, exchange))
     take_as_made(arguments, static_cast<int>(exchange.recv.size()));
 }
 

@@ -60,7 +60,7 @@ void ShmBlocks::copy(std::size_t member) {
 
 std::byte* ShmBlocks::room(std::size_t member, bool sent) {
   const std::size_t ranks = exchange_->send.size();
-  rooms_.resize(2 * ranks);
+  with_code([&] { rooms_.resize(2 * ranks); });
   std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
   const std::size_t bytes = (sent ? exchange_->send : exchange_->recv)[member].bytes;
   if (memory.size() < bytes) {

@@ -79,6 +79,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   fetched_ = false;
   failure_.clear();
   failure_code_ = 0;
+  withdrawn_ = false;
 }
 
 void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
@@ -113,6 +114,14 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   own_direct_ = from.bytes == to.bytes && !(packed && overlap);
   plan_table();
   total_ = own_total_;
+}
+
+void ShmExchange::begin_failed(ShmBuffers& buffers, std::span<const ShmBlock> send,
+                               std::span<const ShmBlock> recv, std::string what, int code) {
+  begin(buffers, send, recv, nullptr);
+  withdrawn_ = true;
+  failure_ = std::move(what);
+  failure_code_ = code;
 }
 
 /// Bytes of which each part of a block is a multiple when it travels in parts through the buffer. 0: it must
@@ -185,7 +194,7 @@ bool ShmExchange::packing(const Step& step) {
 /// The block for this rank itself, unless it must take the way of all.
 void ShmExchange::copy_own() {
   const std::size_t self = buffers_->self();
-  if (expected(self) == 0) return;
+  if (expected(self) == 0 || withdrawn_) return;
   std::byte* const to = place(self);
   if (!uniform_ && (to == nullptr || send_[self].data == nullptr))
     return static_cast<void>(packing([&] { packer_->copy(self); }));
@@ -262,6 +271,10 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
+  if (withdrawn_) {
+    entry.whole = kNotPacked;
+    return;
+  }
   if (const auto& place = stays_[m]) {
     if (at_ > 0) return;
     const std::byte* const block = sent(m);
@@ -328,7 +341,7 @@ bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
 
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (refuse(member, whole)) return;
+  if (withdrawn_ || refuse(member, whole)) return;
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got_[member], from, bytes);

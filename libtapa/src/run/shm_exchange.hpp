@@ -59,6 +59,12 @@ class ShmExchange {
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
              BlockPacker* packer, bool overlap = false);
 
+  /// The same on a rank that has failed already, as `what` and MPI's `code` say, and which the others must
+  /// not wait for: it receives nothing, its blocks are refused by their receivers, and advance() throws at
+  /// the end.
+  void begin_failed(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
+                    std::string what, int code);
+
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
   [[nodiscard]] static bool fits(const ShmBuffers& buffers, std::size_t bytes);
@@ -179,6 +185,7 @@ class ShmExchange {
   bool fetched_ = false;                    // whether a block was read in another's memory
   std::string failure_;
   int failure_code_ = 0;    // MPI's, if any
+  bool withdrawn_ = false;  // began failed
   bool truncated_ = false;  // whether that is a block too long
 };
 
