@@ -71,7 +71,7 @@ TEST(Passing, ManyCommunicatorsAreRemembered) {
     const auto kind = tapa::kind_of(tapa::Form::uniform, sent.data(), MPI_INT, MPI_INT, comm);
     if (tapa::passes_for(kind, sent.data(), received.data(), 1) != nullptr) ++remembered;
   }
-  EXPECT_GE(remembered, many - 2);  // two may share a place with others
+  EXPECT_GE(remembered, many - 4);  // more than four in a row may want the same places
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 

@@ -38,6 +38,8 @@ class LastBuffers {
 
 /// What was found out about a kind of call.
 struct Passing {
+  [[nodiscard]] bool holds() const { return state != nullptr && freed.hold(permanent); }
+
   CommState* state = nullptr;  // lives until a communicator is freed
   CallKind kind;
   FreedHandles freed;
@@ -48,6 +50,10 @@ struct Passing {
 
 /// A communicator of a nonblocking call that was not set up.
 struct NotReady {
+  [[nodiscard]] bool holds() const {
+    return known && freed == freed_communicators.load(std::memory_order_acquire);
+  }
+
   bool known = false;
   MPI_Comm comm;
   std::uint64_t freed;  // freed_communicators then
@@ -66,16 +72,13 @@ std::uint64_t key_of(const CallKind& kind) {
 }
 
 Passing* find(PassingCalls& mine, const CallKind& kind) {
-  return mine.calls.find(key_of(kind), [&](const Passing& known) {
-    return known.state != nullptr && known.kind == kind && known.freed.hold(known.permanent);
-  });
+  return mine.calls.find(key_of(kind),
+                         [&](const Passing& known) { return known.kind == kind && known.holds(); });
 }
 
 NotReady* find_not_ready(PassingCalls& mine, MPI_Comm comm) {
-  return mine.not_ready.find(number_of(comm), [&](const NotReady& known) {
-    return known.known && known.comm == comm &&
-           known.freed == freed_communicators.load(std::memory_order_acquire);
-  });
+  return mine.not_ready.find(number_of(comm),
+                             [&](const NotReady& known) { return known.comm == comm && known.holds(); });
 }
 
 std::optional<std::size_t> bytes_of_block(const Passing& known, MPI_Count count) {
@@ -105,7 +108,8 @@ void remember_passing(const Arguments& arguments, CommState& state) {
   PassingCalls& mine = passing_calls;
   if (find(mine, kind) != nullptr) return;
   const bool permanent = is_permanent(kind.sendtype) && is_permanent(kind.recvtype);
-  mine.calls.put(key_of(kind), {&state, kind, before, permanent, type_info(kind.recvtype).size, {}});
+  mine.calls.put(key_of(kind), {&state, kind, before, permanent, type_info(kind.recvtype).size, {}},
+                 [](const Passing& known) { return known.holds(); });
 }
 
 bool passes_nonblocking(const void* sendbuf, const void* recvbuf, MPI_Comm comm) {
@@ -117,7 +121,8 @@ void remember_not_ready(MPI_Comm comm) {
   if (report_is_wanted()) return;  // which counts each call
   if (find_not_ready(passing_calls, comm) != nullptr) return;
   passing_calls.not_ready.put(number_of(comm),
-                              {true, comm, freed_communicators.load(std::memory_order_acquire), {}});
+                              {true, comm, freed_communicators.load(std::memory_order_acquire), {}},
+                              [](const NotReady& known) { return known.holds(); });
 }
 
 }  // namespace tapa

@@ -129,7 +129,8 @@ struct Last {
 thread_local constinit Recent<Last, 4> last_calls{};
 
 void remember(MPI_Comm comm, std::uint64_t freed, CommState* state) {
-  last_calls.put(number_of(comm), {comm, freed, state});
+  last_calls.put(number_of(comm), {comm, freed, state},
+                 [&](const Last& last) { return last.state != nullptr && last.freed == freed; });
 }
 
 /// Null when nothing hangs on it.

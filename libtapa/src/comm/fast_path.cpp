@@ -52,6 +52,8 @@ Uniform uniform_blocks(const Arguments& arguments) {
 /// one with the same communicator, counts and types, and finding it out would take longer than a short
 /// exchange.
 struct Known {
+  [[nodiscard]] bool holds() const { return state != nullptr && freed.hold(permanent); }
+
   CommState* state = nullptr;  // lives until a communicator is freed
   MPI_Comm comm;
   MPI_Count sendcount;
@@ -77,20 +79,20 @@ bool same_but_buffers(const Arguments& a, const Known& known) {
   return a.comm == known.comm && a.send.count == known.sendcount && a.recv.count == known.recvcount &&
          a.send.type == known.sendtype && a.recv.type == known.recvtype && a.send.buffer != a.recv.buffer &&
          a.send.buffer != nullptr && a.recv.buffer != nullptr && a.in_place() == known.in_place &&
-         a.recv.buffer != MPI_IN_PLACE && known.freed.hold(known.permanent);
+         a.recv.buffer != MPI_IN_PLACE && known.holds();
 }
 
 const Known* find_known(const Arguments& a) {
   if (a.form != Form::uniform) return nullptr;
-  return known_calls.find(
-      key_of(a), [&](const Known& known) { return known.state != nullptr && same_but_buffers(a, known); });
+  return known_calls.find(key_of(a), [&](const Known& known) { return same_but_buffers(a, known); });
 }
 
 void remember(const Arguments& a, CommState& state, const Uniform& blocks) {
   const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
   known_calls.put(key_of(a),
                   {&state, a.comm, a.send.count, a.recv.count, a.send.type, a.recv.type, FreedHandles::now(),
-                   permanent, a.in_place(), a.send.buffer, a.recv.buffer, blocks});
+                   permanent, a.in_place(), a.send.buffer, a.recv.buffer, blocks},
+                  [](const Known& known) { return known.holds(); });
 }
 
 /// Whether the buffers are in host memory. A GPU may be in use since the last call.

@@ -21,7 +21,7 @@ template <class Handle>
   }
 }
 
-/// Values in `Sets` sets (a power of two) of four; in each the oldest gives way. Values begin as Value{}.
+/// Values in `Sets` sets (a power of two) of four. Values begin as Value{}, which holds nothing.
 template <class Value, std::size_t Sets>
 class Recent {
   static_assert(std::has_single_bit(Sets));
@@ -38,9 +38,15 @@ class Recent {
     return nullptr;
   }
 
-  /// Puts a value in the place of the oldest of its set.
-  void put(std::uint64_t key, const Value& value) {
+  /// Puts a value in the place of one of its set that does not hold any more, or else of the oldest.
+  template <class Holds>
+  void put(std::uint64_t key, const Value& value, const Holds& holds) {
     Set& set = set_of(key);
+    for (Value& old : set.values) {
+      if (holds(old)) continue;
+      old = value;
+      return;
+    }
     set.values[set.oldest] = value;
     set.oldest = (set.oldest + 1) % kEach;
   }
