@@ -128,7 +128,7 @@ endfunction()
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
 function(tapa_test_properties test timeout grace env labels)
   if(NOT timeout)
-    set(timeout 120)
+    set(timeout 300)
   endif()
   math(EXPR timeout "${timeout} * ${TAPA_TIMEOUT_FACTOR}")
   math(EXPR limit "${timeout} + ${grace}")

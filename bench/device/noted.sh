@@ -21,7 +21,10 @@ limited() {
 }
 stop() { # the number of a signal
   trap '' INT TERM HUP
-  if [ -n "$running" ]; then kill -TERM "$running" 2>/dev/null; wait "$running" 2>/dev/null; fi
+  local run
+  run=${running:-$(jobs -p)}  # the signal may come before its number is noted
+  # shellcheck disable=SC2086
+  if [ -n "$run" ]; then kill -TERM $run 2>/dev/null; wait $run 2>/dev/null; fi
   exit $((128 + $1))
 }
 trap 'stop 2' INT

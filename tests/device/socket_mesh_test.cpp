@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <span>
+#include <string>
 
 #include "agreement_threads.hpp"
 #include "device/device_error.hpp"
@@ -64,13 +65,16 @@ TEST_F(SocketMeshes, OnlyRanksOfOtherNodesArePeers) {
 
 /// Ports that this process listens at, on IPv4.
 std::set<std::uint16_t> listening_ports() {
-  std::ifstream table("/proc/self/net/tcp");
   std::set<std::uint16_t> ports;
-  std::string line;
-  for (std::getline(table, line); std::getline(table, line);) {
-    unsigned port = 0, state = 0;
-    if (std::sscanf(line.c_str(), "%*d: %*8x:%4x %*8x:%*4x %2x", &port, &state) == 2 && state == 0x0a)
-      ports.insert(static_cast<std::uint16_t>(port));
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename().string());
+    int listens = 0;
+    socklen_t bytes = sizeof(listens);
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
+    SocketAddress own{};
+    bytes = sizeof(own);
+    if (::getsockname(descriptor, &own.any, &bytes) == 0 && own.any.sa_family == AF_INET)
+      ports.insert(ntohs(own.v4.sin_port));
   }
   return ports;
 }

@@ -18,6 +18,11 @@ from progress import Progress  # noqa: E402
 LONG = ("codes", "image-quality", "lifetime", "regret", "run-gpu", "run-torch", "sim/regret", "sweep", "versions")
 
 
+def without_seconds(text: str) -> str:
+    """bash counts how often the clock has passed a second, which may be once between two steps at once."""
+    return re.sub(r", [01] s:", ", ? s:", text)
+
+
 class Steps(unittest.TestCase):
     def test_python_and_bash_say_the_same(self) -> None:
         said = io.StringIO()
@@ -25,10 +30,10 @@ class Steps(unittest.TestCase):
             progress = Progress("bash", 2)
             progress.step("first, of all")
             progress.step("second")
-        self.assertEqual(said.getvalue(), "bash: 1 of 2, 0 s: first, of all\nbash: 2 of 2, 0 s: second\n")
+        self.assertEqual(without_seconds(said.getvalue()), "bash: 1 of 2, ? s: first, of all\nbash: 2 of 2, ? s: second\n")
         script = f". {SOURCE}/tools/lib/progress.sh; begin_progress 2; step first, of all; step second"
         done = subprocess.run(["bash", "-c", script, "bash"], capture_output=True, text=True, check=True)
-        self.assertEqual((done.stdout, done.stderr), ("", said.getvalue()))
+        self.assertEqual((done.stdout, without_seconds(done.stderr)), ("", without_seconds(said.getvalue())))
 
     def test_each_long_script_uses_them(self) -> None:
         for name in LONG:

@@ -92,7 +92,7 @@ TEST(LocalFailures, CallsInAnotherOrderShowInTheLabels) {
 
 TEST(LocalFailures, TimeoutNamesWhoIsMissing) {
   Words words(3);
-  run_local_ranks({3, 0, 0, 0.2}, [&](ExchangeContext& context) {
+  run_local_ranks({3, 0, 0, 0.5}, [&](ExchangeContext& context) {
     context.barrier();
     if (context.rank() == 0) {
       Bytes bytes(context, "k of block 3");
@@ -100,27 +100,27 @@ TEST(LocalFailures, TimeoutNamesWhoIsMissing) {
           0, [&] { context.exchange(bytes.call); }, DIT_ERROR_TIMEOUT);
       return;
     }
-    std::this_thread::sleep_for(600ms);
+    std::this_thread::sleep_for(1500ms);
     words.note(
         context.rank(), [&] { context.barrier(); }, DIT_ERROR_COMMUNICATION);
   });
   EXPECT_EQ(
       words[0],
-      "exchange plugin local: exchange 2 ('k of block 3'): rank 0 waited 0.200 s for rank 1 (has started 1 "
+      "exchange plugin local: exchange 2 ('k of block 3'): rank 0 waited 0.500 s for rank 1 (has started 1 "
       "exchange), rank 2 (has started 1 exchange)");
   EXPECT_THAT(words[1],
-              HasSubstr("rank 0 gave up: exchange 2 ('k of block 3'): rank 0 waited 0.200 s for rank 1"));
+              HasSubstr("rank 0 gave up: exchange 2 ('k of block 3'): rank 0 waited 0.500 s for rank 1"));
   EXPECT_EQ(words[2], words[1]);
 }
 
 TEST(LocalFailures, TimeoutOfASlowNic) {
   Words words(2);
-  run_local_ranks({2, 1, 0.1, 0.1}, [&](ExchangeContext& context) {
+  run_local_ranks({2, 1, 0.1, 0.5}, [&](ExchangeContext& context) {
     Bytes bytes(context);
     words.note(
         context.rank(), [&] { context.exchange(bytes.call); }, DIT_ERROR_TIMEOUT);
   });
-  EXPECT_THAT(words[0], HasSubstr("exchange 1: rank 0 waited 0.100 s; its data needs 9."));
+  EXPECT_THAT(words[0], HasSubstr("exchange 1: rank 0 waited 0.500 s; its data needs 9."));
 }
 
 TEST(LocalFailures, ARankThatLeavesEndsTheWaitsOfOthers) {

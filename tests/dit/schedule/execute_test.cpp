@@ -113,15 +113,15 @@ TEST(Execute, BlockingExchangesAreExposed) {
 TEST(Execute, ExchangesUnderComputingAreHidden) {
   const StepGraph graph = transformer_graph({});
   FakeWorld world;
-  world.duration = 40ms;
+  world.duration = 200ms;
   SleepingWork work(graph, world);
-  work.duration = 50ms;
+  work.duration = 250ms;
   Trace trace;
   // V and Q travel under Q and K; of K's exchange and the output's all is exposed.
   const ExecutionTimes times = execute(graph, v_first_order(graph), work, &trace);
-  EXPECT_GE(times.exposed_seconds, 0.080);
-  EXPECT_LT(times.exposed_seconds, 0.155);  // flat: 0.160
-  EXPECT_GE(seconds_in(trace, Lane::exchange), 0.160);
+  EXPECT_GE(times.exposed_seconds, 0.400);
+  EXPECT_LT(times.exposed_seconds, 0.775);  // flat: 0.800
+  EXPECT_GE(seconds_in(trace, Lane::exchange), 0.800);
 }
 
 TEST(Execute, WhatIsUnderWayIsWaitedForAfterAnException) {
