@@ -85,7 +85,7 @@ class Rank final : public BlockPacker {
   /// Whether no block can be packed from now on.
   void refuse_to_pack(bool refuses) { refuses_ = refuses; }
 
-  /// Whether this rank has failed before a call begins, from now on.
+  /// Whether this rank has failed before a call begins, from now on: it packs and unpacks nothing.
   void begin_failed(bool failed) { failed_ = failed; }
 
   /// Number of wrong bytes.
@@ -108,10 +108,10 @@ class Rank final : public BlockPacker {
       recv.push_back({in_pieces ? nullptr : in_[m].data(), in_[m].size(), unit_of(in_[m].size(), m, false)});
     }
     if (failed_) {
-      exchange_.begin_failed(*buffers_, send, recv, "no such datatype", 3);
-    } else {
-      exchange_.begin(*buffers_, send, recv, this);
+      for (auto* const blocks : {&send, &recv})
+        for (ShmBlock& block : *blocks) block = {nullptr, block.bytes, 0};
     }
+    exchange_.begin(*buffers_, send, recv, this);
     finish(exchange_);
     std::size_t wrong = std::exchange(wrong_parts_, 0);
     wrong += std::exchange(releases_, 0) == 1 ? 0U : 1U;
@@ -143,16 +143,22 @@ class Rank final : public BlockPacker {
 
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override {
     if (refuses_) throw TransportError("no such datatype", 3);
+    require_sound();
     count_wrong_part(out_[member].size(), unit_of(out_[member].size(), member, true), begin, bytes);
     std::memcpy(to, out_[member].data() + begin, bytes);
   }
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override {
+    require_sound();
     count_wrong_part(sizes_(member, buffers_->self(), number_), unit_of(in_[member].size(), member, false),
                      begin, bytes);
     std::memcpy(in_[member].data() + begin, from, bytes);
   }
-  void copy(std::size_t member) override { std::ranges::copy(out_[member], in_[member].begin()); }
+  void copy(std::size_t member) override {
+    require_sound();
+    std::ranges::copy(out_[member], in_[member].begin());
+  }
   std::byte* room(std::size_t member, bool sent) override {
+    require_sound();
     Bytes& room = rooms_[sent ? member : out_.size() + member];
     room.resize((sent ? out_ : in_)[member].size());
     return room.data();
@@ -163,6 +169,10 @@ class Rank final : public BlockPacker {
   ShmBuffers& buffers() { return *buffers_; }
 
  private:
+  void require_sound() const {
+    if (failed_) throw TransportError("no such datatype", 3);
+  }
+
   void count_wrong_part(std::size_t whole, std::size_t unit, std::size_t begin, std::size_t bytes) {
     const bool ends = unit != 0 && (bytes % unit == 0 || begin + bytes == whole);
     if (bytes == whole ? begin != 0 : !ends || begin % unit != 0) ++wrong_parts_;

@@ -123,7 +123,7 @@ class Operation {
   };
   [[nodiscard]] std::optional<EqualBlocks> equal_blocks() const;
   void begin_memory();
-  void stage_where_needed();
+  void stage_for_memory();
   bool step_memory(bool block);
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;

@@ -1,7 +1,5 @@
 // The run of an operation through memory that all ranks share.
 #include <algorithm>
-#include <new>
-#include <string>
 #include <utility>
 
 #include "comm/operation.hpp"
@@ -30,19 +28,13 @@ void Operation::begin_memory() {
   if (const auto equal = equal_blocks())
     return shm_exchange_.begin(*buffers_, equal->send, equal->recv, exchange_.uniform_bytes);
   shm_blocks_.describe(exchange_, state_->comm());
-  const auto fail = [this](std::string what, int code) {
-    shm_exchange_.begin_failed(*buffers_, shm_blocks_.send, shm_blocks_.recv, std::move(what), code);
-  };
-  try {
-    stage_where_needed();
-  } catch (const CallError& e) {
-    return fail(e.what(), e.code());
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", MPI_ERR_NO_MEM);
+  const bool sums = options_->settings().check == Check::data;
+  const bool overlaps = exchange_.overlaps && ShmExchange::fits(*buffers_, shm_blocks_.send);
+  if (sums || overlaps != exchange_.overlaps) {
+    staged_ = shm_blocks_.prepare([this] { stage_for_memory(); });
+    if (staged_ && sums) start_sums();
   }
-  if (options_->settings().check == Check::data) start_sums();
-  shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_,
-                      exchange_.overlaps && !staged_);
+  shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_, overlaps && !sums);
 }
 
 /// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
@@ -57,10 +49,8 @@ std::optional<Operation::EqualBlocks> Operation::equal_blocks() const {
   return EqualBlocks{send, recv};
 }
 
-/// Blocks go through memory of our own where that must be.
-void Operation::stage_where_needed() {
-  const bool overwritten = exchange_.overlaps && !ShmExchange::fits(*buffers_, shm_blocks_.send);
-  if (!overwritten && options_->settings().check != Check::data) return;
+/// Blocks go through memory of our own.
+void Operation::stage_for_memory() {
   stage_blocks();
   for (std::size_t i = 0; i < send_.size(); ++i) {
     shm_blocks_.send[i].data = const_cast<std::byte*>(send_[i]);  // only read

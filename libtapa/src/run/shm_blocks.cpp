@@ -4,7 +4,6 @@
 
 #include "run/datatype.hpp"
 #include "run/error.hpp"
-#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -15,9 +14,12 @@ ShmBlock described(const Block& block) {
   return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).part() : 0};
 }
 
-/// The exchange knows no errors of MPI's.
+}  // namespace
+
+// The exchange knows no errors of MPI's.
 template <class Step>
-void with_code(const Step& step) {
+void ShmBlocks::packing(const Step& step) const {
+  if (failure_) throw *failure_;
   try {
     step();
   } catch (const CallError& e) {
@@ -27,9 +29,20 @@ void with_code(const Step& step) {
   }
 }
 
-}  // namespace
+bool ShmBlocks::prepare(const std::function<void()>& step) {
+  try {
+    packing(step);
+    return true;
+  } catch (const TransportError& e) {
+    failure_ = e;
+  }
+  for (auto* const blocks : {&send, &recv})
+    for (ShmBlock& block : *blocks) block = {nullptr, block.bytes, 0};
+  return false;
+}
 
 void ShmBlocks::describe(const Exchange& exchange, MPI_Comm comm) {
+  failure_.reset();
   exchange_ = &exchange;
   comm_ = comm;
   send.clear();
@@ -40,7 +53,7 @@ void ShmBlocks::describe(const Exchange& exchange, MPI_Comm comm) {
 
 void ShmBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
   const Block& block = exchange_->send[member];
-  with_code([&] {
+  packing([&] {
     if (bytes == block.bytes) return gather_block(block, to, comm_);
     pack_part(block.data, begin, bytes, block.type, type_info(block.type), to, comm_);
   });
@@ -48,24 +61,24 @@ void ShmBlocks::gather(std::size_t member, std::size_t begin, std::size_t bytes,
 
 void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   const Block& block = exchange_->recv[member];
-  with_code([&] {
+  packing([&] {
     if (bytes == block.bytes) return scatter_block(from, block, comm_);
     unpack_part(from, block.data, begin, bytes, block.type, type_info(block.type), comm_);
   });
 }
 
 void ShmBlocks::copy(std::size_t member) {
-  with_code([&] { copy_block(exchange_->send[member], exchange_->recv[member], comm_); });
+  packing([&] { copy_block(exchange_->send[member], exchange_->recv[member], comm_); });
 }
 
 std::byte* ShmBlocks::room(std::size_t member, bool sent) {
   const std::size_t ranks = exchange_->send.size();
-  with_code([&] { rooms_.resize(2 * ranks); });
+  packing([&] { rooms_.resize(2 * ranks); });
   std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
   const std::size_t bytes = (sent ? exchange_->send : exchange_->recv)[member].bytes;
   if (memory.size() < bytes) {
     const std::size_t before = memory.size();
-    with_code([&] { memory = std::vector<std::byte>(bytes); });
+    packing([&] { memory = std::vector<std::byte>(bytes); });
     held_bytes_ += bytes - before;
   }
   return memory.data();

@@ -6,10 +6,13 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "run/arguments.hpp"
 #include "run/shm_exchange.hpp"
+#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -18,6 +21,10 @@ class ShmBlocks final : public BlockPacker {
  public:
   /// `exchange` is used until the all-to-all ends, and `comm` for packing.
   void describe(const Exchange& exchange, MPI_Comm comm);
+
+  /// Packs blocks elsewhere by `step`, before the exchange. False where that fails: then no block is packed
+  /// or unpacked, so that the exchange ends with the error, on the receivers of this rank's blocks too.
+  [[nodiscard]] bool prepare(const std::function<void()>& step);
 
   std::vector<ShmBlock> send;
   std::vector<ShmBlock> recv;
@@ -33,6 +40,10 @@ class ShmBlocks final : public BlockPacker {
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
 
  private:
+  template <class Step>
+  void packing(const Step& step) const;
+
+  std::optional<TransportError> failure_;  // of prepare()
   const Exchange* exchange_ = nullptr;
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<std::vector<std::byte>> rooms_;  // of blocks that are packed and travel in pieces

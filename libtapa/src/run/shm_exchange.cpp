@@ -77,9 +77,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   refused_.clear();
   given_.clear();
   fetched_ = false;
-  failure_.clear();
-  failure_code_ = 0;
-  withdrawn_ = false;
+  failure_.reset();
 }
 
 void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
@@ -114,14 +112,6 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   own_direct_ = from.bytes == to.bytes && !(packed && overlap);
   plan_table();
   total_ = own_total_;
-}
-
-void ShmExchange::begin_failed(ShmBuffers& buffers, std::span<const ShmBlock> send,
-                               std::span<const ShmBlock> recv, std::string what, int code) {
-  begin(buffers, send, recv, nullptr);
-  withdrawn_ = true;
-  failure_ = std::move(what);
-  failure_code_ = code;
 }
 
 /// Bytes of which each part of a block is a multiple when it travels in parts through the buffer. 0: it must
@@ -183,10 +173,9 @@ bool ShmExchange::packing(const Step& step) {
     step();
     return true;
   } catch (const TransportError& e) {
-    if (failure_.empty()) failure_code_ = e.mpi_code();
-    fail(e.what());
+    fail(e);
   } catch (const std::exception& e) {
-    fail(e.what());
+    fail(TransportError(e.what()));
   }
   return false;
 }
@@ -194,7 +183,7 @@ bool ShmExchange::packing(const Step& step) {
 /// The block for this rank itself, unless it must take the way of all.
 void ShmExchange::copy_own() {
   const std::size_t self = buffers_->self();
-  if (expected(self) == 0 || withdrawn_) return;
+  if (expected(self) == 0) return;
   std::byte* const to = place(self);
   if (!uniform_ && (to == nullptr || send_[self].data == nullptr))
     return static_cast<void>(packing([&] { packer_->copy(self); }));
@@ -271,10 +260,6 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
-  if (withdrawn_) {
-    entry.whole = kNotPacked;
-    return;
-  }
   if (const auto& place = stays_[m]) {
     if (at_ > 0) return;
     const std::byte* const block = sent(m);
@@ -312,8 +297,8 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   if (!slot) next += room_of(entry.bytes);
 }
 
-void ShmExchange::fail(std::string what) {
-  if (failure_.empty()) failure_ = std::move(what);
+void ShmExchange::fail(const TransportError& failure) {
+  if (!failure_) failure_ = failure;
 }
 
 void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
@@ -330,18 +315,17 @@ std::byte* ShmExchange::received_room(std::size_t member) {
 /// A longer block than this rank expects; a shorter one is no error, as in MPI.
 bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
   if (whole == kNotPacked) {
-    fail("rank " + std::to_string(member) + " could not pack its block for this rank");
+    fail(TransportError("rank " + std::to_string(member) + " could not pack its block for this rank"));
     return true;
   }
   if (whole <= expected(member)) return false;
-  truncated_ = truncated_ || failure_.empty();
-  fail(too_long(member, whole, expected(member)));
+  fail(TransportError::truncation(too_long(member, whole, expected(member))));
   return true;
 }
 
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (withdrawn_ || refuse(member, whole)) return;
+  if (refuse(member, whole)) return;
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got_[member], from, bytes);
@@ -510,10 +494,8 @@ bool ShmExchange::advance() {
       stage_ = Stage::done;
     }
   }
-  if (failure_.empty()) return true;
-  const std::string what = std::exchange(failure_, {});
-  throw std::exchange(truncated_, false) ? TransportError::truncation(what)
-                                         : TransportError(what, failure_code_);
+  if (!failure_) return true;
+  throw *std::exchange(failure_, std::nullopt);
 }
 
 std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {

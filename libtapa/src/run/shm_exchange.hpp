@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "transport/shm_buffers.hpp"
+#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -58,12 +59,6 @@ class ShmExchange {
   /// are sent, for which fits() must hold.
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
              BlockPacker* packer, bool overlap = false);
-
-  /// The same on a rank that has failed already, as `what` and MPI's `code` say, and which the others must
-  /// not wait for: it receives nothing, its blocks are refused by their receivers, and advance() throws at
-  /// the end.
-  void begin_failed(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-                    std::string what, int code);
 
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
@@ -129,7 +124,7 @@ class ShmExchange {
   bool packing(const Step& step);
   [[nodiscard]] std::byte* received_room(std::size_t member);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
-  void fail(std::string what);
+  void fail(const TransportError& failure);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
   [[nodiscard]] const std::byte* sent(std::size_t member);
   /// This rank's block for a member that reads it here.
@@ -183,10 +178,7 @@ class ShmExchange {
   std::vector<std::size_t> given_;          // bytes that readers were given who have asked; empty: nobody has
   unsigned looks_ = 0;                      // for such readers
   bool fetched_ = false;                    // whether a block was read in another's memory
-  std::string failure_;
-  int failure_code_ = 0;    // MPI's, if any
-  bool withdrawn_ = false;  // began failed
-  bool truncated_ = false;  // whether that is a block too long
+  std::optional<TransportError> failure_;   // the first
 };
 
 }  // namespace tapa

@@ -11,10 +11,6 @@ namespace tapa {
 /// A block that stays in its sender's memory.
 void ShmExchange::fetch(std::size_t member, BlockPlace place, std::size_t bytes) {
   fetched_ = true;
-  if (withdrawn_) {
-    if (!tells_together()) buffers_->tell_read(member);
-    return;
-  }
   if (const std::byte* const seen = buffers_->view(member, place, bytes)) {
     deliver(member, seen, bytes, bytes);
   } else if (offer(member, place.at, bytes)) {
