@@ -22,7 +22,6 @@ endif()
 # What sanitized programs need; harmless for others. Suppressions name only what Open MPI and friends leak, and the
 # slow unwinder sees through their frames, which have no frame pointers.
 set(TAPA_TEST_ENV
-  "TAPA_CACHE=0"  # no test goes by what another one has found, or writes into the user's home
   "DIT_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib"  # test programs lie a folder deeper than others
   # Programs that know nothing of sanitizers load ours before the runtime.
   "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:verify_asan_link_order=0"

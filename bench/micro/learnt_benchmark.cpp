@@ -1,19 +1,16 @@
-// What the file of earlier runs costs a job's rank 0 in MPI_Init and in MPI_Finalize, in microseconds: the
+// What the file of earlier runs costs a job's rank 0 in set-ups and in MPI_Finalize, in microseconds: the
 // medians of 200 times each. Usage: tapa_learnt_benchmark FOLDER (a file is made and removed there)
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "autotune/learnt_file.hpp"
-#include "autotune/learnt_path.hpp"
 #include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "plain_flags.h"
@@ -37,7 +34,7 @@ void measure(const char* what, const Body& body) {
 tapa::Learnt some(const tapa::LearntWhere& where) {
   tapa::Learnt learnt;
   for (int kind = 0; kind < 6; ++kind) {
-    tapa::LearntShape shape{where, 4 << kind, std::to_string(kind), tapa::today(), 1, {}};
+    tapa::LearntShape shape{where, 4 << kind, std::to_string(kind), tapa::today(), {}};
     shape.where.job = 128;
     for (int size = 0; size < 20; ++size) {
       shape.sizes.push_back({true, std::size_t{1} << size, true, 1000, tapa::today(), {}});
@@ -63,11 +60,6 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const std::string file = std::string(argv[1]) + "/tapa_learnt_benchmark.json";
   const tapa::LearntWhere where = tapa::learnt_where(tapa::Options());
-  measure("look for it, none there (drop-in)", [&] {
-    const char* const home = std::getenv("HOME");
-    static_cast<void>(
-        ::access(tapa::learnt_path(file + ".none", "", home != nullptr ? home : "").c_str(), R_OK));
-  });
   measure("read it, none there", [&] { static_cast<void>(tapa::read_learnt(file)); });
   measure("write a first result", [&] { static_cast<void>(tapa::write_learnt(file, {})); });
   const tapa::Learnt learnt = some(where);

@@ -43,7 +43,6 @@ constexpr double kGrace = 2;   // seconds for the ranks that have the drop-in to
 constexpr int kMostNamed = 8;  // ranks in a message
 
 std::atomic<Verdict> agreed{Verdict::open};
-std::atomic<bool> agreed_at_once{false};
 
 /// Why a rank cannot use libtapa.
 enum Obstacle : int { no_libtapa, refused_mpi, lacking_mpi, kObstacles };
@@ -127,23 +126,16 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  std::array<long long, 7> words{};
+  std::array<long long, 5> words{};
   Ballot() = default;
-  Ballot(int rank, int obstacle, bool at_once, bool learnt)
-      : words{kMagic,
-              -kMagic,
-              kVersion,
-              -kVersion,
+  Ballot(int rank, int obstacle)
+      : words{kMagic, -kMagic, kVersion, -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
-                                     : static_cast<long long>(rank) * kObstacles + obstacle,
-              at_once ? 0 : 1,
-              learnt ? 0 : 1} {}
+                                     : static_cast<long long>(rank) * kObstacles + obstacle} {}
   [[nodiscard]] bool same_everywhere() const {
     return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
   }
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
-  [[nodiscard]] bool at_once() const { return words[5] == 0; }
-  [[nodiscard]] bool learnt() const { return words[6] == 0; }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
 };
@@ -290,23 +282,10 @@ void hang_end() {
   TAPA_PMPI(MPI_Comm_free_keyval)(&key);
 }
 
-/// Which communicators are worth a talk in their first call, as rank 0 has it from earlier runs; no more than
-/// one small broadcast, also by a rank that could not load libtapa.
-void share_learnt(int rank, bool loaded) {
-  EarlySizes sizes{};
-  if (rank == 0 && loaded) sizes = early_sizes();
-  TAPA_PMPI(MPI_Bcast)(sizes.data(), static_cast<int>(sizes.size()), long_long(), 0, world());
-  if (loaded) talk_early(sizes);
-}
-
 }  // namespace
 
 Verdict verdict() {
   return agreed.load(std::memory_order_acquire);
-}
-
-bool at_once() {
-  return agreed_at_once.load(std::memory_order_relaxed);
 }
 
 void agree() {
@@ -321,18 +300,15 @@ void agree() {
   int size = 1;
   TAPA_PMPI(MPI_Comm_rank)(world(), &rank);
   TAPA_PMPI(MPI_Comm_size)(world(), &size);
-  const Ballot mine(rank, own_obstacle(judgement), wants_libtapa_at_once(), rank == 0 && has_learnt());
+  const Ballot mine(rank, own_obstacle(judgement));
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
   if (rank == 0 && !all.all_can()) tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
-  agreed_at_once.store(all.at_once(), std::memory_order_relaxed);
   if (all.all_can()) hang_end();
   agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
   if (!all.all_can() || size == 1) return;
-  const bool loaded = load_libtapa();
-  if (!loaded && all.at_once()) end_job("preload: %s cannot be loaded", libtapa_file().c_str());
-  if (loaded) settle_functions();
-  if (all.learnt() && !all.at_once()) share_learnt(rank, loaded);
+  load_libtapa();
+  settle_functions();
 }
 
 void end_foreign() {

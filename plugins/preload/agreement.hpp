@@ -15,14 +15,11 @@ enum class Verdict {
 /// What was agreed.
 [[nodiscard]] Verdict verdict();
 
-/// Whether some rank of the job has an option that asks for libtapa from the first call on.
-[[nodiscard]] bool at_once();
-
 /// To be called by every rank when MPI's own initialization has returned: one small reduction over
-/// MPI_COMM_WORLD, by its PMPI_ names. When some ranks have no drop-in, or one of another version, the job is
-/// ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds. When libtapa's file is missing
-/// somewhere, or the MPI is of a series that is refused, all-to-all stays with MPI on all ranks; rank 0 says
-/// so. Further calls do nothing.
+/// MPI_COMM_WORLD, by its PMPI_ names; then libtapa is loaded and set up. When some ranks have no drop-in, or
+/// one of another version, the job is ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds.
+/// When libtapa's file is missing somewhere, or the MPI is of a series that is refused, all-to-all stays with
+/// MPI on all ranks; rank 0 says so. Further calls do nothing.
 void agree();
 
 /// Ends a program whose MPI is `foreign`, with a message.

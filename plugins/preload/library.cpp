@@ -26,11 +26,11 @@ std::string file_beside_the_drop_in() {
   return file.substr(0, file.rfind('/') + 1) + TAPA_LIBRARY_NAME;
 }
 
-/// Tells libtapa that it is a guest in a program that did not ask for it.
+/// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
 void introduce(void* libtapa) {
-  const auto guest = reinterpret_cast<int (*)(const char*, int)>(dlsym(libtapa, "TAPA_Guest"));
+  const auto guest = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
   if (guest == nullptr) return;  // an older libtapa, which the program has loaded itself
-  if (guest(TAPA_VERSION, at_once() ? 1 : 0) != MPI_SUCCESS) {
+  if (guest(TAPA_VERSION) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", TAPA_LIBRARY_NAME, TAPA_VERSION);
   }
   end_guest = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
@@ -43,7 +43,7 @@ void* load() {
 
 void* open_libtapa() {
   void* const handle = load();
-  if (handle == nullptr) end_job("preload: %s", dlerror());
+  if (handle == nullptr) end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
   introduce(handle);
   return handle;
 }
@@ -63,27 +63,21 @@ bool libtapa_is_there() {
   return access(libtapa_file().c_str(), R_OK) == 0;
 }
 
-bool load_libtapa() {
-  void* const handle = load();
-  if (handle != nullptr) introduce(handle);
-  return handle != nullptr;
+namespace {
+
+void* libtapa() {
+  static void* const handle = open_libtapa();  // kept until the process ends
+  return handle;
 }
 
-EarlySizes early_sizes() {
-  EarlySizes sizes{};
-  const auto find = reinterpret_cast<int (*)(long long*, int)>(tapa_function("TAPA_Guest_early"));
-  if (find != nullptr) find(sizes.data(), static_cast<int>(sizes.size()));
-  return sizes;
-}
+}  // namespace
 
-void talk_early(const EarlySizes& sizes) {
-  const auto tell = reinterpret_cast<int (*)(const long long*, int)>(tapa_function("TAPA_Guest_talk"));
-  if (tell != nullptr) tell(sizes.data(), static_cast<int>(sizes.size()));
+void load_libtapa() {
+  static_cast<void>(libtapa());
 }
 
 void* tapa_function(const char* name) {
-  static void* const libtapa = open_libtapa();  // kept until the process ends
-  void* const found = dlsym(libtapa, name);
+  void* const found = dlsym(libtapa(), name);
   if (found == nullptr) {
     say("preload: %s has no %s (another version?); this call stays with MPI", TAPA_LIBRARY_NAME, name);
   }

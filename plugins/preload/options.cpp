@@ -1,18 +1,11 @@
 #include "options.hpp"
 
-#include <sys/auxv.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <string_view>
-
-#include "autotune/learnt_path.hpp"
 
 namespace tapa::preload {
 
@@ -40,17 +33,6 @@ double seconds(const char* name, double standard, double where_wrong) {
   return *end == '\0' && std::isfinite(value) && value >= 0 ? value : where_wrong;
 }
 
-// Options that ask for libtapa, and their values that do not. Values that libtapa refuses do: it is to be
-// there to say so.
-struct Asking {
-  const char* name;
-  std::array<std::string_view, 5> quiet;
-};
-constexpr std::array kAsking{Asking{"TAPA_PLAN", {"auto"}}, Asking{"TAPA_TUNING", {}},
-                             Asking{"TAPA_CHECK", {"off", "0", "mpi", "args"}},
-                             Asking{"TAPA_EXPLAIN", {"0", "off", "no", "false"}},
-                             Asking{"TAPA_REPORT", {"0", "off", "no", "false", "passive"}}};
-
 /// One write, so that lines of several ranks do not mix.
 void write_line(const char* format, va_list arguments) {
   std::array<char, 1024> text{};
@@ -72,20 +54,6 @@ bool shares_alloc_mem() {
 
 double agree_timeout() {
   return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout, kAgreeTimeout);
-}
-
-bool wants_libtapa_at_once() {
-  for (const auto& [name, quiet] : kAsking) {
-    const std::string_view value = variable(name);
-    if (!value.empty() && std::find(quiet.begin(), quiet.end(), value) == quiet.end()) return true;
-  }
-  return seconds("TAPA_TIMEOUT", 0, 1) != 0;
-}
-
-bool has_learnt() {
-  if (getauxval(AT_SECURE) != 0) return false;
-  const std::string file = learnt_path(variable("TAPA_CACHE"), variable("XDG_CACHE_HOME"), variable("HOME"));
-  return !file.empty() && access(file.c_str(), R_OK) == 0;
 }
 
 void say(const char* format, ...) {

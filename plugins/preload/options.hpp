@@ -14,13 +14,6 @@ namespace tapa::preload {
 /// TAPA_AGREE_TIMEOUT: seconds that MPI_Init waits for the drop-in of the other ranks, 0 for ever.
 [[nodiscard]] double agree_timeout();
 
-/// Whether an option asks to see libtapa at work, or for a plan by name: then communicators are not left to
-/// MPI until the set-up pays.
-[[nodiscard]] bool wants_libtapa_at_once();
-
-/// Whether there is a file of what earlier runs have found, which TAPA_CACHE has not switched off.
-[[nodiscard]] bool has_learnt();
-
 /// Writes one line to stderr.
 void say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -26,7 +26,7 @@ inline LearntWhere a_place() {
 
 inline LearntShape a_shape(std::vector<LearntSize> sizes = {
                                a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
-  return {a_place(), 4, "fedcba9876543210", kToday, 0.25, std::move(sizes)};
+  return {a_place(), 4, "fedcba9876543210", kToday, std::move(sizes)};
 }
 
 /// The same result as a run tells it.

@@ -8,10 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "autotune/learnt_account.hpp"
 #include "autotune/learnt_file.hpp"
 #include "autotune/learnt_key.hpp"
-#include "autotune/learnt_path.hpp"
 #include "learnt_samples.hpp"
 
 namespace tapa {
@@ -66,38 +64,6 @@ TEST(LearntStart, WithoutMpiNothingIsKnown) {
   EXPECT_EQ(start_from(a_size({})).kind, Kind::compete);
 }
 
-// Whether a set-up pays.
-
-TEST(Learnt, GainIsByTime) {
-  EXPECT_DOUBLE_EQ(gain_of(a_shape()), 0.5);
-  EXPECT_DOUBLE_EQ(gain_of(a_shape({})), 0);
-  LearntSize lost = a_size({plan("mpi", 6e-5), plan("memory", 7e-5)});
-  lost.bytes = 64;
-  EXPECT_DOUBLE_EQ(gain_of(a_shape({a_shape().sizes[0], lost})), 0.125);
-  EXPECT_NEAR(life_of(a_shape({a_shape().sizes[0], lost}).sizes), 0.08, 1e-12);
-}
-
-TEST(Learnt, PaysAtOnceWhereEachShapeHas) {
-  const LearntShape good = a_shape();  // saves 0.125 s
-  LearntShape bad = good;
-  bad.least = 0.01;
-  EXPECT_TRUE(pays_at_once({&good, 1}, 0.031));
-  EXPECT_FALSE(pays_at_once({&good, 1}, 0.032));
-  EXPECT_FALSE(pays_at_once({}, 1e-9));
-  EXPECT_FALSE(pays_at_once(std::vector{good, bad}, 0.005));
-  EXPECT_TRUE(pays_at_once(std::vector{good, bad}, 0.001));
-}
-
-TEST(Learnt, NeverPaidIsOfAllSizes) {
-  const LearntSize lost = a_size({plan("mpi", 1e-5), plan("memory", 2e-5)});
-  const LearntSize open = a_size({plan("mpi", 1e-5), plan("memory", 1e-5, 3)}, false);
-  EXPECT_TRUE(never_paid(std::vector{a_shape({lost})}));
-  EXPECT_FALSE(never_paid(std::vector{a_shape({lost, open})}));
-  EXPECT_FALSE(never_paid(std::vector{a_shape({lost}), a_shape()}));
-  EXPECT_FALSE(never_paid(std::vector{a_shape({})}));
-  EXPECT_FALSE(never_paid({}));
-}
-
 // What fits.
 
 TEST(Learnt, FitsWhereAllIsEqual) {
@@ -128,11 +94,9 @@ TEST(Learnt, CommunicatorsOfARunAreOneShape) {
   Learnt run;
   LearntShape first = of_this_run(a_shape({a_size({plan("mpi", 1e-5, 5)}, false)}));
   LearntShape second = of_this_run(a_shape());
-  second.least = 0.1;
   add_to_run(run, first);
   add_to_run(run, second);
   ASSERT_EQ(run.shapes.size(), 1U);
-  EXPECT_DOUBLE_EQ(run.shapes[0].least, 0.1);
   ASSERT_EQ(run.shapes[0].sizes.size(), 1U);
   EXPECT_TRUE(run.shapes[0].sizes[0].decided) << "the one that tells more";
   EXPECT_EQ(run.shapes[0].sizes[0].calls, 2000);
@@ -237,26 +201,6 @@ TEST(Merged, WhatStillHoldsKeepsItsDay) {
   EXPECT_EQ(after.shapes[0].sizes[0].calls, 7);
 }
 
-TEST(Merged, LivesShrinkAtOnceAndGrowSlowly) {
-  Learnt file{{a_shape()}};  // 0.25 s
-  const auto run = [&](double least) {
-    LearntShape shape = of_this_run(a_shape());
-    shape.least = least;
-    file = merged(file, {{shape}}, kToday);
-    return file.shapes[0].least;
-  };
-  EXPECT_DOUBLE_EQ(run(10), 0.5);
-  EXPECT_DOUBLE_EQ(run(10), 1);
-  EXPECT_DOUBLE_EQ(run(0.01), 0.01);
-  EXPECT_DOUBLE_EQ(run(0), 0);
-  EXPECT_DOUBLE_EQ(run(10), 1e-3);
-  EXPECT_DOUBLE_EQ(run(10), 2e-3);
-  shorten(file, a_place(), 8, 1e-6);
-  EXPECT_DOUBLE_EQ(file.shapes[0].least, 2e-3);
-  shorten(file, a_place(), 4, 1e-6);
-  EXPECT_DOUBLE_EQ(file.shapes[0].least, 1e-6);
-}
-
 TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
   Learnt file;
   const auto run = [&](int number, int day, std::size_t sizes) {
@@ -302,10 +246,7 @@ TEST(Differs, OnlyWhatCounts) {
   EXPECT_FALSE(changed([](LearntShape&) {}));
   EXPECT_FALSE(changed([](LearntShape& s) { s.sizes[0].calls = 1; }));
   EXPECT_FALSE(changed([](LearntShape& s) { s.day += 2; }));
-  EXPECT_FALSE(changed([](LearntShape& s) { s.least *= 1.9; }));
   EXPECT_TRUE(changed([](LearntShape& s) { s.day += 3; }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.least *= 2.1; }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.least = 0; }));
   EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].day += 1; }));
   EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].plans.pop_back(); }));
   EXPECT_TRUE(changed([](LearntShape& s) { s.sizes.push_back(s.sizes[0]); }));
@@ -315,9 +256,7 @@ TEST(Differs, OnlyWhatCounts) {
 // The file.
 
 json a_document() {
-  Learnt learnt{{a_shape()}};
-  settle(learnt, a_place(), 4, 0.5, kToday);
-  return json::parse(learnt_json(learnt));
+  return json::parse(learnt_json({{a_shape()}}));
 }
 
 std::string error_of(const std::string& text) {
@@ -348,8 +287,6 @@ TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
       {"/shapes/0/ranks", 17, "$.shapes[0].ranks: 17"},
       {"/shapes/0/job", 0, "$.shapes[0].job"},
       {"/shapes/0/mpi", "a\nb", "$.shapes[0].mpi"},
-      {"/shapes/0/least", -1, "$.shapes[0].least"},
-      {"/shapes/0/least", 1e300, "$.shapes[0].least"},
       {"/shapes/0/day", 0, "$.shapes[0].day"},
       {"/shapes/0/sizes", json::array(), "$.shapes[0].sizes"},
       {"/shapes/0/sizes/0/bytes", 3, "$.shapes[0].sizes[0].bytes: 3, expected 0 or a power of two"},
@@ -358,13 +295,10 @@ TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
        "$.shapes[0].sizes[0].plans[0].choice: \"fast\", expected a plan"},
       {"/shapes/0/sizes/0/plans/0/choice", "mpi", "$.shapes[0].sizes[0].plans[1].choice"},
       {"/shapes/0/sizes/0/plans/0/seconds", 0, "$.shapes[0].sizes[0].plans[0].seconds"},
+      {"/shapes/0/sizes/0/plans/0/seconds", 1e300, "$.shapes[0].sizes[0].plans[0].seconds"},
       {"/shapes/0/sizes/0/plans/0/seconds", "1", "$.shapes[0].sizes[0].plans[0].seconds"},
       {"/shapes/0/sizes/0/plans/0/samples", 0, "$.shapes[0].sizes[0].plans[0].samples"},
-      {"/shapes/0/sizes/0/plans/0/given_up", 1, "$.shapes[0].sizes[0].plans[0].given_up"},
-      {"/accounts", json::array(), "$.accounts"},
-      {"/accounts/0/ranks", 17, "$.accounts[0].ranks: 17, expected an integer from 2 to 16"},
-      {"/accounts/0/seconds", -1, "$.accounts[0].seconds"},
-      {"/accounts/0/topology", "1", "unknown key \"topology\""}};
+      {"/shapes/0/sizes/0/plans/0/given_up", 1, "$.shapes[0].sizes[0].plans[0].given_up"}};
   for (const auto& [pointer, value, message] : cases) {
     json document = a_document();
     document[json::json_pointer(pointer)] = value;
@@ -391,18 +325,7 @@ TEST(LearntFile, EveryCutIsRefused) {
     EXPECT_NE(error_of(whole.substr(0, length)), "accepted") << length;
 }
 
-// Where it is, and what it is for.
-
-TEST(LearntPath, ByTheStandardOrByHand) {
-  EXPECT_EQ(learnt_path("", "", "/home/a"), "/home/a/.cache/tapa/learnt.json");
-  EXPECT_EQ(learnt_path("1", "/var/cache", "/home/a"), "/var/cache/tapa/learnt.json");
-  EXPECT_EQ(learnt_path("on", "relative", "/home/a"), "/home/a/.cache/tapa/learnt.json");
-  EXPECT_EQ(learnt_path("1", "", ""), "");
-  EXPECT_EQ(learnt_path("1", "", "home"), "");
-  EXPECT_EQ(learnt_path("0", "/var/cache", "/home/a"), "");
-  EXPECT_EQ(learnt_path("off", "/var/cache", "/home/a"), "");
-  EXPECT_EQ(learnt_path("./here", "/var/cache", "/home/a"), "./here");
-}
+// What it is for.
 
 TEST(LearntKey, DigestsAreTheSameEverywhere) {
   EXPECT_EQ(digest_of(""), "cbf29ce484222325");

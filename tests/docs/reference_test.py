@@ -162,7 +162,7 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
         "",
         "Written by `cmake --build build/release --target reference` from what programs and sources say; a test compares. What a",
         "variable or option is good for in practice: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md). Scripts of",
-        "`tools` and `bench`, and `comm_lifetime`, `regret_calls`, `device_*` and `ulysses*`, are not here; they answer `--help`.",
+        "`tools` and `bench`, and `first_calls`, `device_*` and `ulysses*`, are not here; they answer `--help`.",
         "",
         "## Environment variables of libtapa and the drop-in",
         "",

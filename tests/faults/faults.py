@@ -42,7 +42,7 @@ PHASES = {
     "two-phases": ("large", {"TAPA_PLAN": "tapa:split=node", "TAPA_TOPOLOGY": "2x2"}),
     "leaders": ("blocks", {"TAPA_PLAN": "leaders:split=node", "TAPA_TOPOLOGY": "2x2"}),
     "nonblocking": ("nonblocking", {"TAPA_REPORT": "1"}),
-    "persistent": ("persistent", {"TAPA_REPORT": "1"}),
+    "persistent": ("persistent", {"TAPA_PLAN": "memory"}),
     "mpi": ("blocks", {"TAPA_PLAN": "mpi"}),
 }
 REFUSED = ["attach", "memory-files", "shared-mappings", "threads", "short-files", "descriptors", "memory", "files"]

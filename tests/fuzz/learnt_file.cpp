@@ -19,10 +19,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
             "a trial is of the first plan");
         calls.day = 0;
       }
-      const double gain = tapa::gain_of(shape);
-      fuzz::require(gain >= 0 && gain <= 1, "a gain is a share");
-      (void)tapa::pays_at_once({&shape, 1}, 5e-3);
-      (void)tapa::never_paid({&shape, 1});
       tapa::add_to_run(run, shape);
     }
     const tapa::Learnt after = tapa::merged(learnt, run, 20000);

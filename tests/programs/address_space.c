@@ -3,14 +3,15 @@
  * elements are wrong.
  *
  *   address_space uniform | in-place [one]    MPI_Alltoall of vectors; one: rank 0 alone has the limit
- *   address_space list                        MPI_Alltoallw of lists of as many blocks as elements */
+ *   address_space list                        MPI_Alltoallw of lists of as many blocks as elements. An
+ *                                             element is packed whole, so a block of each end has room */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { kElements = 1000000, kSpare = 12 << 20, kWarm = 1 << 20, kMostRanks = 4 };
+enum { kElements = 1000000, kSpare = 12 << 20, kSpareOfLists = 32 << 20, kWarm = 1 << 20, kMostRanks = 4 };
 
 static int rank, size;
 
@@ -51,12 +52,12 @@ static void warm(void) {
   }
 }
 
-static void limit(void) {
+static void limit(int listed) {
   long pages = 0;
   FILE* file = fopen("/proc/self/statm", "r");
   if (file == NULL || fscanf(file, "%ld", &pages) != 1) MPI_Abort(MPI_COMM_WORLD, 2);
   fclose(file);
-  const rlim_t bytes = (rlim_t)pages * 4096 + kSpare;
+  const rlim_t bytes = (rlim_t)pages * 4096 + (listed ? kSpareOfLists : kSpare);
   const struct rlimit most = {bytes, bytes};
   if (setrlimit(RLIMIT_AS, &most) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
 }
@@ -84,7 +85,7 @@ int main(int argc, char** argv) {
   for (long i = 0; i < all; ++i) send[i] = rank * 1e9 + (double)i, recv[i] = in_place ? send[i] : -1;
   MPI_Datatype type = with_gaps(listed);
   warm();
-  if (argc < 3 || rank == 0) limit();
+  if (argc < 3 || rank == 0) limit(listed);
   if (in_place)
     MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, 1, type, MPI_COMM_WORLD);
   else if (listed)

@@ -1,9 +1,8 @@
-"""learnt_test.py CASE PRELOAD LAUNCHER PROGRAM: what a run leaves in the file of TAPA_CACHE, and what the next one makes of it.
+"""learnt_test.py CASE PRELOAD LAUNCHER PROGRAM: what a run leaves in the file that TAPA_CACHE names, and what the next one makes of it.
 
 PROGRAM is program_repeat, run on 4 ranks, each time with the drop-in (PRELOAD; "linked": it calls TAPA_Alltoall itself). Whatever
 the file is, its results must be right."""
 
-import itertools
 import json
 import os
 import pathlib
@@ -21,7 +20,7 @@ FILE = FOLDER / "learnt.json"
 
 
 def start(
-    calls: int = 400, bytes_: int = 1024, more: str = "", cwd: pathlib.Path | None = None, **settings: str | None
+    calls: int = 400, bytes_: int = 1 << 17, more: str = "", cwd: pathlib.Path | None = None, **settings: str | None
 ) -> subprocess.Popen:
     environment = {**os.environ, "TAPA_CACHE": str(FILE), **settings}
     environment = {name: value for name, value in environment.items() if value is not None}
@@ -93,43 +92,6 @@ def case_second_run() -> None:
     nothing_else()
 
 
-def case_at_once() -> None:
-    """Twenty calls of 0.1 ms are no reason to do so again."""
-    reported()
-    change(plans_are(("memory", 1e-5), ("mpi", 1e-4)))
-    change(lambda shape: shape.update(least=10.0))
-    text = run(calls=20, TAPA_LOG="info")
-    assert re.search(r"a communicator was set up in [0-9.]+ ms, after 0\.0 ms of all-to-alls", text), text
-    assert content()["shapes"][0].get("least", 0) < 1, "this run was short: " + text + FILE.read_text()
-    text = run(calls=20, TAPA_LOG="info")
-    assert "was set up" not in text, text
-
-
-def case_account() -> None:
-    """What MPI took where nothing was set up is there for the next runs, until it pays for a set-up."""
-    calls = 500
-    turns = itertools.count()
-    while not FILE.exists():  # a machine may be fast: so many calls must be worth a note
-        if next(turns) == 20:
-            print("skipped: this machine is too busy, few calls pay for a set-up, and fewer are not worth a note")
-            sys.exit(77)
-        calls = calls * 3 // 2
-        if "was set up" in run(calls=calls, TAPA_LOG="info"):  # or busy: this run alone has paid for it
-            calls = 500
-            FILE.unlink(missing_ok=True)
-    account = content()["accounts"][0]
-    assert (account["ranks"], account["job"]) == (4, 4) and account["seconds"] > 0, account
-    document = content()
-    document["accounts"][0]["seconds"] = 9.5
-    for _ in range(10):
-        FILE.write_text(json.dumps(document))
-        text = run(calls=2 * calls, TAPA_LOG="info")
-        if "in earlier runs" in text:  # else the machine was busy: this run alone has paid for it
-            break
-    assert re.search(r"a communicator was set up in [0-9.]+ ms, after [0-9.]+ ms of all-to-alls and [0-9.]+ ms in earlier runs", text), text
-    assert content()["accounts"][0]["seconds"] != 9.5, "drawn from, or more, if this run has saved something: " + FILE.read_text()
-
-
 def case_never_paid() -> None:
     reported()
     change(plans_are(("mpi", 1e-5), ("memory", 2e-5)))
@@ -158,17 +120,12 @@ def case_damaged() -> None:
 
 
 def case_others_file() -> None:
-    """A file that TAPA_CACHE names by mistake is not lost; in the place of its own a damaged one is replaced."""
+    """A file that TAPA_CACHE names by mistake is not lost."""
     for other in ("{", "export PATH=...\n", " " * 70000):
         FILE.write_text(other)
         text = run(TAPA_REPORT="1", TAPA_LOG="info")
         assert "cannot be written: is not one of libtapa's" in text, text
         assert FILE.read_text() == other
-        own = FOLDER / "tapa" / "learnt.json"
-        own.parent.mkdir(exist_ok=True)
-        own.write_text(other)
-        run(TAPA_REPORT="1", TAPA_CACHE="1", XDG_CACHE_HOME=str(FOLDER))
-        assert json.loads(own.read_text())["shapes"]
 
 
 def case_no_file() -> None:
@@ -219,28 +176,17 @@ def case_cannot_be_kept() -> None:
         FOLDER.chmod(0o500)
         assert "cannot be written: Permission denied" in run(TAPA_REPORT="1", TAPA_LOG="info")
         FOLDER.chmod(0o700)
-    for home in (None, "/nonexistent", "relative"):
-        process = start(TAPA_CACHE="1", HOME=home, XDG_CACHE_HOME=None, TAPA_REPORT="0")
-        try:
-            assert "cache" not in end(process), home
-        except AssertionError as error:
-            if home is not None or "Unable to get the user home directory" not in str(error):  # Open MPI 5 itself
-                raise
     nothing_else()
 
 
 def case_off() -> None:
-    """And where it is by default."""
-    reported(TAPA_CACHE="0", HOME=str(FOLDER), XDG_CACHE_HOME=None)
-    assert not (FOLDER / ".cache/tapa").exists()  # drivers of GPUs keep things in a home, too
-    line, text = reported(TAPA_CACHE="0")
-    assert line is None, text
-    reported(TAPA_CACHE=None, HOME=str(FOLDER), XDG_CACHE_HOME=None)
-    assert (FOLDER / ".cache/tapa/learnt.json").is_file()
-    assert stat.S_IMODE((FOLDER / ".cache/tapa").stat().st_mode) == 0o700
-    other = FOLDER / "xdg"
-    reported(TAPA_CACHE="1", HOME=str(FOLDER), XDG_CACHE_HOME=str(other))
-    assert (other / "tapa/learnt.json").is_file()
+    """Unless a file is named there is none; a word that names none is wrong."""
+    for value in (None, "0", "off"):
+        line, text = reported(TAPA_CACHE=value, HOME=str(FOLDER), XDG_CACHE_HOME=None)
+        assert line is None, text
+    text = run(TAPA_REPORT="1", TAPA_CACHE="1", HOME=str(FOLDER), XDG_CACHE_HOME=None)
+    assert 'TAPA_CACHE is "1", expected 0 or the path of a file, with a / in it; all-to-all stays with MPI' in text, text
+    assert not list(FOLDER.rglob("learnt.json"))  # drivers of GPUs keep things in a home, too
 
 
 def case_link() -> None:
@@ -260,33 +206,6 @@ def case_elsewhere_at_the_end() -> None:
         line, text = reported(more=str(results), cwd=FOLDER, TAPA_CACHE="./learnt.json")
     assert used(line) >= 1 and FILE.is_file(), text
     assert not list(results.iterdir()), "in the wrong place"
-
-
-def case_others_home() -> None:
-    """A job of root's, as an example, under a user's HOME: it leaves nothing there, and no link of that user's leads it anywhere."""
-    if os.geteuid() != 0:
-        print("skipped: only root can make another user's folder")
-        sys.exit(77)
-    home, other = FOLDER / "home", FOLDER / "other"
-    tapa = home / ".cache" / "tapa"
-    FOLDER.chmod(0o755)
-    other.write_text("root's\n")
-    home.mkdir()
-    os.chown(home, 12345, 12345)
-    settings = {"TAPA_CACHE": None, "HOME": str(home), "XDG_CACHE_HOME": None, "TAPA_LOG": "info"}
-    reported(**{**settings, "TAPA_CACHE": "0"})
-    if list(home.iterdir()):
-        print("skipped: something else of this machine, as a GPU's driver, makes folders in a home")
-        sys.exit(77)
-    line, text = reported(**settings)
-    assert line is None and not list(home.iterdir()), text
-    assert re.search(r"info: cache .*: in another user's folder", text), text
-    tapa.mkdir(parents=True)
-    (tapa / "learnt.json").symlink_to(other)
-    for folder in (tapa.parent, tapa):
-        os.chown(folder, 12345, 12345)
-    reported(**settings)
-    assert other.read_text() == "root's\n"
 
 
 def case_merged() -> None:

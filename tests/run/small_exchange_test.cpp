@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <vector>
 
 namespace tapa {
 namespace {
@@ -35,16 +36,34 @@ TEST(SmallExchange, NumbersOfOneThatWasGivenUpComeLateAndChangeNothing) {
     send(111, kGivenUp);
     send(0, kAfter);
   } else if (rank == 0) {
+    constexpr std::array in_world{0, 1};
+    const MessageSpace space{MPI_COMM_WORLD, in_world, {}};
     SmallExchange exchange;
-    exchange.start(MPI_COMM_WORLD, kGivenUp, {1}, 1, Number{10}, true);
+    exchange.start(space, kGivenUp, {1}, 1, Number{10}, true);
     EXPECT_TRUE(exchange.pending());
-    exchange.start(MPI_COMM_WORLD, kUsed, {1}, 1, Number{20}, true);
+    exchange.start(space, kUsed, {1}, 1, Number{20}, true);
     while (!exchange.test()) {
     }
     EXPECT_FALSE(exchange.pending());
     receive(1, kAfter);  // messages arrive in order
     EXPECT_EQ(exchange.from(0)[0], 222U);
   }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+// Members are ranks of a communicator whose order is not the world's.
+TEST(SmallExchange, MembersAreFoundByTheirRanksInTheWorld) {
+  constexpr std::array in_world{1, 0};
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int own = 1 - rank;
+  SmallExchange exchange;
+  const MessageSpace space{MPI_COMM_WORLD, in_world, {}};
+  exchange.start(space, kAfter + 1, {1 - own}, 1, Number{static_cast<std::size_t>(own) + 7}, true);
+  while (!exchange.test()) {
+  }
+  EXPECT_EQ(exchange.members(), std::vector{1 - own});
+  EXPECT_EQ(exchange.from(0)[0], static_cast<std::size_t>(1 - own) + 7);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

@@ -27,7 +27,7 @@ PRINTING = {
     "dit_exchange": [["--help"]],
     "dit": [["--help"], ["plan", "--help"]],
     "dit-conformance": [["--plugin", "local", "--ranks", "2"], ["--help"]],
-    "comm_lifetime": [["64", "2"]],
+    "first_calls": [["blocking", "64", "3", "0"]],
 }
 
 # How each program is told to write a file, "FILE".

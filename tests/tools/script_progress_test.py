@@ -15,7 +15,7 @@ SOURCE = Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "tools/lib"))
 from progress import Progress  # noqa: E402
 
-LONG = ("codes", "image-quality", "lifetime", "regret", "run-gpu", "run-torch", "sim/regret", "sweep", "versions")
+LONG = ("codes", "image-quality", "first-calls", "run-gpu", "run-torch", "sim/regret", "sweep", "versions")
 
 
 def without_seconds(text: str) -> str:

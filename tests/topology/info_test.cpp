@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "autotune/learnt_account.hpp"
 #include "topology/detect.hpp"
 #include "topology/topology_file.hpp"
 
@@ -225,7 +224,7 @@ TEST(Algorithms, EachHasAPredictedTime) {
 
 TEST(Info, SaysWhatEarlierRunsHaveLeft) {
   const LearntWhere here{"0.1.0", "MPI", "a processor", "0", 4};
-  EXPECT_EQ(learnt_text({}, here, 100), "nothing is kept (TAPA_CACHE=0, no home, or another user's)");
+  EXPECT_EQ(learnt_text({}, here, 100), "nothing is kept (TAPA_CACHE names no file)");
   EXPECT_EQ(learnt_text({"/f", "is no file", {}}, here, 100), "/f: not used: is no file");
   EXPECT_EQ(learnt_text({"/f", "", {}}, here, 100), "/f: empty");
   const LearntSize size{true, 64, true, 9, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};
@@ -235,20 +234,12 @@ TEST(Info, SaysWhatEarlierRunsHaveLeft) {
   other_mpi.mpi = "another";
   LearntFile file{"/f", "", {}};
   for (const LearntWhere& where : {here, other_job, other_mpi})
-    file.content.shapes.push_back({where, 4, "0", 100, 0, {size, size}});
+    file.content.shapes.push_back({where, 4, "0", 100, {size, size}});
   EXPECT_EQ(learnt_text(file, here, 100),
             "/f: 6 sizes of 3 kinds of communicators, 4 from this machine with these libraries, 2 of these "
             "from jobs of 4 "
             "ranks with these settings");
   EXPECT_THAT(learnt_text(file, here, 200), HasSubstr("6 sizes of 3 kinds of communicators, 0 from"));
-  settle(file.content, here, 2, 0.125, 100);
-  settle(file.content, here, 4, 0.25, 100);
-  settle(file.content, other_job, 3, 0.5, 100);
-  const std::string accounts =
-      "; not set up yet: 250 ms of communicators of 4 ranks, 125 ms of communicators of 2 ranks";
-  EXPECT_THAT(learnt_text(file, here, 100), HasSubstr("with these settings" + accounts));
-  file.content.shapes.clear();
-  EXPECT_EQ(learnt_text(file, here, 100), "/f: no sizes" + accounts);
 }
 
 }  // namespace

@@ -7,17 +7,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <fstream>
-#include <numeric>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "transport/shm_node.hpp"
 #include "transport/transport.hpp"
+#include "world/node_arena.hpp"
 
 namespace tapa {
 namespace {
@@ -35,162 +37,114 @@ Pieces whole(std::vector<std::byte>& data) {
   return {&lists.emplace_back(data), 1};
 }
 
-std::vector<int> first_ranks(int count) {
-  std::vector<int> ranks(static_cast<std::size_t>(count));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
+/// Maps a file for one rank; null, for `why`, when that is not possible.
+std::shared_ptr<NodeArena> map_arena(const ShmSegment& file, std::size_t ranks, std::string& why,
+                                     std::size_t page = page_bytes()) {
+  return NodeArena::map(file.fd(), {ranks, 2 * ranks, page}, why);
 }
 
-/// Ranks of one node that have not agreed yet. What is missing at the end could not be connected, for `why`.
-std::vector<std::unique_ptr<ShmNode>> connect_nodes(int count, std::string& why, std::size_t page) {
-  std::vector<ShmSegment> segments;
-  std::vector<std::string> tokens;
-  for (int r = 0; r < count; ++r) {
-    auto segment = ShmSegment::create(why);
-    EXPECT_TRUE(segment) << why;
-    tokens.push_back(segment->token());
-    segments.push_back(std::move(*segment));
+/// One rank's end of the rings.
+struct Node {
+  Node(std::shared_ptr<NodeArena> mapped, std::size_t own)
+      : arena(std::move(mapped)), shm(ends(*arena, own), own, arena->bell(own)) {}
+
+  static std::vector<RingEnds> ends(const NodeArena& arena, std::size_t own) {
+    const std::size_t capacity = arena.layout().ring_capacity();
+    std::vector<RingEnds> ends;
+    for (std::size_t peer = 0; peer < arena.layout().ranks; ++peer) {
+      ends.push_back({ShmRing(arena.ring(own, peer), capacity), ShmRing(arena.ring(peer, own), capacity),
+                      arena.bell(peer)});
+    }
+    return ends;
   }
-  std::vector<std::unique_ptr<ShmNode>> nodes;
-  for (int r = 0; r < count; ++r) {
-    auto node = ShmNode::connect(std::move(segments[static_cast<std::size_t>(r)]), r, count,
-                                 first_ranks(count), tokens, why, page);
-    if (!node) break;
-    nodes.push_back(std::move(node));
-  }
-  return nodes;
-}
 
-/// `count` ranks of one node.
-std::vector<std::unique_ptr<ShmNode>> make_nodes(int count, std::size_t page = page_bytes()) {
-  std::string why;
-  auto nodes = connect_nodes(count, why, page);
-  EXPECT_EQ(nodes.size(), static_cast<std::size_t>(count)) << why;
-  for (auto& node : nodes) node->agreed(false, 0);
-  return nodes;
-}
-
-/// Address space of the shared memory of this process, and in how many mappings.
-struct Mapped {
-  int mappings = 0;
-  std::size_t bytes = 0;
+  std::shared_ptr<NodeArena> arena;
+  ShmNode shm;
 };
 
-Mapped mapped() {
-  std::ifstream maps("/proc/self/maps");
-  Mapped sum;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find("/memfd:tapa ") == line.npos) continue;
-    std::size_t end_at = 0;
-    const std::size_t begin = std::stoull(line, &end_at, 16);
-    sum.bytes += std::stoull(line.substr(end_at + 1), nullptr, 16) - begin;
-    ++sum.mappings;
+std::shared_ptr<ShmNode> make_node(std::shared_ptr<NodeArena> arena, std::size_t own) {
+  const auto node = std::make_shared<Node>(std::move(arena), own);
+  return {node, &node->shm};
+}
+
+/// `count` ranks of one node, which map its file once each.
+std::vector<std::shared_ptr<ShmNode>> make_nodes(std::size_t count, std::size_t page = page_bytes()) {
+  std::string why;
+  const auto file = ShmSegment::create(why);
+  EXPECT_TRUE(file) << why;
+  std::vector<std::shared_ptr<ShmNode>> nodes;
+  for (std::size_t r = 0; r < count; ++r) {
+    auto arena = map_arena(*file, count, why, page);
+    EXPECT_NE(arena, nullptr) << why;
+    nodes.push_back(make_node(std::move(arena), r));
   }
+  return nodes;
+}
+
+/// In how many mappings this process has shared memory.
+int mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int sum = 0;
+  for (std::string line; std::getline(maps, line);) sum += line.find("/memfd:tapa ") != line.npos ? 1 : 0;
   return sum;
 }
 
-/// One round over a channel of two ranks: each sees what the other has written.
-void expect_exchange(ShmBuffers& a, ShmBuffers& b) {
-  for (ShmBuffers* own : {&a, &b}) {
-    own->buffer(own->self(), own->round() + 1)->bytes = 100 + own->self();
-    own->publish();
-  }
-  EXPECT_EQ(a.buffer(1, a.round())->sequence, a.round());
-  EXPECT_EQ(a.buffer(1, a.round())->bytes, 101U);
-  EXPECT_EQ(b.buffer(0, b.round())->sequence, b.round());
-  EXPECT_EQ(b.buffer(0, b.round())->bytes, 100U);
+/// Whether a message of rank 0 arrives at rank 1.
+bool moves_a_message(ShmNode& from, ShmNode& to) {
+  std::vector<std::byte> sent = pattern(1, 100), got(100);
+  ShmNode::Completions done;
+  to.recv(0, 1, whole(got), 0, &done);
+  from.send(1, 1, whole(sent), 1, &done);
+  to.progress();
+  return done.size() == 2 && got == sent;
 }
 
-TEST(SegmentLayout, PartsDoNotOverlapWhateverThePages) {
-  for (const std::size_t page : {std::size_t{4096}, std::size_t{65536}}) {
-    for (const std::size_t members : {1U, 2U, 8U, 61U}) {
-      const SegmentLayout layout{members, 8192, ShmBuffers::region_bytes(), 32, page};
-      const std::size_t last = members - 1;
-      EXPECT_GE(layout.ring(0), sizeof(std::uint64_t)) << "the number";
-      EXPECT_GE(layout.ring(1), layout.ring(0) + ShmRing::bytes_for(8192));
-      EXPECT_GE(layout.doorbell(), layout.ring(last) + ShmRing::bytes_for(8192));
-      EXPECT_EQ(layout.doorbell() % alignof(Doorbell), 0U);
-      EXPECT_EQ(layout.ring(last) % alignof(RingHeader), 0U);
-      EXPECT_GE(layout.channel(0), layout.doorbell() + sizeof(Doorbell));
-      EXPECT_EQ(layout.channel(0) % page, 0U);
-      EXPECT_EQ(layout.channel(31) % page, 0U);
-      EXPECT_GE(layout.channel(1), layout.channel(0) + ShmBuffers::region_bytes());
-      EXPECT_EQ(layout.file_bytes(), layout.channel(32));
-      EXPECT_EQ(layout.view_begin(last) % page, 0U);
-      EXPECT_LE(layout.view_begin(last), layout.ring(last));
-      EXPECT_EQ(layout.view_end(), layout.channel(1));
-    }
-  }
-}
-
-// Kernels make a second mapping of a shared one; QEMU's user mode does not.
-bool maps_again() {
-  const std::size_t page = page_bytes();
-  void* const once = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  void* const again = mremap(once, 0, page, MREMAP_MAYMOVE);
-  munmap(once, page);
-  if (again != MAP_FAILED) munmap(again, page);
-  return again != MAP_FAILED;
-}
-
-TEST(ShmNode, HoldsOneMappingForEachMemberAndNothingForChannelsThatNobodyUses) {
-  if (!maps_again()) GTEST_SKIP() << "no second mapping of what is shared (QEMU)";
+TEST(ShmNode, HoldsOneMappingHoweverManyPeersItHas) {
   const auto nodes = make_nodes(8);
-  const Mapped before = mapped();
-  EXPECT_LE(before.mappings, 8 * 8);
-  EXPECT_LE(before.bytes / 8, std::size_t{10} << 20);
-  for (const auto& node : nodes) ASSERT_TRUE(node->prepare_channel(3));
-  EXPECT_LE(mapped().mappings, 3 * 8 * 8);
-}
-
-TEST(ShmNode, ChannelsAreThereWhenTheyWerePrepared) {
-  if (!maps_again()) GTEST_SKIP() << "no second mapping of what is shared (QEMU)";
-  for (const std::size_t page : {page_bytes(), std::size_t{65536}}) {
-    const auto nodes = make_nodes(2, page);
-    EXPECT_EQ(nodes[0]->buffers(1), nullptr);
-    for (std::size_t channel = 0; channel < ShmNode::kChannels; ++channel) {
-      for (const auto& node : nodes) ASSERT_TRUE(node->prepare_channel(channel));
-      expect_exchange(*nodes[0]->buffers(channel), *nodes[1]->buffers(channel));
-    }
-    EXPECT_EQ(nodes[0]->buffers(0)->round(), 1U) << "a channel of its own each";
-    for (std::size_t channel = 0; channel < ShmNode::kChannels; ++channel)
-      expect_exchange(*nodes[0]->buffers(channel), *nodes[1]->buffers(channel));
-    EXPECT_FALSE(nodes[0]->prepare_channel(ShmNode::kChannels));
-    EXPECT_EQ(nodes[0]->buffers(ShmNode::kChannels), nullptr);
-  }
-  EXPECT_EQ(mapped().mappings, 0);
-}
-
-TEST(ShmNode, ChannelsThatComeLaterAreToldWhatTheOthersWere) {
-  if (!maps_again()) GTEST_SKIP() << "no second mapping of what is shared (QEMU)";
-  const auto nodes = make_nodes(3);
-  const std::vector<std::uint32_t> order{2, 1};
-  nodes[0]->set_order(order);
-  nodes[0]->tell_together(true);
-  ASSERT_TRUE(nodes[0]->prepare_channel(5));
-  EXPECT_EQ(nodes[0]->buffers(5)->order(), order);
-  EXPECT_TRUE(nodes[0]->buffers(5)->tells_together());
+  EXPECT_EQ(mappings(), 8);
 }
 
 // What the whole process holds is limited, and the program gets the rest.
 TEST(ShmNode, AProcessHoldsSoManyMappingsAndNoMore) {
-  if (!maps_again()) GTEST_SKIP() << "no second mapping of what is shared (QEMU)";
-  std::vector<std::vector<std::unique_ptr<ShmNode>>> pairs;
+  std::vector<std::shared_ptr<ShmNode>> nodes;
   std::string why;
   const std::size_t most = MapBudget::of_process().most_mappings();
-  while (why.empty() && pairs.size() <= most) {
-    pairs.push_back(connect_nodes(2, why, page_bytes()));
-    for (auto& node : pairs.back()) node->agreed(false, 0);
+  while (why.empty() && nodes.size() <= most) {
+    const auto file = ShmSegment::create(why);
+    ASSERT_TRUE(file) << why;
+    for (std::size_t r = 0; r < 2 && why.empty(); ++r) {
+      if (auto arena = map_arena(*file, 2, why)) nodes.push_back(make_node(std::move(arena), r));
+    }
   }
   EXPECT_NE(why.find("mappings, " + std::to_string(most) + " are its share"), why.npos) << why;
-  EXPECT_LE(mapped().mappings, static_cast<int>(most));
-  EXPECT_GT(4 * pairs.size() + 4, most);
-  EXPECT_FALSE(pairs.front()[0]->prepare_channel(1)) << "what is there works, but does not grow";
-  expect_exchange(*pairs.front()[0]->buffers(0), *pairs.front()[1]->buffers(0));
-  pairs.resize(pairs.size() / 2);
-  EXPECT_TRUE(pairs.front()[0]->prepare_channel(1));
+  EXPECT_EQ(nodes.size(), most);
+  EXPECT_LE(mappings(), static_cast<int>(most));
+  EXPECT_TRUE(moves_a_message(*nodes[0], *nodes[1])) << "what is there works";
+  nodes.resize(nodes.size() / 2);
   const auto again = make_nodes(2);
-  expect_exchange(*again[0]->buffers(0), *again[1]->buffers(0));
+  EXPECT_TRUE(moves_a_message(*again[0], *again[1]));
+}
+
+// With many ranks rings are shorter.
+TEST(ShmNode, EachPairHasRingsOfItsOwn) {
+  constexpr std::size_t ranks = 33;
+  const auto nodes = make_nodes(ranks);
+  constexpr std::size_t bytes = 10'000;
+  ShmNode::Completions done;
+  std::vector<std::vector<std::byte>> sent(ranks * ranks), got(ranks * ranks);
+  for (std::size_t i = 0; i < ranks * ranks; ++i) {
+    const std::size_t from = i / ranks, to = i % ranks;
+    if (from == to) continue;
+    sent[i] = pattern(static_cast<int>(i), bytes);
+    got[i].resize(bytes);
+    nodes[to]->recv(static_cast<int>(from), 1, whole(got[i]), 0, &done);
+    nodes[from]->send(static_cast<int>(to), 1, whole(sent[i]), 0, &done);
+  }
+  for (int pass = 0; pass < 20; ++pass) {
+    for (const auto& node : nodes) node->progress();
+  }
+  EXPECT_EQ(done.size(), 2 * ranks * (ranks - 1));
+  EXPECT_EQ(got, sent);
 }
 
 TEST(MapBudget, RefusesWhatIsNotLeft) {
@@ -379,17 +333,12 @@ TEST(ShmNode, WhatAnotherUserReceivedForASleeperKeepsItAwake) {
 
 TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   std::string why;
-  auto a = ShmSegment::create(why);
-  auto b = ShmSegment::create(why);
-  ASSERT_TRUE(a && b) << why;
-  const std::vector<std::string> tokens = {a->token(), b->token()};
-  auto* const connected = static_cast<std::atomic<int>*>(
-      mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  const auto exchange = [&](int rank, ShmSegment segment) {
-    auto node = ShmNode::connect(std::move(segment), rank, 2, {0, 1}, tokens, why);
-    for (++*connected; *connected < 2;) std::this_thread::yield();  // so they agree
-    if (!node) return false;
-    node->agreed(false, 0);
+  const auto file = ShmSegment::create(why);
+  ASSERT_TRUE(file) << why;
+  const auto exchange = [&](int rank) {
+    auto arena = map_arena(*file, 2, why);
+    if (!arena) return false;
+    const auto node = make_node(std::move(arena), static_cast<std::size_t>(rank));
     ShmNode::Completions done;
     auto mine = pattern(rank, 1'000'000);
     const auto expected = pattern(1 - rank, 1'000'000);
@@ -408,12 +357,11 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   };
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) _exit(exchange(1, std::move(*b)) ? 0 : 1);
-  EXPECT_TRUE(exchange(0, std::move(*a)));
+  if (child == 0) _exit(exchange(1) ? 0 : 1);
+  EXPECT_TRUE(exchange(0));
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  munmap(connected, page_bytes());
 }
 
 // Under vm.memfd_noexec=2 kernels refuse others.
@@ -438,15 +386,15 @@ TEST(ShmNode, StepsAsideWhereFilesMayNotBeLong) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::string why, later;
-    const bool short_is_there = ShmSegment::create(why).has_value();
+    const auto file = ShmSegment::create(why);
     rlimit limit{1 << 20, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
-    const auto nodes = connect_nodes(2, why, page_bytes());
+    const bool too_long = file && !map_arena(*file, 2, why);
     limit.rlim_cur = 0;
     setrlimit(RLIMIT_FSIZE, &limit);
-    const bool refused = nodes.empty() && !ShmSegment::create(later);
+    const bool refused = too_long && !ShmSegment::create(later);
     const auto told = [](const std::string& text) { return text.find("(ulimit -f)") != text.npos; };
-    _exit(short_is_there && refused && told(why) && told(later) ? 0 : 1);
+    _exit(refused && told(why) && told(later) ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);

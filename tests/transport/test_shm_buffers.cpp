@@ -13,6 +13,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -29,11 +30,18 @@ std::byte value(std::size_t src, std::size_t dst, std::size_t at, int call) {
   return static_cast<std::byte>((src * 131 + dst * 31 + at * 7 + static_cast<std::size_t>(call) * 13) & 0xFF);
 }
 
+/// Regions that exchanges use together, one behind the other, after others have made so many rounds.
+struct Region {
+  std::size_t first = 0;
+  std::size_t members = 0;
+  std::uint64_t rounds = 0;
+};
+
 /// Memory for the regions and doorbells of some ranks.
 class Memory {
  public:
-  explicit Memory(std::size_t members) : members_(members) {
-    bytes_ = members * (ShmBuffers::region_bytes() + sizeof(Doorbell) + 4096);
+  explicit Memory(std::size_t units) : units_(units) {
+    bytes_ = units * (ShmBuffers::region_bytes() + sizeof(Doorbell) + 4096);
     void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     base_ = static_cast<std::byte*>(p);
   }
@@ -41,22 +49,24 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  Doorbell& bell(std::size_t member) {
-    return reinterpret_cast<Doorbell*>(base_ + members_ * ShmBuffers::region_bytes())[member];
+  Doorbell& bell(std::size_t unit) {
+    return reinterpret_cast<Doorbell*>(base_ + units_ * ShmBuffers::region_bytes())[unit];
   }
 
-  std::unique_ptr<ShmBuffers> buffers(std::size_t self) {
+  std::unique_ptr<ShmBuffers> buffers(std::size_t self) { return buffers(self, {0, units_, 0}); }
+  std::unique_ptr<ShmBuffers> buffers(std::size_t self, const Region& region) {
     std::vector<std::byte*> regions;
     std::vector<Doorbell*> bells;
-    for (std::size_t m = 0; m < members_; ++m) {
-      regions.push_back(base_ + m * ShmBuffers::region_bytes());
-      bells.push_back(&bell(m));
+    for (std::size_t unit = region.first; unit < region.first + region.members; ++unit) {
+      regions.push_back(base_ + unit * ShmBuffers::region_bytes());
+      bells.push_back(&bell(unit));
     }
-    return std::make_unique<ShmBuffers>(self, std::move(regions), std::move(bells));
+    return std::make_unique<ShmBuffers>(self, std::move(regions), std::move(bells), region.rounds,
+                                        region.first);
   }
 
  private:
-  std::size_t members_;
+  std::size_t units_;
   std::size_t bytes_ = 0;
   std::byte* base_ = nullptr;
 };
@@ -192,24 +202,31 @@ class Rank final : public BlockPacker {
   ShmExchange exchange_;
 };
 
-/// Runs `body` as every member, in threads; the sum of what it returns.
+/// Runs `body` as every member of a region, in threads; the sum of what it returns. Notes the rounds that
+/// were made.
+std::size_t in_threads(Memory& memory, Region& region, const Sizes& sizes, bool packed,
+                       const std::function<std::size_t(Rank&)>& body) {
+  std::vector<std::size_t> wrong(region.members);
+  std::vector<std::uint64_t> rounds(region.members);
+  std::vector<std::thread> threads;
+  for (std::size_t self = 0; self < region.members; ++self) {
+    threads.emplace_back([&, self] {
+      Rank rank(memory.buffers(self, region), sizes, packed);
+      wrong[self] = body(rank);
+      rounds[self] = rank.buffers().round();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::ranges::count(rounds, rounds[0]), static_cast<std::ptrdiff_t>(region.members));
+  region.rounds = rounds[0];
+  return std::accumulate(wrong.begin(), wrong.end(), std::size_t{0});
+}
+
 std::size_t in_threads(std::size_t members, const Sizes& sizes, bool packed,
                        const std::function<std::size_t(Rank&)>& body) {
   Memory memory(members);
-  std::vector<std::size_t> wrong(members);
-  std::vector<std::thread> threads;
-  for (std::size_t self = 0; self < members; ++self) {
-    threads.emplace_back([&, self] {
-      Rank rank(memory.buffers(self), sizes, packed);
-      wrong[self] = body(rank);
-    });
-  }
-  std::size_t sum = 0;
-  for (std::size_t self = 0; self < members; ++self) {
-    threads[self].join();
-    sum += wrong[self];
-  }
-  return sum;
+  Region all{0, members, 0};
+  return in_threads(memory, all, sizes, packed, body);
 }
 
 std::size_t no_sizes(std::size_t, std::size_t, int) {
@@ -593,6 +610,347 @@ TEST(ShmBuffers, WhoMaySleepGivesPiecesWhenItIsRung) {
   EXPECT_LE(looks, 2 * pieces + 2);
   for (std::size_t m = 0; m < 2; ++m)
     EXPECT_TRUE(std::equal(got[m].end() - bytes, got[m].end(), &sent[1][m * bytes])) << m;
+}
+
+// Regions that others had before, as other members and in other numbers.
+TEST(ShmBuffers, EachRegionIsDividedAlikeForAllItsUsers) {
+  Memory memory(70);
+  const auto wide = memory.buffers(0, {0, 70, 4});
+  for (const std::size_t first : {1U, 5U, 40U}) {
+    const auto later = memory.buffers(0, {first, 3, 9});
+    for (std::size_t member = 0; member < 3; ++member) {
+      for (const std::uint64_t round : {2U, 3U})
+        EXPECT_EQ(later->buffer(member, round), wide->buffer(first + member, round))
+            << first << " " << member;
+    }
+  }
+}
+
+TEST(ShmBuffers, WhatEarlierUsersHaveToldIsNotTakenForAnAnswer) {
+  constexpr std::uint64_t made = 20;
+  Memory memory(4);
+  {
+    std::vector<std::unique_ptr<ShmBuffers>> all;
+    for (std::size_t m = 0; m < 4; ++m) all.push_back(memory.buffers(m));
+    for (std::uint64_t round = 1; round <= made; ++round) {
+      for (const auto& buffers : all) buffers->publish();
+      for (const auto& buffers : all) buffers->tell_all_read();
+    }
+    for (int piece = 0; piece < 5; ++piece) {  // of an exchange over one round
+      all[2]->ask(0);
+      EXPECT_EQ(all[2]->given(0), nullptr);
+      EXPECT_NE(all[0]->asked(2), nullptr);
+      all[0]->give(2);
+      EXPECT_EQ(all[0]->asked(2), nullptr);
+      EXPECT_NE(all[2]->given(0), nullptr);
+    }
+  }
+  // Their lines are those of 2 and 0, and of 1 with itself.
+  const Region region{1, 2, made};
+  const auto owner = memory.buffers(0, region);
+  const auto reader = memory.buffers(1, region);
+  EXPECT_EQ(owner->round(), made);
+  const std::uint64_t next = made + 1;
+  EXPECT_EQ(owner->asked(1), nullptr) << "it was somebody else who has asked";
+  EXPECT_LT(reader->buffer(0, next)->sequence, next);
+  for (const auto& buffers : {owner.get(), reader.get()}) buffers->publish();
+  EXPECT_EQ(reader->buffer(0, next)->sequence, next);
+  EXPECT_EQ(owner->asked(1), nullptr);
+  EXPECT_FALSE(owner->was_read(1, next));
+  reader->tell_read(0);
+  EXPECT_TRUE(owner->was_read(1, next));
+  for (int piece = 0; piece < 3; ++piece) {
+    reader->ask(0);
+    EXPECT_EQ(reader->given(0), nullptr) << "not yet";
+    EXPECT_NE(owner->asked(1), nullptr);
+    owner->give(1);
+    EXPECT_NE(reader->given(0), nullptr);
+    EXPECT_EQ(owner->asked(1), nullptr);
+  }
+}
+
+TEST(ShmBuffers, RegionsAreUsedAgainByOthers) {
+  constexpr pid_t nobody = 0x7ffffff0;
+  constexpr std::size_t units = 5;
+  enum Way { copied, stays, refused, mixed, ways };
+  Memory memory(units);
+  std::array<std::uint64_t, units> used{};
+  std::mt19937 random(11);
+  for (int user = 0; user < 60; ++user) {
+    Region region{random() % units, 0, 0};
+    region.members = 1 + random() % (units - region.first);
+    region.rounds =
+        *std::max_element(used.begin() + static_cast<std::ptrdiff_t>(region.first),
+                          used.begin() + static_cast<std::ptrdiff_t>(region.first + region.members));
+    const Way way = static_cast<Way>(random() % ways);
+    const bool together = random() % 2 == 0;
+    const std::size_t wrong = in_threads(memory, region, skewed, random() % 2 == 0, [&](Rank& rank) {
+      rank.buffers().tell_together(together);
+      std::vector<pid_t> pids(region.members, way == refused ? nobody : getpid());
+      if (way == mixed) pids[0] = nobody;
+      std::size_t sum = 0;
+      for (int number = 0; number < 4; ++number) {
+        if (way != copied) rank.buffers().let_stay(pids, 100);
+        sum += rank.call(user + number);
+        if (way != copied) rank.buffers().let_stay(pids, 100);
+        sum += rank.uniform_call(user + number, number % 2 == 0 ? 8 : 40'000, false);
+      }
+      return sum;
+    });
+    EXPECT_EQ(wrong, 0U) << "user " << user << ": way " << way << ", units " << region.first << " and "
+                         << region.members - 1 << " more";
+    std::fill_n(used.begin() + region.first, region.members, region.rounds);
+  }
+}
+
+// Ends of blocks are compared on the way. All members of an exchange, one after the other in one thread.
+class Compared : public testing::Test {
+ protected:
+  using Compare = ShmExchange::Compare;
+
+  /// What one member sends and expects, and how: equal blocks may go without a table.
+  struct Call {
+    bool uniform = false;
+    std::vector<std::size_t> sends;
+    std::vector<std::size_t> expects;
+  };
+  using Calls = std::vector<Call>;
+
+  /// Which members say that sizes agree, and which bytes all have sent.
+  struct Result {
+    std::size_t agree = 0;
+    std::size_t differ = 0;
+    std::size_t failed = 0;
+    std::size_t wrong_totals = 0;
+  };
+
+  explicit Compared() {
+    for (std::size_t members = 1; members <= kMost; ++members) {
+      memories_.push_back(std::make_unique<Memory>(members));
+      for (std::size_t self = 0; self < members; ++self)
+        buffers_[members].push_back(memories_.back()->buffers(self));
+    }
+  }
+
+  Result run(const Calls& calls, Compare compare, bool overlap = false) {
+    const std::size_t members = calls.size();
+    const auto exchanges = std::span(exchanges_).first(members);
+    std::vector<Bytes> out(members), in(members);
+    std::vector<std::vector<ShmBlock>> send(members), recv(members);
+    const auto cut = [&](const std::vector<std::size_t>& sizes, Bytes& memory,
+                         std::vector<ShmBlock>& blocks) {
+      memory.resize(std::accumulate(sizes.begin(), sizes.end(), std::size_t{1}));
+      std::size_t at = 0;
+      for (const std::size_t bytes : sizes) {
+        blocks.push_back({memory.data() + at, bytes});
+        at += bytes;
+      }
+    };
+    for (std::size_t self = 0; self < members; ++self) {
+      cut(calls[self].sends, out[self], send[self]);
+      cut(calls[self].expects, in[self], recv[self]);
+      ShmBuffers& buffers = *buffers_[members][self];
+      if (calls[self].uniform) {
+        exchanges[self].begin(buffers, out[self].data(), in[self].data(), calls[self].sends[0]);
+      } else {
+        exchanges[self].begin(buffers, send[self], recv[self], nullptr, overlap, compare);
+      }
+    }
+    Result result;
+    std::vector<bool> done(members);
+    const auto advance = [&](std::size_t self) {
+      try {
+        return exchanges[self].advance();
+      } catch (const TransportError&) {
+        ++result.failed;
+        return true;
+      }
+    };
+    for (int look = 0; look < 10'000 && std::ranges::count(done, false) > 0; ++look) {
+      for (std::size_t self = 0; self < members; ++self) done[self] = done[self] || advance(self);
+    }
+    EXPECT_EQ(std::ranges::count(done, false), 0) << "hangs";
+    std::uint64_t total = 0;
+    for (const Call& call : calls) total = std::accumulate(call.sends.begin(), call.sends.end(), total);
+    const bool tables = std::ranges::none_of(calls, &Call::uniform);
+    for (const ShmExchange& exchange : exchanges) {
+      ++(exchange.sizes_agree() ? result.agree : result.differ);
+      result.wrong_totals += tables && exchange.total_bytes() != total ? 1U : 0U;
+    }
+    EXPECT_EQ(result.wrong_totals, 0U);
+    return result;
+  }
+
+  void expect_agree(const Calls& calls, Compare compare, bool overlap = false) {
+    const Result result = run(calls, compare, overlap);
+    EXPECT_EQ(result.agree, calls.size());
+    EXPECT_EQ(result.failed, 0U);
+  }
+  void expect_differ(const Calls& calls, Compare compare, bool overlap = false) {
+    EXPECT_EQ(run(calls, compare, overlap).differ, calls.size());
+  }
+
+  std::size_t draw(std::size_t below) { return random_() % below; }
+  /// Often empty; in the table, in the buffer, in slots, in several rounds.
+  std::size_t size() {
+    constexpr std::array<std::size_t, 8> sizes{0, 0, 1, 8, 33, 600, 5000, 100'000};
+    const std::size_t bytes = sizes[draw(sizes.size())];
+    return bytes == 0 ? 0 : bytes + draw(3);
+  }
+  static std::size_t other_than(std::size_t bytes, std::size_t by) {
+    return bytes >= by && by % 2 == 0 ? bytes - by : bytes + by;
+  }
+  Calls random_calls(std::size_t members) {
+    Calls calls(members, {false, std::vector<std::size_t>(members), std::vector<std::size_t>(members)});
+    for (std::size_t from = 0; from < members; ++from) {
+      for (std::size_t to = 0; to < members; ++to) calls[from].sends[to] = calls[to].expects[from] = size();
+    }
+    return calls;
+  }
+  static Call equal(std::size_t members, std::size_t bytes, bool uniform) {
+    return {uniform, std::vector<std::size_t>(members, bytes), std::vector<std::size_t>(members, bytes)};
+  }
+  /// Lets blocks stay with their senders, or not any more.
+  void let_stay(std::size_t members, std::size_t from) {
+    for (const auto& buffers : buffers_[members])
+      buffers->let_stay(std::vector<pid_t>(members, getpid()), from);
+  }
+
+  static constexpr std::size_t kMost = 6;
+  std::mt19937 random_{5};
+  std::vector<std::unique_ptr<Memory>> memories_;
+  std::array<std::vector<std::unique_ptr<ShmBuffers>>, kMost + 1> buffers_;
+  std::array<ShmExchange, kMost> exchanges_;
+};
+
+TEST_F(Compared, EveryBlockThatDiffersIsSeenByAll) {
+  for (std::size_t members = 1; members <= kMost; ++members) {
+    for (const bool stay : {false, true}) {
+      if (stay) let_stay(members, 500);
+      Calls calls = random_calls(members);
+      expect_agree(calls, Compare::blocks);
+      for (std::size_t from = 0; from < members; ++from) {
+        for (std::size_t to = 0; to < members; ++to) {
+          for (const bool at_sender : {true, false}) {
+            std::size_t& bytes = at_sender ? calls[from].sends[to] : calls[to].expects[from];
+            const std::size_t right = bytes;
+            bytes = other_than(right, 1 + draw(9));
+            expect_differ(calls, Compare::blocks);
+            bytes = right;
+            expect_agree(calls, Compare::blocks);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Though all sums are right.
+TEST_F(Compared, BlocksThatAreMistakenForEachOtherAreSeenByAll) {
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::size_t members = 2 + draw(kMost - 1);
+    Calls calls = random_calls(members);
+    const std::size_t self = draw(members);
+    auto& sizes = trial % 2 == 0 ? calls[self].sends : calls[self].expects;
+    const std::size_t a = draw(members);
+    const std::size_t b = draw(members);
+    if (sizes[a] == sizes[b]) continue;
+    std::swap(sizes[a], sizes[b]);
+    expect_differ(calls, Compare::blocks);
+  }
+}
+
+TEST_F(Compared, WhatAgreesIsNeverSaidToDiffer) {
+  for (int trial = 0; trial < 400; ++trial) {
+    const std::size_t members = 1 + draw(kMost);
+    if (trial == 200) let_stay(members, 100);
+    expect_agree(random_calls(members), Compare::blocks);
+    const std::size_t bytes = size();
+    Calls equal_calls;
+    for (std::size_t self = 0; self < members; ++self)
+      equal_calls.push_back(equal(members, bytes, bytes > 0 && draw(2) == 0));
+    expect_agree(equal_calls, Compare::sums);
+    for (Call& call : equal_calls) call.uniform = false;
+    expect_agree(equal_calls, Compare::blocks);
+    expect_agree(equal_calls, Compare::nothing);
+  }
+}
+
+// Nobody compares: what is shorter is not an error, and what is longer only its receiver's.
+TEST_F(Compared, NothingIsSaidUnlessAsked) {
+  Calls calls = random_calls(3);
+  calls[0].sends[1] = 5;
+  calls[1].expects[0] = 9;
+  expect_agree(calls, Compare::nothing);
+}
+
+TEST_F(Compared, ARankWhoseEqualBlocksDifferIsSeenByAll) {
+  constexpr std::array<std::size_t, 7> sizes{0, 1, 8, 100, 700, 5000, 90'000};
+  for (std::size_t members = 2; members <= kMost; ++members) {
+    for (int trial = 0; trial < 60; ++trial) {
+      const std::size_t bytes = sizes[draw(sizes.size())];
+      const std::size_t other = other_than(bytes, 1 + draw(9));
+      const std::size_t odd = draw(members);
+      const std::size_t forms = draw(3);  // all without tables, all with, or some
+      Calls calls;
+      for (std::size_t self = 0; self < members; ++self) {
+        const std::size_t own = self == odd ? other : bytes;
+        calls.push_back(equal(members, own, forms == 0 || (forms == 2 && draw(2) == 0)));
+      }
+      expect_differ(calls, Compare::sums);
+      calls[odd] = equal(members, bytes, calls[odd].uniform);
+      expect_agree(calls, Compare::sums);
+    }
+  }
+}
+
+// Blocks may lie where others come to.
+TEST_F(Compared, BlocksThatMayOverlapAreComparedToo) {
+  for (std::size_t members = 1; members <= kMost; ++members) {
+    Calls calls = random_calls(members);
+    for (std::size_t from = 0; from < members; ++from) {
+      for (std::size_t to = 0; to < members; ++to)
+        calls[from].sends[to] = calls[to].expects[from] = std::min<std::size_t>(calls[from].sends[to], 700);
+    }
+    expect_agree(calls, Compare::blocks, true);
+    calls[draw(members)].expects[draw(members)] += 1;
+    expect_differ(calls, Compare::blocks, true);
+  }
+}
+
+TEST(ShmExchange, KnowsWhetherAllHaveCome) {
+  constexpr std::size_t members = 3;
+  constexpr std::size_t bytes = 200'000;  // more rounds than one
+  Memory memory(members);
+  std::vector<std::unique_ptr<ShmBuffers>> buffers;
+  for (std::size_t self = 0; self < members; ++self) buffers.push_back(memory.buffers(self));
+  std::array<ShmExchange, members> exchanges;
+  std::array<Bytes, members> out, in;
+  for (int call = 0; call < 2; ++call) {
+    const auto come = [&](std::size_t self) {
+      out[self].resize(members * bytes);
+      in[self].resize(members * bytes);
+      exchanges[self].begin(*buffers[self], out[self].data(), in[self].data(), bytes);
+      EXPECT_FALSE(exchanges[self].advance());
+    };
+    come(0);
+    EXPECT_FALSE(exchanges[0].all_came());
+    come(1);
+    EXPECT_FALSE(exchanges[0].advance());
+    EXPECT_FALSE(exchanges[0].all_came());
+    EXPECT_FALSE(exchanges[1].all_came());
+    EXPECT_EQ(exchanges[0].missing(5), std::vector<std::size_t>{2});
+    come(2);
+    EXPECT_TRUE(exchanges[2].all_came());
+    std::array<bool, members> done{};
+    for (int look = 0; look < 1000 && std::ranges::count(done, false) > 0; ++look) {
+      for (std::size_t self = 0; self < members; ++self) {
+        done[self] = done[self] || exchanges[self].advance();
+        EXPECT_TRUE(exchanges[self].all_came());
+      }
+    }
+    EXPECT_EQ(std::ranges::count(done, true), 3);
+  }
 }
 
 }  // namespace

@@ -73,7 +73,6 @@ apt_install() {
 safe_environment() {
   local name
   for name in $(compgen -e | grep '^TAPA_' || true); do unset "$name"; done
-  export TAPA_CACHE=0  # each run as if it were the first
   unset LD_PRELOAD
   export LC_ALL=C.UTF-8
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -8,10 +8,9 @@
 #include <stdexcept>
 
 #include "autotune/learnt_file.hpp"
-#include "comm/device_calls.hpp"
+#include "comm/device_way.hpp"
 #include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
-#include "comm/options.hpp"
 #include "device/tokens.hpp"
 #include "info.hpp"
 #include "tapa/device_mpi.h"
@@ -21,6 +20,8 @@
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 #include "version_flag.hpp"
+#include "world/device_support.hpp"
+#include "world/options.hpp"
 #include "write_file.hpp"
 
 namespace {

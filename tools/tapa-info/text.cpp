@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <sstream>
 
-#include "autotune/learnt_account.hpp"
 #include "info.hpp"
 #include "plan/choose.hpp"
 #include "plan/planner.hpp"
@@ -204,24 +203,8 @@ std::string as_text(const Topology& topology, const std::vector<Record>& records
   return out.str();
 }
 
-namespace {
-
-/// What counts towards the next set-ups of jobs like this one.
-std::string accounts_text(const Learnt& learnt, const LearntWhere& here, int today) {
-  std::string text;
-  for (const LearntAccount& account : learnt.accounts) {
-    const double seconds = account_of(learnt, here, account.ranks, today);
-    if (account.where != here || seconds <= 0) continue;
-    text += (text.empty() ? "; not set up yet: " : ", ") + time_text(seconds) + " of communicators of " +
-            plural(static_cast<std::size_t>(account.ranks), "rank");
-  }
-  return text;
-}
-
-}  // namespace
-
 std::string learnt_text(const LearntFile& file, const LearntWhere& here, int today) {
-  if (file.path.empty()) return "nothing is kept (TAPA_CACHE=0, no home, or another user's)";
+  if (file.path.empty()) return "nothing is kept (TAPA_CACHE names no file)";
   if (!file.problem.empty()) return file.path + ": not used: " + file.problem;
   std::size_t all = 0;
   std::size_t machine = 0;
@@ -230,14 +213,13 @@ std::string learnt_text(const LearntFile& file, const LearntWhere& here, int tod
     if (!shape.where.same_machine(here)) continue;
     for (const LearntShape& fits : fitting({{shape}}, shape.where, 0, today)) machine += fits.sizes.size();
   }
-  const std::string accounts = accounts_text(file.content, here, today);
-  if (all == 0) return file.path + (file.content.accounts.empty() ? ": empty" : ": no sizes") + accounts;
+  if (all == 0) return file.path + ": empty";
   std::size_t job = 0;
   for (const LearntShape& shape : fitting(file.content, here, 0, today)) job += shape.sizes.size();
   return file.path + ": " + plural(all, "size") + " of " + plural(file.content.shapes.size(), "kind") +
          " of communicators, " + std::to_string(machine) + " from this machine with these libraries, " +
          std::to_string(job) + " of these from jobs of " +
-         plural(static_cast<std::size_t>(here.job), "rank") + " with these settings" + accounts;
+         plural(static_cast<std::size_t>(here.job), "rank") + " with these settings";
 }
 
 std::string machines_table() {

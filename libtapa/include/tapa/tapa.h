@@ -262,26 +262,12 @@ TAPA_API int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* n
 /** What was wrong in this thread's last call, at most 2 KiB; "" when it succeeded. The text is the library's,
  * valid until the thread's next TAPA call, also while the process ends. Never null. */
 TAPA_API const char* TAPA_Last_error(void);
-/** For the drop-in, before the first call: the program knows nothing of the library. Its communicators then
- * begin with MPI's own all-to-all and are set up when that pays, and options that are wrong are warned about
- * and do not end it. `version`: the drop-in's; MPI_ERR_OTHER when it is not this library's. `at_once`: not 0
- * when on some rank of the job an option asks for the library from the first call on (a plan, a report, ...);
- * alike on all ranks. Local. */
-TAPA_API int TAPA_Guest(const char* version, int at_once);
-/** For the drop-in alone, in MPI_Init: which communicators pay for a set-up in their first call, as earlier
- * runs of this program have found: puts up to `most` numbers of ranks into `sizes`, then zeros. Local; rank 0
- * is asked. */
-TAPA_API int TAPA_Guest_early(long long sizes[], int most);
-/** For the drop-in alone, in MPI_Init: what rank 0 has answered, for all ranks. Local. */
-TAPA_API int TAPA_Guest_talk(const long long sizes[], int count);
-/** For the drop-in alone: the program's MPI_Comm_idup of `comm` is about to be passed on. A communicator that
- * is not set up never is any more. Local. */
-TAPA_API int TAPA_Guest_idup_begins(MPI_Comm comm);
-/** Then: MPI has begun it, `made` is where MPI has put the new communicator; null: it was refused. Until the
- * program uses that, no communicator is set up that this process is a rank of. Local. */
-TAPA_API int TAPA_Guest_idup_began(MPI_Comm comm, const MPI_Comm* made);
+/** For the drop-in alone, in MPI_Init: the program knows nothing of the library. What cannot be set up is
+ * MPI's, and options that are wrong are warned about and do not end it. `version`: the drop-in's;
+ * MPI_ERR_OTHER when it is not this library's. Collective over MPI_COMM_WORLD. */
+TAPA_API int TAPA_Guest(const char* version);
 /** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
- * Collective over MPI_COMM_WORLD where TAPA_Guest was told `at_once`. */
+ * Collective over MPI_COMM_WORLD where rank 0 of it has asked for a report. */
 TAPA_API int TAPA_Guest_end(void);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);

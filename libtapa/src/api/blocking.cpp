@@ -1,6 +1,7 @@
 // The blocking entry points.
 #include "api/entry.hpp"
 #include "api/passing.hpp"
+#include "run/error.hpp"
 #include "run/own_mpi.hpp"
 #include "tapa/tapa.h"
 
@@ -11,8 +12,8 @@ extern "C" {
 int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm) {
   const CallKind kind = kind_of(Form::uniform, sendbuf, sendtype, recvtype, comm);
-  if (CommState* const newcomer = passes_for(kind, sendbuf, recvbuf, recvcount)) {
-    return pass_on("TAPA_Alltoall", *newcomer, [&] {
+  if (passes(kind, sendbuf, recvbuf)) {
+    return in_mpi("TAPA_Alltoall", [&] {
       return TAPA_OWN_MPI(PMPI_Alltoall)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     });
   }
@@ -30,8 +31,8 @@ int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispl
                    void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                    MPI_Comm comm) {
   const CallKind kind = kind_of(Form::v, sendbuf, sendtype, recvtype, comm);
-  if (CommState* const newcomer = passes_for(kind, sendbuf, recvbuf, 0)) {
-    return pass_on("TAPA_Alltoallv", *newcomer, [&] {
+  if (passes(kind, sendbuf, recvbuf)) {
+    return in_mpi("TAPA_Alltoallv", [&] {
       return TAPA_OWN_MPI(PMPI_Alltoallv)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
                                           rdispls, recvtype, comm);
     });

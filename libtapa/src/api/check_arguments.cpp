@@ -5,6 +5,7 @@
 
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "world/guest.hpp"
 
 namespace tapa {
 
@@ -13,6 +14,13 @@ namespace {
 // The first page of memory is never mapped: data there means a null pointer that is not MPI_BOTTOM with
 // addresses.
 constexpr std::intptr_t kLowestAddress = 4096;
+
+// What MPI itself says of MPI_IN_PLACE as receive buffer.
+#ifdef OPEN_MPI
+constexpr int kInPlaceAsMpi = MPI_ERR_ARG;
+#else
+constexpr int kInPlaceAsMpi = MPI_ERR_BUFFER;
+#endif
 
 struct Names {
   const char* buffer;
@@ -44,7 +52,12 @@ TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& name
                     (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
                         " is MPI_DATATYPE_NULL, expected a datatype");
   }
-  return type_info(type);
+  const TypeInfo info = type_info(type);
+  if (!info.committed) {
+    throw CallError(MPI_ERR_TYPE, indexed(names.type, a.form == Form::w ? Form::w : Form::uniform, peer) +
+                                      " is not committed, expected a datatype after MPI_Type_commit");
+  }
+  return info;
 }
 
 void check_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
@@ -106,7 +119,7 @@ void require_host_memory(const Arguments& a, int ranks) {
 
 void check_arguments(const Arguments& a, int ranks, bool strict) {
   if (a.recv.buffer == MPI_IN_PLACE) {
-    throw CallError(MPI_ERR_BUFFER,
+    throw CallError(is_guest() ? kInPlaceAsMpi : MPI_ERR_BUFFER,
                     "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
   }
   check_side(a, a.recv, recv_names, ranks);

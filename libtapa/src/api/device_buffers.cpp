@@ -1,9 +1,10 @@
 #include "api/device_buffers.hpp"
 
 #include "api/check_arguments.hpp"
-#include "comm/setup.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "world/device_support.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 

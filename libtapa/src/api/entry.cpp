@@ -1,5 +1,6 @@
 #include "api/entry.hpp"
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,14 +10,14 @@
 #include "api/forward.hpp"
 #include "api/forwarded.hpp"
 #include "api/passing.hpp"
-#include "api/timed.hpp"
-#include "comm/duplications.hpp"
 #include "comm/fast_path.hpp"
-#include "comm/guest.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/freed_handles.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 
@@ -70,20 +71,21 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
-CommState* state_for_blocking(MPI_Comm comm, const Arguments* call, bool needed) {
+CommState* state_for_blocking(MPI_Comm comm, bool alone) {
   CommState* state = CommState::cached(comm);
   if (state == nullptr) {
-    note_in_use(comm);
-    if (is_mpis_own(comm) || (call != nullptr && peers_of(comm) == 1)) return nullptr;
+    if (is_mpis_own(comm)) return nullptr;
     state = CommState::of(comm).get();
   }
-  if (state->ready()) return state;
-  if (is_guest()) {
-    std::optional<std::uint64_t> nanoseconds;
-    if (call != nullptr) nanoseconds = Newcomer::estimate(uniform_bytes(*call), state->size());
-    return state->welcome(comm, nanoseconds, needed) ? state : nullptr;
+  if (state->size() == 1 && !alone) {
+    if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
+    return nullptr;
   }
-  state->set_up(comm);
+  if (!state->ready()) {
+    if (is_guest() && !state->welcome(comm, alone)) return nullptr;
+    state->set_up(comm);
+  }
+  if (state->gpus_are_open()) state->ask_for_gpus(comm);
   return state;
 }
 
@@ -95,56 +97,56 @@ void check_before_mpi(const Arguments& arguments) {
 
 namespace {
 
-/// Rank 0 counts what MPI takes for a blocking call on a communicator, in its state, where nothing is set up:
-/// whichever way the call is handed over, it is one.
-class CountedForNewcomer {
- public:
-  explicit CountedForNewcomer(MPI_Comm comm) : comm_(comm) {}
-
-  template <class HandOver>
-  auto operator()(const HandOver& hand_over) {
-    CommState* const state = CommState::cached(comm_);
-    if (state == nullptr) return hand_over();
-    if (!weight_) weight_ = state->newcomer_weight();
-    return timed(*state, *weight_, hand_over);
-  }
-
- private:
-  MPI_Comm comm_;
-  std::optional<unsigned> weight_;  // drawn once
-};
-
-/// Carries out a checked call on host memory.
-void run_on_host(const Arguments& arguments, CommState& state) {
-  if (run_fast(arguments, state)) return;
+/// `judges`: only to find the block whose two ends differ.
+bool run_operation(const Arguments& arguments, CommState& state, bool judges, LeftToMpi& left) {
   auto operation = acquire_operation();
-  operation->begin(state.shared_from_this(), Mode::blocking, arguments.function);
+  operation->begin(state.shared_from_this(), Mode::blocking, arguments.function, arguments.comm);
   operation->take_arguments(arguments);
-  run_to_end(std::move(operation));
+  if (judges) operation->judge();
+  return run_to_end(std::move(operation), left);
 }
 
-void run_staged(const Arguments& arguments, CommState& state) {
+/// Carries out a checked call on host memory; false: MPI is to, see `left`.
+bool run_on_host(const Arguments& arguments, CommState& state, LeftToMpi& left) {
+  const Fast fast = run_fast(arguments, state, left);
+  if (fast == Fast::done || fast == Fast::mpis) return fast == Fast::done;
+  return run_operation(arguments, state, fast == Fast::differ, left);
+}
+
+/// Where MPI is to, it gets other copies: its error handler may not return, so these may not be alive then.
+bool run_staged(const Arguments& arguments, CommState& state, LeftToMpi& left) {
   StagedCall staged(arguments, state.size(), *cuda_driver());
   staged.fetch();
-  run_on_host(staged.arguments(), state);
+  if (!run_on_host(staged.arguments(), state, left)) {
+    left.staged = true;
+    return false;
+  }
   staged.put_back();
+  return true;
 }
 
-/// A call whose arguments are right, the way that its buffers want. False: it is MPI's as it was made.
-bool run_checked(const Arguments& arguments, CommState& state) {
+/// A call whose arguments are right, the way that its buffers want. False: it is MPI's, as it was made unless
+/// `left` says otherwise.
+bool run_checked(const Arguments& arguments, CommState& state, LeftToMpi& left) {
   switch (way_of_call(arguments, state)) {
     case CallWay::host:
-      run_on_host(arguments, state);
-      return true;
+      return run_on_host(arguments, state, left);
     case CallWay::engine:
       run_on_device(arguments, state);
       return true;
     case CallWay::stage:
-      run_staged(arguments, state);
-      return true;
+      return run_staged(arguments, state, left);
     default:
       return false;
   }
+}
+
+/// A call like one of the last ones; false: it is not, or MPI is to carry it out, see `left`.
+bool run_like_before(const Arguments& arguments, LeftToMpi& left) {
+  CommState* state = nullptr;
+  const Fast fast = run_again(arguments, left, state);
+  if (fast == Fast::differ) static_cast<void>(run_operation(arguments, *state, true, left));
+  return fast == Fast::done;
 }
 
 /// How MPI gets a call whose communicator's state is `state`; null: the ranks have not agreed that MPI gets
@@ -156,31 +158,64 @@ HandOver hand_over(const Arguments& arguments, const CommState* state) {
   return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
 }
 
+/// The same for a call that the ranks have chosen MPI for.
+HandOver hand_over(const Arguments& arguments, const LeftToMpi& left) {
+  if (left.staged) return HandOver::staged;
+  return !left.as_made && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
+}
+
+/// Nothing of ours is alive meanwhile.
+int forward_left(const Arguments& arguments, HandOver how, const LeftToMpi& left) {
+  if (!left.noted) return forward_blocking(arguments, how);
+  const std::uint64_t freed = freed_communicators.load(std::memory_order_acquire);
+  const double began = PMPI_Wtime();
+  const int code = forward_blocking(arguments, how);
+  const double seconds = PMPI_Wtime() - began;
+  if (code != MPI_SUCCESS) {  // the text of the error stays
+    // An error handler may have freed the communicator.
+    if (freed != freed_communicators.load(std::memory_order_acquire)) return code;
+    try {
+      note_mpis(left, arguments.function, seconds);
+    } catch (const std::exception&) {
+    }
+    return code;
+  }
+  return contained(arguments.function, [&] {
+    note_mpis(left, arguments.function, seconds);
+    return MPI_SUCCESS;
+  });
+}
+
 }  // namespace
 
 int run_blocking(const Arguments& arguments) {
   ForwardedCall counted(arguments);
-  CountedForNewcomer timed_for_newcomer(arguments.comm);
   HandOver how = HandOver::as_made;
+  LeftToMpi left;
   const auto ours = [&] {
-    if (run_again(arguments)) return true;
-    require_comm(arguments.comm);
-    CommState* const state = state_for_blocking(arguments.comm, &arguments);
-    if (state == nullptr || state->is_mpis()) {
-      if (counted.wanted()) counted.forwarded(reason_for_blocking(arguments.comm, state));
-      how = hand_over(arguments, state);
-      CommState* const newcomer = CommState::cached(arguments.comm);
-      if (how == HandOver::as_made && newcomer != nullptr && !newcomer->ready())
-        remember_passing(arguments, *newcomer);
-      return false;
+    if (run_like_before(arguments, left)) return true;
+    if (left.state == nullptr) {
+      require_comm(arguments.comm);
+      CommState* const state = state_for_blocking(arguments.comm, false);
+      if (state == nullptr || state->is_mpis()) {
+        if (counted.wanted()) counted.forwarded(reason_for_blocking(arguments.comm, state));
+        how = hand_over(arguments, state);
+        CommState* const known = CommState::cached(arguments.comm);
+        if (how == HandOver::as_made && known != nullptr && known->given_up())
+          remember_passing(arguments, *known);
+        return false;
+      }
+      check_call(arguments, *state);
+      if (run_checked(arguments, *state, left)) return true;
     }
-    check_call(arguments, *state);
-    const bool done = run_checked(arguments, *state);
-    if (!done) counted.forwarded(reasons::device);
-    return done;
+    if (left.state == nullptr) {
+      counted.forwarded(reasons::device);
+    } else {
+      how = hand_over(arguments, left);
+    }
+    return false;
   };
-  return counted.end(run_or_forward(
-      arguments, ours, [&] { return timed_for_newcomer([&] { return forward_blocking(arguments, how); }); }));
+  return counted.end(run_or_forward(arguments, ours, [&] { return forward_left(arguments, how, left); }));
 }
 
 }  // namespace tapa

@@ -38,9 +38,8 @@ void check_call(const Arguments& arguments, CommState& state);
 [[nodiscard]] std::optional<std::size_t> uniform_bytes(const Arguments& arguments);
 
 /// The state for a call that may synchronise, when the library carries it out; null: MPI does. Collective.
-/// `call`: the call; null where a persistent request is made, `needed`: one that MPI cannot carry out. Lives
-/// until a communicator is freed. Throws CallError.
-[[nodiscard]] CommState* state_for_blocking(MPI_Comm comm, const Arguments* call, bool needed = false);
+/// `alone`: also for one rank. Lives until a communicator is freed. Throws CallError.
+[[nodiscard]] CommState* state_for_blocking(MPI_Comm comm, bool alone);
 
 /// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
 void check_before_mpi(const Arguments& arguments);

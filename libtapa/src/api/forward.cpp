@@ -233,6 +233,7 @@ bool is_complete(const Arguments& arguments) {
 
 bool wants_bytes(const Arguments& arguments) {
   if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
+  if (arguments.has_equal_buffers()) return true;
   if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
   const int peers = peers_of(arguments.comm);
   const bool right = dense(arguments, arguments.recv, peers) &&

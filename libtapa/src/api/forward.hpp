@@ -20,8 +20,8 @@ namespace tapa {
 enum class HandOver : std::uint8_t { as_made, bytes, staged };
 
 /// Whether MPI may get a blocking call on an intracommunicator wrong as it was made: blocks that are not
-/// dense, and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for elements). It is handed
-/// over in bytes, packed here. Throws CallError.
+/// dense, equal buffers, and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for elements).
+/// It is handed over in bytes, packed here. Throws CallError.
 [[nodiscard]] bool wants_bytes(const Arguments& arguments);
 
 /// Whether a blocking call has buffers in GPU memory that MPI does not take. It is handed over on copies in

@@ -7,9 +7,11 @@
 
 #include "api/entry.hpp"
 #include "api/forward.hpp"
+#include "comm/names.hpp"
 #include "comm/report.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 

@@ -1,14 +1,13 @@
 #include "api/passing.hpp"
 
 #include <cstdint>
-#include <optional>
 
-#include "comm/guest.hpp"
-#include "comm/newcomer.hpp"
 #include "comm/recent.hpp"
 #include "run/datatype.hpp"
 #include "run/device_memory.hpp"
+#include "run/freed_handles.hpp"
 #include "run/type_layout.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 
@@ -38,13 +37,12 @@ class LastBuffers {
 
 /// What was found out about a kind of call.
 struct Passing {
-  [[nodiscard]] bool holds() const { return state != nullptr && freed.hold(permanent); }
+  [[nodiscard]] bool holds() const { return known && freed.hold(permanent); }
 
-  CommState* state = nullptr;  // lives until a communicator is freed
+  bool known = false;
   CallKind kind;
   FreedHandles freed;
-  bool permanent;            // its datatypes are MPI's own
-  std::size_t element_size;  // of what is received, in bytes
+  bool permanent;  // its datatypes are MPI's own
   LastBuffers buffers;
 };
 
@@ -81,21 +79,15 @@ NotReady* find_not_ready(PassingCalls& mine, MPI_Comm comm) {
                              [&](const NotReady& known) { return known.comm == comm && known.holds(); });
 }
 
-std::optional<std::size_t> bytes_of_block(const Passing& known, MPI_Count count) {
-  if (known.kind.form != Form::uniform || count < 0) return std::nullopt;
-  return static_cast<std::size_t>(count) * known.element_size;
-}
-
 }  // namespace
 
-CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* recvbuf, MPI_Count recvcount) {
+bool passes(const CallKind& kind, const void* sendbuf, const void* recvbuf) {
   Passing* const known = find(passing_calls, kind);
-  if (known == nullptr || known->buffers.may_be_of_gpu(sendbuf, recvbuf)) return nullptr;
-  const auto estimate = Newcomer::estimate(bytes_of_block(*known, recvcount), known->state->size());
-  return known->state->passes(estimate) ? known->state : nullptr;
+  return known != nullptr && !known->buffers.may_be_of_gpu(sendbuf, recvbuf);
 }
 
-void remember_passing(const Arguments& arguments, CommState& state) {
+void remember_passing(const Arguments& arguments, const CommState& state) {
+  if (!state.given_up()) return;
   if (arguments.form == Form::w || arguments.large || gpu_was_in_use()) return;
   if (report_is_wanted()) return;  // which counts each call
   const FreedHandles before = FreedHandles::now();
@@ -108,7 +100,7 @@ void remember_passing(const Arguments& arguments, CommState& state) {
   PassingCalls& mine = passing_calls;
   if (find(mine, kind) != nullptr) return;
   const bool permanent = is_permanent(kind.sendtype) && is_permanent(kind.recvtype);
-  mine.calls.put(key_of(kind), {&state, kind, before, permanent, type_info(kind.recvtype).size, {}},
+  mine.calls.put(key_of(kind), {true, kind, before, permanent, {}},
                  [](const Passing& known) { return known.holds(); });
 }
 

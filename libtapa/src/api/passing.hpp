@@ -1,9 +1,8 @@
 /// @file
-/// The shortest way to MPI, for calls on communicators that are not set up. What they cost beyond MPI's own
+/// The shortest way to MPI, for calls on communicators that stay with it. What they cost beyond MPI's own
 /// call the program pays in each of them: of two ranks' shortest calls 100 ns are a quarter.
 #pragma once
 
-#include "api/timed.hpp"
 #include "comm/comm_state.hpp"
 #include "run/arguments.hpp"
 #include "run/error.hpp"
@@ -26,15 +25,12 @@ struct CallKind {
   return {comm, form, sendbuf == MPI_IN_PLACE ? recvtype : sendtype, recvtype};
 }
 
-/// The state of a blocking call's communicator when the call is like one that was remembered and again MPI's,
-/// as it was made: nothing of it has to be looked at, nor does any rank expect a word. It is counted then.
-/// Else null. The state lives until a communicator is freed. `recvcount`: of uniform calls.
-[[nodiscard]] CommState* passes_for(const CallKind& kind, const void* sendbuf, const void* recvbuf,
-                                    MPI_Count recvcount);
+/// Whether a blocking call is like one that was remembered, MPI's as it was made: nothing of it has to be
+/// looked at, nor does any rank expect a word.
+[[nodiscard]] bool passes(const CallKind& kind, const void* sendbuf, const void* recvbuf);
 
-/// MPI gets this call as it was made, as the ranks do not want the state to be set up yet. Kinds that may not
-/// always be so are not remembered.
-void remember_passing(const Arguments& arguments, CommState& state);
+/// MPI gets this call as it was made, and all like it. Kinds that may not always be so are not remembered.
+void remember_passing(const Arguments& arguments, const CommState& state);
 
 /// Whether a nonblocking call without large counts is MPI's as it was made, as an earlier one of this thread
 /// on the communicator was: it is still not set up.
@@ -42,11 +38,5 @@ void remember_passing(const Arguments& arguments, CommState& state);
 
 /// A nonblocking call was MPI's, as its communicator is not set up.
 void remember_not_ready(MPI_Comm comm);
-
-/// Hands a call that passes to MPI. `call`: MPI's function, with the program's arguments.
-template <class Call>
-int pass_on(const char* function, CommState& state, const Call& call) {
-  return in_mpi(function, [&] { return timed(state, state.newcomer_weight(), call); });
-}
 
 }  // namespace tapa

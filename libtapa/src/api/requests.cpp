@@ -7,12 +7,12 @@
 #include "api/forward.hpp"
 #include "api/forwarded.hpp"
 #include "api/passing.hpp"
-#include "comm/guest.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/mpi_call.hpp"
 #include "run/progress.hpp"
+#include "world/guest.hpp"
 
 namespace tapa {
 
@@ -122,12 +122,6 @@ const char* reason_for_nonblocking(const Arguments& arguments, CommState* state)
   return state->leaves_persistent() ? reasons::device : reasons::proven;
 }
 
-const char* reason_for_persistent(MPI_Comm comm, CommState* state) {
-  if (state == nullptr) return reason_for_blocking(comm, state);
-  if (!state->has_progress()) return reasons::no_progress;
-  return state->is_mpis() || state->leaves_persistent() ? reasons::device : nullptr;
-}
-
 /// Whether MPI cannot carry a persistent call out: it has none of its kind, or a buffer is in GPU memory that
 /// it does not take.
 bool mpi_cannot(const Arguments& arguments) noexcept {
@@ -137,6 +131,16 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
   } catch (const std::exception&) {
     return true;
   }
+}
+
+const char* reason_for_persistent(const Arguments& arguments, CommState* state) {
+  if (state == nullptr) return reason_for_blocking(arguments.comm, state);
+  if (!state->has_progress()) return reasons::no_progress;
+  if (state->is_mpis() || state->leaves_persistent()) return reasons::device;
+  const auto parts = state->parts();
+  const Offer offer{false, parts->regions.available(), true};
+  const bool unproven = is_guest() && parts->leaves_unproven(uniform_bytes(arguments), offer);
+  return unproven && !mpi_cannot(arguments) ? reasons::proven : nullptr;
 }
 
 }  // namespace
@@ -211,10 +215,8 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     require_request(request);
     counted.forwarded(reasons::foreign);
     if (is_mpis_own(arguments.comm)) return false;
-    const CommState* const known = CommState::cached(arguments.comm);
-    const bool undecided = is_guest() && (known == nullptr || !known->ready());
-    CommState* const state = state_for_blocking(arguments.comm, nullptr, undecided && mpi_cannot(arguments));
-    const char* const reason = reason_for_persistent(arguments.comm, state);
+    CommState* const state = state_for_blocking(arguments.comm, !is_guest() || mpi_cannot(arguments));
+    const char* const reason = reason_for_persistent(arguments, state);
     counted.forwarded(reason);
     if (reason != nullptr) {
       as_made = state != nullptr && state->ready() && state->device_way().mpi_takes;

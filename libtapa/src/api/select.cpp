@@ -132,7 +132,8 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }
   auto operation = acquire_operation();
-  operation->begin(selection.state, mode, call.function);
+  operation->begin(selection.state, mode, call.function,
+                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
   Exchange& exchange = operation->exchange();
   exchange = {};
   const auto row = static_cast<MPI_Aint>(call.rowbytes);

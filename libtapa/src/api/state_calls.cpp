@@ -7,16 +7,14 @@
 
 #include "api/entry.hpp"
 #include "api/forward.hpp"
-#include "comm/duplications.hpp"
-#include "comm/guest.hpp"
-#include "comm/learnt_store.hpp"
+#include "comm/begin_guest.hpp"
 #include "comm/report.hpp"
 #include "plan/choice.hpp"
 #include "run/error.hpp"
-#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
+#include "world/guest.hpp"
 
 using namespace tapa;
 
@@ -84,7 +82,7 @@ int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* lengt
   return guarded(comm, "TAPA_Comm_plan", [&] {
     const auto state = ready_state(comm);
     const auto parts = state->parts();
-    const Decision decision = parts->decide(true, bytes, {true, parts->channels.available(), false});
+    const Decision decision = parts->decide(true, bytes, {true, parts->regions.available(), false});
     copy_text(decision.text, plan, size);
     if (length != nullptr) *length = static_cast<int>(decision.text.size());
     return MPI_SUCCESS;
@@ -123,60 +121,23 @@ const char* TAPA_Last_error(void) {
   return last_error();
 }
 
-/// Goes the way of a program's first calls, on this rank alone: else these would wait for pages, for symbols
-/// and for what is made once, ten times as long as for MPI.
+/// Goes the way of a program's first calls, on this rank alone: else these would wait for pages and for
+/// symbols.
 static void warm_up() {
   char from = 0;
   char to = 0;
-  MPI_Comm comm = MPI_COMM_NULL;
   TAPA_Alltoall(&from, 1, MPI_BYTE, &to, 1, MPI_BYTE, MPI_COMM_SELF);
-  if (make_private_comm(MPI_COMM_SELF, &comm) != MPI_SUCCESS) return;
-  contained("TAPA_Guest", [&] {
-    CommState* const state = CommState::of(comm).get();
-    return state->passes(0) ? MPI_SUCCESS : MPI_ERR_OTHER;
-  });
-  PMPI_Comm_free(&comm);
   forget_rows();  // the program's calls are what is reported
 }
 
-int TAPA_Guest(const char* version, int at_once) {
+int TAPA_Guest(const char* version) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
-  become_guest(at_once != 0);
+  become_guest();
   Progress::outlast_finalize();
-  if (world_runs()) warm_up();
-  return MPI_SUCCESS;
-}
-
-int TAPA_Guest_early(long long sizes[], int most) {
-  return contained("TAPA_Guest_early", [&] {
-    const std::vector<int> early = early_sizes(static_cast<std::size_t>(most));
-    std::fill(std::copy(early.begin(), early.end(), sizes), sizes + most, 0);
-    return MPI_SUCCESS;
-  });
-}
-
-int TAPA_Guest_talk(const long long sizes[], int count) {
-  return contained("TAPA_Guest_talk", [&] {
-    talk_early(std::vector<int>(sizes, sizes + count));
-    return MPI_SUCCESS;
-  });
-}
-
-int TAPA_Guest_idup_begins(MPI_Comm comm) {
-  return contained("TAPA_Guest_idup_begins", [&] {
-    duplication_begins();
-    note_in_use(comm);
-    if (comm != MPI_COMM_NULL && !is_mpis_own(comm) && peers_of(comm) > 1) {
-      CommState::of(comm)->note_duplication();
-    }
-    return MPI_SUCCESS;
-  });
-}
-
-int TAPA_Guest_idup_began(MPI_Comm comm, const MPI_Comm* made) {
-  return contained("TAPA_Guest_idup_began", [&] {
-    const bool alone = made != nullptr && !is_intercomm(comm) && peers_of(comm) == 1;
-    duplication_began(alone ? nullptr : made);
+  return contained("TAPA_Guest", [] {
+    if (!world_runs()) return MPI_SUCCESS;
+    begin_guest();
+    warm_up();
     return MPI_SUCCESS;
   });
 }

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "run/error.hpp"
 #include "run/mpi_call.hpp"
 
 namespace tapa {
@@ -20,6 +19,9 @@ constexpr std::uint64_t kFirstReview = 4000;
 constexpr unsigned kReviews = 16;
 
 constexpr double kClearGain = 0.1;
+
+// By the model alone.
+constexpr double kSureGain = 1.3;
 
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
 constexpr double kNearby = 16;
@@ -223,7 +225,20 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
 std::unique_ptr<Autotuner::Running> Autotuner::begin(const ProbeKey& key, std::size_t bytes, Offer offer) {
   auto running = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer))));
   recall(*running, key, offer);
+  if (running->learnt == nullptr) trust_model(*running, key, bytes, offer);
   return running;
+}
+
+/// A program that did not ask for plans has the first calls of one that should be far faster than each rank's
+/// messages to all others, which is what MPI's all-to-all comes to at least; MPI's have to show that it is
+/// not.
+void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t bytes, Offer offer) {
+  if (!budget_.limited() || !key.mpi || source_.one_choice()) return;
+  const std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
+  const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
+  if (flat == ranked.end() || flat->seconds < kSureGain * ranked.front().seconds) return;
+  running.otherwise = running.autotuning.choices();
+  running.autotuning = try_again(key, ranked.front().choice);
 }
 
 /// What a competition knows now.
@@ -300,22 +315,25 @@ bool Autotuner::end_round(const ProbeKey& key, Running& running) {
   return true;
 }
 
-bool Autotuner::agree(Running& running, bool uniform, MPI_Comm comm) {
+bool Autotuner::agree(Running& running, const MessageSpace& space, int tag, int rank) {
   const auto seconds = running.autotuning.seconds();
   const auto bytes = running.autotuning.bytes();
   if (!running.agreeing) {
-    check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, seconds.data(), static_cast<int>(seconds.size()), MPI_DOUBLE,
-                              MPI_MAX, comm, &running.requests[0]),
-              "MPI_Iallreduce");
-    if (!uniform)
-      check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, bytes.data(), static_cast<int>(bytes.size()), MPI_UINT64_T,
-                                MPI_SUM, comm, &running.requests[1]),
-                "MPI_Iallreduce");
+    // Numbers that are not negative are in order as their bits are.
+    std::vector<std::uint64_t> numbers;
+    for (const double one : seconds) numbers.push_back(std::bit_cast<std::uint64_t>(one));
+    numbers.insert(numbers.end(), bytes.begin(), bytes.end());
+    std::vector<Combine> how(seconds.size(), Combine::max);
+    how.resize(numbers.size(), Combine::sum);
+    running.times.start(space, tag, rank, static_cast<int>(space.in_world.size()), numbers, how);
     running.agreeing = true;
   }
-  int complete = 0;
-  check_mpi(PMPI_Testall(2, running.requests.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Iallreduce");
-  if (complete == 0) return false;
+  if (!running.times.test()) return false;
+  const auto result = running.times.result();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] = std::bit_cast<double>(result[i]);
+    bytes[i] = result[seconds.size() + i];
+  }
   running.agreeing = false;
   return true;
 }
@@ -328,11 +346,6 @@ void Autotuner::record(const ProbeKey& key, double seconds, std::uint64_t sent) 
 }
 
 void Autotuner::reset() {
-  for (const auto& [key, running] : runs_) {
-    for (MPI_Request& request : running->requests) {
-      if (request != MPI_REQUEST_NULL) PMPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
-  }
   runs_.clear();
   learnt_.clear();
 }

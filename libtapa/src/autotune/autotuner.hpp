@@ -3,9 +3,6 @@
 /// probe the candidates, call by call; then the fastest is kept.
 #pragma once
 
-#include <mpi.h>
-
-#include <array>
 #include <bit>
 #include <compare>
 #include <cstddef>
@@ -22,6 +19,7 @@
 #include "autotune/learnt.hpp"
 #include "autotune/probe_budget.hpp"
 #include "plan/choose.hpp"
+#include "run/small_reduce.hpp"
 
 namespace tapa {
 
@@ -102,7 +100,7 @@ class Autotuner {
     explicit Running(Autotuning begun) : autotuning(std::move(begun)) {}
 
     Autotuning autotuning;
-    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // slowest times; sums of bytes
+    SmallReduce times;  // slowest times and sums of bytes
     bool agreeing = false;
     std::unique_ptr<Autotuning> before;       // what was decided, while that is being looked at again
     std::uint64_t until_review = UINT64_MAX;  // calls, once it is decided
@@ -153,7 +151,8 @@ class Autotuner {
 
   /// Whether all ranks know the slowest rank's times of a round that is over; to be called until it is so, by
   /// the operation whose turn it is, in the same order of calls on all ranks. Throws CallError.
-  [[nodiscard]] static bool agree(Running& running, bool uniform, MPI_Comm comm);
+  /// `tag`: of that operation; `rank`: this one in the communicator. No lock may be held, as MPI is called.
+  [[nodiscard]] static bool agree(Running& running, const MessageSpace& space, int tag, int rank);
 
   /// The round of a competition is over and agreed on. True: now it is decided.
   bool end_round(const ProbeKey& key, Running& running);
@@ -162,7 +161,7 @@ class Autotuner {
   /// it failed, so that all ranks stay in step.
   void record(const ProbeKey& key, double seconds, std::uint64_t sent);
 
-  /// Forgets everything; waits for what is being agreed.
+  /// Forgets everything, also what is being agreed.
   void reset();
 
  private:
@@ -171,6 +170,7 @@ class Autotuner {
   [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);
   [[nodiscard]] Autotuning try_again(const ProbeKey& key, Choice plan);
   [[nodiscard]] std::unique_ptr<Running> begin(const ProbeKey& key, std::size_t bytes, Offer offer);
+  void trust_model(Running& running, const ProbeKey& key, std::size_t bytes, Offer offer);
   void recall(Running& running, const ProbeKey& key, Offer offer);
   void end_trial(const ProbeKey& key, Running& running);
   void wait_for_review(Running& running);

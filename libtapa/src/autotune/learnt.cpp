@@ -1,26 +1,14 @@
 #include "autotune/learnt.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "autotune/autotuning.hpp"
-#include "autotune/learnt_account.hpp"
 
 namespace tapa {
 
 namespace {
-
-// A set-up in the first call must have been worth so many times what it takes: the next run may be shorter.
-constexpr double kSure = 4;
-
-// A run whose communicators lived longer than those before is not trusted at once.
-constexpr double kLonger = 2;
-constexpr double kShortLife = 1e-3;  // seconds: where that begins
-
-// Shares of each other that are no difference.
-constexpr double kSameLife = 0.5;
 
 // The day of the last use is written anew after so many days.
 constexpr int kUsedDays = 3;
@@ -93,6 +81,11 @@ void add_size(std::vector<LearntSize>& sizes, const LearntSize& fresh, int today
   }
 }
 
+/// Bytes of the texts that say where something was measured.
+std::size_t bytes_of_texts(const LearntWhere& where) {
+  return where.libtapa.size() + where.mpi.size() + where.cpu.size() + where.settings.size();
+}
+
 /// About what a shape needs in the file, and rather more.
 std::size_t bytes_of(const LearntShape& shape) {
   std::size_t bytes = 400 + 2 * (bytes_of_texts(shape.where) + shape.topology.size());  // quotes count twice
@@ -113,12 +106,11 @@ void keep_what_fits(LearntShape& shape, int today) {
 }
 
 void keep_what_fits(Learnt& learnt, int today) {
-  give_up_old(learnt.accounts, today);
   for (LearntShape& shape : learnt.shapes) keep_what_fits(shape, today);
   std::erase_if(learnt.shapes, [](const LearntShape& shape) { return shape.sizes.empty(); });
   std::ranges::stable_sort(learnt.shapes, {},
                            [&](const LearntShape& shape) { return days_between(shape.day, today); });
-  std::size_t bytes = 100 + bytes_of_accounts(learnt.accounts);
+  std::size_t bytes = 100;
   std::size_t kept = 0;
   while (kept < std::min(learnt.shapes.size(), kMostLearntShapes)) {
     bytes += bytes_of(learnt.shapes[kept]);
@@ -150,45 +142,6 @@ LearntStart start_from(const LearntSize& size) {
   return start;
 }
 
-std::size_t bytes_of_texts(const LearntWhere& where) {
-  return where.libtapa.size() + where.mpi.size() + where.cpu.size() + where.settings.size();
-}
-
-double gain_of(const LearntShape& shape) {
-  double mpi_seconds = 0;
-  double saved = 0;
-  for (const LearntSize& size : shape.sizes) {
-    const LearntPlan* const mpi = mpi_of(size);
-    if (mpi == nullptr) continue;
-    mpi_seconds += size.calls * mpi->seconds;
-    if (const LearntPlan* const winner = winner_of(size))
-      saved += size.calls * (mpi->seconds - winner->seconds);
-  }
-  return mpi_seconds > 0 ? saved / mpi_seconds : 0;
-}
-
-double life_of(std::span<const LearntSize> sizes) {
-  double seconds = 0;
-  for (const LearntSize& size : sizes) {
-    if (const LearntPlan* const mpi = mpi_of(size)) seconds += size.calls * mpi->seconds;
-  }
-  return seconds;
-}
-
-bool pays_at_once(std::span<const LearntShape> shapes, double setup_seconds) {
-  return !shapes.empty() && std::ranges::all_of(shapes, [&](const LearntShape& shape) {
-    return shape.least * gain_of(shape) > kSure * setup_seconds;
-  });
-}
-
-bool never_paid(std::span<const LearntShape> shapes) {
-  return !shapes.empty() && std::ranges::all_of(shapes, [](const LearntShape& shape) {
-    return !shape.sizes.empty() && std::ranges::all_of(shape.sizes, [](const LearntSize& size) {
-      return start_from(size).kind == LearntStart::Kind::mpi;
-    });
-  });
-}
-
 std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where, int ranks, int today) {
   std::vector<LearntShape> shapes;
   for (const LearntShape& shape : learnt.shapes) {
@@ -208,7 +161,6 @@ void add_to_run(Learnt& run, LearntShape shape) {
     if (run.shapes.size() < kMostLearntShapes) run.shapes.push_back(std::move(shape));
     return;
   }
-  same->least = std::min(same->least, shape.least);
   for (LearntSize& size : shape.sizes) {
     const auto known =
         std::ranges::find_if(same->sizes, [&](const LearntSize& s) { return same_calls(s, size); });
@@ -229,8 +181,6 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
       before.shapes.push_back(fresh);
       old = before.shapes.end() - 1;
       old->sizes.clear();
-    } else {
-      old->least = std::min(std::max(kLonger * old->least, kShortLife), fresh.least);
     }
     old->day = today;
     for (const LearntSize& size : fresh.sizes) add_size(old->sizes, size, today);
@@ -239,19 +189,12 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
   return before;
 }
 
-void shorten(Learnt& learnt, const LearntWhere& where, int ranks, double seconds) {
-  for (LearntShape& shape : learnt.shapes) {
-    if (shape.where == where && shape.ranks == ranks) shape.least = std::min(shape.least, seconds);
-  }
-}
-
 bool differs(const Learnt& before, const Learnt& after) {
-  if (before.shapes.size() != after.shapes.size() || before.accounts != after.accounts) return true;
+  if (before.shapes.size() != after.shapes.size()) return true;
   for (const LearntShape& shape : after.shapes) {
     const auto old =
         std::ranges::find_if(before.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
     if (old == before.shapes.end() || shape.day - old->day >= kUsedDays) return true;
-    if (shape.least < kSameLife * old->least || old->least < kSameLife * shape.least) return true;
     const auto same = [](const LearntSize& a, const LearntSize& b) {
       return same_calls(a, b) && a.decided == b.decided && a.day == b.day && a.plans == b.plans;
     };

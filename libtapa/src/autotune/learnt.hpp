@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +53,6 @@ struct LearntShape {
   int ranks = 0;
   std::string topology;  ///< digest of what plans depend on
   int day = 0;           ///< since 1970, when it was used last; 0: in this run
-  double least = 0;      ///< seconds that MPI needs for the all-to-alls of each such communicator of a run
   std::vector<LearntSize> sizes;
   bool operator==(const LearntShape&) const = default;
   [[nodiscard]] bool same_place(const LearntShape& other) const {
@@ -62,20 +60,9 @@ struct LearntShape {
   }
 };
 
-/// What MPI's all-to-alls have taken on communicators of so many ranks that were never set up, and no set-up
-/// was paid with: see learnt_account.hpp.
-struct LearntAccount {
-  LearntWhere where;
-  int ranks = 0;
-  int day = 0;  ///< since 1970, when it was used last
-  double seconds = 0;
-  bool operator==(const LearntAccount&) const = default;
-};
-
 /// Contents of the file, and what a run adds.
 struct Learnt {
   std::vector<LearntShape> shapes;
-  std::vector<LearntAccount> accounts{};
   bool operator==(const Learnt&) const = default;
 };
 
@@ -104,18 +91,6 @@ struct LearntStart {
 };
 [[nodiscard]] LearntStart start_from(const LearntSize& size);
 
-/// Share of MPI's time that plans have saved, all sizes together, by the calls of the last run: 0 to 1.
-[[nodiscard]] double gain_of(const LearntShape& shape);
-
-/// Seconds that MPI needs for the calls of the last run, as far as is known.
-[[nodiscard]] double life_of(std::span<const LearntSize> sizes);
-
-/// Whether communicators that may be of any of these shapes are worth a set-up in their first call, as each
-/// of the last run has paid for it several times.
-[[nodiscard]] bool pays_at_once(std::span<const LearntShape> shapes, double setup_seconds);
-/// Whether none of these has ever gained anything, whatever was tried.
-[[nodiscard]] bool never_paid(std::span<const LearntShape> shapes);
-
 /// What holds today, of one machine: the shapes of communicators of `ranks` ranks (0: of any number).
 [[nodiscard]] std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where, int ranks,
                                                int today);
@@ -123,15 +98,9 @@ struct LearntStart {
 /// What one communicator has found, added to what others of the same run have.
 void add_to_run(Learnt& run, LearntShape shape);
 
-/// Bytes of the texts that say where something was measured.
-[[nodiscard]] std::size_t bytes_of_texts(const LearntWhere& where);
-
 /// What the file should hold after a run. Results of the run take the place of older ones; what it has left
 /// out, as it was known to be slow, stays. No more than fits, the shapes that were used last.
 [[nodiscard]] Learnt merged(Learnt before, const Learnt& run, int today);
-
-/// A communicator of `ranks` ranks has ended whose all-to-alls took MPI no longer than that.
-void shorten(Learnt& learnt, const LearntWhere& where, int ranks, double seconds);
 
 /// Whether it is worth a write: a new result, or one that would soon count as unused.
 [[nodiscard]] bool differs(const Learnt& before, const Learnt& after);

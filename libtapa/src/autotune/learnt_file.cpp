@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "autotune/learnt_account.hpp"
 #include "autotune/tuning_file.hpp"
 #include "topology/json_reader.hpp"
 
@@ -62,24 +61,13 @@ LearntWhere read_where(const JsonReader& value) {
   return where;
 }
 
-LearntAccount read_account(const JsonReader& value) {
-  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "day", "seconds"});
-  LearntAccount account;
-  account.where = read_where(value);
-  account.ranks = value.at("ranks").integer(2, account.where.job);
-  account.day = value.at("day").integer(1, INT32_MAX);
-  account.seconds = read_seconds(value.at("seconds"));
-  return account;
-}
-
 LearntShape read_shape(const JsonReader& value) {
-  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "least", "sizes"});
+  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "sizes"});
   LearntShape shape;
   shape.where = read_where(value);
   shape.ranks = value.at("ranks").integer(2, shape.where.job);
   shape.topology = value.at("topology").text();
   shape.day = value.at("day").integer(1, INT32_MAX);
-  if (value.has("least")) shape.least = read_seconds(value.at("least"));
   const JsonReader list = value.at("sizes");
   for (std::size_t i = 0, n = list.size(1, kMostLearntSizes, "sizes"); i < n; ++i)
     shape.sizes.push_back(read_size(list.at(i)));
@@ -117,15 +105,11 @@ Learnt parse_learnt(const std::string& text, const std::string& path) {
   const JsonReader root(document, origin);
   if (const JsonReader format = root.at("format"); format.text() != format_name)
     format.fail(std::string("\"") + format_name + "\"");
-  root.only_keys({"format", "shapes", "accounts"});
+  root.only_keys({"format", "shapes"});
   Learnt learnt;
   const JsonReader list = root.at("shapes");
   for (std::size_t i = 0, n = list.size(0, kMostLearntShapes, "shapes"); i < n; ++i)
     learnt.shapes.push_back(read_shape(list.at(i)));
-  if (!root.has("accounts")) return learnt;
-  const JsonReader accounts = root.at("accounts");
-  for (std::size_t i = 0, n = accounts.size(1, kMostLearntAccounts, "accounts"); i < n; ++i)
-    learnt.accounts.push_back(read_account(accounts.at(i)));
   return learnt;
 }
 
@@ -136,16 +120,8 @@ std::string learnt_json(const Learnt& learnt) {
     row["ranks"] = shape.ranks;
     row["topology"] = shape.topology;
     row["day"] = shape.day;
-    if (shape.least > 0) row["least"] = shape.least;
     for (const LearntSize& size : shape.sizes) row["sizes"].push_back(size_json(size));
     out["shapes"].push_back(std::move(row));
-  }
-  for (const LearntAccount& account : learnt.accounts) {
-    nlohmann::ordered_json row = where_json(account.where);
-    row["ranks"] = account.ranks;
-    row["day"] = account.day;
-    row["seconds"] = account.seconds;
-    out["accounts"].push_back(std::move(row));
   }
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -7,18 +7,21 @@
 
 #include "comm/comm_state.hpp"
 #include "comm/gather_text.hpp"
-#include "comm/guest.hpp"
 #include "comm/learnt_store.hpp"
+#include "comm/names.hpp"
 #include "comm/recent.hpp"
 #include "comm/report_text.hpp"
-#include "comm/retired_comms.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/scratch.hpp"
 #include "run/world.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+#include "world/world.hpp"
 
 namespace tapa {
 
@@ -70,12 +73,14 @@ std::string own_report() {
   return format_report(rows, head);
 }
 
-/// All by one rank, the head first, where all are known to be here: a guest's are when some rank has asked
-/// for a report.
+/// All by one rank, the head first, where all are known to be here: a guest's are when rank 0 has asked for a
+/// report.
 void print_report() {
   std::string text = own_report();
   try {
-    if (is_guest() && sets_up_at_once()) text = gather_text(text, MPI_COMM_WORLD);
+    const auto world = World::of_process();
+    const bool all = is_guest() && world && world->options()->settings().report != Reporting::off;
+    if (all) text = gather_text(text, MPI_COMM_WORLD);
   } catch (const CallError& e) {
     log_warn(std::string("the ranks' reports come apart: ") + e.what());
   }
@@ -85,15 +90,6 @@ void print_report() {
 int at_finalize(MPI_Comm, int, void*, void*) {
   CommState::end_all();
   return MPI_SUCCESS;
-}
-
-/// It is never freed.
-void keep_wait_of_world() noexcept {
-  try {
-    if (const auto world = CommState::find(MPI_COMM_WORLD)) world->keep_wait();
-  } catch (const std::exception& e) {
-    log_info(std::string("cache: MPI_COMM_WORLD is left out: ") + e.what());
-  }
 }
 
 /// As the environment says; what is wrong there others tell.
@@ -197,7 +193,6 @@ std::vector<std::shared_ptr<CommState>> CommState::all() {
 void CommState::end_all() {
   if (world_ends()) return;
   for (const auto& state : all()) state->keep_learnt();
-  keep_wait_of_world();
   print_report();
   save_learnt();
   end_world();
@@ -207,7 +202,8 @@ void CommState::end_all() {
     state->release_device();
     state->release();
   }
-  free_retired(true);
+  if (const auto world = World::of_process()) world->release();
+  free_alone_comm();
   free_type_keyval();
   Registry& r = registry();
   if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);

@@ -6,13 +6,22 @@
 namespace tapa {
 
 namespace {
-constexpr int kMostTags = 1 << 16;  // of a window
+
 constexpr int kLeastWindows = 64;
+constexpr int kManyWindows = 1024;
+
+/// Of a window.
+int tags_of(int tags, int wanted) {
+  const int most = (tags - CallOrder::kSetAside) / kLeastWindows;
+  return std::min(most, std::max(wanted, tags / kManyWindows));
+}
+
 }  // namespace
 
-CallOrder::CallOrder(int tag_limit)
-    : count_(std::min(kMostTags, (tag_limit - kLeastWindows) / kLeastWindows)),
-      half_(static_cast<std::size_t>(tag_limit / count_ / 2)),
+CallOrder::CallOrder(int first, int tags, int wanted)
+    : first_(first),
+      count_(tags_of(tags, wanted)),
+      half_(static_cast<std::size_t>((tags - kSetAside) / count_ / 2)),
       used_(2 * half_) {}
 
 std::optional<TagWindow> CallOrder::take_window() {
@@ -25,7 +34,7 @@ std::optional<TagWindow> CallOrder::take_window() {
 
 void CallOrder::give_back(TagWindow window) {
   if (window.count == 0) return;
-  used_[static_cast<std::size_t>(window.first / window.count)] = false;
+  used_[static_cast<std::size_t>((window.first - first_ - kSetAside) / window.count)] = false;
 }
 
 std::uint64_t CallOrder::free_windows(std::size_t block) const {

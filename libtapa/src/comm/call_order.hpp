@@ -23,8 +23,15 @@ struct TagWindow {
 /// ranks, as they free requests when they like. Not thread-safe.
 class CallOrder {
  public:
-  /// `tag_limit`: the largest tag, MPI_TAG_UB; at least 32767.
-  explicit CallOrder(int tag_limit = 32767);
+  /// Tags `first` .. `first` + `tags` - 1 belong to the communicator, kLeastTags at least. `wanted`: of an
+  /// operation, where there are so many.
+  explicit CallOrder(int first = 0, int tags = kLeastTags, int wanted = 0);
+  static constexpr int kLeastTags = 1 << 13;
+
+  /// The first few tags are for what is agreed from time to time, one at a time.
+  static constexpr int kSetAside = 8;
+  [[nodiscard]] int free_tag() const { return first_; }      ///< which windows are free
+  [[nodiscard]] int mean_tag() const { return first_ + 1; }  ///< the mean block
 
   /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
   /// collectives on the private communicator, so that all ranks start them in the same order.
@@ -53,9 +60,10 @@ class CallOrder {
 
  private:
   [[nodiscard]] TagWindow window(std::size_t index) const {
-    return {static_cast<int>(index) * count_, count_};
+    return {first_ + kSetAside + static_cast<int>(index) * count_, count_};
   }
 
+  int first_;
   int count_;         // tags of a window
   std::size_t half_;  // windows of each half
   std::vector<bool> used_;

@@ -28,6 +28,7 @@ Autotuner::Running* CommParts::competition(bool uniform, std::size_t bytes, Offe
 
 bool CommParts::leaves_unproven(std::optional<std::size_t> bytes, Offer offer) const {
   if (!tuner.limited() || chooser.forced()) return false;
+  if (offer.memory && (bytes ? chooser.sure(*bytes) : chooser.one_choice())) return false;
   return !bytes || !countable(*bytes) || !tuner.beats_mpi(*bytes, offer);
 }
 
@@ -37,7 +38,7 @@ bool CommState::leaves_nonblocking(std::optional<std::size_t> uniform_bytes) {
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (leaves_persistent()) return true;
   const auto locked = parts();
-  const Offer offer{true, locked->channels.available(), true};
+  const Offer offer{true, locked->regions.available(), true};
   if (locked->leaves_unproven(uniform_bytes, offer)) return true;
   if (!uniform_bytes || *uniform_bytes == 0 || !countable(*uniform_bytes)) return false;
   return locked->uniform_plan(*uniform_bytes, offer)->choice.algorithm == Algorithm::mpi;

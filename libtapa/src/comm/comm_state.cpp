@@ -4,25 +4,31 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
 #include "autotune/tuning_file.hpp"
-#include "comm/guest.hpp"
-#include "comm/learnt_store.hpp"
-#include "comm/retired_comms.hpp"
+#include "comm/names.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/shm_exchange.hpp"
+#include "run/world.hpp"
 #include "topology/detect.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
+#include "world/guest.hpp"
 
 namespace tapa {
 
 namespace {
+
+// Bytes of a block. Measured with 32 ranks on 32 cores and with 16 on 2: up to there shared memory is always
+// faster than MPI.
+constexpr std::size_t kSure = std::size_t{64} << 10;
+constexpr std::size_t kSureCrowded = std::size_t{4} << 10;
 
 WaitPolicy policy_of(Wait wait, bool oversubscribed) {
   switch (wait) {
@@ -37,11 +43,16 @@ WaitPolicy policy_of(Wait wait, bool oversubscribed) {
   }
 }
 
+/// Said once, by rank 0.
+void warn_of_gpus(const std::string& message, int rank) {
+  static std::atomic<bool> said{false};
+  if (rank == 0 && !said.exchange(true)) log_warn(message + "; all-to-all is left to MPI");
+}
+
 /// Buffers of a communicator may be in GPU memory. A guest keeps nothing that it does not use.
 void leave_to_mpi(const std::string& message, int rank) {
   if (is_guest()) throw SetupError(MPI_ERR_OTHER, message);
-  static std::atomic<bool> said{false};
-  if (rank == 0 && !said.exchange(true)) log_warn(message + "; all-to-all is left to MPI");
+  warn_of_gpus(message, rank);
 }
 
 }  // namespace
@@ -49,7 +60,6 @@ void leave_to_mpi(const std::string& message, int rank) {
 CommState::CommState(MPI_Comm user) {
   check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
   check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
-  if (talks_early(size_)) newcomer_ = Newcomer(true);
 }
 
 CommState::~CommState() {
@@ -59,16 +69,14 @@ CommState::~CommState() {
 }
 
 void CommState::release() {
-  std::unique_ptr<MeanBlock::Sum> sum;
+  std::uint64_t rounds = 0;
   if (parts_) {
     parts_->tuner.reset();
     parts_->chooser.cache().clear();
-    parts_->channels.set(nullptr);
-    sum = parts_->mean.give_up();
+    parts_->mean.give_up();
+    rounds = parts_->regions.close();
   }
-  agreement_.node.reset();
-  if (agreement_.device_comm != MPI_COMM_NULL) PMPI_Comm_free(&agreement_.device_comm);
-  retire(std::exchange(agreement_.comm, MPI_COMM_NULL), std::move(sum));
+  leave_world(membership_, rank_, rounds);
 }
 
 void CommState::release_device() {
@@ -76,13 +84,12 @@ void CommState::release_device() {
   device_calls_.reset();
 }
 
-void CommState::set_up(MPI_Comm user, bool defers) {
+void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
   if (ready()) return;
   if (failure_) throw SetupError(*failure_);
-  free_retired();
   const double began = PMPI_Wtime();
   try {
-    adopt(agree_on_setup(user, defers));
+    adopt(join_world(user, std::move(in_world)));
   } catch (const SetupError& e) {
     failure_ = std::make_unique<SetupError>(e);
   } catch (const std::invalid_argument& e) {
@@ -94,46 +101,117 @@ void CommState::set_up(MPI_Comm user, bool defers) {
     parts_.reset();
     throw SetupError(*failure_);
   }
+  come_to_life(user, began);
+}
+
+void CommState::set_up_whole(const std::shared_ptr<World>& world) {
+  const double began = PMPI_Wtime();
+  adopt(join_as_whole(world));
+  gpus_are_open_ = world->sees_gpus();
+  if (parts_->regions.available()) parts_->regions.common().touch();
+  come_to_life(MPI_COMM_WORLD, began);
+}
+
+void CommState::ask_for_gpus(MPI_Comm user) {
+  tapa::ask_for_gpus(user, membership_);
+  const Progress::Pause pause;  // tasks take the lock too
+  const std::lock_guard lock(mutex_);
+  gpus_are_open_ = false;
+  if (!membership_.device.in_use) return;
+  const std::shared_ptr<const Options> options = parts_->chooser.options();
+  MachineView machine = parts_->chooser.machine();
+  decide_device_way(*options, machine);
+  if (machine.gpu_memory) warn_of_gpus(gpu_message(membership_.gpu_rank, device_way_.why), rank_);
+  if (membership_.device_comm != MPI_COMM_NULL)
+    device_calls_.emplace(std::exchange(membership_.device_comm, MPI_COMM_NULL), rank_, membership_.device);
+  parts_->chooser.set(options, std::move(machine));
+  note_options();
+  freed_communicators.fetch_add(1, std::memory_order_release);  // threads remember other ways
+}
+
+void CommState::come_to_life(MPI_Comm user, double began) {
   name_ = name_for_report(user);
   enlist();
-  note_setup_seconds(size_, PMPI_Wtime() - began);
+  note_setup(PMPI_Wtime() - began);
   ready_.store(true, std::memory_order_release);
   freed_communicators.fetch_add(1, std::memory_order_release);  // threads remember that it was not set up
 }
 
-void CommState::adopt(Agreement agreement) {
+bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
+  if (ready()) return true;
+  if (given_up_ && !alone) return false;
+  try {
+    // Others may not have the drop-in: ranks that were spawned do not inherit it.
+    const auto world = World::of_process();
+    std::vector<int> ranks;
+    if (world && (size_ > 1 || alone)) ranks = world->ranks_of(user);
+    if (ranks.empty() || std::ranges::find(ranks, MPI_UNDEFINED) != ranks.end()) {
+      given_up_ = true;
+      return false;
+    }
+    set_up(user, std::move(ranks));
+    return true;
+  } catch (const SetupError& e) {  // all ranks know
+    given_up_ = true;
+    if (rank_ == 0) log_info(std::string("a communicator stays with MPI: ") + e.what());
+    return false;
+  } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
+    log_error(std::string("the ranks of a communicator could not agree: ") + e.what());
+    PMPI_Abort(user, 1);
+    return false;
+  }
+}
+
+void CommState::adopt(Membership membership) {
   const std::lock_guard lock(mutex_);
   parts_.emplace(rank_, size_);
-  agreement_ = std::move(agreement);
-  const std::shared_ptr<const Options> options = agreement_.options;
-  oversubscribed_ = agreement_.crowded;
-  int* upper = nullptr;
-  int found = 0;
-  check_mpi(PMPI_Comm_get_attr(agreement_.comm, MPI_TAG_UB, static_cast<void*>(&upper), &found),
-            "MPI_Comm_get_attr");
-  parts_->order = CallOrder(found != 0 ? *upper : 32767);
+  membership_ = std::move(membership);
+  space_ = membership_.space();
+  const std::shared_ptr<const Options> options = membership_.world->options();
+  parts_->order = CallOrder(space_.first_tag, space_.tags, 4 * size_ + 64);
+  has_progress_ = membership_.world->has_progress();
+  if (membership_.region.count > 0) parts_->regions.set(membership_, rank_, manners(*options));
   MachineView machine = view_machine(*options);
   decide_device_way(*options, machine);
-  if (machine.gpu_memory) leave_to_mpi(gpu_message(agreement_.gpu_rank, device_way_.why), rank_);
-  if (agreement_.device_comm != MPI_COMM_NULL)
-    device_calls_.emplace(std::exchange(agreement_.device_comm, MPI_COMM_NULL), rank_, agreement_.device);
-  if (machine.shares_buffers) {
-    std::vector<int> level;
-    for (int peer = 0; peer < size_; ++peer) level.push_back(machine.topology->level_of(rank_, peer));
-    agreement_.node->set_order(near_first(static_cast<std::size_t>(rank_), level));
-    agreement_.node->tell_together(!oversubscribed_);
-    parts_->channels.set(agreement_.node.get());
-  }
+  if (machine.gpu_memory) leave_to_mpi(gpu_message(membership_.gpu_rank, device_way_.why), rank_);
+  if (is_guest() && membership_.one_node && !parts_->regions.available())
+    throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");
+  if (membership_.device_comm != MPI_COMM_NULL)
+    device_calls_.emplace(std::exchange(membership_.device_comm, MPI_COMM_NULL), rank_, membership_.device);
   parts_->chooser.set(options, std::move(machine));
+  if (is_guest()) parts_->tuner.limit(0);
   note_options();
   recall_learnt();
+}
+
+/// Each rank may have a threshold of its own for blocks that stay: a block's way is its sender's decision.
+RegionManners CommState::manners(const Options& options) const {
+  const World& world = *membership_.world;
+  const Settings& s = options.settings();
+  std::size_t from = s.attach_from;
+  if (options.origin("attach-from") == Origin::standard) {
+    // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
+    // copy. Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a buffer does not hold
+    // one for each member.
+    const std::size_t half = from / 2;
+    if (world.crowded())
+      from *= 2;
+    else if (half * static_cast<std::size_t>(size_ - 1) >= ShmBuffers::kBufferBytes)
+      from = half;
+  }
+  if (!world.attaches() || from == 0) from = std::numeric_limits<std::size_t>::max();
+  return {from, !world.crowded(), s.wait == Wait::sleep};
 }
 
 /// What follows from the options.
 void CommState::note_options() {
   const Settings& s = parts_->chooser.options()->settings();
   const MachineView& machine = parts_->chooser.machine();
-  fast_ = s.enable && s.check < Check::counts && s.report == Reporting::off && !s.explain && s.timeout <= 0;
+  fast_ = s.enable && s.check < Check::data;
+  reports_ = s.report != Reporting::off;
+  samples_ = s.report == Reporting::on;
+  explains_ = s.explain;
+  timeout_ = s.timeout;
   fast_bytes_ = 0;
   fast_counted_ = nullptr;
   mpi_is_forced_ = parts_->chooser.mpi_is_forced();
@@ -141,34 +219,78 @@ void CommState::note_options() {
   trusts_buffers_ = s.gpu == GpuBuffers::host;
   if (device_calls_) device_calls_->use_wire(engine_wire(device_way_, s));
   parts_->mean.forget();
-  always_memory_ =
-      fast_ && machine.shares_buffers && parts_->chooser.one_choice() && !mpi_is_forced_ &&
-      (s.plan ? s.plan->algorithm == Algorithm::memory
-              : parts_->chooser.decide(0, {true, true, false}).choice.algorithm == Algorithm::memory);
+  // Where the ranks share memory it is the first choice for all sizes.
+  always_memory_ = fast_ && machine.shares_buffers && parts_->chooser.one_choice() && !mpi_is_forced_ &&
+                   (!s.plan || s.plan->algorithm == Algorithm::memory);
   check_ = s.check;
-  wait_policy_ = policy_of(s.wait, oversubscribed_);
+  wait_policy_ = policy_of(s.wait, oversubscribed());
   // Rank 0's wish, but each node's own number of cores.
-  if (agreement_.node) agreement_.node->expect_sleepers(s.wait == Wait::sleep);
+  parts_->regions.expect_sleepers(s.wait == Wait::sleep);
+}
+
+/// As the options ask for it, or as the world's ranks have described it; of a guest on one node nothing is
+/// asked.
+Topology CommState::topology_of(const Options& options) const {
+  const World& world = *membership_.world;
+  const std::string& text = options.settings().topology;
+  if (options.origin("topology") == Origin::call && !text.empty()) return override_topology(text, size_);
+  if (!text.empty()) {
+    Topology topology = read_topology(world.topology(), "topology of rank 0").subset(membership_.in_world);
+    topology.sources.insert(topology.sources.begin(), {"override", true, "TAPA_TOPOLOGY=" + text});
+    return topology;
+  }
+  std::vector<std::string> records;
+  for (const int r : membership_.in_world) {
+    if (!world.records().empty()) records.push_back(world.records()[static_cast<std::size_t>(r)]);
+  }
+  if (!records.empty() && std::ranges::none_of(records, &std::string::empty)) return merge_records(records);
+  if (!membership_.one_node) return make_uniform_topology({size_});
+  Topology topology = make_uniform_topology({1, size_});
+  topology.merge_equal_levels();
+  if (world.crowded()) topology.cores_per_rank = 0.5;
+  return topology;
+}
+
+/// Whether nothing is known of the machine but that the ranks share a node: so it is as for other
+/// communicators of as many.
+bool CommState::is_plain(const Options& options) const {
+  const World& world = *membership_.world;
+  return is_guest() && membership_.one_node && world.records().empty() && world.tuning().empty() &&
+         options.settings().topology.empty() && !options.settings().nic_rate;
 }
 
 MachineView CommState::view_machine(const Options& options) const {
-  const std::string& text = options.settings().topology;
-  Topology topology;
-  if (options.origin("topology") == Origin::call && !text.empty()) {
-    topology = override_topology(text, size_);
-  } else if (!text.empty()) {
-    topology = read_topology(agreement_.topology, "topology of rank 0");
-    topology.sources.insert(topology.sources.begin(), {"override", true, "TAPA_TOPOLOGY=" + text});
-  } else if (std::ranges::any_of(agreement_.records, &std::string::empty)) {
-    topology = make_uniform_topology({size_});
-  } else {
-    topology = merge_records(agreement_.records);
+  if (is_plain(options)) {
+    static std::mutex mutex;
+    static auto* const views =
+        new std::map<int, MachineView>;  // by size; MPI may end after static objects do
+    const std::lock_guard lock(mutex);
+    auto [view, fresh] = views->try_emplace(size_);
+    if (fresh) view->second = describe_machine(options);
+    MachineView mine = view->second;
+    note_memory(mine);
+    return mine;
   }
+  MachineView view = describe_machine(options);
+  note_memory(view);
+  return view;
+}
+
+void CommState::note_memory(MachineView& view) const {
+  view.shares_buffers = parts_->regions.available();
+  view.sure_bytes = !is_guest() || !view.shares_buffers ? 0
+                    : membership_.world->crowded()      ? kSureCrowded
+                                                        : kSure;
+}
+
+MachineView CommState::describe_machine(const Options& options) const {
+  Topology topology = topology_of(options);
+  const std::string& tuning_text = membership_.world->tuning();
   MachineView view;
   view.rates = rates_from(topology);
   if (over_tcp(topology) && striped(topology)) view.rates.stripe_from = 65536 + 1;
-  if (!agreement_.tuning.empty()) {
-    const Tuning tuning = parse_tuning(agreement_.tuning, options.settings().tuning);
+  if (!tuning_text.empty()) {
+    const Tuning tuning = parse_tuning(tuning_text, options.settings().tuning);
     view.rates = tuned_rates(tuning, topology, view.rates);
     view.measurements = tuned_measurements(tuning, topology);
     if (rank_ == 0 && view.measurements.empty()) {
@@ -177,20 +299,19 @@ MachineView CommState::view_machine(const Options& options) const {
     }
   }
   if (options.settings().nic_rate) view.rates.nic_bandwidth = *options.settings().nic_rate;
-  view.shares_buffers =
-      agreement_.node && agreement_.ranks_on_host == size_ && agreement_.node->buffers(0) != nullptr;
   view.topology = std::make_shared<const Topology>(std::move(topology));
   return view;
 }
 
 void CommState::decide_device_way(const Options& options, MachineView& machine) {
-  device_way_ = tapa::decide_device_way(agreement_.device, options.settings());
+  device_way_ = tapa::decide_device_way(membership_.device, options.settings());
   machine.gpu_memory = device_way_.way == DeviceWay::mpi;
 }
 
 // Open MPI spreads only messages above its eager limit over several NICs, so long ones stay whole there.
 bool CommState::striped(const Topology& topology) const {
-  return !agreement_.one_rail && static_cast<int>(topology.nics.size()) > topology.nodes();
+  return membership_.world->hello(0).one_rail == 0 &&
+         static_cast<int>(topology.nics.size()) > topology.nodes();
 }
 
 std::shared_ptr<const Options> CommState::options() const {
@@ -238,8 +359,8 @@ std::vector<ReportRow> CommState::report_rows() const {
 std::unique_ptr<Executor> CommState::take_executor(PlanEntry& entry) {
   if (auto executor = parts()->chooser.cache().take(entry)) return executor;
   return std::make_unique<Executor>(
-      entry.plan, std::make_unique<NodeTransport>(agreement_.comm, agreement_.node.get(),
-                                                  shm_limit(entry.choice), piece(), wait_policy()));
+      entry.plan, std::make_unique<NodeTransport>(space_, membership_.world->shm(), shm_limit(entry.choice),
+                                                  piece(), wait_policy()));
 }
 
 void CommState::give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor) {

@@ -18,17 +18,15 @@
 #include "autotune/autotuner.hpp"
 #include "comm/call_order.hpp"
 #include "comm/device_calls.hpp"
-#include "comm/guest.hpp"
 #include "comm/mean_block.hpp"
-#include "comm/newcomer.hpp"
-#include "comm/options.hpp"
 #include "comm/plan_chooser.hpp"
 #include "comm/report.hpp"
 #include "comm/setup.hpp"
-#include "comm/shared_channels.hpp"
+#include "comm/shared_regions.hpp"
 #include "run/shm_blocks.hpp"
 #include "run/shm_exchange.hpp"
 #include "transport/node_transport.hpp"
+#include "world/options.hpp"
 
 namespace tapa {
 
@@ -40,7 +38,7 @@ struct CommParts {
   PlanChooser chooser;
   Autotuner tuner;
   MeanBlock mean;
-  SharedChannels channels;
+  SharedRegions regions;
   Report report;
 
   /// The choice for blocks of `bytes` (`uniform`: all; else on average) among what `offer` allows. Throws
@@ -82,37 +80,17 @@ class CommState : public std::enable_shared_from_this<CommState> {
   CommState& operator=(const CommState&) = delete;
 
   /// Sets it up, unless it is. Collective; `user` is the communicator that it hangs on. Throws CallError when
-  /// that failed, then and ever after. If it `defers`, SetupDeferred, which says nothing about later.
-  void set_up(MPI_Comm user, bool defers = false);
+  /// that failed, then and ever after. `in_world`: its ranks in the process's world, if they are known to be
+  /// of it.
+  void set_up(MPI_Comm user, std::vector<int> in_world = {});
+  /// The same for MPI_COMM_WORLD, whose world has just been made: without a word.
+  void set_up_whole(const std::shared_ptr<World>& world);
 
-  /// For a blocking call of a program that may know nothing of the library: set_up() at once, or when MPI's
-  /// all-to-alls have taken long enough to pay for it. Collective. True: it is set up. Never throws: what a
-  /// guest cannot set up stays with MPI, which is said once.
-  /// `nanoseconds`: what the call should take, see Newcomer; nothing: it makes a persistent request, see
-  /// SetupAllowance; `needed`: one that MPI cannot carry out.
-  [[nodiscard]] bool welcome(MPI_Comm user, std::optional<std::uint64_t> nanoseconds,
-                             bool needed = false) noexcept;
-  /// The program duplicates it by MPI_Comm_idup, which on all ranks comes between the same two of its calls:
-  /// it stays with MPI for good, unless it is set up. MPI mixes a duplication up with collective calls of the
-  /// same communicator that are made before it ends, which is not seen. Local.
-  void note_duplication() {
-    if (!ready()) given_up_ = true;
-  }
-  /// Whether a blocking call that should take so long is MPI's without a word between the ranks; it is
-  /// counted then. The short way of what welcome() would answer.
-  [[nodiscard]] bool passes(std::uint64_t nanoseconds) {
-    if (ready() || (!given_up_ && newcomer_.asks())) return false;
-    newcomer_.count(nanoseconds);
-    return true;
-  }
-  /// For a call for which the set-up was refused: how many calls its time stands for, 0 when it is not
-  /// wanted.
-  [[nodiscard]] unsigned newcomer_weight() {
-    return rank_ == 0 && !given_up_ && !ready() ? newcomer_.weight() : 0;
-  }
-  void count_newcomer(double seconds, unsigned weight) { newcomer_.spend(seconds, weight); }
-  /// What such calls have taken so far, as rank 0 knows it.
-  [[nodiscard]] double newcomer_seconds() const { return newcomer_.spent(); }
+  /// For a blocking call of a program that knows nothing of the library: sets it up. Collective. True: it is.
+  /// Never throws: what a guest cannot set up stays with MPI. `alone`: also one of one rank.
+  [[nodiscard]] bool welcome(MPI_Comm user, bool alone) noexcept;
+  /// Whether the set-up has failed for good: calls are MPI's without a word between the ranks.
+  [[nodiscard]] bool given_up() const { return given_up_; }
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }
@@ -123,14 +101,19 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   // The rest needs ready().
 
-  /// The private communicator. Messages on it carry tags from tag windows.
-  [[nodiscard]] MPI_Comm comm() const { return agreement_.comm; }
+  /// Where its messages go. Tags are dealt out by the call order.
+  [[nodiscard]] const MessageSpace& space() const { return space_; }
   /// How arguments are checked.
   [[nodiscard]] Check check() const { return check_.load(std::memory_order_relaxed); }
   /// Whether MPI gets every call with nothing of it looked at, as buffers may be in GPU memory.
   [[nodiscard]] bool is_mpis() const { return is_mpis_.load(std::memory_order_relaxed); }
   /// Whether the program promises that no buffer is in GPU memory.
   [[nodiscard]] bool trusts_buffers() const { return trusts_buffers_.load(std::memory_order_relaxed); }
+  /// Whether it is still to be asked whether ranks use GPUs, in the first blocking call: this was set up
+  /// before that.
+  [[nodiscard]] bool gpus_are_open() const { return gpus_are_open_.load(std::memory_order_relaxed); }
+  /// Asks. Collective. Throws CallError.
+  void ask_for_gpus(MPI_Comm user);
   /// Which way buffers in GPU memory take.
   [[nodiscard]] const DeviceDecision& device_way() const { return device_way_; }
   /// What the ranks agree with before each blocking call, where that way is the engine; else null.
@@ -140,9 +123,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// Frees what serves such buffers. Collective: when the communicator is freed, or MPI_Finalize has begun.
   void release_device();
   /// Whether nonblocking and persistent calls are ours: something makes them progress on every rank.
-  [[nodiscard]] bool has_progress() const { return agreement_.has_progress; }
+  [[nodiscard]] bool has_progress() const { return has_progress_; }
   /// Whether ranks of this rank's host outnumber its processors.
-  [[nodiscard]] bool oversubscribed() const { return oversubscribed_; }
+  [[nodiscard]] bool oversubscribed() const { return membership_.world->crowded(); }
 
   /// A snapshot of the options; TAPA_Comm_set replaces it.
   [[nodiscard]] std::shared_ptr<const Options> options() const;
@@ -181,15 +164,15 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] std::size_t shm_limit(const Choice& choice) const;
   /// How executors and ranks at shared buffers wait.
   [[nodiscard]] WaitPolicy wait_policy() const { return wait_policy_.load(std::memory_order_relaxed); }
-  [[nodiscard]] Waiter waiter() const { return {agreement_.comm, agreement_.node.get(), wait_policy()}; }
+  [[nodiscard]] Waiter waiter() const { return {space_.comm, membership_.world->shm(), wait_policy()}; }
 
   /// An executor for a plan, not in use by anybody; hand it back when its run has ended well.
   [[nodiscard]] std::unique_ptr<Executor> take_executor(PlanEntry& entry);
   void give_executor(PlanEntry& entry, std::unique_ptr<Executor> executor);
 
   /// How a blocking call of `bytes` per pair can be carried out that needs nothing else of the state: no
-  /// checks of counts, no report, no earlier call that has not begun. `in_place`: all must be sent before
-  /// anything is received.
+  /// earlier call that has not begun, nothing to be agreed. `in_place`: all must be sent before anything is
+  /// received.
   struct FastPath {
     ShmBuffers* buffers = nullptr;  ///< claimed
     bool mpi = false;
@@ -208,54 +191,65 @@ class CommState : public std::enable_shared_from_this<CommState> {
   };
   [[nodiscard]] FastRun& fast_run() { return fast_run_; }
   void record_probe(const ProbeKey& key, double seconds, std::uint64_t sent);
+  /// Whether such calls are counted for the report, and seconds after which one says whom it waits for; 0:
+  /// never.
+  [[nodiscard]] bool reports() const { return reports_; }
+  [[nodiscard]] double timeout() const { return timeout_; }
 
   /// Notes what this communicator has found, for later runs. Once, on its rank 0.
   void keep_learnt() noexcept;
-  /// Notes, on its rank 0, how long MPI's all-to-alls have taken on it so far while it is not set up.
-  void keep_wait();
 
   /// The rows of the report so far.
   [[nodiscard]] std::vector<ReportRow> report_rows() const;
 
-  /// Frees the private communicator now; nothing may be in flight.
+  /// Gives back what it has of its world; nothing may be in flight.
   void release();
 
  private:
-  void adopt(Agreement agreement);
+  void adopt(Membership membership);
+  void come_to_life(MPI_Comm user, double began);
   void enlist();
   void recall_learnt();
   void tell_learnt();
   [[nodiscard]] MachineView view_machine(const Options& options) const;
+  [[nodiscard]] MachineView describe_machine(const Options& options) const;
+  [[nodiscard]] bool is_plain(const Options& options) const;
+  void note_memory(MachineView& view) const;
+  [[nodiscard]] Topology topology_of(const Options& options) const;
   void decide_device_way(const Options& options, MachineView& machine);
+  [[nodiscard]] RegionManners manners(const Options& options) const;
   [[nodiscard]] bool striped(const Topology& topology) const;
   void wait_for_turns();
   void note_options();
   [[nodiscard]] std::optional<Algorithm> fast_choice(std::size_t bytes, FastPath& way);
+  [[nodiscard]] bool told(const PlanEntry& entry) const;
   [[nodiscard]] FastPath blocks_way(bool may_use_mpi);
 
   mutable std::mutex mutex_;
   int rank_ = 0;
   int size_ = 0;
   std::string name_;
-  Newcomer newcomer_{sets_up_at_once()};
-  bool looked_ = false;    // at whose ranks these are
   bool given_up_ = false;  // a guest's: MPI has it for good
-  bool early_ = false;     // it was set up in its first call, as earlier runs had found that to pay
   bool noted_ = false;     // what it has found
-  double told_wait_ = 0;   // seconds, see keep_wait()
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
-  Agreement agreement_;
+  Membership membership_;
+  MessageSpace space_;
   std::optional<CommParts> parts_;  // from the set-up on
+  std::atomic<bool> gpus_are_open_ = false;
   DeviceDecision device_way_;
   std::optional<DeviceCalls> device_calls_;
-  bool oversubscribed_ = false;
+  bool has_progress_ = false;
   std::atomic<Check> check_ = Settings{}.check;
   std::atomic<bool> mpi_is_forced_ = false;
   std::atomic<bool> is_mpis_ = false;
   std::atomic<bool> trusts_buffers_ = false;
   std::atomic<WaitPolicy> wait_policy_ = WaitPolicy::spin;
-  bool fast_ = false;                           // whether the options allow the fast path
+  bool fast_ = false;  // whether the options allow the fast path
+  bool reports_ = false;
+  bool samples_ = false;
+  double timeout_ = 0;
+  bool explains_ = false;
   std::size_t fast_bytes_ = 0;                  // size of the last call for which a way is known
   bool fast_mpi_ = false;                       // whether it was MPI
   Autotuner::Running* fast_counted_ = nullptr;  // where such calls are counted

@@ -20,12 +20,6 @@
 
 namespace tapa {
 
-/// Whether this libtapa has the device engine.
-[[nodiscard]] bool has_device_engine();
-
-/// Whether MPI takes buffers in GPU memory, by what it says itself. Local.
-[[nodiscard]] bool mpi_takes_device_memory();
-
 class DeviceCalls {
  public:
   /// `comm`: of the ranks, for nothing else; belongs to it from now on.

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/options.hpp"
+#include "world/options.hpp"
 
 namespace tapa {
 

@@ -1,16 +1,18 @@
 #include "comm/fast_path.hpp"
 
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "comm/recent.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
-#include "run/mpi_bytes.hpp"
-#include "run/mpi_call.hpp"
+#include "run/log.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/type_layout.hpp"
 
@@ -107,28 +109,46 @@ bool in_host_memory(const Arguments& a, const Known& known) {
          (known.in_place || !on_device(a.send.buffer, known.blocks.send_first));
 }
 
-void finish(ShmExchange& exchange, Waiter waiter) {
+/// Says now and then whom a call waits for that lasts long (TAPA_TIMEOUT).
+class Watch {
+ public:
+  Watch(const char* function, double timeout) : function_(function), next_(timeout) {}
+  void look(const ShmExchange& exchange) {
+    if (next_ <= 0) return;
+    const double now = PMPI_Wtime();
+    if (began_ == 0) began_ = now;
+    if (now - began_ < next_) return;
+    next_ = 2 * (now - began_);
+    say(exchange, now - began_);
+  }
+
+ private:
+  void say(const ShmExchange& exchange, double age) const {
+    std::string ranks;
+    for (const std::size_t rank : exchange.missing(8))
+      ranks += (ranks.empty() ? "rank " : ", ") + std::to_string(rank);
+    char text[64];
+    std::snprintf(text, sizeof text, " unfinished after %.1f s: waits for ", age);
+    print_line(function_ +
+               (text + (exchange.all_came() ? "the blocks of " + ranks : ranks + " to make the call")));
+  }
+
+  const char* function_;
+  double next_;
+  double began_ = 0;
+};
+
+void finish(ShmExchange& exchange, Waiter waiter, Watch watch) {
+  constexpr int watch_every = 256;
+  static_assert(watch_every % Progress::relay_every == 0);
   const auto done = [&] { return exchange.advance(); };
   for (int idle = 0; !done(); ++idle) {
     waiter.pause(idle, true, done);
     waiter.count_quiet_poll();
-    if (idle % Progress::relay_every == Progress::relay_every - 1) Progress::relay();
+    if (idle % Progress::relay_every != Progress::relay_every - 1) continue;
+    Progress::relay();
+    if (idle % watch_every == watch_every - 1) watch.look(exchange);
   }
-}
-
-/// `dense`: the blocks of a call when they all have one size and are dense. On the private communicator, so
-/// that MPI calls no error handler of the program's while something here is alive.
-void leave_to_mpi(const Arguments& arguments, CommState& state, const Uniform* dense) {
-  int code = MPI_SUCCESS;
-  if (dense != nullptr && countable(dense->bytes) && !state.mpi_is_forced()) {
-    const void* const from =
-        arguments.in_place() ? MPI_IN_PLACE : address_at(arguments.send.buffer, dense->send_first);
-    code = call_mpi_bytes(from, address_at(arguments.recv.buffer, dense->recv_first), dense->bytes,
-                          state.comm());
-  } else {
-    code = call_mpi(arguments, state.size(), state.comm(), state.mpi_is_forced(), state.fast_run().blocks);
-  }
-  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
 }
 
 struct Release {
@@ -136,18 +156,28 @@ struct Release {
 };
 using ClaimedBuffers = std::unique_ptr<ShmBuffers, Release>;
 
-/// Tells the autotuner how long a probe took, also when it failed.
+/// Tells the autotuner how long a probe took, also when it failed, and the report how long a call did.
 class Timed {
  public:
-  Timed(CommState& state, const CommState::FastPath& way, std::uint64_t sent)
-      : state_(state), way_(way), sent_(sent), began_(way.tried ? PMPI_Wtime() : 0) {}
+  Timed(const Arguments& arguments, CommState& state, const CommState::FastPath& way, std::uint64_t sent)
+      : function_(arguments.function),
+        state_(state),
+        way_(way),
+        sent_(sent),
+        began_(way.tried || state.reports() ? PMPI_Wtime() : 0) {}
   ~Timed() {
-    if (way_.tried) state_.record_probe(*way_.tried, PMPI_Wtime() - began_, sent_);
+    if (began_ == 0) return;
+    const double seconds = PMPI_Wtime() - began_;
+    if (way_.tried) state_.record_probe(*way_.tried, seconds, sent_);
+    if (!state_.reports()) return;
+    const std::size_t bytes = sent_ / static_cast<std::size_t>(state_.size());
+    state_.parts()->report.count(function_, bytes, "memory", {}, sent_, seconds, std::nullopt);
   }
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
 
  private:
+  const char* function_;
   CommState& state_;
   const CommState::FastPath& way_;
   std::uint64_t sent_;
@@ -171,16 +201,21 @@ bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
 /// Blocks of any sizes and types, over the buffers.
 void show_blocks(const Arguments& arguments, CommState& state, ShmBuffers& buffers) {
   CommState::FastRun& fast = state.fast_run();
+  using Compare = ShmExchange::Compare;
+  const Compare compare = state.check() < Check::counts     ? Compare::nothing
+                          : arguments.form == Form::uniform ? Compare::sums
+                                                            : Compare::blocks;
+  const Watch watch(arguments.function, state.timeout());
   ShmBlocks& dense = fast.described;
   if (arguments.form == Form::v && dense_blocks(arguments.send, state.size(), dense.send) &&
       dense_blocks(arguments.recv, state.size(), dense.recv)) {
-    fast.run.begin(buffers, dense.send, dense.recv, nullptr);
-    return finish(fast.run, state.waiter());
+    fast.run.begin(buffers, dense.send, dense.recv, nullptr, false, compare);
+    return finish(fast.run, state.waiter(), watch);
   }
   normalise(arguments, state.size(), fast.blocks);
-  fast.described.describe(fast.blocks, state.comm());
-  fast.run.begin(buffers, fast.described.send, fast.described.recv, &fast.described);
-  finish(fast.run, state.waiter());
+  fast.described.describe(fast.blocks, alone_comm());
+  fast.run.begin(buffers, fast.described.send, fast.described.recv, &fast.described, false, compare);
+  finish(fast.run, state.waiter(), watch);
 }
 
 std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
@@ -194,75 +229,99 @@ std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
 /// Tells what the next call of this kind goes by, also when this one failed.
 class Noted {
  public:
-  Noted(CommState& state, bool mpi) : state_(state), mpi_(mpi) {}
-  ~Noted() {
-    state_.parts()->mean.note(mpi_ ? std::nullopt : std::optional(state_.fast_run().run.total_bytes()),
-                              state_.size());
-  }
+  explicit Noted(CommState& state) : state_(state) {}
+  ~Noted() { state_.parts()->mean.note(state_.fast_run().run.total_bytes(), state_.size()); }
   Noted(const Noted&) = delete;
   Noted& operator=(const Noted&) = delete;
 
  private:
   CommState& state_;
-  bool mpi_;
 };
 
-/// Blocks of different sizes. In place they may have to be copied first, which is left to operations.
-bool run_blocks(const Arguments& arguments, CommState& state) {
-  if (arguments.in_place()) return false;
-  const CommState::FastPath way = state.claim_fast_blocks(!arguments.large);
-  if (way.buffers == nullptr && !way.mpi) return false;
-  const Timed timed(state, way, way.tried ? bytes_sent(arguments, state.size()) : 0);
-  const Noted noted(state, way.mpi);
-  if (way.mpi) {
-    leave_to_mpi(arguments, state, nullptr);
-  } else {
-    const ClaimedBuffers buffers(way.buffers);
-    show_blocks(arguments, state, *buffers);
-  }
-  return true;
+LeftToMpi left_of(CommState& state, const CommState::FastPath& way, std::uint64_t sent, bool uniform,
+                  std::size_t bytes) {
+  LeftToMpi left{&state, state.mpi_is_forced()};
+  left.tried = way.tried.has_value();
+  left.noted = left.tried || !uniform || state.reports();
+  if (way.tried) left.key = *way.tried;
+  left.sent = sent;
+  left.uniform = uniform;
+  left.bytes = bytes;
+  return left;
 }
 
-bool run_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks) {
-  const CommState::FastPath way = state.claim_fast(blocks.bytes, arguments.in_place(), blocks.dense);
-  if (way.buffers == nullptr && !way.mpi) return false;
-  const Timed timed(state, way, 0);
+/// Carries out an exchange in which the ends of blocks may be compared.
+template <class Body>
+Fast compared(CommState& state, const Body& body) {
+  if (state.check() < Check::counts) {
+    body();
+    return Fast::done;
+  }
+  try {
+    body();
+  } catch (const TransportError&) {
+    if (state.fast_run().run.sizes_agree()) throw;
+  }
+  return state.fast_run().run.sizes_agree() ? Fast::done : Fast::differ;
+}
+
+/// Blocks of different sizes. In place they may have to be copied first, which is left to operations.
+Fast run_blocks(const Arguments& arguments, CommState& state, LeftToMpi& left) {
+  if (arguments.in_place()) return Fast::no;
+  const CommState::FastPath way = state.claim_fast_blocks(!arguments.large);
+  if (way.buffers == nullptr && !way.mpi) return Fast::no;
+  const bool counts = way.tried || state.reports();
+  const std::uint64_t sent = counts ? bytes_sent(arguments, state.size()) : 0;
   if (way.mpi) {
-    leave_to_mpi(arguments, state, &blocks);
-    return true;
+    left = left_of(state, way, sent, false, 0);
+    return Fast::mpis;
   }
+  const Timed timed(arguments, state, way, sent);
+  const Noted noted(state);
   const ClaimedBuffers buffers(way.buffers);
-  if (!blocks.dense) {
-    show_blocks(arguments, state, *buffers);
-    return true;
+  return compared(state, [&] { show_blocks(arguments, state, *buffers); });
+}
+
+Fast run_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks, LeftToMpi& left) {
+  const CommState::FastPath way = state.claim_fast(blocks.bytes, arguments.in_place(), blocks.dense);
+  if (way.buffers == nullptr && !way.mpi) return Fast::no;
+  const std::uint64_t sent = blocks.bytes * static_cast<std::uint64_t>(state.size());
+  if (way.mpi) {
+    left = left_of(state, way, sent, true, blocks.bytes);
+    return Fast::mpis;
   }
-  std::byte* const to = address_at(arguments.recv.buffer, blocks.recv_first);
-  const std::byte* const from =
-      arguments.in_place() ? to : address_at(arguments.send.buffer, blocks.send_first);
-  ShmExchange& exchange = state.fast_run().run;
-  exchange.begin(*buffers, from, to, blocks.bytes);
-  finish(exchange, state.waiter());
-  return true;
+  const Timed timed(arguments, state, way, sent);
+  const ClaimedBuffers buffers(way.buffers);
+  return compared(state, [&] {
+    if (!blocks.dense) return show_blocks(arguments, state, *buffers);
+    std::byte* const to = address_at(arguments.recv.buffer, blocks.recv_first);
+    const std::byte* const from =
+        arguments.in_place() ? to : address_at(arguments.send.buffer, blocks.send_first);
+    ShmExchange& exchange = state.fast_run().run;
+    exchange.begin(*buffers, from, to, blocks.bytes);
+    finish(exchange, state.waiter(), {arguments.function, state.timeout()});
+  });
 }
 
 }  // namespace
 
-bool run_fast(const Arguments& arguments, CommState& state) {
+Fast run_fast(const Arguments& arguments, CommState& state, LeftToMpi& left) {
   if (!state.ready() || arguments.has_equal_buffers())
-    return false;  // what is sent may have to be copied first
-  if (arguments.form != Form::uniform) return run_blocks(arguments, state);
+    return Fast::no;  // what is sent may have to be copied first
+  if (arguments.form != Form::uniform) return run_blocks(arguments, state, left);
   const Uniform blocks = uniform_blocks(arguments);
-  if (blocks.bytes == 0) return false;  // there is no exchange
+  if (blocks.bytes == 0) return Fast::no;  // there is no exchange
   // Where buffers may be in GPU memory the ranks agree first, in each call.
   if (blocks.dense && state.device_calls() == nullptr && find_known(arguments) == nullptr)
     remember(arguments, state, blocks);
-  return run_uniform(arguments, state, blocks);
+  return run_uniform(arguments, state, blocks, left);
 }
 
-bool run_again(const Arguments& arguments) {
+Fast run_again(const Arguments& arguments, LeftToMpi& left, CommState*& state) {
   const Known* const known = find_known(arguments);
-  return known != nullptr && in_host_memory(arguments, *known) &&
-         run_uniform(arguments, *known->state, known->blocks);
+  if (known == nullptr || !in_host_memory(arguments, *known)) return Fast::no;
+  state = known->state;
+  return run_uniform(arguments, *known->state, known->blocks, left);
 }
 
 }  // namespace tapa

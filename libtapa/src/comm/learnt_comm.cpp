@@ -11,6 +11,7 @@
 #include "comm/learnt_store.hpp"
 #include "run/log.hpp"
 #include "run/world.hpp"
+#include "world/world.hpp"
 
 namespace tapa {
 
@@ -30,8 +31,8 @@ std::string digest(const MachineView& machine) {
 
 /// All ranks have the same text, rank 0's, and the same topology.
 void CommState::recall_learnt() {
-  if (agreement_.learnt.empty()) return;
-  const Learnt learnt = parse_learnt(std::exchange(agreement_.learnt, {}), "of rank 0");
+  if (membership_.learnt.empty()) return;
+  const Learnt learnt = parse_learnt(std::exchange(membership_.learnt, {}), "of rank 0");
   const std::string here = digest(parts_->chooser.machine());
   for (const LearntShape& shape : learnt.shapes) {
     if (shape.topology == here) parts_->tuner.remember(shape.sizes);
@@ -47,22 +48,8 @@ void CommState::keep_learnt() noexcept {
   }
 }
 
-void CommState::keep_wait() {
-  if (rank_ != 0 || !keeps_learnt()) return;
-  const double waited = ready() ? 0 : newcomer_.spent();  // a set-up is paid with it
-  pay_account(size_, waited - std::exchange(told_wait_, waited));
-}
-
 void CommState::tell_learnt() {
-  const bool speaks = keeps_learnt();
-  if (!ready()) {
-    if (!speaks || newcomer_.spent() <= 0) return;
-    note_life(size_, newcomer_.spent());
-    keep_wait();
-    return;
-  }
-  if (!speaks && !early_) return;
-  if (!is_of_this_world(agreement_.comm)) return;
+  if (!ready() || !keeps_learnt() || membership_.world != World::of_process()) return;
   const auto locked = parts();
   const std::shared_ptr<const Options> options = locked->chooser.options();
   if (altered(*options)) return;
@@ -71,13 +58,8 @@ void CommState::tell_learnt() {
   shape.ranks = size_;
   shape.topology = digest(locked->chooser.machine());
   shape.sizes = locked->tuner.learnt(today() - kLearntDays / 2);
-  shape.least = newcomer_.spent() + life_of(shape.sizes);
-  // A saving may be lost again by so many set-ups as it was worth, which is what they cost as a share of the
-  // account.
-  const double saved = gain_of(shape) * life_of(shape.sizes) - setup_seconds(size_);
-  if (speaks && saved > 0) pay_account(size_, Newcomer::kPatience * saved);
   const Autotuner::Used& used = locked->tuner.used();
-  note_learnt(std::move(shape), used.sizes, used.refuted, early_);
+  note_learnt(std::move(shape), used.sizes, used.refuted);
 }
 
 }  // namespace tapa

@@ -124,21 +124,4 @@ bool is_of_another(const std::string& path) {
   return holds_no_other(behind_links(path)) && !may_be_ours(path);
 }
 
-bool is_in_others_folder(const std::string& file) {
-  constexpr int made = 2;
-  std::string folder = file;
-  for (int up = 0; up <= made && !folder.empty(); ++up) {
-    folder.resize(folder.rfind('/'));
-    struct stat facts {};
-    if (::stat(folder.empty() ? "/" : folder.c_str(), &facts) == 0) return facts.st_uid != ::geteuid();
-  }
-  return false;
-}
-
-void make_folders(const std::string& file) {
-  const std::string own = file.substr(0, file.rfind('/'));
-  ::mkdir(own.substr(0, own.rfind('/')).c_str(), 0700);
-  ::mkdir(own.c_str(), 0700);
-}
-
 }  // namespace tapa

@@ -20,11 +20,4 @@ namespace tapa {
 /// mistake.
 [[nodiscard]] bool is_of_another(const std::string& path);
 
-/// Whether the folder of the default place is another user's: of those that would be made the one above. A
-/// job of root's under a user's HOME leaves nothing there, and follows no link of that user's.
-[[nodiscard]] bool is_in_others_folder(const std::string& file);
-
-/// The folders of the default place, for the user alone. Errors show when the file is made.
-void make_folders(const std::string& file);
-
 }  // namespace tapa

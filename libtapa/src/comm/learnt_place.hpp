@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autotune/learnt.hpp"
-#include "comm/options.hpp"
+#include "world/options.hpp"
 
 namespace tapa {
 

@@ -2,13 +2,11 @@
 /// The size that choices for alltoallv and alltoallw go by, as their blocks differ from rank to rank.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
+
+#include "run/small_reduce.hpp"
 
 namespace tapa {
 
@@ -16,22 +14,10 @@ namespace tapa {
 /// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
 class MeanBlock {
  public:
-  /// A sum over all ranks, perhaps under way: MPI uses its memory until it has ended.
-  struct Sum {
-    Sum() = default;
-    ~Sum();
-    Sum(const Sum&) = delete;
-    Sum& operator=(const Sum&) = delete;
-    /// Whether it has ended.
-    [[nodiscard]] bool test();
-    std::uint64_t own = 0;
-    std::uint64_t total = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-
-  /// Called in turn by each such call with the bytes that it sends; false until the number is there. `size`:
-  /// of `comm`. Throws CallError. No lock may be held, as MPI is called.
-  [[nodiscard]] bool agree(MPI_Comm comm, int size, std::size_t own_bytes, std::size_t& mean);
+  /// Called in turn by each such call with the bytes that it sends; false until the number is there. `tag`:
+  /// for this alone. Throws CallError. No lock may be held, as MPI is called.
+  [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank, int ranks, std::size_t own_bytes,
+                           std::size_t& mean);
 
   /// A call over shared buffers has ended in which all ranks together sent so many bytes; nothing: the call
   /// was left to MPI.
@@ -44,8 +30,8 @@ class MeanBlock {
     by_mpi_ = 0;
   }
 
-  /// Gives away what may be under way; there are no calls after it.
-  [[nodiscard]] std::unique_ptr<Sum> give_up() { return std::move(sum_); }
+  /// Gives up what may be under way; there are no calls after it.
+  void give_up() { sum_.give_up(); }
 
  private:
   static constexpr unsigned kTellEvery = 16;
@@ -54,7 +40,7 @@ class MeanBlock {
   unsigned by_mpi_ = 0;      // calls left to MPI since it was learnt
   std::uint64_t calls_ = 0;  // of agree() that ended
   bool pending_ = false;
-  std::unique_ptr<Sum> sum_;
+  SmallReduce sum_;
   std::size_t mean_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // The life of an operation up to the plan: order, tags, choice.
 #include "comm/operation.hpp"
 
+#include <array>
 #include <utility>
 
 #include "run/error.hpp"
@@ -8,14 +9,19 @@
 
 namespace tapa {
 
+namespace {
+constexpr int kAgreeTag = 5;  // of an operation's window, after those for numbers
+}
+
 Operation::~Operation() {
   end();
 }
 
-void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function) {
+void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function, MPI_Comm comm) {
   state_ = std::move(state);
   mode_ = mode;
   function_ = function;
+  comm_ = comm;
   stage_ = Stage::turn;
   options_ = state_->options();
   code_ = MPI_SUCCESS;
@@ -28,7 +34,7 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   mean_ = 0;
   key_.clear();
   tags_ = {};
-  channel_ = 0;
+  judging_ = by_memory_ = asking_ = false;
   out_of_tags_ = false;
   started_ = PMPI_Wtime();
   warned_ = 0;
@@ -57,7 +63,8 @@ void Operation::leave_queue() {
 void Operation::give_back_tags() {
   const auto parts = state_->parts();
   parts->order.give_back(std::exchange(tags_, {}));
-  if (channel_ != 0) parts->channels.give_back(std::exchange(channel_, 0));
+  if (own_buffers_) parts->regions.leave(std::exchange(region_, {}), own_buffers_->round());
+  own_buffers_.reset();
 }
 
 /// What one large call needed is not kept for all that follow.
@@ -112,7 +119,7 @@ bool Operation::advance(bool block) noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   const auto at_rest = [&] {
-    return stage_ == Stage::finished || stage_ == Stage::idle ||
+    return stage_ == Stage::finished || stage_ == Stage::idle || stage_ == Stage::mpi ||
            (stage_ == Stage::ready && mode_ == Mode::persistent);
   };
   try {
@@ -139,6 +146,7 @@ void Operation::fail(int code, const std::string& message) {
   // Messages may still be in flight: their memory must stay, so what failed is given up, not freed.
   const bool in_flight = numbers_.pending() || sums_.pending() || (executor_ && !executor_->done());
   if (executor_ && !executor_->done()) static_cast<void>(executor_.release());
+  free_.give_up();
   numbers_.give_up();
   sums_.give_up();
   if (in_flight) tags_ = {};
@@ -198,7 +206,6 @@ bool Operation::step_turn() {
   }
   if (mode_ == Mode::persistent) {
     tag_blocks_ = 0;
-    ask_free();
     stage_ = Stage::tags;
   } else {
     after_turn();
@@ -206,37 +213,51 @@ bool Operation::step_turn() {
   return true;
 }
 
-/// Ranks free persistent requests when they like, so what is free must be agreed.
+/// Ranks free persistent requests when they like, so what is free must be agreed. Rank 0 takes the memory.
 void Operation::ask_free() {
+  constexpr std::uint64_t any = ~std::uint64_t{0};
+  std::uint64_t numbers[] = {0, any, any, any};
+  int tag = 0;
   {
     const auto parts = state_->parts();
     tag_block_ = (parts->order.start_block() + tag_blocks_) % parts->order.blocks();
-    free_ = {parts->order.free_windows(tag_block_), parts->channels.free()};
+    tag = parts->order.free_tag();
+    numbers[0] = parts->order.free_windows(tag_block_);
+    if (state_->rank() == 0 && parts->regions.available() && region_.count == 0)
+      region_ = parts->regions.take().value_or(ArenaRegion{});
   }
-  static_assert(sizeof free_ == 2 * sizeof(std::uint64_t));
-  check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, &free_, 2, MPI_UINT64_T, MPI_BAND, state_->comm(), &request_),
-            "MPI_Iallreduce");
+  if (state_->rank() == 0) {
+    numbers[1] = region_.first;
+    numbers[2] = region_.count;
+    numbers[3] = region_.rounds;
+  }
+  constexpr std::array how{Combine::bit_and, Combine::bit_and, Combine::bit_and, Combine::bit_and};
+  free_.start(state_->space(), tag, state_->rank(), state_->size(), numbers, how);
+  asking_ = true;
 }
 
 bool Operation::step_tags() {
-  int complete = 0;
-  check_mpi(PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI_Iallreduce");
-  if (complete == 0) return false;
+  if (!asking_) ask_free();
+  if (!free_.test()) return false;
+  asking_ = false;
+  const auto result = free_.result();
+  region_ = {static_cast<std::uint32_t>(result[1]), static_cast<std::uint32_t>(result[2]), result[3]};
   std::size_t blocks = 0;
   {
     const auto parts = state_->parts();
     blocks = parts->order.blocks();
-    if (free_.windows != 0) {
-      tags_ = parts->order.take_persistent(tag_block_, free_.windows);
-      if (free_.channels != 0) channel_ = parts->channels.take(free_.channels);
+    if (result[0] != 0) {
+      tags_ = parts->order.take_persistent(tag_block_, result[0]);
+      if (region_.count != 0) own_buffers_ = parts->regions.buffers(region_);
     }
   }
-  if (free_.windows != 0) {
+  if (result[0] != 0) {
     after_turn();
   } else if (++tag_blocks_ < blocks) {
     ask_free();
   } else {
     out_of_tags_ = true;
+    if (region_.count != 0) state_->parts()->regions.leave(std::exchange(region_, {}), region_.rounds);
     throw CallError(MPI_ERR_OTHER, "no message tags are left: " + std::to_string(CallOrder::kBlock * blocks) +
                                        " persistent requests of this communicator live, expected fewer");
   }
@@ -248,7 +269,8 @@ Offer Operation::offer() const {
   // Large counts may be more than MPI can be given. Where MPI is the choice for nonblocking calls they have
   // not come here.
   const bool countable = exchange_.uniform || !arguments_.large || state_->mpi_is_forced();
-  const bool memory = mode_ == Mode::persistent ? channel_ != 0 : state_->parts()->channels.available();
+  const bool memory =
+      mode_ == Mode::persistent ? own_buffers_ != nullptr : state_->parts()->regions.available();
   return {has_arguments_ && mode_ == Mode::blocking && countable, memory, mode_ != Mode::blocking};
 }
 
@@ -274,7 +296,8 @@ bool Operation::step_plan() {
     }
   }
   stage_ = Stage::ready;
-  if (entry_->choice.algorithm == Algorithm::memory) buffers_ = &state_->parts()->channels.buffers(channel_);
+  if (entry_->choice.algorithm == Algorithm::memory)
+    buffers_ = own_buffers_ ? own_buffers_.get() : &state_->parts()->regions.common();
   end_preparation();
   return true;
 }
@@ -294,37 +317,60 @@ bool Operation::choose_uniform(Offer offer) {
   const auto parts = state_->parts();
   entry_ = probe ? parts->chooser.plan_for(probe->text, *probe, Counts::uniform(state_->size(), bytes),
                                            std::span(&bytes, 1), bytes)
-                 : parts->uniform_plan(bytes, offer);
+           : by_memory_
+               ? parts->chooser.plan_for("memory", parts->chooser.decide(bytes, offer),
+                                         Counts::uniform(state_->size(), bytes), std::span(&bytes, 1), bytes)
+               : parts->uniform_plan(bytes, offer);
   return true;
+}
+
+/// Whether shared memory will carry the call, as far as that is known before it is chosen; alike on all
+/// ranks, also where the two ends of a block differ, when that is looked for.
+bool Operation::goes_through_memory() {
+  const Offer can = offer();
+  const auto parts = state_->parts();
+  if (!can.memory || !parts->chooser.one_choice() || state_->mpi_is_forced() || known_) return false;
+  const auto& plan = options_->settings().plan;
+  if (plan || compares()) return !plan || plan->algorithm == Algorithm::memory;
+  const std::size_t bytes = exchange_.uniform ? exchange_.uniform_bytes : parts->mean.shared().value_or(0);
+  Autotuner::Running* const running =
+      mode_ == Mode::blocking ? parts->competition(exchange_.uniform, bytes, can) : nullptr;
+  if (running == nullptr || running->autotuning.complete())
+    return parts->decide(exchange_.uniform, bytes, can).choice.algorithm == Algorithm::memory;
+  return !running->autotuning.round_over() && running->autotuning.next().algorithm == Algorithm::memory;
 }
 
 /// The choice for blocks of different sizes; false: not yet.
 bool Operation::choose(Offer offer) {
   const Settings& settings = options_->settings();
   const bool one_choice = state_->parts()->chooser.one_choice();
-  if (!known_ && !mean_known_ && settings.enable && (!one_choice || settings.report == Reporting::on)) {
+  if (!known_ && !mean_known_ && settings.enable && !one_choice) {
     std::size_t bytes = 0;
     for (const Block& block : exchange_.send) bytes += block.bytes;
     MeanBlock& mean = state_->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
-    if (!mean.agree(state_->comm(), state_->size(), bytes, mean_)) return false;
+    const int tag = state_->parts()->order.mean_tag();
+    if (!mean.agree(state_->space(), tag, state_->rank(), state_->size(), bytes, mean_)) return false;
     mean_known_ = true;
   }
   const std::size_t mean = exchange_tells_mean() ? state_->parts()->mean.shared().value_or(0) : mean_;
   std::optional<Decision> probe;
   if (!next_probe(false, mean, offer, probe)) return false;
-  decision_ = probe ? *probe : state_->parts()->decide(false, mean, offer);
+  const auto parts = state_->parts();
+  decision_ = probe        ? *probe
+              : by_memory_ ? parts->chooser.decide(mean, offer)
+                           : parts->decide(false, mean, offer);
   return true;
 }
 
 /// Whether calls over shared buffers tell all ranks the mean block on the side.
 bool Operation::exchange_tells_mean() const {
   const auto parts = state_->parts();
-  return parts->channels.available() && parts->chooser.one_choice() && !parts->chooser.forced();
+  return parts->regions.available() && parts->chooser.one_choice() && !parts->chooser.forced();
 }
 
 /// The plan to probe, if any; false: the ranks are about to agree on what to probe next.
 bool Operation::next_probe(bool uniform, std::size_t bytes, Offer offer, std::optional<Decision>& decision) {
-  if (mode_ != Mode::blocking) return true;
+  if (mode_ != Mode::blocking || (by_memory_ && compares())) return true;
   Autotuner::Running* const running = state_->parts()->competition(uniform, bytes, offer);
   const ProbeKey key = Autotuner::key_of(uniform, bytes, offer);
   if (running == nullptr) {
@@ -333,7 +379,8 @@ bool Operation::next_probe(bool uniform, std::size_t bytes, Offer offer, std::op
     return true;
   }
   const bool over = running->autotuning.round_over();
-  if (over && !Autotuner::agree(*running, uniform, state_->comm())) return false;
+  if (over && !Autotuner::agree(*running, state_->space(), tags_.first + kAgreeTag, state_->rank()))
+    return false;
   const auto parts = state_->parts();
   if (over) static_cast<void>(parts->tuner.end_round(key, *running));
   if (running->autotuning.complete()) {

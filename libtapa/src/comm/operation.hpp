@@ -18,6 +18,7 @@
 #include "run/mpi_call.hpp"
 #include "run/shm_exchange.hpp"
 #include "run/small_exchange.hpp"
+#include "run/small_reduce.hpp"
 
 namespace tapa {
 
@@ -26,8 +27,22 @@ enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 /// Why a plan is taken that is tried to learn its time.
 inline constexpr const char* kProbed = "being probed";
 
+/// What MPI carries out instead, on the program's communicator, when nothing of ours is alive: see
+/// note_mpis().
+struct LeftToMpi {
+  CommState* state = nullptr;  ///< lives until a communicator is freed
+  bool as_made = false;        ///< MPI was asked for
+  bool noted = false;          ///< whether it matters how long that takes
+  bool staged = false;         ///< of copies in host memory
+  bool tried = false;          ///< the call is a probe:
+  ProbeKey key{};
+  std::uint64_t sent = 0;  ///< bytes
+  bool uniform = false;
+  std::size_t bytes = 0;  ///< of a (mean) block
+};
+
 /// Stages: turn -> [tags] -> [arrivals] -> [check -> verdict] -> plan -> [counts] -> ready -> launch ->
-/// running -> [sums] -> finished.
+/// running -> [check -> verdict] -> [sums] -> finished, or -> mpi.
 /// Life: reset, fill exchange() (or take_arguments), prepare; then advance until finished(); for persistent
 /// ones again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be
 /// called from several threads; the others only while no thread is in it.
@@ -40,7 +55,9 @@ class Operation {
 
   /// Makes it the next operation of a communicator. Collective in the sense that all ranks do so in the same
   /// order.
-  void begin(std::shared_ptr<CommState> state, Mode mode, const char* function);
+  /// `comm`: the program's, in a blocking call.
+  void begin(std::shared_ptr<CommState> state, Mode mode, const char* function,
+             MPI_Comm comm = MPI_COMM_NULL);
 
   /// Takes checked arguments. Datatypes of nonblocking and persistent operations are held when they are
   /// needed after the call; count, displacement and type arrays are not read after it unless MPI carries the
@@ -58,6 +75,14 @@ class Operation {
   /// for a message. Returns finished() or, for persistent ones before start(), ready(). Never throws: see
   /// code().
   bool advance(bool block) noexcept;
+
+  /// Blocking: only finds the block whose two ends differ, which all ranks know to be there, and fails with
+  /// it. After take_arguments().
+  void judge();
+
+  /// Whether it has come to rest because MPI is to carry it out; what is to be told about that.
+  [[nodiscard]] bool is_mpis() const { return stage_ == Stage::mpi; }
+  [[nodiscard]] LeftToMpi left_to_mpi() const;
 
   /// Persistent: begins a run. Precondition: ready() and no run unfinished.
   void start();
@@ -96,6 +121,7 @@ class Operation {
     launch,
     running,
     sums,
+    mpi,  // at rest: it is for MPI to carry out
     finished
   };
 
@@ -107,6 +133,8 @@ class Operation {
   void give_back_tags();
   void trim();
   void after_turn();
+  [[nodiscard]] bool goes_through_memory();
+  [[nodiscard]] bool compares() const { return options_->settings().check >= Check::counts; }
   void after_arrivals();
   bool step_verdict();
   bool step_plan();
@@ -114,7 +142,6 @@ class Operation {
   bool choose_uniform(Offer offer);
   bool choose(Offer offer);
   bool launch();
-  void launch_mpi();
   void launch_plan();
   bool launch_memory();
   struct EqualBlocks {
@@ -127,7 +154,6 @@ class Operation {
   bool step_memory(bool block);
   void sample_mpi();
   [[nodiscard]] bool sample_is_due() const;
-  [[nodiscard]] std::string reason_for_mpi() const;
   void report_run();
   [[nodiscard]] Offer offer() const;
   [[nodiscard]] bool exchange_tells_mean() const;
@@ -162,6 +188,7 @@ class Operation {
   std::shared_ptr<const Options> options_;
   Mode mode_ = Mode::blocking;
   const char* function_ = "";
+  MPI_Comm comm_ = MPI_COMM_NULL;
   Stage stage_ = Stage::idle;
   bool queued_ = false;
   int code_ = MPI_SUCCESS;
@@ -179,21 +206,20 @@ class Operation {
   Decision decision_;
 
   TagWindow tags_;
-  struct Free {  // of a rank, then of all
-    std::uint64_t windows;
-    std::uint64_t channels;
-  };
-  Free free_{};
+  SmallReduce free_;  // persistent: which windows and which region
+  bool asking_ = false;
   std::size_t tag_block_ = 0;   // of windows, that is being asked for
   std::size_t tag_blocks_ = 0;  // asked for so far
   bool out_of_tags_ = false;
-  std::size_t channel_ = 0;  // persistent: of the shared buffers; 0: none
+  ArenaRegion region_;  // persistent: shared memory of its own
+  std::unique_ptr<ShmBuffers> own_buffers_;
+  bool judging_ = false;    // the ends of some block differ
+  bool by_memory_ = false;  // shared memory carries it, and whatever is compared is compared there
   SmallExchange numbers_;
   std::vector<std::size_t> outgoing_;
   SmallExchange sums_;
   std::shared_ptr<PlanEntry> entry_;
   std::unique_ptr<Executor> executor_;
-  MPI_Request request_ = MPI_REQUEST_NULL;  // of what is agreed
 
   ShmBuffers* buffers_ = nullptr;  // when the choice is memory
   ShmExchange shm_exchange_;       // its run
@@ -210,6 +236,14 @@ class Operation {
   double started_ = 0;                 // MPI_Wtime of the call or of the run
   double warned_ = 0;                  // age at which the watchdog spoke last
 };
+
+/// MPI has carried a call out in so many seconds, from `began` on. Not after an error handler may have freed
+/// communicators.
+void note_mpis(const LeftToMpi& left, const char* function, double seconds);
+
+/// The line of TAPA_EXPLAIN for a plan, whose first run took so long.
+[[nodiscard]] std::string explanation(const PlanEntry& entry, const char* function, int ranks,
+                                      double seconds);
 
 /// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
 void complete(Operation& operation);

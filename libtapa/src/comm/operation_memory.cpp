@@ -4,6 +4,7 @@
 
 #include "comm/operation.hpp"
 #include "run/error.hpp"
+#include "run/private_comm.hpp"
 
 namespace tapa {
 
@@ -27,14 +28,17 @@ bool Operation::launch_memory() {
 void Operation::begin_memory() {
   if (const auto equal = equal_blocks())
     return shm_exchange_.begin(*buffers_, equal->send, equal->recv, exchange_.uniform_bytes);
-  shm_blocks_.describe(exchange_, state_->comm());
+  shm_blocks_.describe(exchange_, alone_comm());
   const bool sums = options_->settings().check == Check::data;
   const bool overlaps = exchange_.overlaps && ShmExchange::fits(*buffers_, shm_blocks_.send);
   if (sums || overlaps != exchange_.overlaps) {
     staged_ = shm_blocks_.prepare([this] { stage_for_memory(); });
     if (staged_ && sums) start_sums();
   }
-  shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_, overlaps && !sums);
+  shm_exchange_.begin(*buffers_, shm_blocks_.send, shm_blocks_.recv, &shm_blocks_, overlaps && !sums,
+                      !compares()         ? ShmExchange::Compare::nothing
+                      : exchange_.uniform ? ShmExchange::Compare::sums
+                                          : ShmExchange::Compare::blocks);
 }
 
 /// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
@@ -77,6 +81,7 @@ bool Operation::step_memory(bool block) {
     return false;
   } catch (...) {
     buffers_->release();
+    if (compares() && !shm_exchange_.sizes_agree()) return true;  // all ranks say which block it is
     throw;
   }
 }

@@ -38,9 +38,12 @@ std::vector<int> group_members(const Topology& topology, const Choice& choice, i
 }  // namespace
 
 void Operation::after_turn() {
-  if (options_->settings().timeout > 0) {
+  by_memory_ = !judging_ && goes_through_memory();
+  if (by_memory_) {
+    stage_ = Stage::plan;  // who comes, and with which counts, is seen there
+  } else if (options_->settings().timeout > 0) {
     outgoing_.assign(1, 1);
-    numbers_.start(state_->comm(), tags_.first + kArrivalTag, others(), 1, outgoing_, true);
+    numbers_.start(state_->space(), tags_.first + kArrivalTag, others(), 1, outgoing_, true);
     stage_ = Stage::arrivals;
   } else {
     after_arrivals();
@@ -48,7 +51,7 @@ void Operation::after_turn() {
 }
 
 void Operation::after_arrivals() {
-  if (options_->settings().check >= Check::counts) {
+  if (compares() || judging_) {
     start_check();
     stage_ = Stage::check;
   } else {
@@ -67,7 +70,7 @@ std::vector<int> Operation::others() const {
 void Operation::start_check() {
   outgoing_.clear();
   for (const int peer : others()) outgoing_.push_back(exchange_.send[static_cast<std::size_t>(peer)].bytes);
-  numbers_.start(state_->comm(), tags_.first + kCheckTag, others(), 1, outgoing_, false);
+  numbers_.start(state_->space(), tags_.first + kCheckTag, others(), 1, outgoing_, false);
 }
 
 // Everybody tells everybody the first block whose two ends disagree, so that all ranks fail alike.
@@ -81,7 +84,7 @@ void Operation::start_verdict() {
   for (std::size_t i = 0; i < numbers_.members().size(); ++i)
     compare(numbers_.members()[i], numbers_.from(i)[0]);
   compare(state_->rank(), exchange_.send[static_cast<std::size_t>(state_->rank())].bytes);
-  numbers_.start(state_->comm(), tags_.first + kVerdictTag, others(), outgoing_.size(), outgoing_, true);
+  numbers_.start(state_->space(), tags_.first + kVerdictTag, others(), outgoing_.size(), outgoing_, true);
   stage_ = Stage::verdict;
 }
 
@@ -103,8 +106,14 @@ bool Operation::step_verdict() {
       judge(rank, numbers_.from(static_cast<std::size_t>(rank < state_->rank() ? rank : rank - 1)));
     }
   }
+  if (judging_)
+    throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
   stage_ = Stage::plan;
   return true;
+}
+
+void Operation::judge() {
+  judging_ = true;
 }
 
 // The ranks of a group tell each other their row and their column: what the choice needs to plan.
@@ -124,7 +133,7 @@ void Operation::start_counts() {
   outgoing_.clear();
   for (const Block& block : exchange_.send) outgoing_.push_back(block.bytes);
   for (const Block& block : exchange_.recv) outgoing_.push_back(block.bytes);
-  numbers_.start(state_->comm(), tags_.first + kCountsTag, std::move(members), outgoing_.size(), outgoing_,
+  numbers_.start(state_->space(), tags_.first + kCountsTag, std::move(members), outgoing_.size(), outgoing_,
                  true);
   stage_ = Stage::counts;
 }

@@ -40,12 +40,20 @@ void release_operation(std::unique_ptr<Operation> operation) {
   p.idle.push_back(std::move(operation));
 }
 
-void run_to_end(std::unique_ptr<Operation> operation) {
+bool run_to_end(std::unique_ptr<Operation> operation, LeftToMpi& left) {
   complete(*operation);
+  const bool mpis = operation->is_mpis();
+  if (mpis) left = operation->left_to_mpi();
   const int code = operation->code();
   const CallError error(code, operation->message(), operation->seen());
   release_operation(std::move(operation));
   if (code != MPI_SUCCESS) throw error;
+  return !mpis;
+}
+
+void run_to_end(std::unique_ptr<Operation> operation) {
+  LeftToMpi none;
+  static_cast<void>(run_to_end(std::move(operation), none));
 }
 
 }  // namespace tapa

@@ -12,7 +12,10 @@ namespace tapa {
 [[nodiscard]] std::unique_ptr<Operation> acquire_operation();
 void release_operation(std::unique_ptr<Operation> operation);
 
-/// Runs an operation that was begun to its end and takes it back. Throws CallError when it failed.
+/// Runs an operation that was begun to its end and takes it back. False: MPI is to carry it out, see `left`.
+/// Throws CallError when it failed.
+bool run_to_end(std::unique_ptr<Operation> operation, LeftToMpi& left);
+/// The same for one that MPI cannot carry out.
 void run_to_end(std::unique_ptr<Operation> operation);
 
 }  // namespace tapa

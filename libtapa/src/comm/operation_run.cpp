@@ -7,12 +7,13 @@
 #include <thread>
 #include <utility>
 
-#include "comm/guest.hpp"
+#include "comm/names.hpp"
 #include "comm/operation.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
+#include "run/private_comm.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
@@ -20,7 +21,7 @@ namespace tapa {
 namespace {
 
 constexpr int kSumsTag = 3;
-constexpr int kPlanTags = 5;  // the plan's channels begin here
+constexpr int kPlanTags = 6;  // the plan's channels begin here
 constexpr std::size_t kAlign = 64;
 
 std::size_t aligned(std::size_t bytes) {
@@ -68,12 +69,12 @@ void Operation::stage_blocks() {
   for (const Block& b : exchange_.send) {
     const bool direct = b.dense() && !exchange_.overlaps;
     send_.push_back(direct ? b.data : take(b.bytes));
-    if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), state_->comm());
+    if (!direct && b.bytes > 0) gather_block(b, const_cast<std::byte*>(send_.back()), alone_comm());
   }
   for (const Block& b : exchange_.recv) {
     recv_.push_back(b.dense() ? b.data : take(b.bytes));
     // What is shorter than expected leaves the rest of the receiver's memory as it is.
-    if (!b.dense() && b.bytes > 0 && !exchange_.uniform) gather_block(b, recv_.back(), state_->comm());
+    if (!b.dense() && b.bytes > 0 && !exchange_.uniform) gather_block(b, recv_.back(), alone_comm());
   }
 }
 
@@ -83,7 +84,7 @@ bool Operation::launch() {
   if (buffers_ != nullptr) {
     if (!launch_memory()) return false;
   } else if (entry_->plan == nullptr) {
-    launch_mpi();
+    stage_ = Stage::mpi;
   } else {
     launch_plan();
   }
@@ -106,15 +107,13 @@ void Operation::launch_plan() {
   stage_ = Stage::running;
 }
 
-// On the private communicator: MPI calls no error handler of the program's while this is alive.
-void Operation::launch_mpi() {
-  const int code = call_mpi(arguments_, exchange_, state_->comm(), state_->mpi_is_forced());
-  if (code != MPI_SUCCESS) throw CallError(code, mpi_error_text(code));
-  finish();
-}
-
 bool Operation::step_running(bool block) {
   if (executor_ ? !executor_->progress(block) : !step_memory(block)) return false;
+  if (!executor_ && compares() && !shm_exchange_.sizes_agree()) {
+    judging_ = true;
+    after_arrivals();
+    return true;
+  }
   if (options_->settings().check == Check::data) {
     stage_ = Stage::sums;
   } else {
@@ -129,7 +128,7 @@ void Operation::start_sums() {
     const auto at = static_cast<std::size_t>(peer);
     outgoing_.push_back(checksum(send_[at], exchange_.send[at].bytes));
   }
-  sums_.start(state_->comm(), tags_.first + kSumsTag, others(), 1, outgoing_, false);
+  sums_.start(state_->space(), tags_.first + kSumsTag, others(), 1, outgoing_, false);
 }
 
 void Operation::check_sums() {
@@ -151,7 +150,7 @@ void Operation::finish() {
   if (staged_) {
     for (std::size_t s = 0; s < exchange_.recv.size(); ++s) {
       const Block& block = exchange_.recv[s];
-      if (!block.dense() && block.bytes > 0) scatter_block(recv_[s], block, state_->comm());
+      if (!block.dense() && block.bytes > 0) scatter_block(recv_[s], block, alone_comm());
     }
   }
   leave_queue();
@@ -179,13 +178,16 @@ void Operation::note_blocks() {
   if (entry_->choice.algorithm == Algorithm::mpi) state_->parts()->mean.note(std::nullopt, state_->size());
 }
 
+std::string explanation(const PlanEntry& entry, const char* function, int ranks, double seconds) {
+  std::string line = name_here(function) + ", " + std::to_string(ranks) + " ranks, " +
+                     std::to_string(entry.bytes) + " B per pair: " + entry.text + " (" + entry.why + ")";
+  if (entry.predicted > 0) line += ", predicted " + microseconds(entry.predicted);
+  return line + ", first run " + microseconds(seconds);
+}
+
 void Operation::explain_run() {
   if (state_->rank() != 0 || entry_->explained.exchange(true)) return;
-  std::string line = name_here(function_) + ", " + std::to_string(state_->size()) + " ranks, " +
-                     std::to_string(entry_->bytes) + " B per pair: " + entry_->text + " (" + entry_->why +
-                     ")";
-  if (entry_->predicted > 0) line += ", predicted " + microseconds(entry_->predicted);
-  print_line(line + ", first run " + microseconds(PMPI_Wtime() - started_));
+  print_line(explanation(*entry_, function_, state_->size(), PMPI_Wtime() - started_));
 }
 
 void complete(Operation& operation) {

@@ -5,6 +5,7 @@
 
 #include "comm/operation.hpp"
 #include "run/error.hpp"
+#include "run/log.hpp"
 #include "run/own_mpi.hpp"
 
 namespace tapa {
@@ -40,7 +41,7 @@ std::uint64_t total(const std::vector<Block>& blocks) {
 }  // namespace
 
 bool Operation::sample_is_due() const {
-  return mode_ == Mode::blocking && options_->settings().report == Reporting::on &&
+  return mode_ == Mode::blocking && comm_ != MPI_COMM_NULL && options_->settings().report == Reporting::on &&
          state_->parts()->report.sample_due(function_, bytes_per_pair(), entry_->text);
 }
 
@@ -48,7 +49,7 @@ bool Operation::sample_is_due() const {
 // depends on it. The ranks begin together, with MPI's run and then with ours, so that waiting for a late rank
 // counts for neither.
 void Operation::sample_mpi() {
-  const MPI_Comm comm = state_->comm();
+  const MPI_Comm comm = comm_;  // it is the call's turn on all ranks
   std::uint64_t most = std::max(total(exchange_.send), total(exchange_.recv));
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
   if (most > kSampleLimit) return;
@@ -72,12 +73,45 @@ void Operation::sample_mpi() {
   started_ = PMPI_Wtime();
 }
 
-/// Why the plan is MPI, or "".
-std::string Operation::reason_for_mpi() const {
-  if (entry_->choice.algorithm != Algorithm::mpi) return "";
-  if (!options_->settings().enable) return "TAPA_ENABLE=0";
-  if (state_->mpi_is_forced()) return "TAPA_PLAN=mpi";
-  return entry_->why == kProbed ? "tried in comparison" : "MPI is the fastest";
+LeftToMpi Operation::left_to_mpi() const {
+  LeftToMpi left{state_.get(), state_->mpi_is_forced(), true};
+  left.tried = tried_.has_value();
+  if (tried_) left.key = *tried_;
+  left.sent = total(exchange_.send);
+  left.uniform = exchange_.uniform;
+  left.bytes = bytes_per_pair();
+  return left;
+}
+
+namespace {
+
+/// Why MPI has carried a call out.
+std::string reason_for_mpi(const LeftToMpi& left, const Settings& settings) {
+  if (!settings.enable) return "TAPA_ENABLE=0";
+  if (left.as_made) return "TAPA_PLAN=mpi";
+  return left.tried ? "tried in comparison" : "MPI is the fastest";
+}
+
+}  // namespace
+
+void note_mpis(const LeftToMpi& left, const char* function, double seconds) {
+  CommState& state = *left.state;
+  if (left.tried) state.record_probe(left.key, seconds, left.sent);
+  const auto options = state.options();
+  const Settings& settings = options->settings();
+  const auto parts = state.parts();
+  if (!left.uniform) parts->mean.note(std::nullopt, state.size());
+  const std::size_t own = left.sent / static_cast<std::size_t>(state.size());
+  const std::size_t bytes = left.bytes != 0 ? left.bytes : own;
+  if (settings.report != Reporting::off)
+    parts->report.count(function, bytes, "mpi", reason_for_mpi(left, settings), left.sent, seconds,
+                        std::nullopt);
+  if (!settings.explain || state.rank() != 0) return;
+  Decision decision{{}, "mpi", left.tried ? kProbed : reason_for_mpi(left, settings), 0};
+  decision.choice.algorithm = Algorithm::mpi;
+  const auto entry =
+      parts->chooser.plan_for("mpi", decision, Counts::uniform(state.size(), bytes), {&bytes, 1}, bytes);
+  if (!entry->explained.exchange(true)) print_line(explanation(*entry, function, state.size(), seconds));
 }
 
 void Operation::report_run() {
@@ -88,7 +122,7 @@ void Operation::report_run() {
   // Where the ranks had no reason to agree on a mean this rank's own does.
   const std::size_t bytes =
       bytes_per_pair() != 0 ? bytes_per_pair() : sent / static_cast<std::size_t>(state_->size());
-  state_->parts()->report.count(function_, bytes, entry_->text, reason_for_mpi(), sent, seconds, sample);
+  state_->parts()->report.count(function_, bytes, entry_->text, {}, sent, seconds, sample);
 }
 
 }  // namespace tapa

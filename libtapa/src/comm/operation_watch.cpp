@@ -51,7 +51,9 @@ std::string Operation::waits_for() const {
   }
   if (buffers_ != nullptr) {
     const auto missing = shm_exchange_.missing(8);
-    return "waits for the blocks of " + ranks_text({missing.begin(), missing.end()});
+    const std::string ranks = ranks_text({missing.begin(), missing.end()});
+    return shm_exchange_.all_came() ? "waits for the blocks of " + ranks
+                                    : "waits for " + ranks + " to make the call";
   }
   if (!executor_) return "waits for MPI";
   std::string text = "waits for";

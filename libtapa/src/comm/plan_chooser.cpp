@@ -41,7 +41,7 @@ std::vector<Candidate> PlanChooser::ranked(std::size_t bytes, Offer offer) const
 
 bool PlanChooser::tunes(std::size_t bytes) const {
   const Settings& settings = options_->settings();
-  return settings.adapt && !forced() && !covered(machine_.measurements, bytes);
+  return settings.adapt && !forced() && !sure(bytes) && !covered(machine_.measurements, bytes);
 }
 
 bool PlanChooser::forced() const {
@@ -78,6 +78,11 @@ Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
+  if (offer.memory && sure(bytes) && !settings.explain) {
+    Decision decision{{}, "memory", "the fastest for blocks of this size", 0};
+    decision.choice.algorithm = Algorithm::memory;
+    return decision;
+  }
   if (!decided_ || decided_->bytes != bytes || decided_->offer != offer) {
     decided_ = Decided{bytes, offer, decide_by_rank(bytes, offer)};
   }

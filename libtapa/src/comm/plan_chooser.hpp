@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "autotune/autotuner.hpp"
-#include "comm/options.hpp"
 #include "comm/plan_cache.hpp"
 #include "plan/choose.hpp"
 #include "plan/counts.hpp"
 #include "topology/topology.hpp"
+#include "world/options.hpp"
 
 namespace tapa {
 
@@ -25,6 +25,7 @@ struct MachineView {
   Rates rates;
   std::vector<Measurement> measurements;  ///< of the tuning file
   bool shares_buffers = false;            ///< all ranks are on one node and share memory
+  std::size_t sure_bytes = 0;             ///< blocks up to that are known to travel fastest in shared memory
   bool gpu_memory = false;                ///< buffers may be in GPU memory: all is MPI's
 };
 
@@ -48,6 +49,10 @@ class PlanChooser final : public CandidateSource {
   /// Whether MPI is asked for by name, or another plan is that cannot be carried out here: then MPI gets
   /// every call, exactly as it was made.
   [[nodiscard]] bool mpi_is_forced() const;
+  /// Whether blocks of that size go through shared memory without a try.
+  [[nodiscard]] bool sure(std::size_t bytes) const {
+    return !forced() && one_choice() && bytes <= machine_.sure_bytes;
+  }
   /// Whether some plan is asked for by name.
   [[nodiscard]] bool forced() const;
 

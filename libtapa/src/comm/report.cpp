@@ -84,9 +84,10 @@ void Report::count(std::string_view function, std::size_t bytes_per_pair, std::s
   if (sample) row.samples.push_back(*sample);
 }
 
-bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) const {
-  const std::size_t at = find(function, std::bit_floor(bytes_per_pair), plan, {});
-  return at < rows_.size() && rows_[at].calls >= kUnsampled && std::has_single_bit(rows_[at].calls + 1);
+bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) {
+  const std::uint64_t call =
+      ++asked_[{std::string(function), std::bit_floor(bytes_per_pair), std::string(plan)}];
+  return call > kUnsampled && std::has_single_bit(call);
 }
 
 std::vector<ReportRow> Report::rows(const std::string& communicator, int rank, int ranks) const {

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace tapa {
@@ -43,10 +45,9 @@ class Report {
              std::string_view forwarded, std::size_t bytes, double seconds,
              const std::optional<Sample>& sample);
 
-  /// Whether MPI is to be run beside the next call of its kind: the 4th, 8th, 16th, ... Alike on all ranks
-  /// when the arguments are and all calls of the kind are counted in the same order.
-  [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair,
-                                std::string_view plan) const;
+  /// Whether MPI is to be run beside a call: the 4th, 8th, 16th, ... of its kind asked about. Alike on all
+  /// ranks when they ask about the same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
+  [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan);
 
   /// All rows, with the communicator's name, this process's rank and the number of ranks filled in.
   [[nodiscard]] std::vector<ReportRow> rows(const std::string& communicator, int rank, int ranks) const;
@@ -57,6 +58,8 @@ class Report {
                                  std::string_view forwarded) const;
 
   std::vector<ReportRow> rows_;
+  /// Calls that sample_due() was asked about, by function, size class and plan.
+  std::map<std::tuple<std::string, std::size_t, std::string>, std::uint64_t> asked_;
 };
 
 /// Rows of many communicators: alike ones become one, and of communicators whose names differ in numbers only

@@ -13,6 +13,7 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/long_elements.hpp"
+#include "run/private_comm.hpp"
 #include "run/type_layout.hpp"
 
 namespace tapa {
@@ -28,6 +29,13 @@ int delete_info(MPI_Datatype, int, void* value, void*) {
 std::mutex keyval_mutex;  // guards the keyval and the attributes under it
 int keyval = MPI_KEYVAL_INVALID;
 
+/// MPI tells by refusing to pack what is not.
+bool is_committed(MPI_Datatype type) {
+  char byte = 0;
+  int position = 0;
+  return PMPI_Pack(&byte, 0, type, &byte, 1, &position, alone_comm()) == MPI_SUCCESS;
+}
+
 /// Decoded once, then kept with the type.
 TypeInfo info_of_derived(MPI_Datatype type) {
   const std::lock_guard lock(keyval_mutex);
@@ -39,7 +47,9 @@ TypeInfo info_of_derived(MPI_Datatype type) {
   int found = 0;
   check_mpi(PMPI_Type_get_attr(type, keyval, &value, &found), "MPI_Type_get_attr");
   if (found != 0) return *static_cast<TypeInfo*>(value);
-  const TypeInfo info = decode_type(type);
+  TypeInfo info = decode_type(type);
+  info.committed = is_committed(type);
+  if (!info.committed) return info;  // it may become so
   check_mpi(PMPI_Type_set_attr(type, keyval, new TypeInfo(info)), "MPI_Type_set_attr");
   return info;
 }
@@ -233,6 +243,7 @@ TypeInfo type_info(MPI_Datatype type) {
   }
   const bool permanent = is_permanent(type);
   const TypeInfo info = permanent ? decode_type(type) : info_of_derived(type);
+  if (!info.committed) return info;
   seen[oldest] = {type, permanent, before, info};
   oldest = (oldest + 1) % seen.size();
   return info;

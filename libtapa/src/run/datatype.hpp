@@ -18,12 +18,13 @@ namespace tapa {
 
 /// The memory of one element of a datatype.
 struct TypeInfo {
-  std::size_t size = 0;  ///< bytes of data
-  MPI_Aint extent = 0;   ///< distance of consecutive elements; may be negative
-  MPI_Aint first = 0;    ///< offset of the lowest data byte (true lower bound); may be negative
-  bool one_run = false;  ///< data bytes lie in type map order without gaps from `first` on
-  std::size_t runs = 0;  ///< if not 0: the data are so many runs of equal length in type map order,
-  MPI_Aint stride = 0;   ///< each so many bytes behind the one before
+  std::size_t size = 0;   ///< bytes of data
+  MPI_Aint extent = 0;    ///< distance of consecutive elements; may be negative
+  MPI_Aint first = 0;     ///< offset of the lowest data byte (true lower bound); may be negative
+  bool one_run = false;   ///< data bytes lie in type map order without gaps from `first` on
+  std::size_t runs = 0;   ///< if not 0: the data are so many runs of equal length in type map order,
+  MPI_Aint stride = 0;    ///< each so many bytes behind the one before
+  bool committed = true;  ///< whether MPI takes it in communication
 
   /// Data can be copied in parts of a multiple of so many bytes.
   [[nodiscard]] std::size_t part() const { return runs != 0 ? size / runs : size; }

@@ -1,6 +1,16 @@
 #include "run/private_comm.hpp"
 
+#include <atomic>
+#include <mutex>
+
+#include "run/error.hpp"
+
 namespace tapa {
+
+namespace {
+std::mutex alone_mutex;
+std::atomic<MPI_Comm> alone{MPI_COMM_NULL};
+}  // namespace
 
 int make_private_comm(MPI_Comm of, MPI_Comm* made) {
   MPI_Group group = MPI_GROUP_NULL;
@@ -8,6 +18,22 @@ int make_private_comm(MPI_Comm of, MPI_Comm* made) {
   const int code = PMPI_Comm_create(of, group, made);
   PMPI_Group_free(&group);
   return code == MPI_SUCCESS ? PMPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN) : code;
+}
+
+MPI_Comm alone_comm() {
+  if (const MPI_Comm made = alone.load(std::memory_order_acquire); made != MPI_COMM_NULL) return made;
+  const std::lock_guard lock(alone_mutex);
+  MPI_Comm made = alone.load(std::memory_order_relaxed);
+  if (made != MPI_COMM_NULL) return made;
+  check_mpi(make_private_comm(MPI_COMM_SELF, &made), "MPI_Comm_create");
+  alone.store(made, std::memory_order_release);
+  return made;
+}
+
+void free_alone_comm() {
+  const std::lock_guard lock(alone_mutex);
+  MPI_Comm made = alone.exchange(MPI_COMM_NULL);
+  if (made != MPI_COMM_NULL) PMPI_Comm_free(&made);
 }
 
 }  // namespace tapa

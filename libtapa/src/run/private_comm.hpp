@@ -12,4 +12,10 @@ namespace tapa {
 /// from, so one that is made from a new one waits for whatever other threads are making. Returns MPI's code.
 int make_private_comm(MPI_Comm of, MPI_Comm* made);
 
+/// One of this rank alone, with MPI_ERRORS_RETURN, made when it is first asked for: to pack, and to look at
+/// types. Throws CallError. Thread-safe.
+[[nodiscard]] MPI_Comm alone_comm();
+/// MPI ends.
+void free_alone_comm();
+
 }  // namespace tapa

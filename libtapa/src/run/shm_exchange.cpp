@@ -68,7 +68,9 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   buffers_ = &buffers;
   got_.assign(buffers.members(), 0);
   in_room_.clear();
-  total_ = 0;
+  total_ = own_sizes_ = sizes_ = 0;
+  differ_ = false;
+  compare_ = Compare::nothing;
   stage_ = Stage::write;
   own_rounds_ = 1;
   at_ = 0;
@@ -98,7 +100,7 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
 }
 
 void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-                        BlockPacker* packer, bool overlap) {
+                        BlockPacker* packer, bool overlap, Compare compare) {
   begin_common(buffers);
   uniform_ = false;
   overlap_ = overlap;
@@ -112,6 +114,22 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   own_direct_ = from.bytes == to.bytes && !(packed && overlap);
   plan_table();
   total_ = own_total_;
+  compare_ = compare;
+  if (compare == Compare::blocks) compare_sizes();
+}
+
+/// A number for each end of each block: summed over all ranks they are 0 when both ends of all blocks are
+/// alike (but for one case in 2^64).
+void ShmExchange::compare_sizes() {
+  const auto number = [](std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+    std::uint64_t value = (from << 32 | to) * 0x9e3779b97f4a7c15 + bytes;
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+    return value ^ value >> 27;
+  };
+  const std::size_t self = buffers_->self();
+  for (std::size_t m = 0; m < buffers_->members(); ++m)
+    own_sizes_ += number(self, m, send_[m].bytes) - number(m, self, recv_[m].bytes);
+  sizes_ = own_sizes_;
 }
 
 /// Bytes of which each part of a block is a multiple when it travels in parts through the buffer. 0: it must
@@ -246,6 +264,7 @@ const std::byte* ShmExchange::sent(std::size_t member) {
 
 void ShmExchange::write_table(std::byte* buffer) {
   reinterpret_cast<BufferHeader*>(buffer)->filled = filled_;
+  reinterpret_cast<BufferHeader*>(buffer)->sizes = own_sizes_;
   std::size_t next = table_bytes(buffers_->members());
   for (std::size_t m = 0; m < buffers_->members(); ++m) {
     if ((filled_ & bit_of(m)) != 0) write_entry(m, buffer, next);  // the others are not looked at
@@ -416,7 +435,14 @@ bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
   const bool table = header.form == BufferForm::table;
   if (at_ == 0) {
     rounds_ = std::max(rounds_, header.rounds);
-    if (table && member != buffers_->self()) total_ += header.bytes;
+    if (uniform_ || compare_ == Compare::sums) {
+      const std::uint64_t own = uniform_ ? bytes_ * buffers_->members() : own_total_;
+      differ_ = differ_ || own != (table ? header.bytes : header.bytes * buffers_->members());
+    }
+    if (table && member != buffers_->self()) {
+      total_ += header.bytes;
+      sizes_ += header.sizes;
+    }
   }
   return !table || (header.filled & bit_of(buffers_->self())) != 0;
 }

@@ -51,14 +51,18 @@ class BlockPacker {
 /// Reusable; between exchanges it keeps some numbers for each member, at most 100 KiB.
 class ShmExchange {
  public:
+  /// How the ends of blocks are compared: those of each, or, where all should be equal, only their sums.
+  enum class Compare : std::uint8_t { nothing, blocks, sums };
+
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
   /// fits(). Precondition of both forms: the buffers are claimed.
   void begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes);
   /// Blocks of any sizes, by member; shorter ones may arrive than `recv` has. The spans and `packer` (null:
   /// all blocks have data) are used until the end. `overlap`: blocks that are received may overlap those that
   /// are sent, for which fits() must hold.
+  /// `compare`: whether the ends of all blocks are compared; alike on all ranks.
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-             BlockPacker* packer, bool overlap = false);
+             BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing);
 
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
@@ -69,6 +73,13 @@ class ShmExchange {
   /// Whoever claimed the buffers releases them then. Throws TransportError, then too, when a block could not
   /// be received: the exchange itself is always carried to its end, as others depend on it.
   bool advance();
+
+  /// After the end, also of one that has failed: whether both ends of every block of all ranks have as many
+  /// bytes. Known alike to all ranks, where all blocks of each are equal or the ends are compared.
+  [[nodiscard]] bool sizes_agree() const { return !differ_ && sizes_ == 0; }
+
+  /// Whether everybody has come to this exchange.
+  [[nodiscard]] bool all_came() const { return at_ > 0 || stage_ == Stage::drain || pending_.empty(); }
 
   /// After the end of an exchange of blocks of any sizes on all ranks: how many bytes all sent together.
   [[nodiscard]] std::uint64_t total_bytes() const { return total_; }
@@ -89,6 +100,7 @@ class ShmExchange {
 
   void begin_common(ShmBuffers& buffers);
   void plan_table();
+  void compare_sizes();
   void copy_own();
   void write_round();
   void write_uniform(std::byte* buffer);
@@ -154,6 +166,10 @@ class ShmExchange {
   std::uint64_t own_total_ = 0;
   std::uint64_t filled_ = 0;  // see BufferHeader
   std::uint64_t total_ = 0;
+  std::uint64_t own_sizes_ = 0;  // table: of the own blocks, see compare_sizes()
+  std::uint64_t sizes_ = 0;      // the sum of all ranks'
+  bool differ_ = false;          // blocks that should be equal are not
+  Compare compare_ = Compare::nothing;
 
   bool overlap_ = false;
   std::optional<BlockPlace> apart_;               // uniform: where all blocks stay

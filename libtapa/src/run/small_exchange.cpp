@@ -36,7 +36,7 @@ void SmallExchange::give_up() {
   requests_.clear();
 }
 
-void SmallExchange::start(MPI_Comm comm, int tag, std::vector<int> members, std::size_t each,
+void SmallExchange::start(const MessageSpace& space, int tag, std::vector<int> members, std::size_t each,
                           std::span<const std::size_t> outgoing, bool same) {
   if (each > static_cast<std::size_t>(std::numeric_limits<int>::max()) / sizeof(std::size_t)) {
     throw CallError(MPI_ERR_INTERN, "exchange of " + std::to_string(each) + " numbers, expected fewer");
@@ -49,12 +49,13 @@ void SmallExchange::start(MPI_Comm comm, int tag, std::vector<int> members, std:
   requests_.assign(2 * members_.size(), MPI_REQUEST_NULL);
   const auto bytes = static_cast<int>(each * sizeof(std::size_t));
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    check_mpi(PMPI_Irecv(incoming_.data() + i * each, bytes, MPI_BYTE, members_[i], tag, comm, &requests_[i]),
+    check_mpi(PMPI_Irecv(incoming_.data() + i * each, bytes, MPI_BYTE, space.rank_of(members_[i]), tag,
+                         space.comm, &requests_[i]),
               "MPI_Irecv");
   }
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    check_mpi(PMPI_Isend(outgoing_.data() + (same ? 0 : i * each), bytes, MPI_BYTE, members_[i], tag, comm,
-                         &requests_[members_.size() + i]),
+    check_mpi(PMPI_Isend(outgoing_.data() + (same ? 0 : i * each), bytes, MPI_BYTE,
+                         space.rank_of(members_[i]), tag, space.comm, &requests_[members_.size() + i]),
               "MPI_Isend");
   }
 }

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/message_space.hpp"
+
 namespace tapa {
 
 /// Reusable; its memory grows only.
@@ -19,10 +21,10 @@ class SmallExchange {
   SmallExchange(const SmallExchange&) = delete;
   SmallExchange& operator=(const SmallExchange&) = delete;
 
-  /// Starts; one that was left unfinished is given up. Sends `each` numbers to every rank of `members` and
-  /// receives as many from each. `outgoing` holds them for members[0], members[1], ...; with `same` it holds
-  /// `each` numbers that go to all. Throws CallError.
-  void start(MPI_Comm comm, int tag, std::vector<int> members, std::size_t each,
+  /// Starts, between ranks of the communicator that has `space`; one that was left unfinished is given up.
+  /// Sends `each` numbers to every rank of `members` and receives as many from each. `outgoing` holds them
+  /// for members[0], members[1], ...; with `same` it holds `each` numbers that go to all. Throws CallError.
+  void start(const MessageSpace& space, int tag, std::vector<int> members, std::size_t each,
              std::span<const std::size_t> outgoing, bool same);
 
   /// Whether all numbers are there. Throws CallError.

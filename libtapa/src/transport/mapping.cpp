@@ -88,6 +88,11 @@ void MapBudget::give(std::size_t mappings, std::size_t bytes) {
   bytes_ -= bytes;
 }
 
+std::size_t MapBudget::left_bytes() {
+  const std::lock_guard lock(mutex_);
+  return most_bytes_ - bytes_;
+}
+
 MapShare::MapShare(MapShare&& other) noexcept
     : mappings_(std::exchange(other.mappings_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
 

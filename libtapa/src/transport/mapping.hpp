@@ -44,6 +44,8 @@ class MapBudget {
   [[nodiscard]] bool take(std::size_t mappings, std::size_t bytes, std::string& why);
   void give(std::size_t mappings, std::size_t bytes);
 
+  /// Bytes that could be taken now.
+  [[nodiscard]] std::size_t left_bytes();
   [[nodiscard]] std::size_t most_mappings() const { return most_mappings_; }
 
  private:

@@ -6,9 +6,13 @@ namespace {
 constexpr int kPatience = 50;  // pauses in one blocking poll
 }
 
-NodeTransport::NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, std::size_t piece,
-                             WaitPolicy policy)
-    : mpi_(comm, piece), node_(node), shm_limit_(shm_limit), waiter_(comm, node, policy) {}
+NodeTransport::NodeTransport(const MessageSpace& space, ShmNode* node, std::size_t shm_limit,
+                             std::size_t piece, WaitPolicy policy)
+    : space_(space),
+      mpi_(space.comm, piece),
+      node_(node),
+      shm_limit_(shm_limit),
+      waiter_(space.comm, node, policy) {}
 
 NodeTransport::~NodeTransport() {
   if (node_ != nullptr && in_memory_ > 0) node_->forget(&done_);
@@ -22,20 +26,20 @@ void NodeTransport::reserve(int slots) {
 void NodeTransport::post_send(int slot, int peer, int tag, Pieces data) {
   if (through_memory(peer, bytes_of(data))) {
     ++in_memory_;
-    node_->send(peer, tag, data, slot, &done_);
+    node_->send(space_.number_of(peer), tag, data, slot, &done_);
   } else {
     ++in_mpi_;
-    mpi_.post_send(slot, peer, tag, data);
+    mpi_.post_send(slot, space_.rank_of(peer), tag, data);
   }
 }
 
 void NodeTransport::post_recv(int slot, int peer, int tag, Pieces data) {
   if (through_memory(peer, bytes_of(data))) {
     ++in_memory_;
-    node_->recv(peer, tag, data, slot, &done_);
+    node_->recv(space_.number_of(peer), tag, data, slot, &done_);
   } else {
     ++in_mpi_;
-    mpi_.post_recv(slot, peer, tag, data);
+    mpi_.post_recv(slot, space_.rank_of(peer), tag, data);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "transport/message_space.hpp"
 #include "transport/mpi_transport.hpp"
 #include "transport/shm_node.hpp"
 #include "transport/waiter.hpp"
@@ -13,11 +14,11 @@ namespace tapa {
 
 class NodeTransport final : public Transport {
  public:
-  /// `node` may be null: then everything goes through MPI. It is borrowed, as `comm` is.
-  /// Messages to peers of the node that are longer than `shm_limit` bytes go through MPI too; both ends
-  /// decide alike.
-  /// `piece` is MpiTransport's.
-  NodeTransport(MPI_Comm comm, ShmNode* node, std::size_t shm_limit, std::size_t piece, WaitPolicy policy);
+  /// Peers are ranks of the communicator that has `space`. `node` may be null: then everything goes through
+  /// MPI. It is borrowed, as what `space` names is. Messages to peers of the node that are longer than
+  /// `shm_limit` bytes go through MPI too; both ends decide alike. `piece` is MpiTransport's.
+  NodeTransport(const MessageSpace& space, ShmNode* node, std::size_t shm_limit, std::size_t piece,
+                WaitPolicy policy);
 
   ~NodeTransport() override;
   NodeTransport(const NodeTransport&) = delete;
@@ -33,10 +34,11 @@ class NodeTransport final : public Transport {
 
  private:
   [[nodiscard]] bool through_memory(int peer, std::size_t bytes) const {
-    return node_ != nullptr && bytes <= shm_limit_ && node_->has(peer);
+    return node_ != nullptr && bytes <= shm_limit_ && space_.number_of(peer) >= 0;
   }
   bool poll_once(std::vector<int>& completed);
 
+  MessageSpace space_;
   MpiTransport mpi_;
   ShmNode* node_;
   std::size_t shm_limit_;

@@ -25,12 +25,16 @@ std::size_t ShmBuffers::region_bytes() {
   return kPiecesAt + kPiecesBytes + kSlotsBytes + 2 * (kBufferBytes + kSets);
 }
 
-ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells)
+ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells,
+                       std::uint64_t rounds, std::size_t place)
     : self_(self),
+      place_(place),
+      before_(rounds),
       regions_(std::move(regions)),
       bells_(std::move(bells)),
       order_(near_first(self, std::vector<int>(regions_.size()))),
-      slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64) {}
+      slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64),
+      round_(rounds) {}
 
 std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
   std::vector<std::uint32_t> others;
@@ -113,9 +117,11 @@ std::byte* ShmBuffers::piece(std::size_t owner, std::size_t reader) const {
   return regions_[owner] + kPiecesAt + reader * piece_bytes();
 }
 
+// Numbers of earlier users of the regions are below all that come.
 void ShmBuffers::ask(std::size_t owner) const {
   std::atomic<std::uint64_t>& asked = line(self_, owner).asked;
-  asked.store(asked.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  const std::uint64_t last = std::max(asked.load(std::memory_order_relaxed), round_ << kRoundShift);
+  asked.store(last + 1, std::memory_order_release);
   if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
 }
 
@@ -126,9 +132,10 @@ const std::byte* ShmBuffers::given(std::size_t owner) const {
 }
 
 std::byte* ShmBuffers::asked(std::size_t reader) const {
-  const bool asked = line(reader, self_).asked.load(std::memory_order_acquire) >
-                     line(self_, reader).given.load(std::memory_order_relaxed);
-  return asked ? piece(self_, reader) : nullptr;
+  const std::uint64_t asked = line(reader, self_).asked.load(std::memory_order_acquire);
+  const std::uint64_t given = line(self_, reader).given.load(std::memory_order_relaxed);
+  const bool wants = asked > given && asked > ((before_ + 1) << kRoundShift);
+  return wants ? piece(self_, reader) : nullptr;
 }
 
 void ShmBuffers::give(std::size_t reader) const {
@@ -147,6 +154,15 @@ void ShmBuffers::ring_others() const {
   if (!sleepers_.load(std::memory_order_relaxed)) return;
   for (std::size_t m = 0; m < bells_.size(); ++m) {
     if (m != self_) bells_[m]->ring();
+  }
+}
+
+void ShmBuffers::touch() const {
+  for (std::size_t m = 0; m < members(); ++m) {
+    for (const std::uint64_t round : {0, 1}) {
+      const auto* const first = reinterpret_cast<const volatile std::byte*>(buffer(m, round));
+      static_cast<void>(*first);
+    }
   }
 }
 

@@ -75,6 +75,7 @@ struct BufferHeader {
   std::uint64_t bytes;   ///< of each whole block; with a table: of all that the owner sends
   BlockPlace place;      ///< apart: of the block for member 0
   std::uint64_t filled;  ///< table: bit m mod 64 is set when there is something for member m
+  std::uint64_t sizes;   ///< table: of what the owner sends and expects, see ShmExchange::sizes_agree()
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -89,8 +90,11 @@ class ShmBuffers {
   /// Most members for which a buffer has room for something of everybody's.
   static constexpr std::size_t kMostMembers = 1024;
 
-  /// `regions[m]` is the region of member m, `bells[m]` its doorbell.
-  ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells);
+  /// `regions[m]` is the region of member m, `bells[m]` its doorbell. `rounds`: that earlier users of these
+  /// regions have made, who all have ended; numbers go on from there. `place`: where the first region lies
+  /// among all that they could have, so that each is divided alike for all its users.
+  ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells,
+             std::uint64_t rounds = 0, std::size_t place = 0);
 
   /// Lets blocks stay in their senders' memory: those of `from` bytes and more in any memory, and those of
   /// kMappedFrom bytes and more in allocations that others can map. `pids[m]` is the process of member m.
@@ -150,7 +154,7 @@ class ShmBuffers {
   [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const {
     // Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the
     // first-level cache.
-    const std::size_t stagger = member % (kSets / kLinePair) * kLinePair;
+    const std::size_t stagger = (place_ + member) % (kSets / kLinePair) * kLinePair;
     std::byte* const buffers = regions_[member] + kBuffersAt + stagger;
     return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
   }
@@ -190,6 +194,8 @@ class ShmBuffers {
   /// Asks for the first lines of the own buffer of the next round, about `bytes` of it, so that the next call
   /// need not wait until the others give them up. They do not read it any more.
   void fetch_next(std::size_t bytes) const;
+  /// Has the first pages of all buffers there, so that the first short blocks do not wait for the system.
+  void touch() const;
   /// The last round that was published.
   [[nodiscard]] std::uint64_t round() const { return round_; }
 
@@ -221,7 +227,11 @@ class ShmBuffers {
   static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
   void ring_others() const;
 
+  static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round
+
   std::size_t self_;
+  std::size_t place_;
+  std::uint64_t before_;  // rounds of earlier users
   std::vector<std::byte*> regions_;
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;

@@ -1,9 +1,6 @@
 #include "transport/shm_node.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "transport/transport.hpp"
@@ -11,17 +8,6 @@
 namespace tapa {
 
 namespace {
-
-/// Smaller rings where many ranks share a node: their number grows with the square.
-std::size_t capacity_for(std::size_t members) {
-  constexpr std::size_t most = ShmRing::kMaxCapacity;
-  return members <= 16 ? most : members <= 32 ? most / 2 : most / 4;
-}
-
-SegmentLayout layout_for(std::size_t members, bool with_buffers, std::size_t page) {
-  const bool some = with_buffers && members > 1 && members <= ShmBuffers::kMostMembers;
-  return {members, capacity_for(members), ShmBuffers::region_bytes(), some ? ShmNode::kChannels : 0, page};
-}
 
 /// As in MPI, a message may be shorter than what is expected.
 void refuse_longer(int peer, std::size_t bytes, std::size_t expected) {
@@ -33,147 +19,26 @@ void refuse_longer(int peer, std::size_t bytes, std::size_t expected) {
 
 }  // namespace
 
-std::unique_ptr<ShmNode> ShmNode::connect(ShmSegment segment, int rank, int ranks,
-                                          const std::vector<int>& members,
-                                          const std::vector<std::string>& tokens, std::string& why,
-                                          std::size_t page) {
-  std::unique_ptr<ShmNode> node(new ShmNode);
-  node->segment_ = std::make_unique<ShmSegment>(std::move(segment));
-  node->own_ = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
-  node->layout_ = layout_for(members.size(), members.size() == static_cast<std::size_t>(ranks), page);
-  if (!node->segment_->resize(node->layout_.file_bytes(), why)) return nullptr;
-  if (!node->map_beginning(members, tokens, why)) return nullptr;
-  for (std::size_t i = 0; i < members.size(); ++i)
-    node->bells_.push_back(reinterpret_cast<Doorbell*>(node->beginning_of(i, node->layout_.doorbell())));
-  node->own_doorbell_ = node->bells_[node->own_];
-  node->link_of_.assign(static_cast<std::size_t>(ranks), -1);
-  node->links_.reserve(members.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i != node->own_) node->open_link(members[i], i);
+ShmNode::ShmNode(const std::vector<RingEnds>& ends, std::size_t own, Doorbell* bell)
+    : own_doorbell_(bell), own_(own), links_(ends.size()) {
+  for (std::size_t peer = 0; peer < ends.size(); ++peer) {
+    Link& link = links_[peer];
+    link.peer = static_cast<int>(peer);
+    link.doorbell = ends[peer].bell;
+    link.out = ends[peer].out;
+    link.in = ends[peer].in;
   }
-  if (node->layout_.channels == 0) return node;
-  std::vector<std::byte*> regions;
-  for (std::size_t i = 0; i < members.size(); ++i)
-    regions.push_back(node->beginning_of(i, node->layout_.channel(0)));
-  node->add_channels(std::move(regions), 1);
-  return node;
-}
-
-/// Of each peer the ring for this rank, the doorbell and the first channel; of the own segment all rings.
-bool ShmNode::map_beginning(const std::vector<int>& members, const std::vector<std::string>& tokens,
-                            std::string& why) {
-  Part part;
-  const std::size_t end = layout_.view_end();
-  const std::size_t from_peer = end - layout_.view_begin(own_);
-  if (!part.share.grow(members.size(), end + (members.size() - 1) * from_peer, why)) return false;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i == own_) {
-      part.maps.emplace_back(segment_->fd(), 0, end);
-      pids_.push_back(getpid());
-    } else {
-      const int fd = ShmSegment::open_token(tokens[i]);
-      part.maps.push_back(fd < 0 ? Mapping() : Mapping(fd, layout_.view_begin(own_), from_peer));
-      if (fd >= 0) close(fd);
-      pids_.push_back(ShmSegment::process(tokens[i]));
-      can_attach_ = can_attach_ && ShmSegment::readable(tokens[i]);
-    }
-    if (part.maps.back().ok()) continue;
-    why = "cannot open the segment of rank " + std::to_string(members[i]) + " (" + tokens[i] + ")";
-    return false;
-  }
-  parts_.push_back(std::move(part));
-  return true;
-}
-
-/// Where a byte of a member's segment lies, of those that are mapped from the beginning.
-std::byte* ShmNode::beginning_of(std::size_t member, std::size_t at) const {
-  const std::size_t first = member == own_ ? 0 : layout_.view_begin(own_);
-  return parts_.front().maps[member].address() + (at - first);
-}
-
-/// Ring i of a segment is the one that the i-th member writes.
-void ShmNode::open_link(int peer, std::size_t index) {
-  Link& link = links_.emplace_back();
-  link.peer = peer;
-  link_of_[static_cast<std::size_t>(peer)] = static_cast<int>(links_.size()) - 1;
-  link.doorbell = bells_[index];
-  link.out = ShmRing(beginning_of(index, layout_.ring(own_)), layout_.capacity);
-  link.in = ShmRing(beginning_of(own_, layout_.ring(index)), layout_.capacity);
-}
-
-/// The next `count` channels; `regions` are the members' of the first of them.
-void ShmNode::add_channels(std::vector<std::byte*> regions, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    auto buffers = std::make_unique<ShmBuffers>(own_, regions, bells_);
-    set_up(*buffers);
-    buffers_[channels_++] = std::move(buffers);
-    for (std::byte*& region : regions) region += layout_.channel_step();
-  }
-}
-
-void ShmNode::set_up(ShmBuffers& buffers) const {
-  if (!order_.empty()) buffers.set_order(order_);
-  buffers.expect_sleepers(sleepers_);
-  buffers.tell_together(together_);
-  if (attach_from_ > 0) buffers.let_stay(pids_, attach_from_);
-}
-
-bool ShmNode::prepare_channel(std::size_t channel) {
-  if (channel >= layout_.channels) return false;
-  while (channels_ <= channel) {
-    if (!map_more()) return false;
-  }
-  return true;
-}
-
-/// As many channels as there are, so that their mappings stay few.
-bool ShmNode::map_more() {
-  const std::size_t bytes = channels_ * layout_.channel_step();
-  const std::size_t members = bells_.size();
-  Part part;
-  std::string why;
-  if (!part.share.grow(members, members * (page_bytes() + bytes), why)) return false;
-  std::vector<std::byte*> regions;
-  for (const Mapping& before : parts_.back().maps) {
-    part.maps.push_back(Mapping::behind(before, bytes));
-    if (!part.maps.back().ok()) return false;
-    regions.push_back(part.maps.back().address() + page_bytes());
-  }
-  parts_.push_back(std::move(part));
-  add_channels(std::move(regions), channels_);
-  return true;
-}
-
-void ShmNode::set_order(const std::vector<std::uint32_t>& others) {
-  order_ = others;
-  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->set_order(others);
-}
-
-void ShmNode::expect_sleepers(bool sleepers) {
-  sleepers_ = sleepers;
-  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->expect_sleepers(sleepers);
-}
-
-void ShmNode::tell_together(bool together) {
-  together_ = together;
-  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->tell_together(together);
-}
-
-void ShmNode::agreed(bool attach, std::size_t attach_from) {
-  segment_->close_file();
-  attach_from_ = attach && attach_from > 0 ? attach_from : std::numeric_limits<std::size_t>::max();
-  for (std::size_t i = 0; i < channels_; ++i) buffers_[i]->let_stay(pids_, attach_from_);
 }
 
 void ShmNode::send(int peer, int tag, Pieces data, int slot, Completions* done) {
-  Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
+  Link& link = links_[static_cast<std::size_t>(peer)];
   const std::lock_guard lock(mutex_);
   link.queue.push_back({{tag, bytes_of(data)}, PieceCursor(data), 0, slot, done, {}});
   push(link);
 }
 
 void ShmNode::recv(int peer, int tag, Pieces data, int slot, Completions* done) {
-  Link& link = links_[static_cast<std::size_t>(link_of_[static_cast<std::size_t>(peer)])];
+  Link& link = links_[static_cast<std::size_t>(peer)];
   const std::lock_guard lock(mutex_);
   const Posted posted{tag, data, bytes_of(data), slot, done};
   const auto early = std::find_if(link.unexpected.begin(), link.unexpected.end(),
@@ -331,6 +196,7 @@ void ShmNode::forget(const Completions* done) {
 bool ShmNode::progress_locked() {
   bool moved = false;
   for (Link& link : links_) {
+    if (&link == &links_[own_]) continue;
     if (link.queue_head < link.queue.size()) moved = push(link) || moved;
     if (link.in.readable() > 0) moved = pull(link) || moved;
   }

@@ -2,72 +2,36 @@
 /// Messages between the ranks of one node through shared memory rings: matching, flow control, sleeping.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "transport/mapping.hpp"
-#include "transport/memory_file.hpp"
 #include "transport/pieces.hpp"
-#include "transport/shm_buffers.hpp"
+#include "transport/shm_ring.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
 
-/// This rank's end of all rings of its node. Shared by the transports of one communicator; thread-safe.
+/// Where the ends of a rank's rings lie.
+struct RingEnds {
+  ShmRing out;               ///< to the peer
+  ShmRing in;                ///< from it
+  Doorbell* bell = nullptr;  ///< the peer's
+};
+
+/// This rank's end of all rings of its node, for all its communicators; their messages differ by their tags.
+/// Peers are numbered as the ranks of the node are. Thread-safe.
 class ShmNode {
  public:
-  /// Opens the rings between `rank` and the other `members`: the ranks of the communicator that share the
-  /// node, ascending, `rank` among them; tokens[i] is that of members[i]. When these are all `ranks` of the
-  /// communicator, there are shared buffers as well. Null when a segment cannot be opened, or when all nodes
-  /// of the process would hold more than its share of mappings; `why` says so. Then no rank may use shared
-  /// memory: agree on that, and call agreed() when all could, before anything is sent. `page`: a multiple of
-  /// the system's page size.
-  static std::unique_ptr<ShmNode> connect(ShmSegment segment, int rank, int ranks,
-                                          const std::vector<int>& members,
-                                          const std::vector<std::string>& tokens, std::string& why,
-                                          std::size_t page = page_bytes());
-
-  /// All members have connected: the file that they opened is no longer needed. With `attach` all members can
-  /// read the memory of all others: blocks in shared buffers of `attach_from` bytes and more are read there.
-  void agreed(bool attach, std::size_t attach_from);
-
-  /// Whether this rank can read the memory of all other members.
-  [[nodiscard]] bool can_attach() const { return can_attach_; }
-
-  // Buffers are divided into channels, so that several exchanges can be under way at once. What follows is
-  // called by one thread at a time.
-
-  /// The buffers of a channel: of the first one from the beginning, of others when they were prepared. Null
-  /// when there are none: nodes may have too many members for shared buffers.
-  [[nodiscard]] ShmBuffers* buffers(std::size_t channel) const {
-    return channel < buffers_.size() ? buffers_[channel].get() : nullptr;
-  }
-  static constexpr std::size_t kChannels = 32;
-
-  /// After agreed(): maps what a channel needs, and perhaps some more. Local; it may fail on one member
-  /// alone, so agree on the result before any member uses the channel. A later call may succeed.
-  [[nodiscard]] bool prepare_channel(std::size_t channel);
-
-  /// In which order shared buffers look at the other members, see ShmBuffers. Before the first exchange.
-  void set_order(const std::vector<std::uint32_t>& others);
-
-  /// Whether members may sleep while they wait for each other's buffers: then they are rung. Alike on all
-  /// members.
-  void expect_sleepers(bool sleepers);
-
-  /// See ShmBuffers.
-  void tell_together(bool together);
+  /// `ends[i]` are those of peer i, which must outlive this; `own`: this rank's number, whose entry is passed
+  /// over; `bell`: its own.
+  ShmNode(const std::vector<RingEnds>& ends, std::size_t own, Doorbell* bell);
 
   /// Where completed slots of one user of the node go.
   using Completions = std::vector<int>;
-
-  [[nodiscard]] bool has(int peer) const { return link_of_[static_cast<std::size_t>(peer)] >= 0; }
 
   /// Starts a message; `done` gets `slot` when it is complete, at once or from progress().
   /// The list of pieces must outlive the message.
@@ -150,19 +114,6 @@ class ShmNode {
     Unexpected* stray = nullptr;
   };
 
-  ShmNode() = default;
-  /// What was mapped together: of each member the same part of its segment.
-  struct Part {
-    MapShare share;
-    std::vector<Mapping> maps;
-  };
-  [[nodiscard]] bool map_beginning(const std::vector<int>& members, const std::vector<std::string>& tokens,
-                                   std::string& why);
-  [[nodiscard]] bool map_more();
-  [[nodiscard]] std::byte* beginning_of(std::size_t member, std::size_t at) const;
-  void open_link(int peer, std::size_t index);
-  void add_channels(std::vector<std::byte*> regions, std::size_t count);
-  void set_up(ShmBuffers& buffers) const;
   bool progress_locked();
   void orphan_current(Link& link);
   bool write_queued(Link& link);
@@ -172,24 +123,10 @@ class ShmNode {
   void end_message(Link& link);
   void finish_stray(Link& link, Unexpected* stray);
 
-  std::unique_ptr<ShmSegment> segment_;
-  SegmentLayout layout_;
-  std::size_t own_ = 0;      // which member this rank is
-  std::vector<Part> parts_;  // the beginnings of all segments, then further channels
-  std::vector<pid_t> pids_;  // of the members
-  std::vector<Doorbell*> bells_;
-  bool can_attach_ = true;
-  std::array<std::unique_ptr<ShmBuffers>, kChannels> buffers_;
-  std::size_t channels_ = 0;  // that are prepared
-  // What all channels are told, also those that come later.
-  std::size_t attach_from_ = 0;
-  std::vector<std::uint32_t> order_;
-  bool sleepers_ = false;
-  bool together_ = false;
   std::mutex mutex_;  // of all below
-  Doorbell* own_doorbell_ = nullptr;
-  std::vector<int> link_of_;  // rank -> index in links_, or -1
-  std::vector<Link> links_;
+  Doorbell* own_doorbell_;
+  std::size_t own_;
+  std::vector<Link> links_;  // by peer; the own one is never used
 };
 
 }  // namespace tapa

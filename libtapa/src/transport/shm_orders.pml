@@ -39,8 +39,8 @@
  *   shm_buffers.cpp   tell_all_read     read          store                  release          STORE_TOLD
  *   shm_buffers.cpp   was_read          read          load                   acquire          SEEN_TOLD
  *   shm_buffers.cpp   was_read          read          load                   acquire          SEEN_TOLD
- *   shm_buffers.cpp   ask               asked         store                  release          STORE_ASK
  *   shm_buffers.cpp   ask               asked         load                   relaxed          own
+ *   shm_buffers.cpp   ask               asked         store                  release          STORE_ASK
  *   shm_buffers.cpp   ask               sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   given             given         load                   acquire          SEEN_GIVE
  *   shm_buffers.cpp   given             asked         load                   relaxed          own

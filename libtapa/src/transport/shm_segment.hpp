@@ -1,6 +1,5 @@
 /// @file
-/// A rank's shared memory: an incoming ring for each rank of the node, a doorbell and its regions of the
-/// shared buffers. It is an anonymous file (memfd) that peers open through /proc.
+/// A file of a rank that others of its node can map: an anonymous one (memfd), which they open through /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -28,34 +27,7 @@ struct Doorbell {
   void sleep(std::uint32_t seen, long microseconds);
 };
 
-/// Where everything lies in a segment's file, in bytes:
-///     number | a ring from each member | doorbell | channel 0 | channel 1 | ...
-/// so that a peer needs one mapping: from its ring to the end of channel 0. Channels are whole pages.
-struct SegmentLayout {
-  std::size_t members = 1;        ///< ranks of the node
-  std::size_t capacity = 0;       ///< of a ring
-  std::size_t channel_bytes = 0;  ///< that one needs
-  std::size_t channels = 0;       ///< that the file has room for; may be none
-  std::size_t page = 0;           ///< of the system
-
-  static constexpr std::size_t kUnit = 128;  ///< processors fetch lines in pairs
-  [[nodiscard]] std::size_t ring_bytes() const { return whole_units(ShmRing::bytes_for(capacity), kUnit); }
-  /// The ring that the i-th member writes.
-  [[nodiscard]] std::size_t ring(std::size_t i) const { return kUnit + i * ring_bytes(); }
-  [[nodiscard]] std::size_t doorbell() const { return ring(members); }
-  /// From one channel to the next.
-  [[nodiscard]] std::size_t channel_step() const { return whole_units(channel_bytes, page); }
-  [[nodiscard]] std::size_t channel(std::size_t n) const {
-    return whole_units(doorbell() + kUnit, page) + n * channel_step();
-  }
-  [[nodiscard]] std::size_t file_bytes() const { return channel(channels); }
-  /// Where the mapping of the i-th member begins, and where all of these and that of the owner, which is of
-  /// the whole beginning, end.
-  [[nodiscard]] std::size_t view_begin(std::size_t i) const { return ring(i) / page * page; }
-  [[nodiscard]] std::size_t view_end() const { return channel(channels > 0 ? 1 : 0); }
-};
-
-/// The own segment. Pages are only used once touched, so its size costs nothing.
+/// The own file. Pages are only used once touched, so its size costs nothing.
 class ShmSegment {
  public:
   /// A file of one page, which others can find. Empty when the kernel refuses; `why` then says so.

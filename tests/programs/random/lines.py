@@ -31,7 +31,7 @@ class Shape:
     layouts: bool = False
     one_sided: bool = True
     steps: int = 120
-    patient: bool = False  # some calls are made until a communicator's set-up pays
+    patient: bool = False  # some calls are made many times over
 
 
 def text_of(lines: list[Line], shape: Shape, seed: int) -> str:

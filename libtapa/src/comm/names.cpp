@@ -1,0 +1,26 @@
+#include "comm/names.hpp"
+
+#include "comm/report_text.hpp"
+#include "run/error.hpp"
+#include "run/world.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+std::string name_here(std::string_view function) {
+  return name_in_program(function, is_guest(), MPI_VERSION < 4);
+}
+
+std::string name_for_report(MPI_Comm comm) {
+  if (!report_is_wanted()) return {};
+  char text[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  check_mpi(PMPI_Comm_get_name(comm, text, &length), "MPI_Comm_get_name");
+  if (length > 0) return {text, static_cast<std::size_t>(length)};
+  int size = 0;
+  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return describe_ranks(ranks_in_world(comm), size);
+}
+
+}  // namespace tapa

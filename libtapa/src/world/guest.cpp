@@ -1,0 +1,55 @@
+#include "world/guest.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "run/log.hpp"
+
+namespace tapa {
+
+namespace {
+
+std::atomic<bool> guest{false};
+std::atomic<double> beginning{0};
+
+std::mutex setups_mutex;
+SetupTotal total;
+
+}  // namespace
+
+void become_guest() {
+  begin_clock();
+  guest = true;
+}
+
+bool is_guest() {
+  return guest.load(std::memory_order_relaxed);
+}
+
+void warn_all_is_mpis(const std::string& why) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) log_warn(why + "; all-to-all stays with MPI");
+}
+
+void note_setup(double seconds) {
+  const std::lock_guard lock(setups_mutex);
+  ++total.setups;
+  total.seconds += seconds;
+}
+
+SetupTotal setup_total() {
+  const std::lock_guard lock(setups_mutex);
+  return total;
+}
+
+void begin_clock() {
+  double none = 0;
+  beginning.compare_exchange_strong(none, PMPI_Wtime());
+}
+
+double seconds_since_beginning() {
+  return PMPI_Wtime() - beginning;
+}
+
+}  // namespace tapa

@@ -1,0 +1,155 @@
+#include "world/hello.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "device/places.hpp"
+#include "run/error.hpp"
+#include "run/progress.hpp"
+#include "tapa/tapa.h"
+#include "topology/sysfs.hpp"
+#include "world/device_support.hpp"
+#include "world/watched.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
+// nothing has come yet.
+constexpr std::uint64_t kMagic = 0x7461706100000008;
+
+constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
+
+std::string version_text(std::uint64_t version) {
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xff) + "." +
+         std::to_string(version & 0xff);
+}
+
+/// Ranks with the same number can open each other's files: same boot of the same kernel, same host name, same
+/// process numbers.
+std::uint64_t host_number() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  char processes[64] = {};
+  if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0) processes[0] = '\0';
+  const std::string boot = read_line("/proc/sys/kernel/random/boot_id");
+  return std::hash<std::string>{}(std::string(name) + "/" + processes + "/" + boot);
+}
+
+/// Whether Open MPI's TCP transport was told to use one interface, by hand or by the drop-in.
+bool has_one_rail() {
+  const char* include = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  return include != nullptr && *include != '\0' && std::strchr(include, ',') == nullptr;
+}
+
+/// By the devices through which drivers are reached.
+bool sees_gpus() {
+  for (const char* device : {"/dev/nvidiactl", "/dev/kfd", "/dev/dri"}) {
+    if (access(device, F_OK) == 0) return true;
+  }
+  return false;
+}
+
+/// A number that /sys has of a processor, and 1 more; 0: it has none.
+std::uint32_t number_of(int cpu, const char* what) {
+  const std::string text = read_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + what);
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end != text.data() ? number + 1 : 0;
+}
+
+}  // namespace
+
+Hello own_hello(const ShmSegment* file) {
+  Hello hello{};
+  hello.magic = kMagic;
+  hello.version = kVersion;
+  hello.host = host_number();
+  hello.device_node = std::hash<std::string>{}(device::own_node());
+  hello.most_bytes = MapBudget::of_process().left_bytes();
+  hello.has_progress = Progress::instance().always_advances() ? 1 : 0;
+  hello.has_engine = has_device_engine() ? 1 : 0;
+  hello.mpi_takes = mpi_takes_device_memory() ? 1 : 0;
+  hello.one_rail = has_one_rail() ? 1 : 0;
+  hello.sees_gpus = sees_gpus() ? 1 : 0;
+  if (file != nullptr) file->token().copy(hello.token.data(), hello.token.size() - 1);
+  return hello;
+}
+
+std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
+  int ranks = 0;
+  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  std::vector<Hello> all(static_cast<std::size_t>(ranks));
+  // Nonblocking, so that it can be told who is missing.
+  MPI_Request request = MPI_REQUEST_NULL;
+  constexpr int bytes = sizeof own;
+  check_mpi(PMPI_Iallgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm, &request),
+            "MPI_Iallgather");
+  wait_watched(request, [&] {
+    std::vector<int> missing;
+    for (int r = 0; r < ranks; ++r) {
+      if (all[static_cast<std::size_t>(r)].magic == 0) missing.push_back(r);
+    }
+    return missing;
+  });
+  return all;
+}
+
+void check_versions(const std::vector<Hello>& hellos) {
+  for (std::size_t r = 0; r < hellos.size(); ++r) {
+    const Hello& h = hellos[r];
+    if (h.magic == hellos[0].magic && h.version == hellos[0].version) continue;
+    throw CallError(MPI_ERR_OTHER,
+                    "rank " + std::to_string(r) + " has libtapa " + version_text(h.version) +
+                        ", rank 0 has " + version_text(hellos[0].version) +
+                        ", expected the same on all ranks",
+                    CallError::Seen::everywhere);
+  }
+}
+
+Cores own_cores() {
+  Cores cores{};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (std::size_t core = 0; core < std::min<std::size_t>(CPU_SETSIZE, 64 * cores.size()); ++core) {
+    if (CPU_ISSET(core, &set)) cores[core / 64] |= std::uint64_t{1} << core % 64;
+  }
+  return cores;
+}
+
+NodeArena::Place place_of(const Cores& cores) {
+  int first = -1;
+  int last = -1;
+  int count = 0;
+  for (std::size_t word = 0; word < cores.size(); ++word) {
+    if (cores[word] == 0) continue;
+    if (first < 0) first = static_cast<int>(64 * word) + std::countr_zero(cores[word]);
+    last = static_cast<int>(64 * word) + 63 - std::countl_zero(cores[word]);
+    count += std::popcount(cores[word]);
+  }
+  if (first < 0 || count >= sysconf(_SC_NPROCESSORS_ONLN)) return {0, 0, cores};
+  const auto both = [&](const char* what) {
+    const std::uint32_t number = number_of(first, what);
+    return first == last || number_of(last, what) == number ? number : 0;
+  };
+  return {both("cache/index3/id"), both("topology/physical_package_id"), cores};
+}
+
+int ranks_started_here() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  }
+  return 0;
+}
+
+}  // namespace tapa

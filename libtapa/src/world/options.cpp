@@ -1,0 +1,396 @@
+#include "world/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <numeric>
+#include <stdexcept>
+
+#include "topology/sysfs.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// A value that a parser did not take; the caller adds whose value it was.
+struct Unacceptable {
+  std::string expected;
+};
+
+double parse_number(std::string_view text, std::string_view expected) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
+    throw Unacceptable{std::string(expected)};
+  }
+  return value;
+}
+
+std::size_t parse_bytes(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) throw Unacceptable{"a number of bytes"};
+  return value;
+}
+
+bool parse_bool(std::string_view text) {
+  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
+  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
+  throw Unacceptable{"0 or 1"};
+}
+
+template <class Value, std::size_t N>
+Value parse_word(std::string_view text, const std::array<std::pair<std::string_view, Value>, N>& words) {
+  std::string expected;
+  for (const auto& [word, value] : words) {
+    if (text == word) return value;
+    if (word != "0" && word != "1") expected += (expected.empty() ? "" : "|") + std::string(word);
+  }
+  throw Unacceptable{expected};
+}
+
+Reporting parse_reporting(std::string_view text) {
+  if (text == "passive") return Reporting::passive;
+  try {
+    return parse_bool(text) ? Reporting::on : Reporting::off;
+  } catch (const Unacceptable&) {
+    throw Unacceptable{"0, 1 or passive"};
+  }
+}
+
+/// The rate of all NICs; nothing when each is named with its own, which detection reads.
+std::optional<double> parse_nic_rate(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  const bool named = text.find('=') != std::string_view::npos;
+  std::optional<double> rate;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = named ? std::min(text.find(',', begin), text.size()) : text.size();
+    std::string_view entry = text.substr(begin, end - begin);
+    if (named) entry.remove_prefix(std::min(entry.find('='), entry.size() - 1) + 1);
+    rate = parse_rate(entry);
+    if (!rate) throw Unacceptable{"a rate such as 100mbit, 25gbit or 800kbit, or nic0=100mbit,nic1=1gbit"};
+    begin = end + 1;
+  }
+  return named ? std::nullopt : rate;
+}
+
+/// For options that another part of the library reads from the environment, at a time when there is no state
+/// yet.
+void one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  if (std::ranges::find(words, text) != words.end()) return;
+  std::string expected;
+  for (const std::string_view word : words) expected += (expected.empty() ? "" : "|") + std::string(word);
+  throw Unacceptable{expected};
+}
+
+std::optional<Choice> parse_plan(std::string_view text) {
+  if (text.empty() || text == "auto") return std::nullopt;
+  try {
+    return parse_choice(text);
+  } catch (const std::invalid_argument& e) {
+    throw Unacceptable{"auto or an algorithm (" + std::string(e.what()) + ")"};
+  }
+}
+
+struct Row {
+  OptionInfo info;
+  void (*apply)(Settings&, std::string_view);
+};
+
+// The table of options. A new option is one row here and one field in Settings.
+constexpr Row rows[] = {
+    {{"enable", "TAPA_ENABLE", "0|1", "1", "0 hands every call to MPI"},
+     [](Settings& s, std::string_view v) { s.enable = parse_bool(v); }},
+    {{"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
+      "replaces detection: in the environment it describes the whole job, set on a communicator its ranks"},
+     [](Settings& s, std::string_view v) { s.topology = v; }},
+    {{"machines", "TAPA_MACHINES", "folder", "", "where described machines are looked up by name"},
+     [](Settings& s, std::string_view v) { s.machines = v; }},
+    {{"tuning", "TAPA_TUNING", "file", "", "tuning file written by tapa-tune"},
+     [](Settings& s, std::string_view v) { s.tuning = v; }},
+    {{"plan", "TAPA_PLAN", "auto or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
+      "forces one plan for all calls"},
+     [](Settings& s, std::string_view v) { s.plan = parse_plan(v); }},
+    {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
+      "rate of one NIC, when detection cannot know it"},
+     [](Settings& s, std::string_view v) { s.nic_rate = parse_nic_rate(v); }},
+    {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
+      "which NICs carry the data between nodes, when detection takes the wrong ones"},
+     [](Settings& s, std::string_view v) { s.nics = v; }},
+    {{"rails", "TAPA_RAILS", "auto|on|off", "auto",
+      "drop-in: whether each rank keeps to one NIC of Open MPI's list; auto: when they are in one network"},
+     [](Settings&, std::string_view v) {
+       one_of(v, {"auto", "on", "off"});
+     }},
+    {{"alloc-mem", "TAPA_ALLOC_MEM", "off|on", "off",
+      "drop-in: whether MPI_Alloc_mem gives memory that the node's ranks can map; a forked child shares it"},
+     [](Settings&, std::string_view v) { parse_bool(v); }},
+    {{"agree-timeout", "TAPA_AGREE_TIMEOUT", "seconds, 0 = for ever", "30",
+      "drop-in: how long MPI_Init waits for ranks that may not have it, before it ends the job"},
+     [](Settings&, std::string_view v) { parse_number(v, "a number of seconds"); }},
+    {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
+      "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
+     [](Settings&, std::string_view v) {
+       one_of(v, {"auto", "hook", "thread", "none"});
+     }},
+    {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
+      "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
+      "every block agree; data: and its checksum is right"},
+     [](Settings& s, std::string_view v) {
+       s.check = parse_word<Check, 7>(v, {{{"off", Check::off},
+                                           {"mpi", Check::mpi},
+                                           {"args", Check::args},
+                                           {"counts", Check::counts},
+                                           {"data", Check::data},
+                                           {"0", Check::off},
+                                           {"1", Check::counts}}});
+     }},
+    {{"timeout", "TAPA_TIMEOUT", "seconds, 0 = never", "0",
+      "a call that lasts longer prints who waits for whom, again each time its age doubles"},
+     [](Settings& s, std::string_view v) { s.timeout = parse_number(v, "a number of seconds, 0 or more"); }},
+    {{"fallback", "TAPA_FALLBACK", "error|print|silent", "print",
+      "what happens when the plan asked for cannot be carried out: an error, MPI with a warning, or MPI"},
+     [](Settings& s, std::string_view v) {
+       s.fallback = parse_word<Fallback, 3>(
+           v, {{{"error", Fallback::error}, {"print", Fallback::print}, {"silent", Fallback::silent}}});
+     }},
+    {{"explain", "TAPA_EXPLAIN", "0|1", "0",
+      "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured"},
+     [](Settings& s, std::string_view v) { s.explain = parse_bool(v); }},
+    {{"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr"},
+     [](Settings& s, std::string_view v) {
+       s.log = parse_word<LogLevel, 5>(v, {{{"off", LogLevel::off},
+                                            {"error", LogLevel::error},
+                                            {"warn", LogLevel::warn},
+                                            {"info", LogLevel::info},
+                                            {"debug", LogLevel::debug}}});
+     }},
+    {{"report", "TAPA_REPORT", "0|1|passive", "0",
+      "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
+      "calls, for comparison; passive: it does not"},
+     [](Settings& s, std::string_view v) { s.report = parse_reporting(v); }},
+    {{"adapt", "TAPA_ADAPT", "off|on", "on",
+      "on: the first blocking calls of each size probe the most promising plans and MPI's own, then the "
+      "fastest is kept; sizes that a tuning file covers are not probed"},
+     [](Settings& s, std::string_view v) {
+       s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
+     }},
+    {{"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
+      "the file that keeps what blocking calls have found for the next run of the same shape on the same "
+      "machine with the same libraries; 0: none"},
+     [](Settings&, std::string_view v) {
+       if (v.find('/') == std::string_view::npos && v != "0" && v != "off" && v != "no" && v != "false")
+         throw Unacceptable{"0 or the path of a file, with a / in it"};
+     }},
+    {{"gpu", "TAPA_GPU", "auto|mpi|stage|host", "auto",
+      "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
+      "MPI "
+      "that knows such memory, else copies to the host and back; mpi hands MPI all calls; stage always "
+      "copies; host promises that no buffer is there"},
+     [](Settings& s, std::string_view v) {
+       s.gpu = parse_word<GpuBuffers, 4>(v, {{{"auto", GpuBuffers::automatic},
+                                              {"mpi", GpuBuffers::mpi},
+                                              {"stage", GpuBuffers::stage},
+                                              {"host", GpuBuffers::host}}});
+     }},
+    {{"gpu-mpi", "TAPA_GPU_MPI", "auto|yes|no", "auto",
+      "whether MPI takes buffers in GPU memory; auto asks it"},
+     [](Settings& s, std::string_view v) {
+       s.gpu_mpi = parse_word<GpuMpi, 3>(
+           v, {{{"auto", GpuMpi::automatic}, {"yes", GpuMpi::yes}, {"no", GpuMpi::no}}});
+     }},
+    {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets", "auto",
+      "what joins the nodes of ranks whose buffers in GPU memory take the device engine; auto takes the "
+      "first "
+      "that works, but nothing other than nccl where MPI takes such buffers itself"},
+     [](Settings& s, std::string_view v) {
+       s.gpu_wire = parse_word<GpuWire, 5>(v, {{{"auto", GpuWire::automatic},
+                                                {"nccl", GpuWire::nccl},
+                                                {"mpi", GpuWire::mpi},
+                                                {"staging", GpuWire::staging},
+                                                {"sockets", GpuWire::sockets}}});
+     }},
+    {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
+      "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
+      "as long in plans that pass blocks on"},
+     [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
+    {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
+      "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
+      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
+      "as long for more than 32 ranks with a core each; "
+      "read when a communicator is set up"},
+     [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
+    {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
+      "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
+      "elsewhere"},
+     [](Settings& s, std::string_view v) { s.piece = parse_bytes(v); }},
+    {{"keep", "TAPA_KEEP", "bytes", "33554432",
+      "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
+      "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
+      "freed after the call"},
+     [](Settings& s, std::string_view v) { s.keep = parse_bytes(v); }},
+    {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
+      "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
+     [](Settings& s, std::string_view v) {
+       s.wait = parse_word<Wait, 4>(v, {{{"auto", Wait::automatic},
+                                         {"spin", Wait::spin},
+                                         {"yield", Wait::yield},
+                                         {"sleep", Wait::sleep}}});
+     }},
+};
+
+constexpr std::size_t kRows = std::size(rows);
+
+constexpr auto infos = [] {
+  std::array<OptionInfo, kRows> table{};
+  for (std::size_t i = 0; i < kRows; ++i) table[i] = rows[i].info;
+  return table;
+}();
+
+/// Levenshtein distance.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> line(b.size() + 1);
+  std::iota(line.begin(), line.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = line[0];
+    line[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = line[j + 1];
+      line[j + 1] = std::min({above + 1, line[j] + 1, diagonal + (a[i] == b[j] ? 0U : 1U)});
+      diagonal = above;
+    }
+  }
+  return line[b.size()];
+}
+
+/// ", did you mean X?" with the nearest of one column of the table; nothing when none is near.
+std::string suggestion(std::string_view word, std::string_view OptionInfo::*column) {
+  std::string_view best;
+  std::size_t least = 4;  // more edits than this are another word
+  for (const OptionInfo& info : infos) {
+    const std::size_t distance = edit_distance(word, info.*column);
+    if (distance < least) {
+      least = distance;
+      best = info.*column;
+    }
+  }
+  return best.empty() ? std::string() : ", did you mean " + std::string(best) + "?";
+}
+
+std::size_t find(std::string_view text, std::string_view OptionInfo::*column) {
+  const auto at =
+      std::find_if(infos.begin(), infos.end(), [&](const OptionInfo& i) { return i.*column == text; });
+  return static_cast<std::size_t>(at - infos.begin());
+}
+
+std::size_t row_of(std::string_view name) {
+  const std::size_t row = find(name, &OptionInfo::name);
+  if (row == kRows) {
+    throw std::invalid_argument("unknown option \"" + std::string(name) + "\"" +
+                                suggestion(name, &OptionInfo::name));
+  }
+  return row;
+}
+
+void apply(Settings& settings, std::size_t row, std::string_view value, std::string_view whose) {
+  try {
+    rows[row].apply(settings, value);
+  } catch (const Unacceptable& e) {
+    throw std::invalid_argument(std::string(whose) + " is \"" + std::string(value) + "\", expected " +
+                                e.expected);
+  }
+}
+
+}  // namespace
+
+std::span<const OptionInfo> option_table() {
+  return infos;
+}
+
+std::string_view to_string(Origin origin) {
+  switch (origin) {
+    case Origin::environment:
+      return "environment";
+    case Origin::call:
+      return "TAPA_Comm_set";
+    default:
+      return "default";
+  }
+}
+
+Options::Options() : origins_(kRows, Origin::standard) {
+  for (std::size_t row = 0; row < kRows; ++row) {
+    texts_.emplace_back(infos[row].standard);
+    apply(settings_, row, infos[row].standard, infos[row].name);
+  }
+}
+
+Options Options::from_environment(const char* const* environment, std::vector<std::string>& warnings) {
+  Options options;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    const std::size_t equals = entry.find('=');
+    if (!entry.starts_with("TAPA_") || equals == std::string_view::npos) continue;
+    const std::string_view name = entry.substr(0, equals);
+    const std::string_view value = entry.substr(equals + 1);
+    const std::size_t row = find(name, &OptionInfo::variable);
+    if (name == "TAPA_BUILD") continue;                                        // of the scripts in tools/
+    if (name == "TAPA_DEVICE_NODE" || name == "TAPA_SOCKET_IFNAME") continue;  // of a process, not of a job
+    if (row == kRows) {
+      warnings.push_back("unknown variable " + std::string(name) + suggestion(name, &OptionInfo::variable));
+      continue;
+    }
+    if (value.empty()) continue;  // an empty variable is as good as none
+    apply(options.settings_, row, value, name);
+    options.texts_[row] = value;
+    options.origins_[row] = Origin::environment;
+  }
+  return options;
+}
+
+void Options::set(std::string_view name, std::string_view value, Origin origin) {
+  const std::size_t row = row_of(name);
+  apply(settings_, row, value, "option \"" + std::string(name) + "\"");
+  texts_[row] = value;
+  origins_[row] = origin;
+}
+
+const std::string& Options::text(std::string_view name) const {
+  return texts_[row_of(name)];
+}
+Origin Options::origin(std::string_view name) const {
+  return origins_[row_of(name)];
+}
+
+// NAME \0 VALUE \0 ORIGIN for every option that is not at its default; values come from C strings, so hold no
+// \0.
+std::string Options::serialize() const {
+  std::string bytes;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    if (origins_[row] == Origin::standard) continue;
+    bytes.append(infos[row].name).push_back('\0');
+    bytes.append(texts_[row]).push_back('\0');
+    bytes.push_back(static_cast<char>(origins_[row]));
+  }
+  return bytes;
+}
+
+Options Options::deserialize(std::string_view bytes) {
+  Options options;
+  while (!bytes.empty()) {
+    const std::size_t name_end = bytes.find('\0');
+    const std::size_t value_end =
+        name_end == std::string_view::npos ? name_end : bytes.find('\0', name_end + 1);
+    if (value_end == std::string_view::npos || value_end + 1 >= bytes.size()) {
+      throw std::invalid_argument("options of rank 0 are cut short");
+    }
+    options.set(bytes.substr(0, name_end), bytes.substr(name_end + 1, value_end - name_end - 1),
+                static_cast<Origin>(bytes[value_end + 1]));
+    bytes.remove_prefix(value_end + 2);
+  }
+  return options;
+}
+
+}  // namespace tapa

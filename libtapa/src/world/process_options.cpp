@@ -1,0 +1,65 @@
+#include "world/process_options.hpp"
+
+#include <mpi.h>
+
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "run/error.hpp"
+#include "run/log.hpp"
+
+// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
+extern char** environ;
+
+namespace tapa {
+
+namespace {
+
+/// As they were when they were first asked for; the defaults where they are wrong, which others tell.
+const Settings& own_settings() {
+  static const auto* const settings = [] {
+    try {
+      return new Settings(environment_options().settings());
+    } catch (const CallError&) {
+      return new Settings(Options().settings());
+    }
+  }();
+  return *settings;
+}
+
+}  // namespace
+
+Options environment_options() {
+  std::vector<std::string> warnings;
+  try {
+    Options options = Options::from_environment(environ, warnings);
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      set_log_level(options.settings().log);
+      int rank = 0;  // once in the job is enough
+      PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      if (rank != 0) return;
+      for (const std::string& warning : warnings) log_warn(warning);
+    });
+    return options;
+  } catch (const std::invalid_argument& e) {
+    throw CallError(MPI_ERR_ARG, e.what());
+  }
+}
+
+Check own_check() {
+  return own_settings().check;
+}
+
+double own_timeout() {
+  return own_settings().timeout;
+}
+
+bool report_is_wanted() {
+  return own_settings().report != Reporting::off;
+}
+
+}  // namespace tapa

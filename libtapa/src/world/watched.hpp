@@ -1,0 +1,40 @@
+/// @file
+/// Waiting for the other ranks to make their first call on a communicator, in a way that can be told.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "run/error.hpp"
+#include "run/log.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+/// Waits for what was begun by a nonblocking collective. With TAPA_TIMEOUT it says now and then of which
+/// ranks nothing has come: `missing()` gives them. Throws CallError.
+template <class Missing>
+void wait_watched(MPI_Request& request, const Missing& missing) {
+  using namespace std::chrono_literals;
+  double next = own_timeout();
+  if (next <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  const double began = PMPI_Wtime();
+  for (int complete = 0; complete == 0;) {
+    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
+    const double age = PMPI_Wtime() - began;
+    if (complete != 0 || age < next) continue;
+    next = 2 * age;
+    std::string who;
+    for (const int rank : missing()) who += (who.empty() ? "rank " : ", ") + std::to_string(rank);
+    char text[64];
+    std::snprintf(text, sizeof text, "set-up unfinished after %.1f s: ", age);
+    print_line(text + ("waits for the other ranks of the communicator to make their first call: " + who));
+  }
+}
+
+}  // namespace tapa

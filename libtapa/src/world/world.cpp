@@ -1,0 +1,289 @@
+#include "world/world.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "run/log.hpp"
+#include "run/private_comm.hpp"
+#include "topology/detect.hpp"
+#include "topology/detect_mpi.hpp"
+#include "transport/memory_file.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+#include "world/shared_options.hpp"
+
+namespace tapa {
+
+namespace {
+
+constexpr int kLeastTags = 1 << 14;  // of a communicator; CallOrder wants half of them
+
+// Bits that hold on a rank, in the agreement.
+constexpr std::uint64_t kShares = 1;    // it has the memory of its node
+constexpr std::uint64_t kAttaches = 2;  // it can read its mates' memory
+
+struct OfProcess {
+  std::mutex mutex;
+  std::shared_ptr<World> world;
+};
+
+// Never destroyed: MPI may end after static objects do.
+OfProcess& of_this_process() {
+  static auto* const instance = new OfProcess;
+  return *instance;
+}
+
+std::string own_record() {
+  try {
+    return local_record();
+  } catch (const std::exception& e) {
+    log_warn(std::string("detection failed, the machine is taken as flat: ") + e.what());
+    return {};
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<World> World::of_process() {
+  const std::lock_guard lock(of_this_process().mutex);
+  return of_this_process().world;
+}
+
+void World::set_of_process(std::shared_ptr<World> world) {
+  const std::lock_guard lock(of_this_process().mutex);
+  of_this_process().world = std::move(world);
+}
+
+std::shared_ptr<World> World::make(MPI_Comm of) {
+  std::shared_ptr<World> world(new World(of));
+  std::string why;
+  std::optional<ShmSegment> file;
+  if (world->size_ > 1) file = ShmSegment::create(why);
+  if (!why.empty()) log_info("no shared memory: " + why);
+  world->hellos_ = gather_hellos(own_hello(file ? &*file : nullptr), of);
+  check_versions(world->hellos_);
+  world->find_mates();
+  world->agree(world->open_arena(std::move(file)), of);
+  world->make_comms(of);
+  world->count_cores();
+  world->describe_places();
+  return world;
+}
+
+World::World(MPI_Comm of) {
+  check_mpi(PMPI_Comm_rank(of, &rank_), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(of, &size_), "MPI_Comm_size");
+}
+
+World::~World() {
+  release();
+}
+
+void World::release() {
+  shm_.reset();
+  if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
+}
+
+void World::find_mates() {
+  std::map<std::uint64_t, int> numbers;
+  number_.assign(static_cast<std::size_t>(size_), -1);
+  for (int r = 0; r < size_; ++r) {
+    const std::uint64_t host = hello(r).host;
+    node_.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+    if (host != hello(rank_).host) continue;
+    number_[static_cast<std::size_t>(r)] = static_cast<int>(mates_.size());
+    mates_.push_back(r);
+    pids_.push_back(ShmSegment::process(std::string(hello(r).token_text())));
+  }
+  nodes_ = static_cast<int>(numbers.size());
+}
+
+/// The file is that of the first rank of the node. False: this rank cannot have it.
+bool World::open_arena(std::optional<ShmSegment> file) {
+  if (mates_.size() == 1) return true;
+  std::uint64_t most = hello(rank_).most_bytes;
+  for (const int mate : mates_) most = std::min(most, hello(mate).most_bytes);
+  const auto layout = arena_layout(mates_.size(), most, page_bytes());
+  std::string why = "its address space is limited";
+  const bool first = mates_.front() == rank_;
+  const int fd = !file   ? -1
+                 : first ? file->fd()
+                         : ShmSegment::open_token(std::string(hello(mates_.front()).token_text()));
+  if (layout && fd >= 0) {
+    arena_ = NodeArena::map(fd, *layout, why);
+  } else if (layout) {
+    why = "cannot open that of rank " + std::to_string(mates_.front());
+  }
+  if (!first && fd >= 0) close(fd);
+  if (!arena_) {
+    log_info("no shared memory: " + why);
+    return false;
+  }
+  NodeArena::Place& place = arena_->place(static_cast<std::size_t>(number_of(rank_)));
+  place = place_of(own_cores());
+  if (first && is_guest()) reserve();
+  return true;
+}
+
+/// MPI_COMM_WORLD's own, before other ranks can take any.
+void World::reserve() {
+  if (rank_ == 0) static_cast<void>(arena_->take_context(1));
+  if (nodes_ == 1) arena_->take_first(static_cast<std::size_t>(size_));
+}
+
+/// Whether all ranks have their node's memory, and the same options.
+void World::agree(bool shares, MPI_Comm of) {
+  const bool reads = shares && std::ranges::all_of(mates_, [&](int mate) {
+                       return mate == rank_ || ShmSegment::readable(std::string(hello(mate).token_text()));
+                     });
+  const OptionsDigest own = options_digest();
+  std::uint64_t all[] = {(shares ? kShares : 0) | (reads ? kAttaches : 0), own.digest, ~own.digest};
+  if (!own.complete) all[1] = all[2] = 0;
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, all, 3, MPI_UINT64_T, MPI_BAND, of), "MPI_Allreduce");
+  if ((all[0] & kShares) == 0) arena_.reset();
+  attaches_ = (all[0] & kAttaches) != 0;
+  if (!attaches_ && rank_ == 0 && size_ > 1)
+    log_info("no cross-memory attach: the kernel refuses it to some rank");
+  const bool alike = (all[1] | all[2]) == ~std::uint64_t{0};
+  if (alike) {
+    options_ = std::make_shared<const Options>(environment_options());
+  } else {
+    share_options(of);
+  }
+  if (options_->settings().shm_limit == 0) arena_.reset();
+  has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
+  // Also where the options speak of buffers in GPU memory.
+  const GpuBuffers gpu = options_->settings().gpu;
+  sees_gpus_ = gpu == GpuBuffers::mpi || gpu == GpuBuffers::stage ||
+               (gpu != GpuBuffers::host &&
+                std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
+}
+
+/// Rank 0's, as it has them.
+void World::share_options(MPI_Comm of) {
+  std::string packed = rank_ == 0 ? pack_options(of) : std::string();
+  std::uint64_t bytes = packed.size();
+  check_mpi(PMPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, of), "MPI_Bcast");
+  if (bytes > 0x7fffffff) throw SetupError(MPI_ERR_INTERN, "what rank 0 shares exceeds 2 GiB");
+  packed.resize(bytes);
+  check_mpi(PMPI_Bcast(packed.data(), static_cast<int>(bytes), MPI_BYTE, 0, of), "MPI_Bcast");
+  SharedOptions shared = unpack_options(packed);
+  options_ = std::make_shared<const Options>(std::move(shared.options));
+  tuning_ = std::move(shared.tuning);
+  topology_ = std::move(shared.topology);
+}
+
+void World::make_comms(MPI_Comm of) {
+  static_cast<void>(alone_comm());  // not in the first call that packs
+  check_mpi(make_private_comm(of, &comm_), "MPI_Comm_create");
+  int* upper = nullptr;
+  int found = 0;
+  check_mpi(PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper), &found),
+            "MPI_Comm_get_attr");
+  if (found != 0) tag_limit_ = *upper;
+  contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
+  if (arena_) {
+    join_rings();
+  } else {
+    own_contexts_ = std::vector<std::atomic<bool>>(contexts_ / static_cast<unsigned>(size_) + 1);
+    own_contexts_[0] = rank_ == 0 && is_guest();  // MPI_COMM_WORLD's
+  }
+}
+
+void World::join_rings() {
+  const std::size_t capacity = arena_->layout().ring_capacity();
+  const auto own = static_cast<std::size_t>(number_of(rank_));
+  std::vector<RingEnds> ends;
+  for (std::size_t peer = 0; peer < mates_.size(); ++peer) {
+    ends.push_back({ShmRing(arena_->ring(own, peer), capacity), ShmRing(arena_->ring(peer, own), capacity),
+                    arena_->bell(peer)});
+  }
+  shm_ = std::make_unique<ShmNode>(ends, own, arena_->bell(own));
+}
+
+// Of an arena each rank has told where it runs.
+void World::count_cores() {
+  const auto online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  Cores cores = own_cores();
+  for (std::size_t mate = 0; arena_ && mate < mates_.size(); ++mate) {
+    const auto& theirs = arena_->place(mate).cores;
+    std::transform(theirs.begin(), theirs.end(), cores.begin(), cores.begin(), std::bit_or());
+  }
+  int usable = 0;
+  for (const std::uint64_t bits : cores) usable += std::popcount(bits);
+  if (usable == 0 || !arena_) usable = online;
+  crowded_ = static_cast<int>(mates_.size()) > usable || ranks_started_here() > online;
+}
+
+/// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
+void World::describe_places() {
+  const Settings& s = options_->settings();
+  const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !s.tuning.empty();
+  if (size_ == 1 || !wanted || !s.topology.empty()) return;
+  try {
+    records_ = gather_records(comm_, own_record());
+  } catch (const std::runtime_error& e) {
+    throw CallError(MPI_ERR_INTERN, e.what());
+  }
+}
+
+std::vector<int> World::ranks_of(MPI_Comm comm) const {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group own = MPI_GROUP_NULL;
+  int size = 0;
+  check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
+  check_mpi(PMPI_Comm_group(comm_, &own), "MPI_Comm_group");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
+  std::vector<int> there(ranks.size());
+  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), own, there.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&own);
+  check_mpi(code, "MPI_Group_translate_ranks");
+  return there;
+}
+
+int World::distance_to(int mate) const {
+  const auto& own = arena_->place(static_cast<std::size_t>(number_of(rank_)));
+  const auto& other = arena_->place(static_cast<std::size_t>(number_of(mate)));
+  if (own.package == 0 || other.package == 0) return 0;
+  if (own.package != other.package) return 2;
+  return own.cache != 0 && own.cache == other.cache ? 0 : 1;
+}
+
+// Each node has its part of the numbers, or each rank where nodes have no memory.
+std::optional<unsigned> World::take_context() {
+  const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
+  const auto owner = static_cast<unsigned>(arena_ ? node_of(rank_) : rank_);
+  const unsigned most = contexts_ / owners + (owner < contexts_ % owners ? 1 : 0);
+  if (arena_) {
+    const auto found = arena_->take_context(most);
+    return found ? std::optional(*found * owners + owner) : std::nullopt;
+  }
+  const unsigned begin = next_context_.load(std::memory_order_relaxed);
+  for (unsigned tried = 0; tried < most; ++tried) {
+    const unsigned context = (begin + tried) % most;
+    if (own_contexts_[context].exchange(true)) continue;
+    next_context_.store(context + 1, std::memory_order_relaxed);
+    return context * owners + owner;
+  }
+  return std::nullopt;
+}
+
+void World::give_context(unsigned context) {
+  if (arena_) {
+    arena_->give_context(context / static_cast<unsigned>(nodes_));
+  } else {
+    own_contexts_[context / static_cast<unsigned>(size_)].store(false);
+  }
+}
+
+}  // namespace tapa

@@ -1,0 +1,131 @@
+/// @file
+/// What ranks agree on once: who shares a node and its memory, options, a communicator for messages. In a
+/// program under the drop-in that is done for MPI_COMM_WORLD inside MPI_Init; a program that is linked with
+/// the library does it in its first call, for the ranks that make that.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/error.hpp"
+#include "transport/shm_node.hpp"
+#include "world/hello.hpp"
+#include "world/node_arena.hpp"
+#include "world/options.hpp"
+
+namespace tapa {
+
+/// Why ranks cannot work together; all of them know it alike.
+class SetupError : public CallError {
+ public:
+  SetupError(int code, const std::string& message) : CallError(code, message, Seen::everywhere) {}
+};
+
+class World {
+ public:
+  /// Of the ranks of an intracommunicator. Collective over `of`, which is not kept. Throws SetupError on all
+  /// ranks alike, CallError when MPI itself fails.
+  static std::shared_ptr<World> make(MPI_Comm of);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// That of all ranks of MPI_COMM_WORLD, or null; made by one of the calls of make().
+  static std::shared_ptr<World> of_process();
+  static void set_of_process(std::shared_ptr<World> world);
+
+  /// Frees its communicators: nothing may be under way. MPI ends.
+  void release();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  /// Carries messages of all communicators, each with tags of its own; MPI_ERRORS_RETURN.
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  [[nodiscard]] const Hello& hello(int rank) const { return hellos_[static_cast<std::size_t>(rank)]; }
+  /// The ranks of a communicator as ranks of this world; MPI_UNDEFINED: not of this world. Local. Throws
+  /// CallError.
+  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm comm) const;
+
+  /// Numbers of nodes, by rank, and how many there are. Ranks of a node can map each other's files.
+  [[nodiscard]] int node_of(int rank) const { return node_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int nodes() const { return nodes_; }
+  /// The process of a mate.
+  [[nodiscard]] pid_t process_of(int mate) const { return pids_[static_cast<std::size_t>(number_of(mate))]; }
+  /// The ranks of this rank's node, ascending, and a rank's number among them, or -1.
+  [[nodiscard]] const std::vector<int>& mates() const { return mates_; }
+  [[nodiscard]] int number_of(int rank) const { return number_[static_cast<std::size_t>(rank)]; }
+
+  /// The node's memory; null on all ranks of the world where some cannot have it.
+  [[nodiscard]] const std::shared_ptr<NodeArena>& arena() const { return arena_; }
+  /// Messages in it; null where there is none.
+  [[nodiscard]] ShmNode* shm() const { return shm_.get(); }
+  /// Whether the kernel lets the ranks of each node read each other's memory.
+  [[nodiscard]] bool attaches() const { return attaches_; }
+  /// Whether ranks of this rank's host outnumber its processors.
+  [[nodiscard]] bool crowded() const { return crowded_; }
+  /// How near a mate is: 0 shares the last cache, 1 the package, 2 neither, as far as both are bound.
+  [[nodiscard]] int distance_to(int mate) const;
+
+  /// Whether nonblocking operations advance on every rank whatever it waits for.
+  [[nodiscard]] bool has_progress() const { return has_progress_; }
+  /// Whether some rank's host has GPUs, and buffers may be in their memory.
+  [[nodiscard]] bool sees_gpus() const { return sees_gpus_; }
+  /// Of these ranks' tags, a share for each of so many communicators.
+  [[nodiscard]] int tags_of_context() const { return tag_limit_ / static_cast<int>(contexts_); }
+  /// A number for a communicator of which this rank is rank 0, which no other living one of the world has;
+  /// nothing when none is left. Thread-safe.
+  [[nodiscard]] std::optional<unsigned> take_context();
+  void give_context(unsigned context);
+
+  // What rank 0 has.
+  [[nodiscard]] const std::shared_ptr<const Options>& options() const { return options_; }
+  [[nodiscard]] const std::string& tuning() const { return tuning_; }  ///< text of the tuning file, or ""
+  [[nodiscard]] const std::string& topology() const {
+    return topology_;
+  }  ///< what TAPA_TOPOLOGY asks for, or ""
+  /// How each rank describes its place, for merge_records(); empty where that was not asked for.
+  [[nodiscard]] const std::vector<std::string>& records() const { return records_; }
+
+ private:
+  explicit World(MPI_Comm of);
+  void find_mates();
+  [[nodiscard]] bool open_arena(std::optional<ShmSegment> file);
+  void reserve();
+  void agree(bool shares, MPI_Comm of);
+  void share_options(MPI_Comm of);
+  void make_comms(MPI_Comm of);
+  void join_rings();
+  void count_cores();
+  void describe_places();
+
+  int rank_ = 0;
+  int size_ = 0;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::vector<Hello> hellos_;
+  std::vector<int> node_;
+  int nodes_ = 0;
+  std::vector<int> mates_;
+  std::vector<pid_t> pids_;  // of these
+  std::vector<int> number_;
+  std::shared_ptr<NodeArena> arena_;
+  std::unique_ptr<ShmNode> shm_;
+  bool attaches_ = false;
+  bool crowded_ = false;
+  bool sees_gpus_ = false;
+  bool has_progress_ = false;
+  int tag_limit_ = 32767;
+  unsigned contexts_ = 1;
+  // Where there is no arena.
+  std::vector<std::atomic<bool>> own_contexts_;
+  std::atomic<unsigned> next_context_{0};
+  std::shared_ptr<const Options> options_;
+  std::string tuning_;
+  std::string topology_;
+  std::vector<std::string> records_;
+};
+
+}  // namespace tapa
