@@ -126,16 +126,24 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  std::array<long long, 5> words{};
+  std::array<long long, 7> words{};
   Ballot() = default;
-  Ballot(int rank, int obstacle)
-      : words{kMagic, -kMagic, kVersion, -kVersion,
+  /// `passing`: the functions that a tool takes past the drop-in.
+  Ballot(int rank, int obstacle, long long passing)
+      : words{kMagic,
+              -kMagic,
+              kVersion,
+              -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
-                                     : static_cast<long long>(rank) * kObstacles + obstacle} {}
+                                     : static_cast<long long>(rank) * kObstacles + obstacle,
+              passing,
+              -passing} {}
   [[nodiscard]] bool same_everywhere() const {
     return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
   }
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
+  /// Whether the same functions pass on all ranks.
+  [[nodiscard]] bool same_pass() const { return words[5] == -words[6]; }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
 };
@@ -238,6 +246,10 @@ Ballot reduce(const Ballot& mine, int rank, int size) {
 
 /// Rank 0 tells why, as far as it knows of another rank.
 void tell(const Ballot& all, const Judgement& judgement) {
+  if (all.all_can())
+    return say(
+        "a tool behind the drop-in takes over some all-to-alls on some ranks only; all-to-all stays with MPI "
+        "on all ranks");
   const int rank = all.first_rank_that_cannot();
   std::string why;
   switch (all.obstacle()) {
@@ -300,13 +312,14 @@ void agree() {
   int size = 1;
   TAPA_PMPI(MPI_Comm_rank)(world(), &rank);
   TAPA_PMPI(MPI_Comm_size)(world(), &size);
-  const Ballot mine(rank, own_obstacle(judgement));
+  const Ballot mine(rank, own_obstacle(judgement), passing_functions());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
-  if (rank == 0 && !all.all_can()) tell(all, judgement);
+  const bool ours = all.all_can() && all.same_pass();
+  if (rank == 0 && !ours) tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
-  if (all.all_can()) hang_end();
-  agreed.store(all.all_can() ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
-  if (!all.all_can() || size == 1) return;
+  if (ours) hang_end();
+  agreed.store(ours ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);
+  if (!ours || size == 1) return;
   load_libtapa();
   settle_functions();
 }

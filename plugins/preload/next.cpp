@@ -93,4 +93,21 @@ bool passes(const char* name, const void* address) {
   return *name == 'M' && is_of_a_tool(name, address);
 }
 
+long long passing_functions() {
+  long long bits = 0;
+  int bit = 0;
+  for (const char* const prefix : {"MPI_", "MPIX_"}) {
+    for (const char* const call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
+                                   "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
+      for (const char* const suffix : {"", "_c"}) {
+        const std::string name = std::string(prefix) + call + suffix;
+        const void* const behind = dlsym(RTLD_NEXT, name.c_str());
+        if (behind != nullptr && passes(name.c_str(), behind)) bits |= 1LL << bit;
+        ++bit;
+      }
+    }
+  }
+  return bits;
+}
+
 }  // namespace tapa::preload

@@ -25,4 +25,7 @@ namespace tapa::preload {
 /// drop-in then takes the call over. (One that calls the MPI_X behind it instead reaches MPI.)
 [[nodiscard]] bool passes(const char* name, const void* address);
 
+/// Which all-to-alls pass, a bit for each: calls of these go to a tool on this rank.
+[[nodiscard]] long long passing_functions();
+
 }  // namespace tapa::preload
