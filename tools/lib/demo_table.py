@@ -76,8 +76,7 @@ def show_node(folder: str) -> None:
 def show_nodes(folder: str) -> None:
     print_times(raced("in turn, MPI's best", os.path.join(folder, "alltoall.json")) + dropin_rows(folder) + fft_rows(folder))
     print("in turn: both in one run, slowest rank, against the best of MPI's algorithms. drop-in: the unmodified program in")
-    print("runs without and with LD_PRELOAD, mean over the ranks. FFTW: with LD_PRELOAD and TAPA_EXPLAIN=1, which sets the")
-    print("communicator up in its first call (LD_PRELOAD alone waits until that pays); least of 20 transforms, slowest rank,")
+    print("runs without and with LD_PRELOAD, mean over the ranks. FFTW: least of 20 transforms, slowest rank,")
     print("median of 3 runs. Its results are the same to the last bit.")
 
 
