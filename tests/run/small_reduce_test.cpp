@@ -219,7 +219,7 @@ TEST_F(SmallReduceTest, CanBeMoved) {
   SmallReduce first;
   start(first, 1, 2, 1);
   SmallReduce second = std::move(first);
-  EXPECT_FALSE(first.pending());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): it can be used again
+  EXPECT_FALSE(first.pending());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   start(first, 2, 2, 2);
   EXPECT_EQ(finish(first), expected(2, 2));
   EXPECT_EQ(finish(second), expected(1, 2));
