@@ -41,7 +41,7 @@ PHASES = {
     "messages": ("small", {"TAPA_PLAN": "bruck", "TAPA_TOPOLOGY": "4x1"}),
     "two-phases": ("large", {"TAPA_PLAN": "tapa:split=node", "TAPA_TOPOLOGY": "2x2"}),
     "leaders": ("blocks", {"TAPA_PLAN": "leaders:split=node", "TAPA_TOPOLOGY": "2x2"}),
-    "nonblocking": ("nonblocking", {"TAPA_REPORT": "1"}),
+    "nonblocking": ("nonblocking", {"TAPA_PLAN": "memory"}),
     "persistent": ("persistent", {"TAPA_PLAN": "memory"}),
     "mpi": ("blocks", {"TAPA_PLAN": "mpi"}),
 }
