@@ -201,8 +201,7 @@ int run_blocking(const Arguments& arguments) {
         if (counted.wanted()) counted.forwarded(reason_for_blocking(arguments.comm, state));
         how = hand_over(arguments, state);
         CommState* const known = CommState::cached(arguments.comm);
-        if (how == HandOver::as_made && known != nullptr && known->given_up())
-          remember_passing(arguments, *known);
+        if (how == HandOver::as_made && known != nullptr) remember_passing(arguments, *known);
         return false;
       }
       check_call(arguments, *state);

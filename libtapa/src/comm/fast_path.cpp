@@ -1,20 +1,18 @@
 #include "comm/fast_path.hpp"
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "comm/recent.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
-#include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/type_layout.hpp"
+#include "run/unfinished.hpp"
 
 namespace tapa {
 
@@ -119,20 +117,10 @@ class Watch {
     if (began_ == 0) began_ = now;
     if (now - began_ < next_) return;
     next_ = 2 * (now - began_);
-    say(exchange, now - began_);
+    tell_unfinished(function_, now - began_, waits_for(exchange));
   }
 
  private:
-  void say(const ShmExchange& exchange, double age) const {
-    std::string ranks;
-    for (const std::size_t rank : exchange.missing(8))
-      ranks += (ranks.empty() ? "rank " : ", ") + std::to_string(rank);
-    char text[64];
-    std::snprintf(text, sizeof text, " unfinished after %.1f s: waits for ", age);
-    print_line(function_ +
-               (text + (exchange.all_came() ? "the blocks of " + ranks : ranks + " to make the call")));
-  }
-
   const char* function_;
   double next_;
   double began_ = 0;

@@ -1,29 +1,15 @@
 // TAPA_TIMEOUT: what an operation says that lasts long.
-#include <cstdio>
-
 #include "comm/operation.hpp"
-#include "run/log.hpp"
+#include "run/unfinished.hpp"
 
 namespace tapa {
-
-namespace {
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
-  return text;
-}
-
-}  // namespace
 
 void Operation::watch() {
   if (timeout() <= 0) return;
   const double age = PMPI_Wtime() - started_;
   if (age < (warned_ > 0 ? 2 * warned_ : timeout())) return;
   warned_ = age;
-  char text[64];
-  std::snprintf(text, sizeof text, " unfinished after %.1f s: ", age);
-  print_line(function_ + (text + waits_for()));
+  tell_unfinished(function_, age, waits_for());
 }
 
 double Operation::timeout() const {
@@ -49,12 +35,7 @@ std::string Operation::waits_for() const {
     default:
       break;
   }
-  if (buffers_ != nullptr) {
-    const auto missing = shm_exchange_.missing(8);
-    const std::string ranks = ranks_text({missing.begin(), missing.end()});
-    return shm_exchange_.all_came() ? "waits for the blocks of " + ranks
-                                    : "waits for " + ranks + " to make the call";
-  }
+  if (buffers_ != nullptr) return tapa::waits_for(shm_exchange_);
   if (!executor_) return "waits for MPI";
   std::string text = "waits for";
   const auto topology = state_->topology();

@@ -14,6 +14,7 @@
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
+#include "world/share_text.hpp"
 #include "world/watched.hpp"
 
 namespace tapa {
@@ -225,11 +226,7 @@ void Joining::take(const Word& all) {
 void Joining::share_learnt() {
   const Options& options = *result_.world->options();
   if (size_ < 2 || !options.settings().adapt || options.text("cache").find('/') == std::string::npos) return;
-  if (rank_ == 0) result_.learnt = learnt_for(options, size_);
-  std::uint64_t bytes = result_.learnt.size();
-  check_mpi(PMPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
-  result_.learnt.resize(bytes);
-  check_mpi(PMPI_Bcast(result_.learnt.data(), static_cast<int>(bytes), MPI_BYTE, 0, user_), "MPI_Bcast");
+  result_.learnt = share_text(rank_ == 0 ? learnt_for(options, size_) : std::string(), user_);
 }
 
 /// The first number and the first units were reserved for it.

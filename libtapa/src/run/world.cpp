@@ -38,21 +38,25 @@ bool world_runs() {
   return finalized == 0 && world_began();
 }
 
-std::vector<int> ranks_in_world(MPI_Comm comm) {
+std::vector<int> ranks_in(MPI_Comm of, MPI_Comm comm) {
   int size = 0;
   MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group wanted = MPI_GROUP_NULL;
   check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
   check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
-  check_mpi(PMPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  check_mpi(PMPI_Comm_group(of, &wanted), "MPI_Comm_group");
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<int> there(ranks.size());
-  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), world, there.data());
+  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), wanted, there.data());
   PMPI_Group_free(&group);
-  PMPI_Group_free(&world);
+  PMPI_Group_free(&wanted);
   check_mpi(code, "MPI_Group_translate_ranks");
   return there;
+}
+
+std::vector<int> ranks_in_world(MPI_Comm comm) {
+  return ranks_in(MPI_COMM_WORLD, comm);
 }
 
 bool is_of_this_world(MPI_Comm comm) {

@@ -20,6 +20,10 @@ namespace tapa {
 void end_world();
 [[nodiscard]] bool world_ends();
 
+/// The ranks of `of` that those of the intracommunicator `comm` are; MPI_UNDEFINED for others. Local. Throws
+/// CallError.
+[[nodiscard]] std::vector<int> ranks_in(MPI_Comm of, MPI_Comm comm);
+
 /// The ranks of MPI_COMM_WORLD that those of an intracommunicator are; MPI_UNDEFINED for processes of other
 /// jobs. Local. Throws CallError.
 [[nodiscard]] std::vector<int> ranks_in_world(MPI_Comm comm);

@@ -9,6 +9,7 @@
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
 #include "transport/shm_ring.hpp"
+#include "world/take_next.hpp"
 
 namespace tapa {
 
@@ -148,15 +149,10 @@ void NodeArena::free_units(const ArenaRegion& region) {
 }
 
 std::optional<unsigned> NodeArena::take_context(unsigned most) {
-  const unsigned begin = next_context_.load(std::memory_order_relaxed);
-  for (unsigned tried = 0; tried < most; ++tried) {
-    const unsigned context = (begin + tried) % most;
+  return take_next(next_context_, most, [&](unsigned context) {
     const std::uint64_t bit = std::uint64_t{1} << context % 64;
-    if ((contexts(context / 64).fetch_or(bit, std::memory_order_acquire) & bit) != 0) continue;
-    next_context_.store(context + 1, std::memory_order_relaxed);
-    return context;
-  }
-  return std::nullopt;
+    return (contexts(context / 64).fetch_or(bit, std::memory_order_acquire) & bit) == 0;
+  });
 }
 
 void NodeArena::give_context(unsigned context) {

@@ -4,14 +4,8 @@
 
 #include <mpi.h>
 
-#include <chrono>
-#include <cstdio>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "run/error.hpp"
-#include "run/log.hpp"
+#include "run/unfinished.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -20,7 +14,6 @@ namespace tapa {
 /// ranks nothing has come: `missing()` gives them. Throws CallError.
 template <class Missing>
 void wait_watched(MPI_Request& request, const Missing& missing) {
-  using namespace std::chrono_literals;
   double next = own_timeout();
   if (next <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
   const double began = PMPI_Wtime();
@@ -29,11 +22,9 @@ void wait_watched(MPI_Request& request, const Missing& missing) {
     const double age = PMPI_Wtime() - began;
     if (complete != 0 || age < next) continue;
     next = 2 * age;
-    std::string who;
-    for (const int rank : missing()) who += (who.empty() ? "rank " : ", ") + std::to_string(rank);
-    char text[64];
-    std::snprintf(text, sizeof text, "set-up unfinished after %.1f s: ", age);
-    print_line(text + ("waits for the other ranks of the communicator to make their first call: " + who));
+    tell_unfinished(
+        "set-up", age,
+        "waits for the other ranks of the communicator to make their first call: " + ranks_text(missing()));
   }
 }
 

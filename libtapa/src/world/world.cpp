@@ -12,12 +12,15 @@
 
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
+#include "run/world.hpp"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
 #include "transport/memory_file.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
+#include "world/share_text.hpp"
 #include "world/shared_options.hpp"
+#include "world/take_next.hpp"
 
 namespace tapa {
 
@@ -168,12 +171,7 @@ void World::agree(bool shares, MPI_Comm of) {
 
 /// Rank 0's, as it has them.
 void World::share_options(MPI_Comm of) {
-  std::string packed = rank_ == 0 ? pack_options(of) : std::string();
-  std::uint64_t bytes = packed.size();
-  check_mpi(PMPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, of), "MPI_Bcast");
-  if (bytes > 0x7fffffff) throw SetupError(MPI_ERR_INTERN, "what rank 0 shares exceeds 2 GiB");
-  packed.resize(bytes);
-  check_mpi(PMPI_Bcast(packed.data(), static_cast<int>(bytes), MPI_BYTE, 0, of), "MPI_Bcast");
+  const std::string packed = share_text(rank_ == 0 ? pack_options(of) : std::string(), of);
   SharedOptions shared = unpack_options(packed);
   options_ = std::make_shared<const Options>(std::move(shared.options));
   tuning_ = std::move(shared.tuning);
@@ -235,20 +233,7 @@ void World::describe_places() {
 }
 
 std::vector<int> World::ranks_of(MPI_Comm comm) const {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group own = MPI_GROUP_NULL;
-  int size = 0;
-  check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
-  check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
-  check_mpi(PMPI_Comm_group(comm_, &own), "MPI_Comm_group");
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
-  std::vector<int> there(ranks.size());
-  const int code = PMPI_Group_translate_ranks(group, size, ranks.data(), own, there.data());
-  PMPI_Group_free(&group);
-  PMPI_Group_free(&own);
-  check_mpi(code, "MPI_Group_translate_ranks");
-  return there;
+  return ranks_in(comm_, comm);
 }
 
 int World::distance_to(int mate) const {
@@ -264,18 +249,11 @@ std::optional<unsigned> World::take_context() {
   const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
   const auto owner = static_cast<unsigned>(arena_ ? node_of(rank_) : rank_);
   const unsigned most = contexts_ / owners + (owner < contexts_ % owners ? 1 : 0);
-  if (arena_) {
-    const auto found = arena_->take_context(most);
-    return found ? std::optional(*found * owners + owner) : std::nullopt;
-  }
-  const unsigned begin = next_context_.load(std::memory_order_relaxed);
-  for (unsigned tried = 0; tried < most; ++tried) {
-    const unsigned context = (begin + tried) % most;
-    if (own_contexts_[context].exchange(true)) continue;
-    next_context_.store(context + 1, std::memory_order_relaxed);
-    return context * owners + owner;
-  }
-  return std::nullopt;
+  const auto found =
+      arena_ ? arena_->take_context(most) : take_next(next_context_, most, [&](unsigned number) {
+        return !own_contexts_[number].exchange(true);
+      });
+  return found ? std::optional(*found * owners + owner) : std::nullopt;
 }
 
 void World::give_context(unsigned context) {
