@@ -1,5 +1,5 @@
 // What a thread remembers: values are found by key and looks; in a set the oldest gives way.
-#include "comm/recent.hpp"
+#include "route/recent.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The blocking entry points.
 #include "api/entry.hpp"
-#include "api/passing.hpp"
+#include "route/recall.hpp"
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
 #include "tapa/tapa.h"
@@ -11,8 +11,7 @@ extern "C" {
 
 int TAPA_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm) {
-  const CallKind kind = kind_of(Form::uniform, sendbuf, sendtype, recvtype, comm);
-  if (passes(kind, sendbuf, recvbuf)) {
+  if (passes(Form::uniform, sendbuf, sendtype, recvbuf, recvtype, comm)) {
     return in_mpi("TAPA_Alltoall", [&] {
       return TAPA_OWN_MPI(PMPI_Alltoall)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     });
@@ -30,8 +29,7 @@ int TAPA_Alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendt
 int TAPA_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                    void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                    MPI_Comm comm) {
-  const CallKind kind = kind_of(Form::v, sendbuf, sendtype, recvtype, comm);
-  if (passes(kind, sendbuf, recvbuf)) {
+  if (passes(Form::v, sendbuf, sendtype, recvbuf, recvtype, comm)) {
     return in_mpi("TAPA_Alltoallv", [&] {
       return TAPA_OWN_MPI(PMPI_Alltoallv)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
                                           rdispls, recvtype, comm);

@@ -1,6 +1,6 @@
 // The nonblocking entry points.
-#include "api/passing.hpp"
-#include "api/requests.hpp"
+#include "api/entry.hpp"
+#include "route/recall.hpp"
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
 #include "tapa/tapa.h"

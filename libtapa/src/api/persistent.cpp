@@ -1,5 +1,5 @@
 // The entry points of persistent requests: making them.
-#include "api/requests.hpp"
+#include "api/entry.hpp"
 #include "tapa/tapa.h"
 
 using namespace tapa;

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "api/check_arguments.hpp"
-#include "api/requests.hpp"
-#include "comm/selection_agreement.hpp"
+#include "api/entry.hpp"
+#include "carry/operation_pool.hpp"
+#include "carry/requests.hpp"
+#include "carry/selection_agreement.hpp"
+#include "route/check_arguments.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/selection.hpp"
@@ -119,15 +121,15 @@ void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operatio
   }
   exchange.uniform = selection.uniform;
   exchange.uniform_bytes = selection.uniform ? selection.mean : 0;
-  operation.know_counts(selection.counts, selection.mean, {selection.serial, rowbytes, 0});
+  operation.choosing().know_counts(selection.counts, selection.mean, {selection.serial, rowbytes, 0});
 }
 
 constexpr const char* kNoGpu = "selective all-to-alls do not take it";
 
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
-  if (selection.state->check() != Check::off) check_select(call);
-  if (!selection.state->trusts_buffers() && gpu_in_use()) {
+  if (selection.state->rules().check != Check::off) check_select(call);
+  if (!selection.state->rules().trusts_buffers && gpu_in_use()) {
     require_host_memory(call.sendbuf, "sendbuf", kNoGpu);
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
-#include "api/forward.hpp"
-#include "api/requests.hpp"
+#include "carry/mpi.hpp"
+#include "carry/requests.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "api/forward.hpp"
 #include "comm/begin_guest.hpp"
+#include "comm/registry.hpp"
 #include "comm/report.hpp"
 #include "plan/choice.hpp"
+#include "route/ways.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
@@ -67,8 +68,8 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
   return guarded(comm, "TAPA_Comm_get", [&] {
     require(key, "key");
     try {
-      const auto options = ready_state(comm)->options();
-      const std::string& text = options->text(key);
+      const auto rules = ready_state(comm)->held_rules();
+      const std::string& text = rules->options->text(key);
       copy_text(text, value, size);
       if (length != nullptr) *length = static_cast<int>(text.size());
     } catch (const std::invalid_argument& e) {
@@ -82,7 +83,7 @@ int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* lengt
   return guarded(comm, "TAPA_Comm_plan", [&] {
     const auto state = ready_state(comm);
     const auto parts = state->parts();
-    const Decision decision = parts->decide(true, bytes, {true, parts->regions.available(), false});
+    const Decision decision = decide(*parts, true, bytes, {true, parts->regions.available(), false});
     copy_text(decision.text, plan, size);
     if (length != nullptr) *length = static_cast<int>(decision.text.size());
     return MPI_SUCCESS;
@@ -96,7 +97,7 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
       throw CallError(MPI_ERR_RANK, "peer is " + std::to_string(peer) + ", expected 0 to " +
                                         std::to_string(state->size() - 1));
     }
-    const auto topology = state->topology();
+    const auto topology = state->held_rules()->topology;
     const int found = topology->level_of(state->rank(), peer);
     if (level != nullptr) *level = found;
     if (name != nullptr) copy_text(topology->levels[static_cast<std::size_t>(found)].name, name, size);
@@ -106,7 +107,7 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
 
 int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int size, int* length) {
   return guarded(comm, "TAPA_Comm_levels", [&] {
-    const auto topology = ready_state(comm)->topology();
+    const auto topology = ready_state(comm)->held_rules()->topology;
     std::string text;
     for (const Level& level : topology->levels) text += (text.empty() ? "" : ",") + level.name;
     if (names != nullptr) copy_text(text, names, size);
@@ -143,7 +144,7 @@ int TAPA_Guest(const char* version) {
 }
 
 int TAPA_Guest_end(void) {
-  CommState::end_all();
+  end_states();
   return MPI_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "comm/comm_state.hpp"
+#include "comm/registry.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 #include "world/guest.hpp"
@@ -24,7 +25,7 @@ void begin_guest() noexcept {
       return;
     }
     Progress::instance().settle();
-    if (world->size() > 1) CommState::of(MPI_COMM_WORLD)->set_up_whole(world);
+    if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world);
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on

@@ -14,17 +14,15 @@ namespace tapa {
 /// ranks nothing has come: `missing()` gives them. Throws CallError.
 template <class Missing>
 void wait_watched(MPI_Request& request, const Missing& missing) {
-  double next = own_timeout();
-  if (next <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-  const double began = PMPI_Wtime();
+  if (own_timeout() <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  Watch watch("set-up", own_timeout());
   for (int complete = 0; complete == 0;) {
     check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
-    const double age = PMPI_Wtime() - began;
-    if (complete != 0 || age < next) continue;
-    next = 2 * age;
-    tell_unfinished(
-        "set-up", age,
-        "waits for the other ranks of the communicator to make their first call: " + ranks_text(missing()));
+    if (complete != 0) return;
+    watch.look([&] {
+      return "waits for the other ranks of the communicator to make their first call: " +
+             ranks_text(missing());
+    });
   }
 }
 

@@ -1,0 +1,130 @@
+#include "carry/call_numbers.hpp"
+
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "carry/window_tags.hpp"
+#include "plan/planner.hpp"
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// The group of this rank at the slowest split of a choice.
+std::vector<int> group_members(const Topology& topology, const Choice& choice, int rank) {
+  const Level& level =
+      topology.levels.at(static_cast<std::size_t>(topology.find_level(choice.splits.back())));
+  std::vector<int> members;
+  for (int r = 0; r < topology.ranks; ++r) {
+    if (level.group[static_cast<std::size_t>(r)] == level.group[static_cast<std::size_t>(rank)])
+      members.push_back(r);
+  }
+  return members;
+}
+
+std::vector<int> who_tells(const CommState& state, const Choice& choice) {
+  switch (knowledge_needed(choice)) {
+    case Knowledge::group:
+      return group_members(*state.held_rules()->topology, choice, state.rank());
+    case Knowledge::all:
+      return other_ranks(state);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::vector<int> other_ranks(const CommState& state) {
+  std::vector<int> ranks(static_cast<std::size_t>(state.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  ranks.erase(ranks.begin() + state.rank());
+  return ranks;
+}
+
+void CallNumbers::start(const CommState& state, int tag, std::vector<int> members, std::size_t each,
+                        bool same) {
+  exchange_.start(state.space(), tag, std::move(members), each, outgoing_, same);
+}
+
+void CallNumbers::start_arrivals(const CommState& state, const TagWindow& tags) {
+  outgoing_.assign(1, 1);
+  start(state, tags.first + window_tags::kArrivals, other_ranks(state), 1, true);
+}
+
+void CallNumbers::start_check(const CommState& state, const TagWindow& tags, const Exchange& exchange) {
+  outgoing_.clear();
+  for (const int peer : other_ranks(state))
+    outgoing_.push_back(exchange.send[static_cast<std::size_t>(peer)].bytes);
+  start(state, tags.first + window_tags::kCheck, other_ranks(state), 1, false);
+}
+
+void CallNumbers::start_verdict(const CommState& state, const TagWindow& tags, const Exchange& exchange) {
+  outgoing_.assign({0, 0, 0, 0});  // whether there is one, its sender, bytes sent, bytes expected
+  const auto compare = [&](int from, std::size_t sent) {
+    const std::size_t expected = exchange.recv[static_cast<std::size_t>(from)].bytes;
+    if (outgoing_[0] == 0 && sent != expected)
+      outgoing_ = {1, static_cast<std::size_t>(from), sent, expected};
+  };
+  for (std::size_t i = 0; i < exchange_.members().size(); ++i)
+    compare(exchange_.members()[i], exchange_.from(i)[0]);
+  compare(state.rank(), exchange.send[static_cast<std::size_t>(state.rank())].bytes);
+  start(state, tags.first + window_tags::kVerdict, other_ranks(state), outgoing_.size(), true);
+}
+
+void CallNumbers::judge(const CommState& state) const {
+  const auto judge_of = [&](int receiver, std::span<const std::size_t> verdict) {
+    if (verdict[0] == 0) return;
+    throw CallError(MPI_ERR_TRUNCATE,
+                    "rank " + std::to_string(verdict[1]) + " sends " + std::to_string(verdict[2]) +
+                        " bytes to rank " + std::to_string(receiver) + ", which expects " +
+                        std::to_string(verdict[3]),
+                    CallError::Seen::everywhere);
+  };
+  // In order of ranks, so that all name the same block.
+  for (int rank = 0; rank < state.size(); ++rank) {
+    if (rank == state.rank()) {
+      judge_of(rank, outgoing_);
+    } else {
+      judge_of(rank, exchange_.from(static_cast<std::size_t>(rank < state.rank() ? rank : rank - 1)));
+    }
+  }
+}
+
+void CallNumbers::start_counts(const CommState& state, const TagWindow& tags, const Exchange& exchange,
+                               const Choice& choice) {
+  std::vector<int> members = who_tells(state, choice);
+  std::erase(members, state.rank());
+  outgoing_.clear();
+  for (const Block& block : exchange.send) outgoing_.push_back(block.bytes);
+  for (const Block& block : exchange.recv) outgoing_.push_back(block.bytes);
+  start(state, tags.first + window_tags::kCounts, std::move(members), outgoing_.size(), true);
+}
+
+std::vector<std::size_t> CallNumbers::numbers() const {
+  std::vector<std::size_t> all = outgoing_;
+  for (std::size_t i = 0; i < exchange_.members().size(); ++i) {
+    const auto from = exchange_.from(i);
+    all.insert(all.end(), from.begin(), from.end());
+  }
+  return all;
+}
+
+Counts CallNumbers::counts(const CommState& state, const std::vector<std::size_t>& numbers) const {
+  const auto ranks = static_cast<std::size_t>(state.size());
+  std::vector<int> known{state.rank()};
+  known.insert(known.end(), exchange_.members().begin(), exchange_.members().end());
+  std::vector<std::size_t> rows;
+  std::vector<std::size_t> columns;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const auto of_rank = std::span(numbers).subspan(i * 2 * ranks, 2 * ranks);
+    rows.insert(rows.end(), of_rank.begin(), of_rank.begin() + static_cast<std::ptrdiff_t>(ranks));
+    columns.insert(columns.end(), of_rank.begin() + static_cast<std::ptrdiff_t>(ranks), of_rank.end());
+  }
+  return Counts::partial(state.size(), std::move(known), std::move(rows), std::move(columns));
+}
+
+}  // namespace tapa

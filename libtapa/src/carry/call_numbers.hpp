@@ -1,0 +1,53 @@
+/// @file
+/// What ranks tell each other before a run, in a few numbers: that they make the call, what they send, their
+/// counts.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "comm/call_order.hpp"
+#include "comm/comm_state.hpp"
+#include "plan/choice.hpp"
+#include "plan/counts.hpp"
+#include "run/arguments.hpp"
+#include "run/small_exchange.hpp"
+
+namespace tapa {
+
+/// All ranks of a communicator but this one.
+[[nodiscard]] std::vector<int> other_ranks(const CommState& state);
+
+/// One of these at a time.
+class CallNumbers {
+ public:
+  /// That this rank makes the call, so that it can be named who does not.
+  void start_arrivals(const CommState& state, const TagWindow& tags);
+  /// Everybody tells everybody how much it sends to them, and then the first block whose two ends disagree,
+  /// so that all ranks fail alike.
+  void start_check(const CommState& state, const TagWindow& tags, const Exchange& exchange);
+  void start_verdict(const CommState& state, const TagWindow& tags, const Exchange& exchange);
+  /// Throws the CallError that all ranks throw, if some block's ends differ.
+  void judge(const CommState& state) const;
+  /// The ranks of a group tell each other their row and their column: what a choice needs to plan.
+  void start_counts(const CommState& state, const TagWindow& tags, const Exchange& exchange,
+                    const Choice& choice);
+  /// All numbers that the counts of this rank's part of the plan depend on, and these counts.
+  [[nodiscard]] std::vector<std::size_t> numbers() const;
+  [[nodiscard]] Counts counts(const CommState& state, const std::vector<std::size_t>& numbers) const;
+
+  /// Whether the numbers of all are there. Throws CallError.
+  [[nodiscard]] bool test() { return exchange_.test(); }
+  [[nodiscard]] bool pending() const { return exchange_.pending(); }
+  void give_up() { exchange_.give_up(); }
+  /// Ranks whose numbers are missing, some of them.
+  [[nodiscard]] std::vector<int> missing() const { return exchange_.missing(8); }
+
+ private:
+  void start(const CommState& state, int tag, std::vector<int> members, std::size_t each, bool same);
+
+  SmallExchange exchange_;
+  std::vector<std::size_t> outgoing_;
+};
+
+}  // namespace tapa

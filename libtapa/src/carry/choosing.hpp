@@ -1,0 +1,86 @@
+/// @file
+/// How an operation comes to its plan when its turn has come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/comm_state.hpp"
+#include "plan/counts.hpp"
+#include "route/ways.hpp"
+#include "run/arguments.hpp"
+
+namespace tapa {
+
+enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
+
+/// What a choice depends on.
+struct Subject {
+  CommState& state;
+  const Rules& rules;
+  const Exchange& exchange;
+  Mode mode = Mode::blocking;
+  bool has_arguments = false;  ///< of one of MPI's forms: MPI could carry it out
+  bool large = false;          ///< that with large counts
+  bool own_memory = false;     ///< persistent: it has a region to itself
+
+  /// What this call can use; alike on all ranks.
+  [[nodiscard]] Offer offer() const;
+};
+
+class Choosing {
+ public:
+  /// Forgets the last call.
+  void begin();
+  /// Counts of all blocks that all ranks know alike. `mean` is the size of a mean block by which the plan is
+  /// chosen; `key` holds numbers on which the plan depends.
+  void know_counts(std::shared_ptr<const Counts> counts, std::size_t mean, std::vector<std::size_t> key);
+
+  /// Whether shared memory will carry the call, as far as that is known before it is chosen; alike on all
+  /// ranks, also where the two ends of a block differ, when that is looked for. step() keeps to it.
+  [[nodiscard]] bool goes_through_memory(const Subject& subject);
+
+  enum class Step : std::uint8_t {
+    wait,    ///< not yet: the ranks are agreeing
+    chosen,  ///< entry() is there
+    counts,  ///< plan() wants counts first
+  };
+  /// Goes on; `tag`: of the operation, for what competitions agree on. Throws CallError.
+  [[nodiscard]] Step step(const Subject& subject, int tag);
+  /// The choice of a call whose counts are wanted, and its plan for them.
+  [[nodiscard]] const Choice& choice() const { return decision_.choice; }
+  void plan(const Subject& subject, const Counts& counts, const std::vector<std::size_t>& key);
+
+  [[nodiscard]] const std::shared_ptr<PlanEntry>& entry() const { return entry_; }
+  /// The competition whose probe the call is.
+  [[nodiscard]] const std::optional<ProbeKey>& tried() const { return tried_; }
+  /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
+  [[nodiscard]] std::size_t bytes_per_pair(const Exchange& exchange) const {
+    return exchange.uniform ? exchange.uniform_bytes : mean_;
+  }
+
+  /// The call has ended: tells the autotuner how long a probe took, also when it failed, as all ranks stay in
+  /// step; and what the next call with blocks of other sizes goes by. `memory`: bytes of all ranks, where
+  /// memory carried it.
+  void end(const Subject& subject, double seconds, std::optional<std::uint64_t> memory);
+
+ private:
+  [[nodiscard]] bool learn_mean(const Subject& subject);
+  [[nodiscard]] bool next_probe(const Subject& subject, int tag, std::size_t bytes);
+  void plan_uniform(const Subject& subject);
+  [[nodiscard]] Step plan_blocks(const Subject& subject);
+
+  std::shared_ptr<const Counts> known_;
+  std::vector<std::size_t> key_;
+  std::size_t mean_ = 0;
+  bool mean_known_ = false;
+  bool by_memory_ = false;
+  std::optional<Decision> probed_;  // what competitions say of this call
+  Decision decision_;
+  std::optional<ProbeKey> tried_;
+  std::shared_ptr<PlanEntry> entry_;
+};
+
+}  // namespace tapa

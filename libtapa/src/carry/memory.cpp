@@ -1,0 +1,84 @@
+#include "carry/memory.hpp"
+
+#include <optional>
+
+#include "run/progress.hpp"
+#include "run/unfinished.hpp"
+#include "transport/transport.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Ends what a claim has begun, also when the call has failed: gives the buffers back, tells the autotuner
+/// how long a probe took, and the report how long a call did, and what the next call with blocks of other
+/// sizes goes by.
+class Ending {
+ public:
+  Ending(const char* function, const Route& route)
+      : function_(function), route_(route), began_(route.noted ? PMPI_Wtime() : 0) {}
+  ~Ending() {
+    route_.buffers->release();
+    if (!route_.noted && route_.uniform) return;
+    CommState& state = *route_.state;
+    const double seconds = route_.noted ? PMPI_Wtime() - began_ : 0;
+    const auto parts = state.parts();
+    if (!route_.uniform) parts->mean.note(state.memory_run().exchange().total_bytes(), state.size());
+    if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
+    if (state.rules().report == Reporting::off) return;
+    const std::size_t bytes = route_.sent / static_cast<std::size_t>(state.size());
+    parts->report.count(function_, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  const char* function_;
+  const Route& route_;
+  double began_;
+};
+
+void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
+  const Rules& rules = route.state->rules();
+  const Uniform& blocks = route.blocks;
+  if (blocks.dense) {
+    std::byte* const to = address_at(arguments.recv.buffer, blocks.recv_first);
+    const std::byte* const from =
+        arguments.in_place() ? to : address_at(arguments.send.buffer, blocks.send_first);
+    return run.begin_row(*route.buffers, from, to, blocks.bytes);
+  }
+  run.begin(*route.buffers, arguments, route.state->size(),
+            !rules.compares() ? MemoryRun::Compare::nothing
+            : route.uniform   ? MemoryRun::Compare::sums
+                              : MemoryRun::Compare::blocks);
+}
+
+void finish(MemoryRun& run, Waiter waiter, Watch watch) {
+  constexpr int watch_every = 256;
+  static_assert(watch_every % Progress::relay_every == 0);
+  const auto done = [&] { return run.advance(); };
+  for (int idle = 0; !done(); ++idle) {
+    waiter.pause(idle, true, done);
+    waiter.count_quiet_poll();
+    if (idle % Progress::relay_every != Progress::relay_every - 1) continue;
+    Progress::relay();
+    if (idle % watch_every == watch_every - 1) watch.look([&] { return waits_for(run.exchange()); });
+  }
+}
+
+}  // namespace
+
+bool run_at_once(const Arguments& arguments, const Route& route) {
+  const Rules& rules = route.state->rules();
+  MemoryRun& run = route.state->memory_run();
+  const Ending ending(arguments.function, route);
+  try {
+    begin(arguments, route, run);
+    finish(run, route.state->waiter(), {arguments.function, rules.timeout});
+  } catch (const TransportError&) {
+    if (!rules.compares() || run.exchange().sizes_agree()) throw;
+  }
+  return !rules.compares() || run.exchange().sizes_agree();
+}
+
+}  // namespace tapa

@@ -1,0 +1,347 @@
+#include "carry/mpi.hpp"
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "carry/mpi_note.hpp"
+#include "route/check_arguments.hpp"
+#include "route/decide.hpp"
+#include "route/recall.hpp"
+#include "run/device_memory.hpp"
+#include "run/error.hpp"
+#include "run/mpi_bytes.hpp"
+#include "run/mpi_call.hpp"
+#include "run/progress.hpp"
+#include "run/staged_call.hpp"
+#include "run/world.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+namespace {
+
+constinit std::atomic<bool> forwarded_init = false;
+
+/// Copies what a nonblocking call has received to where it belongs; MPI's code.
+int put_back(StagedCall& staged, std::string& message) noexcept {
+  try {
+    staged.put_back();
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    message = e.what();
+    return MPI_ERR_OTHER;
+  }
+}
+
+/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
+class HandedTask final : public Task {
+ public:
+  /// `staged`: the copies that MPI works on; may be null.
+  HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
+      : staged_(std::move(staged)), function_(arguments.function) {
+    if (staged_) staged_->fetch();
+    given_ = for_mpi(staged_ ? staged_->arguments() : arguments, peers, storage_);
+  }
+  /// MPI's code. Holds nothing: MPI's error handler may not return.
+  [[nodiscard]] int begin() { return call_mpi(given_, given_.comm, &request_); }
+  void start() noexcept override {}
+  /// The program may have freed the communicator by now, so its error handler cannot be set aside: the
+  /// request is asked for its state, which calls none, and one that failed is not touched again.
+  bool advance() noexcept override {
+    int complete = 0;
+    MPI_Status status{};
+    code_ = PMPI_Request_get_status(request_, &complete, &status);
+    if (code_ != MPI_SUCCESS || complete == 0) return code_ != MPI_SUCCESS;
+    code_ = status.MPI_ERROR;
+    if (code_ == MPI_SUCCESS) code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    if (code_ == MPI_SUCCESS && staged_) code_ = put_back(*staged_, message_);
+    return true;
+  }
+  [[nodiscard]] int result() const noexcept override { return code_; }
+  [[nodiscard]] std::string message() const override {
+    return std::string(function_) + ": " + (message_.empty() ? mpi_error_text(code_) : message_);
+  }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  MpiCallStorage storage_;
+  Arguments given_;
+  std::unique_ptr<StagedCall> staged_;
+  const char* function_;
+  int code_ = MPI_SUCCESS;
+  std::string message_;  // of what failed outside of MPI
+};
+
+/// Whether the call needs arrays that MPI reads after it has returned.
+bool needs_arrays(const Arguments& arguments) {
+  return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
+}
+
+/// Throws CallError where nothing would complete a nonblocking call; `what`: why MPI alone cannot carry it
+/// out.
+void require_progress(const char* what) {
+  if (world_began() && Progress::instance().driver() != Driver::none) return;
+  throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
+                  std::string(what) +
+                      " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
+}
+
+/// For a call with buffers that MPI does not take.
+std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers) {
+  check_arguments(arguments, peers, false);
+  return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
+}
+
+/// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any
+/// owner.
+MpiCallStorage& kept_storage() {
+  thread_local constinit MpiCallStorage* storage = nullptr;
+  if (storage == nullptr) storage = new MpiCallStorage;
+  return *storage;
+}
+
+/// What a call owns while MPI carries it out. MPI's error handler may jump over any owner on the stack, so
+/// the thread keeps it: what was jumped over goes with its next such call.
+template <class Call>
+class Kept {
+ public:
+  template <class... Parts>
+  static Call* make(Parts&&... parts) {
+    Call*& call = slot();
+    delete std::exchange(call, nullptr);
+    call = new Call(std::forward<Parts>(parts)...);
+    return call;
+  }
+  /// Gives `call` back, unless an error handler has made another such call since.
+  static std::unique_ptr<Call> take(const Call* call) {
+    return std::unique_ptr<Call>(slot() == call ? std::exchange(slot(), nullptr) : nullptr);
+  }
+
+ private:
+  static Call*& slot() {
+    thread_local constinit Call* call = nullptr;
+    return call;
+  }
+};
+
+/// A blocking call that MPI does not get as it was made.
+class HandedCall {
+ public:
+  HandedCall(const Arguments& arguments, HandOver how) {
+    const int peers = peers_of(arguments.comm);
+    if (how == HandOver::staged) {
+      staged_ = stage_for_mpi(arguments, peers);
+      staged_->fetch();
+    } else {
+      check_arguments(arguments, peers, false);
+    }
+    const Arguments& given = staged_ ? staged_->arguments() : arguments;
+    if (is_intercomm(arguments.comm)) {
+      call_.emplace(given, peers, arguments.comm);
+    } else {
+      normalise(given, peers, blocks_);
+      call_.emplace(given, blocks_, arguments.comm, false);
+    }
+  }
+  /// MPI's code. Holds nothing: MPI's error handler may not return.
+  [[nodiscard]] int call() const { return call_->call(); }
+  void finish() {
+    call_->finish();
+    if (staged_) staged_->put_back();
+  }
+
+ private:
+  std::unique_ptr<StagedCall> staged_;
+  Exchange blocks_;
+  std::optional<CallForMpi> call_;
+};
+
+/// Null: there is no memory for it, and MPI may take the call as it was made.
+HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
+  try {
+    return Kept<HandedCall>::make(arguments, how);
+  } catch (const std::bad_alloc&) {
+    if (how == HandOver::staged) throw;
+    return nullptr;
+  }
+}
+
+/// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
+int prepare(const Arguments& arguments, Arguments& narrowed) {
+  return guarded(arguments.comm, arguments.function, [&] {
+    MpiCallStorage none;  // as a rule: each thread would keep some
+    const bool arrays = needs_arrays(arguments);
+    narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0, arrays ? kept_storage() : none);
+    return MPI_SUCCESS;
+  });
+}
+
+int forward_as_made(const Arguments& arguments) {
+  Arguments narrowed;
+  const int code = prepare(arguments, narrowed);
+  if (code != MPI_SUCCESS) return code;
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
+}
+
+/// A nonblocking call that MPI alone cannot carry out; null: it can.
+HandedTask* prepare_task(const Arguments& arguments, bool arrays, bool as_made) {
+  const int peers = peers_of(arguments.comm);
+  std::unique_ptr<StagedCall> staged;
+  if (!as_made && must_stage_for_mpi(arguments, peers)) {
+    require_progress("this MPI does not take GPU memory");
+    staged = stage_for_mpi(arguments, peers);
+  } else if (arrays) {
+    require_progress("this MPI has no large counts");
+  } else {
+    return nullptr;
+  }
+  return Kept<HandedTask>::make(arguments, peers, std::move(staged));
+}
+
+int submit_task(const Arguments& arguments, HandedTask* task, MPI_Request* request) {
+  const int code = in_mpi(arguments.function, [&] { return task->begin(); });
+  if (code != MPI_SUCCESS) {
+    Kept<HandedTask>::take(task);
+    return code;
+  }
+  return guarded(arguments.comm, arguments.function, [&] {
+    check_mpi(Progress::instance().submit(Kept<HandedTask>::take(task), request), "MPI_Grequest_start");
+    return MPI_SUCCESS;
+  });
+}
+
+/// Whether all blocks of a side are dense. Wrong types are MPI's to find.
+bool dense(const Arguments& arguments, const Side& side, int ranks) {
+  const int types = arguments.form == Form::w ? ranks : 1;
+  for (int peer = 0; peer < types; ++peer) {
+    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).always_dense())
+      return false;
+  }
+  return true;
+}
+
+bool is_complete(const Arguments& arguments) {
+  const auto has_types = [&](const Side& side) {
+    return arguments.form == Form::w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
+  };
+  return has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
+}
+
+/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made.
+bool wants_bytes(const Arguments& arguments) {
+  if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
+  if (arguments.has_equal_buffers()) return true;
+  if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
+  const int peers = peers_of(arguments.comm);
+  const bool right = dense(arguments, arguments.recv, peers) &&
+                     (arguments.in_place() || dense(arguments, arguments.send, peers)) &&
+                     (arguments.form != Form::w || peers != 1);
+  return !right;
+}
+
+/// Whether the ranks have agreed whether MPI takes GPU memory, and it does.
+bool takes_gpu_memory(const Route& route) {
+  return route.state != nullptr && route.state->rules().device.mpi_takes;
+}
+
+int run_handed(const Arguments& arguments, HandOver how) {
+  if (how == HandOver::as_made) return forward_as_made(arguments);
+  HandedCall* call = nullptr;
+  int code = guarded(arguments.comm, arguments.function, [&] {
+    call = prepare_handed(arguments, how);
+    return MPI_SUCCESS;
+  });
+  if (code != MPI_SUCCESS) return code;
+  if (call == nullptr) return forward_as_made(arguments);
+  code = in_mpi(arguments.function, [&] { return call->call(); });
+  if (code != MPI_SUCCESS) {
+    Kept<HandedCall>::take(call);
+    return code;
+  }
+  code = contained(arguments.function, [&] {
+    call->finish();
+    return MPI_SUCCESS;
+  });
+  Kept<HandedCall>::take(call);
+  return code == MPI_SUCCESS ? code : call_error_handler(arguments.comm, code);
+}
+
+int start_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
+  const bool arrays = needs_arrays(arguments);
+  if (arrays || (!as_made && gpu_use() == GpuUse::cuda)) {
+    HandedTask* task = nullptr;
+    const int code = guarded(arguments.comm, arguments.function, [&] {
+      task = prepare_task(arguments, arrays, as_made);
+      return MPI_SUCCESS;
+    });
+    if (code != MPI_SUCCESS) return code;
+    if (task != nullptr) return submit_task(arguments, task, request);
+  }
+  Arguments narrowed;
+  const int code = prepare(arguments, narrowed);
+  if (code != MPI_SUCCESS) return code;
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
+}
+
+int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    require_mpi_init(arguments);
+    if (!as_made && gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm))) {
+      throw CallError(MPI_ERR_BUFFER,
+                      "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which "
+                      "does not take it (TAPA_GPU_MPI=yes says that it does)");
+    }
+    return MPI_SUCCESS;
+  });
+  if (code != MPI_SUCCESS) return code;
+  forwarded_init.store(true, std::memory_order_relaxed);
+  return in_mpi(arguments.function, [&] { return call_mpi_init(arguments, request); });
+}
+
+}  // namespace
+
+// MPI checks the arguments of a program that knows nothing of us.
+void check_before_mpi(const Arguments& arguments) {
+  if (is_guest() || own_check() == Check::off) return;
+  check_arguments(arguments, peers_of(arguments.comm), own_check() != Check::mpi);
+}
+
+HandOver hand_over(const Arguments& arguments, const Route& route) {
+  if (route.how == HandOver::staged) return HandOver::staged;
+  if (route.chosen)
+    return !route.state->rules().mpi_is_forced && wants_bytes(arguments) ? HandOver::bytes
+                                                                         : HandOver::as_made;
+  const bool foreign = route.reason == reasons::foreign;
+  if (!foreign) check_before_mpi(arguments);
+  if (route.state == nullptr && gpu_use() == GpuUse::cuda &&
+      must_stage_for_mpi(arguments, peers_of(arguments.comm)))
+    return HandOver::staged;
+  return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
+}
+
+int run_by_mpi(const Arguments& arguments, const Route& route) {
+  MpiNote note(arguments, route);
+  return note.end(run_handed(arguments, route.how));
+}
+
+int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
+  MpiNote note(arguments, route);
+  return note.end(start_handed(arguments, takes_gpu_memory(route), request));
+}
+
+int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
+  MpiNote note(arguments, route);
+  return note.end(init_handed(arguments, takes_gpu_memory(route), request));
+}
+
+bool has_forwarded_init() {
+  return forwarded_init.load(std::memory_order_relaxed);
+}
+
+}  // namespace tapa

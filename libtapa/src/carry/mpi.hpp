@@ -1,0 +1,34 @@
+/// @file
+/// Calls that are MPI's own: handed to it as they were made, before any check. What it finds wrong it tells
+/// to the error handler itself, so nothing that needs a destructor is alive while it runs.
+#pragma once
+
+#include <mpi.h>
+
+#include "route/route.hpp"
+#include "run/arguments.hpp"
+
+namespace tapa {
+
+/// How MPI gets a blocking call that is left to it. Checks the arguments where the program has asked for this
+/// library, not for MPI. In bytes, packed here, where MPI may get it wrong as it was made: blocks that are
+/// not dense, equal buffers, and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for
+/// elements). On copies in host memory where buffers are in GPU memory that MPI does not take. Throws
+/// CallError, CudaError.
+[[nodiscard]] HandOver hand_over(const Arguments& arguments, const Route& route);
+
+/// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
+void check_before_mpi(const Arguments& arguments);
+
+/// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
+/// narrowed is an error; blocks in bytes for which there is no memory go as they were made. Where the ranks
+/// have not agreed that MPI takes GPU memory, nonblocking calls with such buffers are staged, and persistent
+/// ones an error.
+int run_by_mpi(const Arguments& arguments, const Route& route);
+int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request);
+int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request);
+
+/// Whether init_by_mpi() has made a request: then others than ours may be meant where requests are taken.
+[[nodiscard]] bool has_forwarded_init();
+
+}  // namespace tapa

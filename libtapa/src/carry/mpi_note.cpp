@@ -1,0 +1,99 @@
+#include "carry/mpi_note.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "carry/explain.hpp"
+#include "comm/names.hpp"
+#include "comm/report.hpp"
+#include "route/decide.hpp"
+#include "run/error.hpp"
+#include "run/freed_handles.hpp"
+#include "run/log.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// What this rank sends, in all.
+std::size_t bytes_sent(const Arguments& a, int peers) {
+  const Side& side = a.in_place() ? a.recv : a.send;
+  std::size_t bytes = 0;
+  for (int peer = 0; peer < peers; ++peer) {
+    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
+    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
+  }
+  return bytes;
+}
+
+/// A call that was never ours.
+void keep(const Arguments& arguments, const char* reason, double seconds) {
+  const MPI_Comm comm = arguments.comm;
+  ReportRow where;
+  check_mpi(PMPI_Comm_rank(comm, &where.rank), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(comm, &where.ranks), "MPI_Comm_size");
+  const std::string name = is_mpis_own(comm) ? "no communicator of this library's" : name_for_report(comm);
+  const int peers = peers_of(comm);
+  const std::size_t bytes = bytes_sent(arguments, peers);
+  Report report;
+  report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes,
+               seconds, std::nullopt);
+  keep_rows(report.rows(name, where.rank, where.ranks));
+}
+
+/// Why MPI has carried a call out that the ranks could have.
+const char* reason_of(const Route& route, const Rules& rules) {
+  if (!rules.settings().enable) return reasons::disabled;
+  if (rules.mpi_is_forced) return reasons::asked;
+  return route.tried ? reasons::tried : reasons::fastest;
+}
+
+/// A call that the ranks have chosen MPI for.
+void tell(const Route& route, const char* function, double seconds) {
+  CommState& state = *route.state;
+  const Rules& rules = state.rules();
+  const auto parts = state.parts();
+  if (route.tried) parts->tuner.record(route.key, seconds, route.sent);
+  if (!route.uniform) parts->mean.note(std::nullopt, state.size());
+  const std::size_t own = route.sent / static_cast<std::size_t>(state.size());
+  const std::size_t bytes = route.bytes != 0 ? route.bytes : own;
+  const char* const reason = reason_of(route, rules);
+  if (rules.report != Reporting::off)
+    parts->report.count(function, bytes, "mpi", reason, route.sent, seconds, std::nullopt);
+  if (!rules.explain || state.rank() != 0) return;
+  Decision decision{{}, "mpi", route.tried ? kProbed : reason, 0};
+  decision.choice.algorithm = Algorithm::mpi;
+  const auto entry =
+      parts->chooser.plan_for("mpi", decision, Counts::uniform(state.size(), bytes), {&bytes, 1}, bytes);
+  if (!entry->explained.exchange(true)) print_line(explanation(*entry, function, state.size(), seconds));
+}
+
+}  // namespace
+
+MpiNote::MpiNote(const Arguments& arguments, const Route& route)
+    : arguments_(&arguments), route_(&route), wanted_(route.chosen ? route.noted : report_is_wanted()) {
+  if (!wanted_) return;
+  freed_ = freed_communicators.load(std::memory_order_acquire);
+  began_ = PMPI_Wtime();
+}
+
+int MpiNote::end(int code) {
+  if (!wanted_) return code;
+  const double seconds = PMPI_Wtime() - began_;
+  if (code != MPI_SUCCESS) {
+    // An error handler may have freed the communicator.
+    if (!route_->chosen || freed_ != freed_communicators.load(std::memory_order_acquire)) return code;
+  }
+  try {
+    route_->chosen ? tell(*route_, arguments_->function, seconds)
+                   : keep(*arguments_, route_->reason, seconds);
+  } catch (const std::exception& e) {  // the call itself was right
+    if (code == MPI_SUCCESS) log_warn(std::string("a call is missing in the report: ") + e.what());
+  }
+  return code;
+}
+
+}  // namespace tapa

@@ -1,0 +1,65 @@
+#include "carry/mpi_sample.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "run/error.hpp"
+#include "run/own_mpi.hpp"
+
+namespace tapa {
+
+namespace {
+
+// More than this is not copied for a comparison.
+constexpr std::uint64_t kSampleLimit = std::uint64_t{1} << 30;
+static_assert(kSampleLimit <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+
+/// One side as MPI_Alltoallv wants it, in bytes.
+struct ByteSide {
+  explicit ByteSide(const std::vector<Block>& blocks) {
+    int at = 0;
+    for (const Block& block : blocks) {
+      counts.push_back(static_cast<int>(block.bytes));
+      displs.push_back(at);
+      at += counts.back();
+    }
+    data.resize(static_cast<std::size_t>(at) + 1);
+  }
+  std::vector<int> counts;
+  std::vector<int> displs;
+  std::vector<std::byte> data;
+};
+
+}  // namespace
+
+std::uint64_t total_bytes(const std::vector<Block>& blocks) {
+  std::uint64_t bytes = 0;
+  for (const Block& block : blocks) bytes += block.bytes;
+  return bytes;
+}
+
+std::optional<double> sample_mpi(const Exchange& exchange, MPI_Comm comm) {
+  std::uint64_t most = std::max(total_bytes(exchange.send), total_bytes(exchange.recv));
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  if (most > kSampleLimit) return std::nullopt;
+  ByteSide send(exchange.send);
+  ByteSide recv(exchange.recv);
+  check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
+  const double begin = PMPI_Wtime();
+  if (exchange.uniform) {
+    const auto bytes = static_cast<int>(exchange.uniform_bytes);
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes,
+                                          MPI_BYTE, comm),
+              "MPI_Alltoall");
+  } else {
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
+                                           recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE,
+                                           comm),
+              "MPI_Alltoallv");
+  }
+  const double seconds = PMPI_Wtime() - begin;
+  check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
+  return seconds;
+}
+
+}  // namespace tapa

@@ -1,0 +1,64 @@
+#include "carry/persistent_window.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "run/error.hpp"
+
+namespace tapa {
+
+void PersistentWindow::begin() {
+  asked_ = 0;
+  asking_ = out_of_tags_ = false;
+}
+
+/// Rank 0 takes the memory.
+void PersistentWindow::ask(CommState& state) {
+  constexpr std::uint64_t any = ~std::uint64_t{0};
+  std::uint64_t numbers[] = {0, any, any, any};
+  int tag = 0;
+  {
+    const auto parts = state.parts();
+    block_ = (parts->order.start_block() + asked_) % parts->order.blocks();
+    tag = parts->order.free_tag();
+    numbers[0] = parts->order.free_windows(block_);
+    if (state.rank() == 0 && parts->regions.available() && region_.count == 0)
+      region_ = parts->regions.take().value_or(ArenaRegion{});
+  }
+  if (state.rank() == 0) {
+    numbers[1] = region_.first;
+    numbers[2] = region_.count;
+    numbers[3] = region_.rounds;
+  }
+  constexpr std::array how{Combine::bit_and, Combine::bit_and, Combine::bit_and, Combine::bit_and};
+  free_.start(state.space(), tag, state.rank(), state.size(), numbers, how);
+  asking_ = true;
+}
+
+bool PersistentWindow::step(CommState& state, TagWindow& tags) {
+  if (!asking_) ask(state);
+  if (!free_.test()) return false;
+  asking_ = false;
+  const auto result = free_.result();
+  region_ = {static_cast<std::uint32_t>(result[1]), static_cast<std::uint32_t>(result[2]), result[3]};
+  const auto parts = state.parts();
+  if (result[0] != 0) {
+    tags = parts->order.take_persistent(block_, result[0]);
+    if (region_.count != 0) buffers_ = parts->regions.buffers(region_);
+    return true;
+  }
+  const std::size_t blocks = parts->order.blocks();
+  if (++asked_ < blocks) return false;
+  out_of_tags_ = true;
+  if (region_.count != 0) parts->regions.leave(std::exchange(region_, {}), region_.rounds);
+  throw CallError(MPI_ERR_OTHER, "no message tags are left: " + std::to_string(CallOrder::kBlock * blocks) +
+                                     " persistent requests of this communicator live, expected fewer");
+}
+
+void PersistentWindow::leave(const CommParts& parts) {
+  if (buffers_) parts.regions.leave(std::exchange(region_, {}), buffers_->round());
+  buffers_.reset();
+}
+
+}  // namespace tapa

@@ -1,0 +1,44 @@
+/// @file
+/// What a persistent operation has to itself as long as it lives.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "comm/comm_state.hpp"
+#include "run/small_reduce.hpp"
+
+namespace tapa {
+
+/// Tags, and memory where the ranks share a node. Ranks free persistent requests when they like, so what is
+/// free is agreed.
+class PersistentWindow {
+ public:
+  /// Asks for the next one.
+  void begin();
+  /// Goes on asking, in the order of calls; false: not yet. `tags` are taken then. Throws CallError, with
+  /// out_of_tags(), when there are none.
+  [[nodiscard]] bool step(CommState& state, TagWindow& tags);
+  /// Whether none was left; alike on all ranks.
+  [[nodiscard]] bool out_of_tags() const { return out_of_tags_; }
+  /// The memory; null: there is none.
+  [[nodiscard]] ShmBuffers* buffers() const { return buffers_.get(); }
+
+  /// Gives the memory back.
+  void leave(const CommParts& parts);
+  /// Forgets what is being asked; it can be asked no more.
+  void give_up() { free_.give_up(); }
+
+ private:
+  void ask(CommState& state);
+
+  SmallReduce free_;  // which windows and which region
+  bool asking_ = false;
+  std::size_t block_ = 0;  // of windows, that is being asked for
+  std::size_t asked_ = 0;  // blocks so far
+  bool out_of_tags_ = false;
+  ArenaRegion region_;
+  std::unique_ptr<ShmBuffers> buffers_;
+};
+
+}  // namespace tapa

@@ -1,0 +1,31 @@
+/// @file
+/// Operations that end later, as MPI requests.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+
+#include "carry/operation.hpp"
+#include "run/error.hpp"
+#include "run/staged_call.hpp"
+
+namespace tapa {
+
+/// Throws CallError unless `request` may take a new request.
+inline void require_request(const MPI_Request* request) {
+  if (request == nullptr)
+    throw CallError(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
+}
+
+/// Nonblocking and persistent requests of operations that were begun and filled. `keep` is held as long as
+/// the operation is in use; `staged`: copies of buffers in GPU memory on which it works, or null. Throw
+/// CallError. prepare_operation() returns false, on all ranks, when too many persistent requests of the
+/// communicator live.
+void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                      MPI_Request* request, std::unique_ptr<StagedCall> staged = nullptr);
+[[nodiscard]] bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                                     MPI_Comm comm, MPI_Request* request,
+                                     std::unique_ptr<StagedCall> staged = nullptr);
+
+}  // namespace tapa

@@ -1,0 +1,189 @@
+#include "carry/run.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "carry/window_tags.hpp"
+#include "comm/machine_view.hpp"
+#include "run/error.hpp"
+#include "run/unfinished.hpp"
+#include "transport/node_transport.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Longest message inside a node that goes through our own shared memory. What passes blocks on has messages
+/// of many pieces. MPI would need them in one: a copy more at both ends.
+std::size_t shm_limit(const Rules& rules, const Choice& choice) {
+  constexpr std::size_t in_pieces = 32;
+  const std::size_t limit = rules.settings().shm_limit;
+  const Algorithm a = choice.algorithm;
+  const bool passes_on = a == Algorithm::tapa || a == Algorithm::leaders || a == Algorithm::bruck;
+  return passes_on && limit <= std::numeric_limits<std::size_t>::max() / in_pieces ? in_pieces * limit
+                                                                                   : limit;
+}
+
+/// Longest message between nodes that travels whole. With MPI over TCP, 64 KiB: a rendezvous would stand in
+/// line behind other data.
+std::size_t piece(const Rules& rules, const Membership& membership) {
+  constexpr std::size_t over_tcp_piece = 32768;
+  const std::size_t wanted = rules.settings().piece;
+  if (wanted > 0) return wanted;
+  return over_tcp(*rules.topology) && !is_striped(membership, *rules.topology) ? over_tcp_piece
+                                                                               : MpiTransport::kIntMax;
+}
+
+/// One that nobody uses; it goes back when its run has ended well.
+std::unique_ptr<Executor> take_executor(const Subject& s, PlanEntry& entry) {
+  if (auto executor = s.state.parts()->chooser.cache().take(entry)) return executor;
+  const Membership& membership = s.state.membership();
+  return std::make_unique<Executor>(
+      entry.plan, std::make_unique<NodeTransport>(s.state.space(), membership.world->shm(),
+                                                  shm_limit(s.rules, entry.choice),
+                                                  piece(s.rules, membership), s.rules.wait));
+}
+
+/// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
+/// these need no table.
+struct EqualBlocks {
+  const std::byte* send;
+  std::byte* recv;
+};
+std::optional<EqualBlocks> equal_blocks(const Subject& s, const ShmBuffers& buffers) {
+  const Exchange& e = s.exchange;
+  if (!e.uniform || s.rules.check == Check::data) return std::nullopt;
+  const std::byte* const send = in_row(e.send, e.uniform_bytes);
+  std::byte* const recv = in_row(e.recv, e.uniform_bytes);
+  if (send == nullptr || recv == nullptr) return std::nullopt;
+  const bool fits = send == recv && ShmExchange::fits(buffers, e.uniform_bytes);
+  if (e.overlaps && !fits) return std::nullopt;
+  return EqualBlocks{send, recv};
+}
+
+}  // namespace
+
+void Run::choose(const Subject& s, std::shared_ptr<PlanEntry> entry, ShmBuffers* own) {
+  entry_ = std::move(entry);
+  buffers_ = nullptr;
+  if (entry_->choice.algorithm == Algorithm::memory)
+    buffers_ = own != nullptr ? own : &s.state.parts()->regions.common();
+  if (s.mode == Mode::persistent && entry_->plan) executor_ = take_executor(s, *entry_);
+}
+
+void Run::begin(const Subject& s, const TagWindow& tags) {
+  staged_ = false;
+  by_memory() ? begin_memory(s, tags) : begin_plan(s, tags);
+}
+
+void Run::stage(const Exchange& exchange) {
+  staging_.pack(exchange);
+  staged_ = true;
+}
+
+// A rank that has no memory for its blocks, or a datatype that MPI refuses to pack, is waited for all the
+// same.
+void Run::begin_memory(const Subject& s, const TagWindow& tags) {
+  const Exchange& exchange = s.exchange;
+  if (const auto equal = equal_blocks(s, *buffers_))
+    return memory_.begin_row(*buffers_, equal->send, equal->recv, exchange.uniform_bytes);
+  ShmBlocks& blocks = memory_.describe(exchange);
+  const bool sums = s.rules.check == Check::data;
+  const bool overlaps = exchange.overlaps && ShmExchange::fits(*buffers_, blocks.send);
+  if (sums || overlaps != exchange.overlaps) {
+    staged_ = blocks.prepare([&] {
+      staging_.pack(exchange);
+      for (std::size_t i = 0; i < blocks.send.size(); ++i) {
+        blocks.send[i].data = const_cast<std::byte*>(staging_.send()[i]);  // only read
+        blocks.recv[i].data = staging_.recv()[i];
+      }
+    });
+    if (staged_ && sums) sums_.start(s.state, tags, exchange, staging_.send());
+  }
+  memory_.begin_described(*buffers_, overlaps && !sums,
+                          !s.rules.compares() ? MemoryRun::Compare::nothing
+                          : exchange.uniform  ? MemoryRun::Compare::sums
+                                              : MemoryRun::Compare::blocks);
+}
+
+void Run::begin_plan(const Subject& s, const TagWindow& tags) {
+  const int most = tags.count - window_tags::kPlan;
+  if (entry_->plan->channels > most) {
+    throw CallError(MPI_ERR_INTERN, "plan " + entry_->text + " needs " +
+                                        std::to_string(entry_->plan->channels) + " tags, expected at most " +
+                                        std::to_string(most));
+  }
+  stage(s.exchange);
+  if (s.rules.check == Check::data) sums_.start(s.state, tags, s.exchange, staging_.send());
+  if (!executor_) executor_ = take_executor(s, *entry_);
+  executor_->bind(staging_.send(), staging_.recv());
+  executor_->start(tags.first + window_tags::kPlan);
+}
+
+bool Run::advance(const Subject& s, bool block) {
+  if (executor_) return executor_->progress(block);
+  constexpr int patience = 50;  // pauses in one call
+  try {
+    const auto done = [this] { return memory_.advance(); };
+    bool ended = done();
+    Waiter waiter = s.state.waiter();
+    for (int idle = 0; block && !ended && idle < patience; ++idle) {
+      waiter.pause(idle, true, done);
+      waiter.count_quiet_poll();
+      ended = done();
+    }
+    if (ended) buffers_->release();
+    return ended;
+  } catch (...) {
+    buffers_->release();
+    if (s.rules.compares() && !memory_.exchange().sizes_agree())
+      return true;  // all ranks say which block it is
+    throw;
+  }
+}
+
+std::optional<std::uint64_t> Run::bytes_through_memory() const {
+  if (!by_memory()) return std::nullopt;
+  return memory_.exchange().total_bytes();
+}
+
+bool Run::check_sums(const Subject& s) {
+  if (!sums_.test()) return false;
+  sums_.check(s.state.rank(), s.exchange, staging_.recv());
+  return true;
+}
+
+void Run::finish(const Exchange& exchange) {
+  if (staged_) staging_.unpack(exchange);
+}
+
+void Run::give_up() {
+  if (executor_ && !executor_->done()) static_cast<void>(executor_.release());
+  sums_.give_up();
+}
+
+void Run::end(CommState& state, std::size_t keep) {
+  if (executor_) state.parts()->chooser.cache().keep(*entry_, std::move(executor_));
+  executor_.reset();
+  buffers_ = nullptr;
+  staging_.trim(keep);
+  entry_.reset();
+}
+
+std::string Run::waits_for(const Subject& s) const {
+  if (by_memory()) return tapa::waits_for(memory_.exchange());
+  if (!executor_) return "waits for MPI";
+  std::string text = "waits for";
+  const Topology& topology = *s.rules.topology;
+  for (const Waiting& w : executor_->waiting(8)) {
+    const auto level = static_cast<std::size_t>(topology.level_of(s.state.rank(), w.peer));
+    const auto phase = static_cast<std::size_t>(w.phase);
+    text += (text.back() == 'r' ? " rank " : "; rank ") + std::to_string(w.peer) +
+            (w.is_send ? " to take " : " to send ") + std::to_string(w.bytes) + " bytes, level " +
+            topology.levels[level].name;
+    if (phase < entry_->phases.size()) text += ", phase \"" + entry_->phases[phase].name + "\"";
+  }
+  return text;
+}
+
+}  // namespace tapa

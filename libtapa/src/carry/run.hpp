@@ -1,0 +1,76 @@
+/// @file
+/// The run of an operation: through memory that the ranks share, or by the messages of a plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "carry/checksums.hpp"
+#include "carry/choosing.hpp"
+#include "carry/staging.hpp"
+#include "run/memory_run.hpp"
+
+namespace tapa {
+
+class Run {
+ public:
+  /// By `entry`; `own`: memory of this operation's own, or null. A persistent operation takes all that
+  /// options decide now: they may be others when it is started.
+  void choose(const Subject& subject, std::shared_ptr<PlanEntry> entry, ShmBuffers* own);
+  [[nodiscard]] const PlanEntry* entry() const { return entry_.get(); }
+  /// Whether MPI is to carry the call out instead.
+  [[nodiscard]] bool is_mpis() const { return buffers_ == nullptr && entry_->plan == nullptr; }
+  [[nodiscard]] bool by_memory() const { return buffers_ != nullptr; }
+
+  /// Takes the memory; false: the run before this one is still under way. Then this one must stay first in
+  /// the order of calls, so that all ranks use the memory in the same order.
+  [[nodiscard]] bool claim() { return buffers_ == nullptr || buffers_->claim(); }
+  void unclaim() {
+    if (buffers_ != nullptr) buffers_->release();
+  }
+
+  /// Begins a run that has its claim. Throws CallError.
+  void begin(const Subject& subject, const TagWindow& tags);
+  /// Goes on; true when it has ended. With `block` it may wait for a message. Throws CallError,
+  /// TransportError.
+  [[nodiscard]] bool advance(const Subject& subject, bool block);
+  /// After its end, where memory has carried it: whether the two ends of all blocks are known to agree.
+  [[nodiscard]] bool sizes_agree() const { return !by_memory() || memory_.exchange().sizes_agree(); }
+  /// Bytes that all ranks have sent together, where memory has carried it.
+  [[nodiscard]] std::optional<std::uint64_t> bytes_through_memory() const;
+
+  /// After its end: whether all checksums are there; throws CallError where one is wrong.
+  [[nodiscard]] bool check_sums(const Subject& subject);
+  /// Puts what has arrived where it belongs.
+  void finish(const Exchange& exchange);
+
+  /// Whether messages are under way.
+  [[nodiscard]] bool in_flight() const { return sums_.pending() || (executor_ && !executor_->done()); }
+  /// It has failed. Messages may still be in flight: their memory must stay, so what failed is given up, not
+  /// freed.
+  void give_up();
+  /// The operation ends: gives back what others can use.
+  void end(CommState& state, std::size_t keep);
+
+  /// Ranks whose checksums are missing, some of them.
+  [[nodiscard]] std::vector<int> missing_sums() const { return sums_.missing(); }
+  /// What it waits for.
+  [[nodiscard]] std::string waits_for(const Subject& subject) const;
+
+ private:
+  void begin_memory(const Subject& subject, const TagWindow& tags);
+  void begin_plan(const Subject& subject, const TagWindow& tags);
+  void stage(const Exchange& exchange);
+
+  std::shared_ptr<PlanEntry> entry_;
+  ShmBuffers* buffers_ = nullptr;  // when the choice is memory
+  MemoryRun memory_;
+  std::unique_ptr<Executor> executor_;
+  Staging staging_;
+  bool staged_ = false;  // whether that says where blocks arrive
+  Checksums sums_;
+};
+
+}  // namespace tapa

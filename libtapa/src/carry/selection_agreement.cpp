@@ -1,0 +1,322 @@
+#include "carry/selection_agreement.hpp"
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "carry/operation_pool.hpp"
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// With more ranks than this the counts of all pairs are not kept: 4 bytes for each pair, on each rank.
+constexpr int kKnownRanks = 512;
+
+constexpr std::int32_t kNoBoundary = -1;  // a level that the topology does not have
+
+/// What every rank tells every other one first; followed by the sender's travelling rows for all ranks when
+/// there are at most kKnownRanks.
+struct Header {
+  std::int32_t good;      // whether the sender's arguments were right
+  std::int32_t boundary;  // first level whose messages carry active rows only
+  std::int32_t rows;      // of the block for the receiver
+  std::int32_t active;
+};
+
+/// What every rank tells every other one last.
+struct Verdict {
+  enum Kind : std::int32_t { fine, rows, boundary };
+  std::int32_t kind = fine;
+  std::int32_t other = 0;
+  std::int32_t others_value = 0;
+  std::int32_t own_value = 0;
+};
+
+void exchange_lists(const std::shared_ptr<CommState>& state, const std::vector<std::byte>& send,
+                    const std::vector<std::size_t>& send_bytes, std::vector<std::byte>& recv,
+                    const std::vector<std::size_t>& recv_bytes) {
+  auto operation = acquire_operation();
+  operation->begin(state, Mode::blocking, "TAPA_Selection_create");
+  Exchange& e = operation->exchange();
+  e = {};
+  const auto blocks = [](std::byte* at, const std::vector<std::size_t>& sizes, std::vector<Block>& into) {
+    for (const std::size_t bytes : sizes) {
+      Block block;
+      block.data = at;
+      block.bytes = bytes;
+      into.push_back(block);
+      at += bytes;
+    }
+  };
+  recv.resize(std::accumulate(recv_bytes.begin(), recv_bytes.end(), std::size_t{0}));
+  blocks(const_cast<std::byte*>(send.data()), send_bytes, e.send);
+  blocks(recv.data(), recv_bytes, e.recv);
+  run_to_end(std::move(operation));
+}
+
+/// One record of the same size to and from every rank.
+template <class Record>
+std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, const std::vector<Record>& mine,
+                                     std::size_t each) {
+  auto operation = acquire_operation();
+  operation->begin(state, Mode::blocking, "TAPA_Selection_create");
+  std::vector<Record> theirs(mine.size());
+  Exchange& e = operation->exchange();
+  e = {};
+  e.uniform = true;
+  e.uniform_bytes = each * sizeof(Record);
+  for (std::size_t at = 0; at < mine.size(); at += each) {
+    Block block;
+    block.bytes = e.uniform_bytes;
+    block.data = reinterpret_cast<std::byte*>(const_cast<Record*>(&mine[at]));  // NOLINT: only read
+    e.send.push_back(block);
+    block.data = reinterpret_cast<std::byte*>(&theirs[at]);  // NOLINT: plain records
+    e.recv.push_back(block);
+  }
+  run_to_end(std::move(operation));
+  return theirs;
+}
+
+/// The caller's lists, one for each block.
+class Lists {
+ public:
+  Lists(const SelectionArguments& arguments, int ranks);
+  [[nodiscard]] std::span<const int> of(int dst) const;
+  [[nodiscard]] std::size_t rows(int dst) const { return static_cast<std::size_t>(arguments_.sendrows[dst]); }
+
+ private:
+  void check_counts(int ranks) const;
+  void check_one_list(int ranks) const;
+
+  const SelectionArguments& arguments_;
+  std::vector<std::size_t> first_;
+};
+
+void require_array(const int* array, const char* name) {
+  if (array == nullptr) throw CallError(MPI_ERR_ARG, std::string(name) + " is null, expected an array");
+}
+
+void require_count(int value, const char* name, int at) {
+  if (value < 0) {
+    throw CallError(MPI_ERR_COUNT, std::string(name) + "[" + std::to_string(at) + "] is " +
+                                       std::to_string(value) + ", expected 0 or more");
+  }
+}
+
+Lists::Lists(const SelectionArguments& arguments, int ranks) : arguments_(arguments) {
+  require_array(arguments.sendrows, "sendrows");
+  require_array(arguments.recvrows, "recvrows");
+  require_array(arguments.nactive, "nactive");
+  if (!arguments.has_result)
+    throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+  check_counts(ranks);
+  if (arguments.one_list) {
+    check_one_list(ranks);
+    return;
+  }
+  std::size_t first = 0;
+  for (int d = 0; d < ranks; ++d) {
+    first_.push_back(first);
+    check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
+    first += static_cast<std::size_t>(arguments.nactive[d]);
+  }
+}
+
+void Lists::check_counts(int ranks) const {
+  std::int64_t total = 0;
+  for (int i = 0; i < ranks; ++i) {
+    require_count(arguments_.sendrows[i], "sendrows", i);
+    require_count(arguments_.recvrows[i], "recvrows", i);
+    if (i > 0 && arguments_.one_list) continue;
+    require_count(arguments_.nactive[i], "nactive", i);
+    total += arguments_.nactive[i];
+  }
+  if (total > 0) require_array(arguments_.active, "active");
+}
+
+void Lists::check_one_list(int ranks) const {
+  for (int d = 0; d < ranks; ++d) {
+    if (rows(d) > 0) check_active(of(d), rows(d), 0, "the block for rank " + std::to_string(d));
+  }
+}
+
+std::span<const int> Lists::of(int dst) const {
+  if (arguments_.one_list) {
+    const bool empty = rows(dst) == 0;  // blocks without rows have no active ones either
+    return {arguments_.active, empty ? 0 : static_cast<std::size_t>(arguments_.nactive[0])};
+  }
+  const auto d = static_cast<std::size_t>(dst);
+  return {arguments_.active == nullptr ? nullptr : arguments_.active + first_[d],
+          static_cast<std::size_t>(arguments_.nactive[dst])};
+}
+
+/// The first level whose messages carry active rows only.
+int boundary_level(const Topology& topology, const char* boundary) {
+  if (boundary == nullptr) return topology.nic_level;
+  if (*boundary == '\0') return 0;
+  const int level = topology.find_level(boundary);
+  if (level >= 0) return level + 1;
+  std::string names;
+  for (const Level& l : topology.levels) names += (names.empty() ? "" : ", ") + l.name;
+  throw CallError(MPI_ERR_ARG, "boundary is \"" + std::string(boundary) + "\", expected a level (" + names +
+                                   "), \"\" for everywhere, or null");
+}
+
+std::string text_of(int reporter, const Verdict& v) {
+  const std::string other = "rank " + std::to_string(v.other);
+  const std::string self = "rank " + std::to_string(reporter);
+  if (v.kind == Verdict::rows) {
+    return other + " sends " + std::to_string(v.others_value) + " rows to " + self + ", which expects " +
+           std::to_string(v.own_value);
+  }
+  return "boundary is level " + std::to_string(v.others_value) + " on " + other + " and level " +
+         std::to_string(v.own_value) + " on " + self + ", expected the same on all ranks";
+}
+
+/// The steps of the agreement, as one rank takes them.
+class Talks {
+ public:
+  Talks(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
+      : state_(state),
+        arguments_(arguments),
+        topology_(state->held_rules()->topology),
+        rank_(state->rank()),
+        ranks_(state->size()) {}
+
+  /// Checks the own arguments. A rank that finds them wrong still takes part in the first exchange, so that
+  /// the others do not wait for it for ever.
+  void look_at_own();
+  void tell_headers();
+  void tell_lists();
+  void judge();
+  [[nodiscard]] std::shared_ptr<const RowSelection> result() {
+    return std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv_),
+                                                std::move(counts_));
+  }
+
+ private:
+  [[nodiscard]] const Header& header(int rank) const { return headers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Verdict verdict() const;
+
+  std::shared_ptr<CommState> state_;
+  const SelectionArguments& arguments_;
+  std::shared_ptr<const Topology> topology_;
+  int rank_;
+  int ranks_;
+  int boundary_ = kNoBoundary;
+  std::unique_ptr<CallError> wrong_;
+  std::unique_ptr<Lists> lists_;
+  std::vector<Header> headers_;
+  std::vector<unsigned> counts_;
+  std::vector<BlockRows> send_;
+  std::vector<BlockRows> recv_;
+};
+
+void Talks::look_at_own() {
+  try {
+    lists_ = std::make_unique<Lists>(arguments_, ranks_);
+    boundary_ = boundary_level(*topology_, arguments_.boundary);
+    for (int d = 0; d < ranks_; ++d) {
+      send_.push_back(
+          travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
+    }
+  } catch (const CallError& e) {
+    wrong_ = std::make_unique<CallError>(e);
+  } catch (const std::invalid_argument& e) {
+    wrong_ = std::make_unique<CallError>(MPI_ERR_ARG, e.what());
+  }
+}
+
+void Talks::tell_headers() {
+  constexpr std::size_t kHeader = sizeof(Header) / sizeof(std::int32_t);
+  const auto n = static_cast<std::size_t>(ranks_);
+  const std::size_t each = kHeader + (ranks_ <= kKnownRanks ? n : 0);
+  std::vector<std::int32_t> mine(n * each, 0);
+  for (std::size_t d = 0; d < n && !wrong_; ++d) {
+    const auto active = static_cast<std::int32_t>(lists_->of(static_cast<int>(d)).size());
+    const Header header{1, boundary_, arguments_.sendrows[d], active};
+    std::memcpy(&mine[d * each], &header, sizeof header);
+    for (std::size_t i = 0; kHeader + i < each; ++i) {
+      mine[d * each + kHeader + i] = static_cast<std::int32_t>(send_[i].travelling);
+    }
+  }
+  const auto theirs = exchange_records(state_, mine, each);
+  headers_.resize(n);
+  for (std::size_t s = 0; s < n; ++s) {
+    std::memcpy(&headers_[s], &theirs[s * each], sizeof(Header));
+    for (std::size_t i = kHeader; i < each; ++i)
+      counts_.push_back(static_cast<unsigned>(theirs[s * each + i]));
+  }
+  if (wrong_) throw CallError(*wrong_);
+  for (int s = 0; s < ranks_; ++s) {
+    if (header(s).good != 0) continue;
+    throw CallError(MPI_ERR_ARG,
+                    "rank " + std::to_string(s) + " passed wrong arguments, its own message says which");
+  }
+}
+
+void Talks::tell_lists() {
+  std::vector<std::byte> outgoing;
+  std::vector<std::byte> incoming;
+  std::vector<std::size_t> outgoing_bytes;
+  std::vector<std::size_t> incoming_bytes;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const auto bytes = std::as_bytes(lists_->of(peer));
+    outgoing.insert(outgoing.end(), bytes.begin(), bytes.end());
+    outgoing_bytes.push_back(bytes.size());
+    incoming_bytes.push_back(static_cast<std::size_t>(header(peer).active) * sizeof(int));
+  }
+  exchange_lists(state_, outgoing, outgoing_bytes, incoming, incoming_bytes);
+  std::size_t at = 0;
+  for (int s = 0; s < ranks_; ++s) {
+    std::vector<int> active(static_cast<std::size_t>(header(s).active));
+    if (!active.empty()) std::memcpy(active.data(), incoming.data() + at, active.size() * sizeof(int));
+    at += active.size() * sizeof(int);
+    recv_.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows), active,
+                                    topology_->level_of(s, rank_), boundary_));
+  }
+}
+
+/// The first disagreement that this rank sees.
+Verdict Talks::verdict() const {
+  for (int s = 0; s < ranks_; ++s) {
+    if (header(s).rows != arguments_.recvrows[s]) {
+      return {Verdict::rows, s, header(s).rows, arguments_.recvrows[s]};
+    }
+    if (header(s).boundary != boundary_) return {Verdict::boundary, s, header(s).boundary, boundary_};
+  }
+  return {};
+}
+
+// All ranks see all verdicts, so that all fail alike.
+void Talks::judge() {
+  const auto verdicts =
+      exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict()), 1);
+  for (int r = 0; r < ranks_; ++r) {
+    const Verdict& v = verdicts[static_cast<std::size_t>(r)];
+    if (v.kind != Verdict::fine) throw CallError(MPI_ERR_ARG, text_of(r, v));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
+                                                       const SelectionArguments& arguments) {
+  Talks talks(state, arguments);
+  talks.look_at_own();
+  talks.tell_headers();
+  talks.tell_lists();
+  talks.judge();
+  return talks.result();
+}
+
+}  // namespace tapa

@@ -1,0 +1,36 @@
+/// @file
+/// Blocks of a call as dense bytes: where they lie, or packed in memory of our own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "run/arguments.hpp"
+
+namespace tapa {
+
+/// Reusable; keeps its memory between calls, see trim().
+class Staging {
+ public:
+  /// Packs what is sent and not dense, or may be overwritten meanwhile; makes room for what is received and
+  /// not dense. Throws CallError.
+  void pack(const Exchange& exchange);
+  /// Puts what has arrived in that room where it belongs. Throws CallError.
+  void unpack(const Exchange& exchange) const;
+
+  /// By peer.
+  [[nodiscard]] const std::vector<const std::byte*>& send() const { return send_; }
+  [[nodiscard]] const std::vector<std::byte*>& recv() const { return recv_; }
+
+  /// What one large call needed is not kept for all that follow.
+  void trim(std::size_t most);
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+  std::vector<const std::byte*> send_;
+  std::vector<std::byte*> recv_;
+};
+
+}  // namespace tapa

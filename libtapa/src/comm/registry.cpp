@@ -1,0 +1,192 @@
+#include "comm/registry.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <optional>
+
+#include "comm/comm_state.hpp"
+#include "comm/gather_text.hpp"
+#include "comm/learnt_comm.hpp"
+#include "comm/learnt_store.hpp"
+#include "comm/names.hpp"
+#include "comm/report_text.hpp"
+#include "run/datatype.hpp"
+#include "run/error.hpp"
+#include "run/freed_handles.hpp"
+#include "run/log.hpp"
+#include "run/private_comm.hpp"
+#include "run/progress.hpp"
+#include "run/scratch.hpp"
+#include "run/world.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+#include "world/world.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Library state: the keyvals and the states that live. Never destroyed: MPI_Finalize may come after static
+/// objects end.
+struct Registry {
+  std::mutex mutex;
+  int keyval = MPI_KEYVAL_INVALID;      // communicator -> state
+  int end_keyval = MPI_KEYVAL_INVALID;  // on MPI_COMM_SELF: its deletion is the first thing MPI_Finalize does
+  std::vector<std::weak_ptr<CommState>> states;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+using Holder = std::shared_ptr<CommState>;
+
+/// Those that live and were set up, in that order.
+std::vector<Holder> living_states() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::vector<Holder> living;
+  for (const auto& weak : r.states) {
+    if (auto state = weak.lock()) living.push_back(std::move(state));
+  }
+  return living;
+}
+
+int delete_state(MPI_Comm, int, void* value, void*) {
+  freed_communicators.fetch_add(1, std::memory_order_release);
+  auto* const holder = static_cast<Holder*>(value);
+  (*holder)->release_device();
+  delete holder;  // operations in flight keep the state until they end
+  return MPI_SUCCESS;
+}
+
+/// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
+/// interesting.
+std::string own_report() {
+  int world_rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  auto rows = report_rows();
+  if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
+  for (ReportRow& row : rows) row.function = name_here(row.function);
+  std::optional<ReportHead> head;
+  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
+    const SetupTotal setup = setup_total();
+    head = {0,
+            seconds_since_beginning(),
+            is_guest() ? "MPI_Init" : "the first call",
+            setup.setups,
+            setup.seconds,
+            learnt_report()};
+    PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
+  }
+  return format_report(rows, head);
+}
+
+/// All by one rank, the head first, where all are known to be here: a guest's are when rank 0 has asked for a
+/// report.
+void print_report() {
+  std::string text = own_report();
+  try {
+    const auto world = World::of_process();
+    const bool all = is_guest() && world && world->options()->settings().report != Reporting::off;
+    if (all) text = gather_text(text, MPI_COMM_WORLD);
+  } catch (const CallError& e) {
+    log_warn(std::string("the ranks' reports come apart: ") + e.what());
+  }
+  std::fputs(text.c_str(), stderr);
+}
+
+int at_finalize(MPI_Comm, int, void*, void*) {
+  end_states();
+  return MPI_SUCCESS;
+}
+
+/// As the environment says; what is wrong there others tell.
+void keep_scratch() {
+  try {
+    Scratch::keep_at_most(environment_options().settings().keep);
+  } catch (const CallError&) {
+    return;
+  }
+}
+
+// Duplicates of a communicator make their own state, so nothing is copied.
+void make_keyvals(Registry& r) {
+  if (r.keyval != MPI_KEYVAL_INVALID) return;
+  begin_clock();
+  note_folder();
+  keep_scratch();
+  if (!is_guest()) {  // else the drop-in says when
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
+              "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, r.end_keyval, nullptr), "MPI_Comm_set_attr");
+  }
+  check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &r.keyval, nullptr),
+            "MPI_Comm_create_keyval");
+}
+
+}  // namespace
+
+std::shared_ptr<CommState> find_state(MPI_Comm comm) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.keyval == MPI_KEYVAL_INVALID) return nullptr;
+  void* value = nullptr;
+  int found = 0;
+  check_mpi(PMPI_Comm_get_attr(comm, r.keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
+  return found != 0 ? *static_cast<Holder*>(value) : nullptr;
+}
+
+std::shared_ptr<CommState> state_of(MPI_Comm comm) {
+  if (auto state = find_state(comm)) return state;
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  make_keyvals(r);
+  const Progress::Pause pause;  // what tasks do may need the registry too
+  auto state = std::make_shared<CommState>(comm);
+  auto holder = std::make_unique<Holder>(state);
+  check_mpi(PMPI_Comm_set_attr(comm, r.keyval, holder.get()), "MPI_Comm_set_attr");
+  static_cast<void>(holder.release());
+  return state;
+}
+
+void enlist(const std::shared_ptr<CommState>& state) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
+  r.states.push_back(state);
+}
+
+void end_states() {
+  if (world_ends()) return;
+  for (const auto& state : living_states()) keep_learnt(*state);
+  print_report();
+  save_learnt();
+  end_world();
+  freed_communicators.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
+  Progress::end();
+  for (const auto& state : living_states()) {
+    state->release_device();
+    state->release();
+  }
+  if (const auto world = World::of_process()) world->release();
+  free_alone_comm();
+  free_type_keyval();
+  Registry& r = registry();
+  if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
+  if (r.end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.end_keyval);
+}
+
+std::vector<ReportRow> report_rows() {
+  auto rows = kept_rows();
+  for (const auto& state : living_states()) {
+    const auto own = state->report_rows();
+    rows.insert(rows.end(), own.begin(), own.end());
+  }
+  return rows;
+}
+
+}  // namespace tapa

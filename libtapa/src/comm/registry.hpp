@@ -1,0 +1,24 @@
+/// @file
+/// How states hang on communicators, as attributes, and how they end.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <vector>
+
+namespace tapa {
+
+class CommState;
+
+/// The state that hangs on `comm`, or null. Local.
+[[nodiscard]] std::shared_ptr<CommState> find_state(MPI_Comm comm);
+/// The same; makes it when there is none, without talking to other ranks.
+[[nodiscard]] std::shared_ptr<CommState> state_of(MPI_Comm comm);
+/// It has been set up.
+void enlist(const std::shared_ptr<CommState>& state);
+
+/// MPI_Finalize has begun: prints the report, ends what is under way, frees what the states keep. Once.
+void end_states();
+
+}  // namespace tapa

@@ -1,0 +1,137 @@
+#include "route/check_arguments.hpp"
+
+#include <cstdint>
+#include <string>
+
+#include "run/device_memory.hpp"
+#include "run/error.hpp"
+#include "world/guest.hpp"
+
+namespace tapa {
+
+namespace {
+
+// The first page of memory is never mapped: data there means a null pointer that is not MPI_BOTTOM with
+// addresses.
+constexpr std::intptr_t kLowestAddress = 4096;
+
+// What MPI itself says of MPI_IN_PLACE as receive buffer.
+#ifdef OPEN_MPI
+constexpr int kInPlaceAsMpi = MPI_ERR_ARG;
+#else
+constexpr int kInPlaceAsMpi = MPI_ERR_BUFFER;
+#endif
+
+struct Names {
+  const char* buffer;
+  const char* count;
+  const char* displ;
+  const char* type;
+};
+constexpr Names send_names{"sendbuf", "sendcount", "sdispls", "sendtype"};
+constexpr Names recv_names{"recvbuf", "recvcount", "rdispls", "recvtype"};
+
+std::string indexed(const char* name, Form form, int peer) {
+  if (form == Form::uniform) return name;
+  return std::string(name) + "s[" + std::to_string(peer) + "]";
+}
+
+void require_arrays(const Arguments& a, const Side& side, const Names& names) {
+  const auto null = [](const std::string& what) {
+    throw CallError(MPI_ERR_ARG, what + " is null, expected an array");
+  };
+  if (side.counts == nullptr && side.large_counts == nullptr) null(std::string(names.count) + "s");
+  if (side.displs == nullptr && side.large_displs == nullptr) null(names.displ);
+  if (a.form == Form::w && side.types == nullptr) null(std::string(names.type) + "s");
+}
+
+TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& names, int peer) {
+  const MPI_Datatype type = side.type_of(peer);
+  if (type == MPI_DATATYPE_NULL) {
+    throw CallError(MPI_ERR_TYPE,
+                    (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
+                        " is MPI_DATATYPE_NULL, expected a datatype");
+  }
+  const TypeInfo info = type_info(type);
+  if (!info.committed) {
+    throw CallError(MPI_ERR_TYPE, indexed(names.type, a.form == Form::w ? Form::w : Form::uniform, peer) +
+                                      " is not committed, expected a datatype after MPI_Type_commit");
+  }
+  return info;
+}
+
+void check_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
+  if (a.form != Form::uniform) require_arrays(a, side, names);
+  const int peers = a.form == Form::uniform ? 1 : ranks;
+  TypeInfo info;
+  for (int peer = 0; peer < peers; ++peer) {
+    if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
+    const MPI_Count count = side.count_of(peer);
+    if (count < 0) {
+      throw CallError(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
+                                         ", expected 0 or more");
+    }
+    if (block_bytes(info, count) == 0 || side.buffer != nullptr) continue;
+    if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress) {
+      throw CallError(MPI_ERR_BUFFER, std::string(names.buffer) + " is null, expected a buffer of " +
+                                          indexed(names.count, a.form, peer) + " = " + std::to_string(count) +
+                                          " elements");
+    }
+  }
+}
+
+void check_uniform_sizes(const Arguments& a, bool strict) {
+  const std::size_t sent = block_bytes(type_info(a.send.type), a.send.count);
+  const std::size_t received = block_bytes(type_info(a.recv.type), a.recv.count);
+  if (sent > received || (strict && sent != received)) {
+    throw CallError(MPI_ERR_TRUNCATE, "sendcount and sendtype make " + std::to_string(sent) +
+                                          " bytes per block, recvcount and recvtype " +
+                                          std::to_string(received) +
+                                          (strict ? ", expected the same" : ", expected no fewer"));
+  }
+}
+
+void require_host_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
+  TypeInfo info;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
+    if (block_bytes(info, side.count_of(peer)) == 0) continue;
+    const auto first = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
+    require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer,
+                        "of a GPU whose driver is not CUDA's, and that this process first used when the "
+                        "communicator was set up already; use it before, make another communicator, or set "
+                        "TAPA_ENABLE=0: then MPI gets such calls");
+    if (a.form == Form::uniform) return;
+  }
+}
+
+}  // namespace
+
+void require_host_memory(const void* address, const char* name, const char* why) {
+  if (!is_device_memory(address)) return;
+  throw CallError(MPI_ERR_BUFFER, std::string(name) + " is GPU memory, expected host memory: " + why);
+}
+
+void require_host_memory(const Arguments& a, int ranks) {
+  require_host_side(a, a.recv, recv_names, ranks);
+  if (!a.in_place()) require_host_side(a, a.send, send_names, ranks);
+}
+
+void check_arguments(const Arguments& a, int ranks, bool strict) {
+  if (a.recv.buffer == MPI_IN_PLACE) {
+    throw CallError(is_guest() ? kInPlaceAsMpi : MPI_ERR_BUFFER,
+                    "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
+  }
+  check_side(a, a.recv, recv_names, ranks);
+  if (a.in_place()) return;
+  check_side(a, a.send, send_names, ranks);
+  if (a.form == Form::uniform) {
+    check_uniform_sizes(a, strict);
+    if (strict && a.has_equal_buffers() && a.send.count > 0 && type_info(a.send.type).size > 0) {
+      throw CallError(MPI_ERR_BUFFER,
+                      "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
+    }
+  }
+}
+
+}  // namespace tapa

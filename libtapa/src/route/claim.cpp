@@ -1,0 +1,178 @@
+#include "route/claim.hpp"
+
+#include <optional>
+
+#include "route/recall.hpp"
+#include "route/ways.hpp"
+#include "run/datatype.hpp"
+#include "run/shm_exchange.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// Where the blocks of one side begin and how long they are.
+struct Dense {
+  MPI_Aint first = 0;     // from the side's buffer
+  std::size_t bytes = 0;  // of a block
+};
+
+/// The blocks of one side when they are dense and lie one after the other, else none.
+Dense dense_side(const Side& side) {
+  const TypeInfo info = type_info(side.type);
+  const auto bytes = static_cast<std::size_t>(side.count) * info.size;
+  if (bytes == 0 || !info.always_dense()) return {};
+  return {info.first, bytes};
+}
+
+Uniform uniform_blocks(const Arguments& arguments) {
+  const Dense recv = dense_side(arguments.recv);
+  const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
+  if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
+  const Side& sent = arguments.in_place() ? arguments.recv : arguments.send;
+  return {static_cast<std::size_t>(sent.count) * type_info(sent.type).size};
+}
+
+std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
+  std::uint64_t bytes = 0;
+  for (int peer = 0; peer < ranks; ++peer)
+    bytes += static_cast<std::uint64_t>(arguments.send.count_of(peer)) *
+             type_info(arguments.send.type_of(peer)).size;
+  return bytes;
+}
+
+Route in_order(CommState& state) {
+  Route route;
+  route.carrier = Carrier::plan;
+  route.state = &state;
+  return route;
+}
+
+/// What carries a call out that need not be agreed on, and where such calls are counted.
+struct Pick {
+  std::optional<Algorithm> algorithm = std::nullopt;  ///< none: something has to be agreed, or said
+  Autotuner::Running* counted = nullptr;
+  std::optional<ProbeKey> tried = std::nullopt;
+};
+
+/// What a competition that goes on says.
+Pick choose_next(const Way& way) {
+  Pick chosen{way.next().algorithm};
+  if (way.kind == Way::Kind::probe)
+    chosen.tried = way.key;
+  else
+    chosen.counted = way.running;
+  return chosen;
+}
+
+Pick choose_uniform(CommParts& parts, const Rules& rules, int rank, std::size_t bytes) {
+  const Offer offer{true, parts.regions.available(), false};
+  if (offer.memory && parts.chooser.sure(bytes) && !rules.explain) return {Algorithm::memory};
+  const Way way = way_of(parts, true, bytes, offer);
+  if (way.kind != Way::Kind::settled && !rules.compares()) {
+    if (way.kind == Way::Kind::agree) return {};
+    return choose_next(way);
+  }
+  Autotuner::Running* const decided = parts.tuner.decided_by(way.key);
+  // Ranks whose sizes differ go the same way.
+  if (rules.compares() && parts.chooser.one_choice() && offer.memory && !rules.mpi_is_forced)
+    return {parts.chooser.decide(bytes, offer).choice.algorithm, decided};
+  const auto entry = uniform_plan(parts, bytes, offer);
+  const bool told = !rules.explain || rank != 0 || entry->explained.load(std::memory_order_relaxed);
+  return told ? Pick{entry->choice.algorithm, decided} : Pick{};
+}
+
+/// Blocks of different sizes, where shared memory or MPI carries all of them.
+Pick choose_blocks(CommParts& parts, const Rules& rules, bool may_use_mpi) {
+  const Offer offer{may_use_mpi, true, false};
+  const std::size_t bytes = parts.mean.shared().value_or(0);
+  const Way way = way_of(parts, false, bytes, offer);
+  if (way.kind != Way::Kind::settled && !rules.compares()) {
+    if (way.kind == Way::Kind::agree) return {};
+    return choose_next(way);
+  }
+  Pick chosen{Algorithm::memory, parts.tuner.decided_by(way.key)};
+  if (parts.chooser.forced() || rules.compares()) return chosen;
+  const Choice* const winner = parts.tuner.fastest(false, bytes, offer, parts.mean.due()).choice;
+  if (winner != nullptr && winner->algorithm == Algorithm::mpi) chosen.algorithm = Algorithm::mpi;
+  return chosen;
+}
+
+/// Takes what a call needs to begin.
+Route begin_at_once(CommState& state, CommParts& parts, const Pick& chosen) {
+  Route route = in_order(state);
+  if (chosen.algorithm == Algorithm::memory) {
+    if (!parts.regions.common().claim()) return route;
+    route.carrier = Carrier::memory;
+    route.buffers = &parts.regions.common();
+  } else {
+    route.carrier = Carrier::mpi;
+    route.chosen = true;
+  }
+  parts.order.pass_window();
+  if (chosen.counted != nullptr) chosen.counted->count();
+  route.tried = chosen.tried.has_value();
+  if (chosen.tried) route.key = *chosen.tried;
+  return route;
+}
+
+/// Sizes are compared, and ranks that do not come are named, before MPI begins.
+bool begins_with_words(const Pick& chosen, const Rules& rules) {
+  return chosen.algorithm == Algorithm::mpi && (rules.compares() || rules.timeout > 0);
+}
+
+Route claim_blocks(const Arguments& arguments, CommState& state) {
+  // In place they may have to be copied first.
+  const Rules& rules = state.rules();
+  if (arguments.in_place() || !rules.always_memory || rules.explain) return in_order(state);
+  Route route = in_order(state);
+  {
+    const auto parts = state.parts();
+    if (!parts->order.idle()) return route;
+    const Pick chosen = choose_blocks(*parts, rules, !arguments.large);
+    if (!chosen.algorithm || begins_with_words(chosen, rules)) return route;
+    route = begin_at_once(state, *parts, chosen);
+  }
+  route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
+  if (route.tried || rules.report != Reporting::off) route.sent = bytes_sent(arguments, state.size());
+  return route;
+}
+
+}  // namespace
+
+Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks) {
+  const Rules& rules = state.rules();
+  if (!rules.fast) return in_order(state);
+  const auto parts = state.parts();
+  if (!parts->order.idle()) return in_order(state);
+  LastWay& last = parts->last;
+  Pick chosen{last.mpi ? Algorithm::mpi : Algorithm::memory, last.counted};
+  if (blocks.bytes != last.bytes || (last.counted != nullptr && !last.counted->repeats())) {
+    chosen = choose_uniform(*parts, rules, state.rank(), blocks.bytes);
+    const bool known = chosen.algorithm == Algorithm::memory || chosen.algorithm == Algorithm::mpi;
+    if (!known || begins_with_words(chosen, rules)) return in_order(state);
+    last = {chosen.tried ? 0 : blocks.bytes, chosen.algorithm == Algorithm::mpi, chosen.counted};
+  }
+  if (chosen.algorithm == Algorithm::memory && arguments.in_place() &&
+      !(blocks.dense && ShmExchange::fits(parts->regions.common(), blocks.bytes)))
+    return in_order(state);
+  Route route = begin_at_once(state, *parts, chosen);
+  route.noted = route.tried || rules.report != Reporting::off;
+  route.blocks = blocks;
+  route.uniform = true;
+  route.bytes = blocks.bytes;
+  route.sent = blocks.bytes * static_cast<std::uint64_t>(state.size());
+  return route;
+}
+
+Route claim(const Arguments& arguments, CommState& state) {
+  if (arguments.has_equal_buffers()) return in_order(state);  // what is sent may have to be copied first
+  if (arguments.form != Form::uniform) return claim_blocks(arguments, state);
+  const Uniform blocks = uniform_blocks(arguments);
+  if (blocks.bytes == 0) return in_order(state);  // there is no exchange
+  // Where buffers may be in GPU memory the ranks agree first, in each call.
+  if (blocks.dense && state.device_calls() == nullptr) remember_blocks(arguments, state, blocks);
+  return claim_uniform(arguments, state, blocks);
+}
+
+}  // namespace tapa

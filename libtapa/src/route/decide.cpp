@@ -1,0 +1,217 @@
+#include "route/decide.hpp"
+
+#include <exception>
+#include <optional>
+
+#include "route/check_arguments.hpp"
+#include "route/claim.hpp"
+#include "route/recall.hpp"
+#include "route/ways.hpp"
+#include "run/device_memory.hpp"
+#include "run/error.hpp"
+#include "run/mpi_call.hpp"
+#include "run/world.hpp"
+#include "world/device_support.hpp"
+#include "world/guest.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+namespace {
+
+Route left_to_mpi(const char* reason, CommState* state = nullptr) {
+  Route route;
+  route.reason = reason;
+  route.state = state;
+  return route;
+}
+
+Route in_order(CommState& state) {
+  Route route;
+  route.carrier = Carrier::plan;
+  route.state = &state;
+  return route;
+}
+
+/// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
+bool on_device(const Arguments& a, int ranks) {
+  if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
+  if (gpu_use() != GpuUse::cuda) require_host_memory(a, ranks);
+  return true;
+}
+
+/// Alike on all ranks, but for `stage`, which is `host` on ranks with nothing in GPU memory.
+CallWay way_of_buffers(const Arguments& arguments, CommState& state) {
+  const auto local = [&] { return on_device(arguments, state.size()) ? CallWay::stage : CallWay::host; };
+  if (DeviceCalls* const calls = state.device_calls()) {
+    const CallWay way = calls->agree(arguments, state.rules().device.mpi_takes, state.waiter());
+    return way == CallWay::stage ? local() : way;
+  }
+  return state.rules().trusts_buffers ? CallWay::host : local();
+}
+
+/// By this process's environment and MPI; what a communicator's ranks agree on is in its state.
+bool mpi_takes_it_here() {
+  static const bool takes = [] {
+    try {
+      const Options options = environment_options();
+      const Settings& s = options.settings();
+      if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
+      if (s.gpu == GpuBuffers::stage) return false;
+      return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
+    } catch (const CallError&) {
+      return mpi_takes_device_memory();
+    }
+  }();
+  return takes;
+}
+
+/// Bytes of every block of a call, or nothing where they may differ.
+std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
+  const Side& side = arguments.recv;
+  if (arguments.form != Form::uniform || side.type == MPI_DATATYPE_NULL || side.count < 0)
+    return std::nullopt;
+  return static_cast<std::size_t>(side.count) * type_info(side.type).size;
+}
+
+/// Whether MPI cannot carry a persistent call out: it has none of its kind, or a buffer is in GPU memory that
+/// it does not take.
+bool mpi_cannot(const Arguments& arguments) noexcept {
+  try {
+    require_mpi_init(arguments);
+    return gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm));
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+/// Why a nonblocking call is MPI's although its communicator is set up; null: it is not. Decided at the call,
+/// not when its turn comes: what MPI carries out must begin in the program's own order.
+const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
+  const Rules& rules = state.rules();
+  if (rules.is_mpis) return reasons::device;
+  if (!state.membership().world->has_progress()) return reasons::no_progress;
+  if (rules.mpi_is_forced) return reasons::asked;
+  // Nothing can be agreed now, and buffers may be in GPU memory.
+  if (rules.leaves_persistent()) return reasons::device;
+  const std::optional<std::size_t> bytes = uniform_bytes(arguments);
+  const auto parts = state.parts();
+  const Offer offer{true, parts->regions.available(), true};
+  if (leaves_unproven(*parts, bytes, offer)) return reasons::proven;
+  if (!bytes || *bytes == 0 || !countable(*bytes)) return nullptr;
+  return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
+}
+
+}  // namespace
+
+void require_comm(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+}
+
+bool is_intercomm(MPI_Comm comm) {
+  int inter = 0;
+  check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+  return inter != 0;
+}
+
+int peers_of(MPI_Comm comm) {
+  int size = 0;
+  if (is_intercomm(comm)) {
+    check_mpi(PMPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
+  } else {
+    check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  }
+  return size;
+}
+
+bool is_mpis_own(MPI_Comm comm) {
+  return !world_began() || world_ends() || is_intercomm(comm);
+}
+
+bool decide_like_before(const Arguments& arguments, Route& route) {
+  CommState* state = nullptr;
+  const Uniform* const blocks = remembered_blocks(arguments, state);
+  if (blocks == nullptr) return false;
+  route = claim_uniform(arguments, *state, *blocks);
+  return route.carrier != Carrier::plan;
+}
+
+Route decide_comm(MPI_Comm comm, bool alone) {
+  CommState* state = remembered_state(comm);
+  if (state == nullptr) {
+    if (is_mpis_own(comm)) return left_to_mpi(reasons::foreign);
+    state = state_at(comm, true);
+  }
+  if (state->size() == 1 && !alone) {
+    if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
+    return left_to_mpi(reasons::alone);
+  }
+  if (!state->ready()) {
+    if (is_guest() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
+    state->set_up(comm);
+  }
+  if (state->gpus_are_open()) state->ask_for_gpus(comm);
+  return state->rules().is_mpis ? left_to_mpi(reasons::device, state) : in_order(*state);
+}
+
+Route decide_blocking(const Arguments& arguments, CommState& state) {
+  switch (way_of_buffers(arguments, state)) {
+    case CallWay::host:
+      return decide_on_host(arguments, state);
+    case CallWay::engine: {
+      Route route = in_order(state);
+      route.carrier = Carrier::device;
+      return route;
+    }
+    case CallWay::stage: {
+      Route route = in_order(state);
+      route.how = HandOver::staged;
+      return route;
+    }
+    default:
+      return left_to_mpi(reasons::device, &state);
+  }
+}
+
+Route decide_on_host(const Arguments& arguments, CommState& state) {
+  return claim(arguments, state);
+}
+
+// What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
+// before the program's next call either, as MPI's own nonblocking calls have their place in that order.
+Route decide_nonblocking(const Arguments& arguments) {
+  if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
+  if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
+  CommState* const state = state_at(arguments.comm, false);
+  if (state == nullptr || !state->ready()) {
+    if (is_guest()) remember_waiting(arguments.comm);
+    return left_to_mpi(reasons::not_ready);
+  }
+  const char* const reason = reason_for_mpi(arguments, *state);
+  return reason != nullptr ? left_to_mpi(reason, state) : in_order(*state);
+}
+
+Route decide_persistent(const Arguments& arguments) {
+  if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
+  Route route = decide_comm(arguments.comm, !is_guest() || mpi_cannot(arguments));
+  if (route.carrier == Carrier::mpi) return route;
+  CommState& state = *route.state;
+  if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);
+  if (state.rules().leaves_persistent()) return left_to_mpi(reasons::device, &state);
+  const std::optional<std::size_t> bytes = uniform_bytes(arguments);
+  if (!is_guest() || mpi_cannot(arguments)) return route;
+  const auto parts = state.parts();
+  const Offer offer{false, parts->regions.available(), true};
+  return leaves_unproven(*parts, bytes, offer) ? left_to_mpi(reasons::proven, &state) : route;
+}
+
+std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommState& state) {
+  if (state.rules().trusts_buffers || !on_device(arguments, state.size())) return nullptr;
+  return std::make_unique<StagedCall>(arguments, state.size(), *cuda_driver());
+}
+
+bool must_stage_for_mpi(const Arguments& arguments, int peers) {
+  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && has_device_memory(arguments, peers);
+}
+
+}  // namespace tapa

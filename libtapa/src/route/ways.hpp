@@ -1,0 +1,45 @@
+/// @file
+/// What carries out a call of one size on a communicator: what competitions say, and what follows from it.
+/// All of it is alike on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "comm/comm_parts.hpp"
+
+namespace tapa {
+
+/// How far a blocking call's size is decided.
+struct Way {
+  enum class Kind : std::uint8_t {
+    settled,  ///< what decide() says
+    resting,  ///< not yet: the call is no probe, and goes by the fastest so far
+    probe,    ///< the call tries a plan
+    agree,    ///< a round is over: the ranks must agree on its times first
+  };
+  Kind kind = Kind::settled;
+  ProbeKey key{};
+  Autotuner::Running* running = nullptr;  ///< the competition; settled: the one that has decided, or null
+
+  /// The plan of a call that rests or tries.
+  [[nodiscard]] const Choice& next() const { return running->autotuning.next(); }
+};
+
+/// `bytes`: of all blocks, or of a mean one. Begins a competition where there is none.
+[[nodiscard]] Way way_of(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
+
+/// The choice for blocks of `bytes` (`uniform`: all; else on average) among what `offer` allows. Throws
+/// CallError when a forced plan cannot be carried out and TAPA_FALLBACK=error.
+[[nodiscard]] Decision decide(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
+
+/// The plan for blocks that all have `bytes` bytes.
+[[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(CommParts& parts, std::size_t bytes, Offer offer);
+
+/// Whether calls that are no probes are MPI's, as no plan is known to be faster and the program did not ask
+/// for one. `bytes`: of all blocks, nothing where they differ.
+[[nodiscard]] bool leaves_unproven(const CommParts& parts, std::optional<std::size_t> bytes, Offer offer);
+
+}  // namespace tapa

@@ -1,0 +1,48 @@
+#include "run/memory_run.hpp"
+
+#include <limits>
+#include <vector>
+
+#include "run/private_comm.hpp"
+
+namespace tapa {
+
+namespace {
+
+/// The blocks of one side of a v call with int counts; false when they are not all dense.
+bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
+  const TypeInfo info = type_info(side.type);
+  const bool countable = info.size < std::numeric_limits<MPI_Aint>::max() >> 31;
+  if (side.counts == nullptr || !info.always_dense() || !countable) return false;
+  blocks.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    const auto bytes = static_cast<std::size_t>(side.counts[peer]) * info.size;
+    std::byte* const data = address_at(side.buffer, side.displs[peer] * info.extent + info.first);
+    blocks[peer] = {bytes == 0 ? nullptr : data, bytes, 0};
+  }
+  return true;
+}
+
+}  // namespace
+
+void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
+  if (arguments.form == Form::v && dense_blocks(arguments.send, ranks, blocks_.send) &&
+      dense_blocks(arguments.recv, ranks, blocks_.recv)) {
+    exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare);
+    return;
+  }
+  normalise(arguments, ranks, normal_);
+  static_cast<void>(describe(normal_));
+  begin_described(buffers, false, compare);
+}
+
+ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
+  blocks_.describe(exchange, alone_comm());
+  return blocks_;
+}
+
+void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare) {
+  exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare);
+}
+
+}  // namespace tapa

@@ -1,0 +1,37 @@
+/// @file
+/// An exchange through memory that the ranks of a node share, from the blocks of a call to its end.
+#pragma once
+
+#include "run/arguments.hpp"
+#include "run/shm_blocks.hpp"
+#include "run/shm_exchange.hpp"
+
+namespace tapa {
+
+/// Reusable. Precondition of all that begin a run: the buffers are claimed; whoever has claimed them releases
+/// them when the run has ended.
+class MemoryRun {
+ public:
+  using Compare = ShmExchange::Compare;
+
+  /// Equal blocks, those of each side in a row; see ShmExchange::begin().
+  void begin_row(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
+    exchange_.begin(buffers, send, recv, bytes);
+  }
+  /// Blocks of any sizes and types, which share no memory. `arguments` are checked, and used until the end.
+  void begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare);
+  /// The same in two steps, between which the blocks may be put elsewhere. `exchange` is used until the end.
+  [[nodiscard]] ShmBlocks& describe(const Exchange& exchange);
+  void begin_described(ShmBuffers& buffers, bool overlap, Compare compare);
+
+  /// See ShmExchange::advance().
+  [[nodiscard]] bool advance() { return exchange_.advance(); }
+  [[nodiscard]] const ShmExchange& exchange() const { return exchange_; }
+
+ private:
+  ShmExchange exchange_;
+  ShmBlocks blocks_;
+  Exchange normal_;  // of a call as it was made
+};
+
+}  // namespace tapa
