@@ -92,6 +92,15 @@ def case_second_run() -> None:
     nothing_else()
 
 
+def case_twice() -> None:
+    """A communicator begins with what another one of its shape has found in this process, without any file."""
+    begins = re.compile(r"info: a communicator begins with what is known of (\d+) sizes")
+    text = run(more="twice", TAPA_CACHE="0", TAPA_LOG="info")
+    assert [int(n) >= 1 for n in begins.findall(text)] == [True] * 4, text
+    assert not begins.findall(run(TAPA_CACHE="0", TAPA_LOG="info"))
+    assert not FILE.exists()
+
+
 def case_never_paid() -> None:
     reported()
     change(plans_are(("mpi", 1e-5), ("memory", 2e-5)))

@@ -1,6 +1,6 @@
 /* All-to-alls of one size, and of another one with blocks that differ; each result is checked. On
- * MPI_COMM_WORLD, or with a process that is started for it. Usage: repeat BYTES CALLS [merged|FOLDER], to
- * which it goes before */
+ * MPI_COMM_WORLD, with a process that is started for it (merged), or on two duplicates one after the other
+ * (twice). Usage: repeat BYTES CALLS [merged|twice|FOLDER], to which it goes before */
 #include <mpi.h>
 #ifdef LINKED
 #include <tapa/tapa.h>
@@ -47,6 +47,13 @@ static int wrong(int bytes, int call, int ragged) {
   return bad;
 }
 
+static int all_wrong(int bytes, int calls) {
+  int bad = 0;
+  for (int call = 0; call < calls; ++call) bad += wrong(bytes, call, 0);
+  for (int call = 0; call < calls / 4; ++call) bad += wrong(bytes, call, 1);
+  return bad;
+}
+
 /* The job's ranks and those of a second one. */
 static MPI_Comm with_another(char** argv) {
   MPI_Comm parent, all;
@@ -62,27 +69,31 @@ static MPI_Comm with_another(char** argv) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const int more = argc == 4, merged = more && strcmp(argv[3], "merged") == 0;
+  const int twice = more && strcmp(argv[3], "twice") == 0;
   comm = merged ? with_another(argv) : MPI_COMM_WORLD;
+  if (twice) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   const int bytes = argc >= 3 ? atoi(argv[1]) : 0, calls = argc >= 3 ? atoi(argv[2]) : 0;
   int bad = 0;
   if (bytes < 1 || calls < 1 || size > 64) {
-    fprintf(stderr, "usage: repeat BYTES CALLS [merged|FOLDER], of 1 or more, on at most 64 ranks\n");
+    fprintf(stderr, "usage: repeat BYTES CALLS [merged|twice|FOLDER], of 1 or more, on at most 64 ranks\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  if (more && !merged && chdir(argv[3]) != 0) {
+  if (more && !merged && !twice && chdir(argv[3]) != 0) {
     perror(argv[3]);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  for (int call = 0; call < calls; ++call) bad += wrong(bytes, call, 0);
-  for (int call = 0; call < calls / 4; ++call) bad += wrong(bytes, call, 1);
+  bad += all_wrong(bytes, calls);
+  if (twice) {
+    MPI_Comm_free(&comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    bad += all_wrong(bytes, calls);
+  }
   MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, comm);
   if (rank == 0) printf("%d wrong bytes\n", bad);
-  if (merged) {
-    MPI_Comm_free(&comm);
-    MPI_Comm_disconnect(&between);
-  }
+  if (merged || twice) MPI_Comm_free(&comm);
+  if (merged) MPI_Comm_disconnect(&between);
   MPI_Finalize();
   return bad != 0;
 }

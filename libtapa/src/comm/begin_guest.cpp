@@ -14,6 +14,7 @@
 namespace tapa {
 
 void begin_guest() noexcept {
+  const double began = PMPI_Wtime();
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {
@@ -25,7 +26,7 @@ void begin_guest() noexcept {
       return;
     }
     Progress::instance().settle();
-    if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world);
+    if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world, began);
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on

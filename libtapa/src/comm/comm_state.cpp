@@ -117,11 +117,10 @@ void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
   come_to_life(user, began);
 }
 
-void CommState::set_up_whole(const std::shared_ptr<World>& world) {
-  const double began = PMPI_Wtime();
+void CommState::set_up_whole(const std::shared_ptr<World>& world, double began) {
   adopt(join_as_whole(world));
   gpus_are_open_ = world->sees_gpus();
-  if (parts_->regions.available()) parts_->regions.common().touch();
+  if (parts_->regions.available()) parts_->regions.common().map_others();
   come_to_life(MPI_COMM_WORLD, began);
 }
 

@@ -34,8 +34,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// that failed, then and ever after. `in_world`: its ranks in the process's world, if they are known to be
   /// of it.
   void set_up(MPI_Comm user, std::vector<int> in_world = {});
-  /// The same for MPI_COMM_WORLD, whose world has just been made: without a word.
-  void set_up_whole(const std::shared_ptr<World>& world);
+  /// The same for MPI_COMM_WORLD, whose world has just been made: without a word. `began`: when that began,
+  /// MPI_Wtime().
+  void set_up_whole(const std::shared_ptr<World>& world, double began);
 
   /// For a blocking call of a program that knows nothing of the library: sets it up. Collective. True: it is.
   /// Never throws: what a guest cannot set up stays with MPI. `alone`: also one of one rank.

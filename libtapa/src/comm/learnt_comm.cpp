@@ -29,15 +29,15 @@ std::string digest(const MachineView& machine) {
 }
 
 void tell(CommState& state) {
-  if (!state.ready() || !keeps_learnt() || state.membership().world != World::of_process()) return;
+  if (!state.ready() || state.membership().world != World::of_process()) return;
   const auto locked = state.parts();
   const Options& options = *locked->chooser.options();
-  if (altered(options)) return;
   LearntShape shape;
+  shape.sizes = locked->tuner.learnt(today() - kLearntDays / 2);
+  if (shape.sizes.empty() || altered(options)) return;
   shape.where = learnt_where(options);
   shape.ranks = state.size();
   shape.topology = digest(locked->chooser.machine());
-  shape.sizes = locked->tuner.learnt(today() - kLearntDays / 2);
   const Autotuner::Used& used = locked->tuner.used();
   note_learnt(std::move(shape), used.sizes, used.refuted);
 }
@@ -49,7 +49,9 @@ void recall_learnt(const std::string& text, CommParts& parts) {
   const Learnt learnt = parse_learnt(text, "of rank 0");
   const std::string here = digest(parts.chooser.machine());
   for (const LearntShape& shape : learnt.shapes) {
-    if (shape.topology == here) parts.tuner.remember(shape.sizes);
+    if (shape.topology != here) continue;
+    log_info("a communicator begins with what is known of " + std::to_string(shape.sizes.size()) + " sizes");
+    parts.tuner.remember(shape.sizes);
   }
 }
 
@@ -58,7 +60,7 @@ void keep_learnt(CommState& state) noexcept {
   try {
     tell(state);
   } catch (const std::exception& e) {
-    log_info(std::string("cache: a communicator is left out: ") + e.what());
+    log_info(std::string("what a communicator has found is left out: ") + e.what());
   }
 }
 

@@ -1,5 +1,6 @@
 /// @file
-/// What a communicator takes over from earlier runs, and what it leaves to later ones.
+/// What a communicator takes over from others of its shape, in this process or in earlier runs, and what it
+/// leaves them.
 #pragma once
 
 #include <string>

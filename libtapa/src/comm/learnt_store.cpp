@@ -61,12 +61,25 @@ const Options* own_options() {
   return options;
 }
 
-std::vector<LearntShape> learnt_shapes(const Options& options, int ranks) {
-  const std::string file = learnt_file(options);
-  if (file.empty()) return {};
-  const Learnt& before = learnt_before(file);
-  if (before.shapes.empty()) return {};
-  return fitting(before, learnt_where(options), ranks, today());
+/// Whether this process writes the file: rank 0 of the job, where there is one.
+bool keeps_file() {
+  static const bool keeps = [] {
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank == 0 && own_options() != nullptr && !learnt_file(*own_options()).empty();
+  }();
+  return keeps;
+}
+
+/// Of communicators of so many ranks.
+Learnt found_here(int ranks) {
+  Learnt found;
+  Notes& known = notes();
+  const std::lock_guard lock(known.mutex);
+  for (const LearntShape& shape : known.run.shapes) {
+    if (shape.ranks == ranks) found.shapes.push_back(shape);
+  }
+  return found;
 }
 
 void save() {
@@ -115,9 +128,17 @@ std::string write_learnt(const std::string& file, const Learnt& learnt) {
   return replace_file(file, learnt_json(learnt));
 }
 
+bool names_learnt_file(const Options& options) {
+  return options.text("cache").find('/') != std::string::npos;
+}
+
 std::string learnt_for(const Options& options, int ranks) {
+  const Learnt found = found_here(ranks);
   Learnt fits;
-  fits.shapes = learnt_shapes(options, ranks);
+  const std::string file = learnt_file(options);
+  if (!file.empty() && !learnt_before(file).shapes.empty())
+    fits.shapes = fitting(learnt_before(file), learnt_where(options), ranks, today());
+  if (!found.shapes.empty()) fits = merged(std::move(fits), found, today());
   return fits.shapes.empty() ? std::string() : learnt_json(fits);
 }
 
@@ -129,17 +150,8 @@ void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted) {
   add_to_run(known.run, std::move(shape));
 }
 
-bool keeps_learnt() {
-  static const bool keeps = [] {
-    int rank = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && own_options() != nullptr && !learnt_file(*own_options()).empty();
-  }();
-  return keeps;
-}
-
 std::string learnt_report() {
-  if (!keeps_learnt()) return {};
+  if (!keeps_file()) return {};
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
   const std::string file = " (" + learnt_file(*own_options()) + ")";
@@ -150,7 +162,7 @@ std::string learnt_report() {
 
 void save_learnt() noexcept {
   try {
-    if (keeps_learnt()) save();
+    if (keeps_file()) save();
   } catch (const std::exception& e) {
     log_info(std::string("cache: not written: ") + e.what());
   }

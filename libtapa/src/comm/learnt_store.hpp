@@ -1,6 +1,7 @@
 /// @file
-/// What earlier runs have found, from the file that TAPA_CACHE names and to it. A guest's: what
-/// cannot be read or written is left, with a line at TAPA_LOG=info.
+/// What competitions have found: of the communicators of this process, and of earlier runs, from the file
+/// that TAPA_CACHE names and to it. A guest's: what cannot be read or written is left, with a line at
+/// TAPA_LOG=info.
 #pragma once
 
 #include <mpi.h>
@@ -28,14 +29,15 @@ void note_folder();
 /// Puts it there, whole or not at all; readable by the user alone. Why it could not, or "".
 [[nodiscard]] std::string write_learnt(const std::string& file, const Learnt& learnt);
 
-/// What that says of communicators of so many ranks, as text for parse_learnt(), or "". The file is read
-/// once.
+/// Whether options name a file; alike on all ranks that have them.
+[[nodiscard]] bool names_learnt_file(const Options& options);
+
+/// What this process and that file know of communicators of so many ranks, as text for parse_learnt(), or "".
+/// The file is read once.
 [[nodiscard]] std::string learnt_for(const Options& options, int ranks);
 
 /// What a communicator has found of which this process is rank 0; sizes of its that used what was known.
 void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted);
-/// Whether this process keeps such notes: rank 0 of the job, where there is a file.
-[[nodiscard]] bool keeps_learnt();
 
 /// For the report: what was used of it; "" where there is none.
 [[nodiscard]] std::string learnt_report();

@@ -14,7 +14,6 @@
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
-#include "world/share_text.hpp"
 #include "world/watched.hpp"
 
 namespace tapa {
@@ -33,6 +32,7 @@ struct Word {
   std::uint64_t first = 0;    // of the region
   std::uint64_t count = 0;
   std::uint64_t rounds = 0;
+  std::uint64_t learnt = 0;  // bytes of what it knows of such communicators
 
   Word& operator|=(const Word& other) {
     flags |= other.flags;
@@ -40,6 +40,7 @@ struct Word {
     first |= other.first;
     count |= other.count;
     rounds |= other.rounds;
+    learnt |= other.learnt;
     return *this;
   }
 };
@@ -104,7 +105,8 @@ class Joining {
   void take_back();
   void talk();
   void take(const Word& all);
-  void share_learnt();
+  void recall_learnt();
+  void share_learnt(std::size_t bytes);
   [[nodiscard]] bool shares_memory() const;
 
   MPI_Comm user_;
@@ -173,6 +175,7 @@ void Joining::offer() {
   const auto context = result_.world->take_context();
   if (!context) return;
   word_.context = *context + 1;
+  recall_learnt();
   if (!shares_memory()) return;
   if (const auto region = result_.world->arena()->take(static_cast<std::size_t>(size_))) {
     word_.first = region->first;
@@ -219,14 +222,20 @@ void Joining::take(const Word& all) {
   result_.context = static_cast<unsigned>(all.context - 1);
   result_.region = {static_cast<std::uint32_t>(all.first), static_cast<std::uint32_t>(all.count), all.rounds};
   note_gpus(user_, all.flags, result_);
-  share_learnt();
+  share_learnt(all.learnt);
 }
 
-/// Only with a file that the options name, and sizes are probed only with option "adapt".
-void Joining::share_learnt() {
-  const Options& options = *result_.world->options();
-  if (size_ < 2 || !options.settings().adapt || options.text("cache").find('/') == std::string::npos) return;
-  result_.learnt = share_text(rank_ == 0 ? learnt_for(options, size_) : std::string(), user_);
+/// What competitions on such communicators have found, in this process or in earlier runs.
+void Joining::recall_learnt() {
+  if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
+  result_.learnt = learnt_for(*result_.world->options(), size_);
+  word_.learnt = result_.learnt.size();
+}
+
+void Joining::share_learnt(std::size_t bytes) {
+  if (bytes == 0) return;
+  result_.learnt.resize(bytes);
+  check_mpi(PMPI_Bcast(result_.learnt.data(), static_cast<int>(bytes), MPI_CHAR, 0, user_), "MPI_Bcast");
 }
 
 /// The first number and the first units were reserved for it.
@@ -236,6 +245,11 @@ Membership Joining::run_as_whole(std::shared_ptr<World> world) {
   place(std::move(world), std::move(ranks));
   word_.context = 1;
   if (shares_memory()) word_.count = static_cast<std::uint64_t>(size_);
+  if (names_learnt_file(
+          *result_.world->options())) {  // alike on all ranks; nothing was found in this process yet
+    recall_learnt();
+    check_mpi(PMPI_Bcast(&word_.learnt, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
+  }
   take(word_);
   return std::exchange(result_, Membership{});
 }

@@ -5,6 +5,7 @@
 
 #include "transport/arena.hpp"
 #include "transport/attach.hpp"
+#include "transport/memory_file.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -157,12 +158,20 @@ void ShmBuffers::ring_others() const {
   }
 }
 
-void ShmBuffers::touch() const {
-  for (std::size_t m = 0; m < members(); ++m) {
-    for (const std::uint64_t round : {0, 1}) {
-      const auto* const first = reinterpret_cast<const volatile std::byte*>(buffer(m, round));
-      static_cast<void>(*first);
+void ShmBuffers::populate(std::byte* region) {
+  for (const std::size_t first : kShortBlocksAt) {
+    for (std::size_t at = first; at < first + kShort; at += page_bytes()) {
+      // Others may write here already.
+      reinterpret_cast<std::atomic<std::uint64_t>*>(region + at)->fetch_or(0, std::memory_order_relaxed);
     }
+  }
+}
+
+// The kernel maps pages that are there together with their neighbours.
+void ShmBuffers::map_others() const {
+  for (const std::byte* const region : regions_) {
+    for (const std::size_t at : kShortBlocksAt)
+      static_cast<void>(*reinterpret_cast<const volatile std::byte*>(region + at));
   }
 }
 

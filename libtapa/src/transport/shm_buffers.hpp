@@ -35,6 +35,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -194,8 +195,10 @@ class ShmBuffers {
   /// Asks for the first lines of the own buffer of the next round, about `bytes` of it, so that the next call
   /// need not wait until the others give them up. They do not read it any more.
   void fetch_next(std::size_t bytes) const;
-  /// Has the first pages of all buffers there, so that the first short blocks do not wait for the system.
-  void touch() const;
+  /// Has the pages of a region there that the first short blocks use, so that they do not wait for the
+  /// system: in its owner, and, when all owners have done that, in the others.
+  static void populate(std::byte* region);
+  void map_others() const;
   /// The last round that was published.
   [[nodiscard]] std::uint64_t round() const { return round_; }
 
@@ -225,6 +228,9 @@ class ShmBuffers {
   static constexpr std::size_t kSlotsAt = kPiecesAt + kPiecesBytes;
   static constexpr std::size_t kSlotsBytes = kBufferBytes;
   static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
+  // What short blocks use of it: the beginnings of both buffers.
+  static constexpr std::size_t kShort = std::size_t{16} << 10;
+  static constexpr std::array<std::size_t, 2> kShortBlocksAt{kBuffersAt, kBuffersAt + kBufferBytes + kSets};
   void ring_others() const;
 
   static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round

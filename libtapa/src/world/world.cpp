@@ -16,6 +16,7 @@
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
 #include "transport/memory_file.hpp"
+#include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
 #include "world/share_text.hpp"
@@ -73,7 +74,8 @@ std::shared_ptr<World> World::make(MPI_Comm of) {
   world->hellos_ = gather_hellos(own_hello(file ? &*file : nullptr), of);
   check_versions(world->hellos_);
   world->find_mates();
-  world->agree(world->open_arena(std::move(file)), of);
+  const bool shares = world->open_arena(file);
+  world->agree(shares, of);  // then all have opened the file
   world->make_comms(of);
   world->count_cores();
   world->describe_places();
@@ -108,8 +110,9 @@ void World::find_mates() {
   nodes_ = static_cast<int>(numbers.size());
 }
 
-/// The file is that of the first rank of the node. False: this rank cannot have it.
-bool World::open_arena(std::optional<ShmSegment> file) {
+/// The file is that of the first rank of the node, which keeps it open until all agree. False: this rank
+/// cannot have it.
+bool World::open_arena(const std::optional<ShmSegment>& file) {
   if (mates_.size() == 1) return true;
   std::uint64_t most = hello(rank_).most_bytes;
   for (const int mate : mates_) most = std::min(most, hello(mate).most_bytes);
@@ -132,6 +135,7 @@ bool World::open_arena(std::optional<ShmSegment> file) {
   NodeArena::Place& place = arena_->place(static_cast<std::size_t>(number_of(rank_)));
   place = place_of(own_cores());
   if (first && is_guest()) reserve();
+  if (is_guest() && nodes_ == 1) ShmBuffers::populate(arena_->unit(static_cast<std::size_t>(rank_)));
   return true;
 }
 

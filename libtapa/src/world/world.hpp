@@ -93,7 +93,7 @@ class World {
  private:
   explicit World(MPI_Comm of);
   void find_mates();
-  [[nodiscard]] bool open_arena(std::optional<ShmSegment> file);
+  [[nodiscard]] bool open_arena(const std::optional<ShmSegment>& file);
   void reserve();
   void agree(bool shares, MPI_Comm of);
   void share_options(MPI_Comm of);
