@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "autotune/measure.hpp"
+#include "measure.hpp"
 #include "autotune/tuning_file.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"

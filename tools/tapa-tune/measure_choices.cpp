@@ -4,7 +4,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "autotune/measure.hpp"
+#include "measure.hpp"
 #include "plan/median.hpp"
 #include "plan/planner.hpp"
 #include "tapa/tapa.h"

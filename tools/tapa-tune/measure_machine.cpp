@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "autotune/measure.hpp"
-#include "autotune/pairs.hpp"
+#include "measure.hpp"
+#include "pairs.hpp"
 #include "plan/median.hpp"
 #include "topology/json_reader.hpp"
 

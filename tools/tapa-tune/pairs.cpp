@@ -1,4 +1,4 @@
-#include "autotune/pairs.hpp"
+#include "pairs.hpp"
 
 #include <algorithm>
 
