@@ -21,6 +21,7 @@ from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
+from .patch import no_graph_alone
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
 from .steps import steps_of
@@ -378,14 +379,16 @@ class _Watch:
         self.parallel, self.processors, self.hooks = parallel, processors, hooks
         self.inputs, self.whole, self.halves = inputs, whole.whole, halves
 
+    @no_graph_alone
     def __call__(
         self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if not torch.compiler.is_compiling():
-            self._look(model)
+            return self._begin(model, args, kwargs)
         return None if self.inputs is None else self.inputs.take(args, kwargs)
 
-    def _look(self, model: Any) -> None:
+    @torch.compiler.disable
+    def _begin(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for name, processor in self.processors.items():
             found = model.get_submodule(name).processor
             if found is not processor:
@@ -398,6 +401,7 @@ class _Watch:
         if self.parallel.under_way:
             self.parallel.under_way = False
             self.parallel.exchanges.renew()
+        return None if self.inputs is None else self.inputs.take(args, kwargs)
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
