@@ -11,10 +11,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-import dit_torch
+import dit_torch.digest
 import ranks
 import tiny
-from dit_torch.digest import digest, plain_parts
+from dit_torch.digest import digest, digests, plain_parts
 
 Change = Callable[[Any], Any]
 
@@ -224,6 +224,15 @@ def test_a_digest_is_of_all_bits_and_of_their_places() -> None:
     }
     assert len(pairs) == 190  # two signs do not make up for each other
     assert digest(torch.zeros(0)) == 0 != digest(torch.tensor(1.0))
+
+
+def test_a_digest_is_the_same_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = torch.randn(70, 129, generator=torch.Generator().manual_seed(2))
+    odd = [noise, noise.t(), noise[:, 1:], noise.bfloat16()[1:], noise.flatten()[:7], noise > 0, noise[0, 0]]
+    tensors = [*odd, torch.zeros(0), noise.to(torch.complex64).conj(), torch.arange(3 << 20)]
+    found = digests(tensors)
+    monkeypatch.setattr(dit_torch.digest, "library", lambda: None)
+    assert torch.equal(digests(tensors), found)
 
 
 def test_pieces_of_long_tensors() -> None:
