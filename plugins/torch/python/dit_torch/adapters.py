@@ -52,12 +52,13 @@ class Adapters:
 
 
 def _is_layer(module: Any) -> bool:
-    return hasattr(module, "base_layer") and isinstance(getattr(module, "scaling", None), dict)
+    return hasattr(module, "base_layer") and isinstance(getattr(module, "merged_adapters", None), list)
 
 
 def _state(layer: Any) -> tuple[Any, ...]:
     """Without copies, as it is looked at in each pass."""
-    return layer.scaling, layer.merged_adapters, layer._active_adapter, layer._disable_adapters
+    scales = getattr(layer, "scaling", {})  # not all kinds have some
+    return scales, layer.merged_adapters, layer._active_adapter, layer._disable_adapters
 
 
 def _words(scales: dict[str, Any], merged: list[str], active: Any, off: bool) -> str:

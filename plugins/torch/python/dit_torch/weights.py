@@ -33,7 +33,7 @@ class Weights:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.adapters = Adapters(model)
-        self._version = 0
+        self._versions = (0, 0)
         self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
         self._words = 0  # what is told of adapters
         self._prompts: list[tuple[Any, ...]] = []
@@ -61,8 +61,8 @@ class Weights:
         begins = self._begins(prompt)
         changed, fused = self.adapters.look(again=begins)
         if begins:
-            before, self._version = self._version, sum(map(_version, _own_tensors(self.model)))
-            fused = fused or before != self._version
+            before, self._versions = self._versions, _versions(self.model)
+            fused = fused or before != self._versions
         if fused:
             self._bits.clear()
         if begins or changed:
@@ -102,9 +102,10 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{path}.{name}" if path else name, found
 
 
-def _own_tensors(model: nn.Module) -> Iterator[Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
+def _versions(model: nn.Module) -> tuple[int, int]:
+    """How many tensors there are, and how often they were written to."""
+    versions = [_version(x) for x in (*model.parameters(), *model.buffers())]
+    return len(versions), sum(versions)
 
 
 def _version(x: Any) -> int:
