@@ -50,8 +50,8 @@
  * `digests` tells what tensors of one device hold, bit for bit, strides aside: a number of 64 bits for each.
  * Ranks compare such numbers; nothing is exchanged by it.
  *
- * On the host a call of `all_to_all` or `all_gather` that has failed, as a rank did not come in time, is still
- * under way and meets that rank's next one: after such an error the group is closed.
+ * On the host a call of `all_to_all` or `all_gather` that has failed, as a rank did not come in time, is
+ * still under way and meets that rank's next one: after such an error the group is closed.
  *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
  * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
