@@ -15,6 +15,7 @@
  *         -> (Tensor, Tensor, Tensor)
  *     all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> ()
  *     all_gather(Tensor x, int dim, SymInt total, str group) -> Tensor
+ *     digests(Tensor[] tensors) -> Tensor
  *
  *     PREPARE: Tensor? weight=None, Tensor? text_weight=None, REST
  *     REST:    Tensor? cosine=None, Tensor? sine=None, float epsilon=0.0, int norm=0, int rope=0,
@@ -46,8 +47,11 @@
  * floor(total * r / n) to floor(total * (r + 1) / n) of it, and all ranks get all `total` of them, in memory
  * of torch's. Graph capture as of `all_to_all`.
  *
- * On the host a call of these two that has failed, as a rank did not come in time, is still under way and
- * meets that rank's next one: after such an error the group is closed.
+ * `digests` tells what tensors of one device hold, bit for bit, strides aside: a number of 64 bits for each.
+ * Ranks compare such numbers; nothing is exchanged by it.
+ *
+ * On the host a call of `all_to_all` or `all_gather` that has failed, as a rank did not come in time, is
+ * still under way and meets that rank's next one: after such an error the group is closed.
  *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
  * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
@@ -66,7 +70,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 5 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 6 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;

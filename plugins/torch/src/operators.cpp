@@ -10,6 +10,7 @@
 
 #include "all_gather.hpp"
 #include "all_to_all.hpp"
+#include "digest.hpp"
 #include "exchange.hpp"
 
 namespace dit::operators {
@@ -90,6 +91,10 @@ at::Tensor all_gather_parts(const at::Tensor& x, std::int64_t dim, std::int64_t 
   return checked("all_gather", [&] { return all_gather(*groups().get(group), x, dim, total); });
 }
 
+at::Tensor digests_of(at::TensorList tensors) {
+  return checked("digests", [&] { return digests(tensors); });
+}
+
 // Shapes alone, for compilers: what x is like is seen when the operator runs. Layers stay symbols, so that
 // one compiled block serves all of them.
 
@@ -152,6 +157,7 @@ void implement(torch::Library& library) {
   library.impl("scatter_qkv", TORCH_FN(scatter_qkv));
   library.impl("all_to_all", TORCH_FN(all_to_all));
   library.impl("all_gather", TORCH_FN(all_gather_parts));
+  library.impl("digests", TORCH_FN(digests_of));
 }
 
 }  // namespace
@@ -178,6 +184,7 @@ TORCH_LIBRARY(dit, library) {
       "all_to_all(Tensor(a!) output, Tensor input, int[] output_splits, int[] input_splits, str group) -> "
       "()");
   library.def("all_gather(Tensor x, int dim, SymInt total, str group) -> Tensor");
+  library.def("digests(Tensor[] tensors) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(dit, CPU, library) {

@@ -25,6 +25,7 @@ from torch import Tensor
 import dit_torch._inductor
 import dit_torch.group
 import endurance
+import gpu_alike
 import gpu_models
 import gpu_policy
 import tiny
@@ -384,6 +385,8 @@ CHECKS = {
     "policy": gpu_policy.check_policy,
     "models": check_models,
     "pictures": check_pictures,
+    "digests": gpu_alike.check_digests,
+    "alike": gpu_alike.check_alike,
     "images": check_images,
     "killed": check_killed,
 }

@@ -123,6 +123,49 @@ def test_a_branch_that_is_read_before_the_other() -> None:
     assert ranks.run(2, _read_early) == [[True] * 6] * 2
 
 
+def _seen_by(who: int, what: str) -> list[Any]:
+    """One rank alone looks at results: within a step, or at the last one, which no other call follows."""
+    model = tiny.qwenimage(3)
+    branches = {"cond": tiny.qwenimage_inputs(text=7), "uncond": tiny.qwenimage_inputs(text=4, seed=2)}
+
+    def step(name: str) -> torch.Tensor:
+        with model.cache_context(name):
+            return _call(model, **branches[name])
+
+    def look(x: torch.Tensor) -> None:
+        if torch.distributed.get_rank() == who:
+            if what == "changed":
+                x.mul_(0)
+            told.append(float((x[0] if what == "a part" else x).norm()))
+
+    told: list[float] = []
+    with torch.no_grad():
+        ones = {name: step(name) for name in branches}
+        dit_torch.enable(model, cfg_parallel=True, timeout_seconds=10)
+        away = []
+        for _ in range(5):
+            v = step("cond")
+            kept = v.clone() if what == "changed" else v
+            if what != "the last":
+                look(v)
+            other = step("uncond")
+            away += [float((other - ones["uncond"]).abs().max()), float((kept - ones["cond"]).abs().max())]
+        look(step("cond"))  # guidance has ended: nobody else reads this one
+        torch.distributed.barrier()
+        dit_torch.disable(model)
+    return [max(away), told]
+
+
+@pytest.mark.parametrize("what", ["all", "a part", "the last", "changed"])
+@pytest.mark.parametrize(("size", "who"), [(2, 0), (2, 1), (4, 1), (4, 3)])
+def test_what_one_rank_looks_at_alone(size: int, who: int, what: str) -> None:
+    told = ranks.run(size, _seen_by, who, what, timeout=60)
+    assert max(away for away, _ in told) < 1e-4
+    assert [len(seen) for _, seen in told] == [
+        (1 if what == "the last" else 6) * (at == who) for at in range(size)
+    ]
+
+
 def _batches(batch: int) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]]:
     told = {}
     for name, (make, make_inputs) in tiny.MODELS.items():

@@ -11,6 +11,7 @@ from .enable import disable, enable, new_image, set_steps
 from .group import init, launch
 from .install import install, uninstall
 from .report import Report, report
+from .share import share
 from .times import Times
 from .trace import Trace, trace
 
@@ -26,6 +27,7 @@ __all__ = [
     "new_image",
     "report",
     "set_steps",
+    "share",
     "trace",
     "uninstall",
 ]

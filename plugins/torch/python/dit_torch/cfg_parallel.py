@@ -4,14 +4,18 @@ Diffusers' pipelines compute the two branches of classifier-free guidance in one
 
 * in one call, with a batch of twice the size: each half of the ranks takes half of the samples;
 * in two calls, in a `cache_context` called "cond" or "uncond" each. The first half of the ranks computes the
-  first call while the others go on to the second, with a result that is awaited; when the second is done, all
-  get both. Where no second one follows, the result of the first is sent when it is read.
+  first call and sends what comes out, while the others go on to the second, with a result that is awaited;
+  when the second is done, they send that.
+
+What is sent, and in which order, depends on the calls alone. When a result is read, and by whom, is each
+rank's own business: one half has it, and to the other it is on its way.
 
 That there will be two calls is only known once two came: the first two of a size are computed by all ranks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Iterator
@@ -19,12 +23,15 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from ._library import call
 from .awaited import Awaited
 from .group import Group, gathered, is_taken, kept_group
+from .inputs import Inputs
 from .patch import Patch, signature_of
+from .verdict import is_captured
 
 # Arguments that have a row, or an entry, for each sample.
 _OF_SAMPLES = (
@@ -63,18 +70,73 @@ class Halves:
         # Where one half is there already the ranks of the other make theirs alone.
         alone = any(whole.gather(is_taken(halves[self.number])))
         self.parts = None if alone else halves
+        self._beside: torch.cuda.Stream | None = None
 
     @torch.compiler.disable  # in a graph it would go where its result is not used: on one of two ranks
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
-        if not x.is_cuda or not self.whole.is_open:  # as in plan.gather; results may be read behind disable()
+        if not self._by_library(x):
             with self.whole.named():
                 return gathered(x, 2, self.pair)
         both = x.new_empty((2, *x.shape))
         rows = [int(place in self.places) for place in range(self.whole.size)]
-        arguments = (both, torch.stack((x, x)), rows, rows, self.whole.name)
-        call(torch.ops.dit.all_to_all, self.whole.name, *arguments)
+        self._all_to_all(both, torch.stack((x, x)), rows, rows)
         return both
+
+    @torch.compiler.disable
+    def send(self, x: Tensor) -> Sent:
+        """To the other half, which receives as often. What others do is not waited for; x may be changed."""
+        if not self._by_library(x):
+            with self.whole.named():
+                own = x.detach().clone(memory_format=torch.contiguous_format)
+                return Sent(own, dist.isend(own, self._other, self.pair), self.whole)
+        # Beside what this rank computes: where the other half takes it late, only what is sent next waits.
+        stream = torch.cuda.current_stream(x.device)
+        if not is_captured():
+            self._beside = self._beside or torch.cuda.Stream(x.device)
+            self._beside.wait_stream(stream)
+            stream = self._beside
+        with torch.cuda.stream(stream):
+            own = x.detach().clone(memory_format=torch.contiguous_format)
+            x.record_stream(stream)
+            rows = [int(place == self.places[1 - self.number]) for place in range(self.whole.size)]
+            self._all_to_all(own.new_empty((0, *own.shape)), own.unsqueeze(0), [0] * len(rows), rows)
+        return Sent(own, stream.record_event(), self.whole)
+
+    @torch.compiler.disable
+    def receive(self, shape: Any, dtype: torch.dtype, device: Any) -> Tensor:
+        """What the other half sent."""
+        x = torch.empty(shape, dtype=dtype, device=device)
+        if not self._by_library(x):
+            with self.whole.named():
+                dist.recv(x, self._other, self.pair)
+            return x
+        rows = [int(place == self.places[1 - self.number]) for place in range(self.whole.size)]
+        self._all_to_all(x.unsqueeze(0), x.new_empty((0, *x.shape)), rows, [0] * len(rows))
+        return x
+
+    @property
+    def _other(self) -> int:
+        return self.whole.ranks[self.places[1 - self.number]]
+
+    def _by_library(self, x: Tensor) -> bool:
+        return x.is_cuda and self.whole.is_open  # as in plan.gather
+
+    def _all_to_all(self, *arguments: Any) -> None:
+        call(torch.ops.dit.all_to_all, self.whole.name, *arguments, self.whole.name)
+
+
+class Sent:
+    """What was sent, and is on its way."""
+
+    def __init__(self, x: Tensor, end: Any, whole: Group) -> None:
+        self.x, self.end, self.whole = x, end, whole
+
+    @torch.compiler.disable
+    def wait(self) -> None:
+        """Before anything else is sent."""
+        with self.whole.named():
+            self.end.wait()
 
 
 class Size(NamedTuple):
@@ -97,35 +159,38 @@ class First:
 
     @torch.compiler.disable
     def __init__(self, halves: Halves, pair: Pair, size: Size, output: Tensor | None, device: Any) -> None:
-        self.halves, self.pair, self.size = halves, pair, size
-        self.output = output  # None on the half that did not compute it, until it is there
-        self.settled = False
-        self.promise = Awaited(pair.shape, pair.dtype, device, self.value)
+        """:param output: None on the half that does not compute it"""
+        self.halves, self.pair, self.size, self.device = halves, pair, size, device
+        self.sent = None if output is None else halves.send(output)
+        self.output = output
+
+    @torch.compiler.disable
+    def promise(self) -> Tensor:
+        """The output, for those who asked for it."""
+        if self.output is not None:
+            return self.output
+        return Awaited(self.pair.shape, self.pair.dtype, self.device, self.value)
 
     @torch.compiler.disable
     def value(self) -> Tensor:
-        """Collective where the second call did not come: all ranks read alike."""
-        if not self.settled:
-            mine = self.output
-            if mine is None:
-                mine = torch.empty(self.pair.shape, dtype=self.pair.dtype, device=self.promise.device)
-            self.exchange(mine)
-        assert self.output is not None
+        if self.output is None:
+            self.output = self.halves.receive(self.pair.shape, self.pair.dtype, self.device)
         return self.output
 
     @torch.compiler.disable
-    def exchange(self, mine: Tensor) -> Tensor:
-        """What the halves computed, the first's first. Collective."""
-        both = self.halves.gather(mine)
-        self.settled, self.output = True, both[0] if self.output is None else self.output
-        return both
+    def settle(self) -> None:
+        """Before the next exchange of the halves: what was sent has been received."""
+        self.value()
+        if self.sent is not None:
+            self.sent.wait()
+            self.sent = None
 
 
 class GuidanceBranches:
     """Takes the place of a transformer's forward and cache_context until remove()."""
 
-    def __init__(self, model: nn.Module, halves: Halves) -> None:
-        self.model, self.halves = model, halves
+    def __init__(self, model: nn.Module, halves: Halves, inputs: Inputs | None) -> None:
+        self.model, self.halves, self.inputs = model, halves, inputs
         self.context: str | None = None
         self.size: Size | None = None  # of the call that is under way
         self.pairs: dict[Size, Pair] = {}
@@ -139,6 +204,9 @@ class GuidanceBranches:
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
     def remove(self) -> None:
+        if self.waiting is not None and self.halves.whole.lives:
+            with contextlib.suppress(RuntimeError):  # a rank is gone, and so is what it would have sent
+                self.waiting.settle()
         self._note.remove()
         for patch in self._patches:
             patch.remove()
@@ -178,23 +246,41 @@ class GuidanceBranches:
 
     @_around_graphs
     def _call(self, arguments: dict[str, Any]) -> Tensor:
+        try:
+            return self._answer(arguments)
+        except Exception:  # ranks may have come to different places: all of them begin anew
+            self.pairs.clear()
+            self.last = (None, None)
+            raise
+
+    @_around_graphs
+    def _answer(self, arguments: dict[str, Any]) -> Tensor:
         assert self.size is not None
         branch = self.context if self.context in _BRANCHES else None
         before, self.last = self.last, (branch, self.size)
         first, self.waiting = self.waiting, None
-        if first is not None and not first.settled:
-            if (branch, self.size) == (_other(first.pair.first), first.size):
-                return self._second(first, arguments)
-            first.value()
-        if first is not None:
-            self.pairs.pop(first.size, None)  # no guidance any more
         pair = self.pairs.get(self.size)
-        if pair is not None and pair.first == branch:
+        if first is not None and (branch, self.size) == (_other(first.pair.first), first.size):
+            return self._second(first, arguments)
+        if first is not None:
+            first.settle()
+            self.pairs.pop(first.size, None)  # no guidance any more
+            pair = self.pairs.get(self.size)
+        as_first = pair is not None and pair.first == branch
+        self._compare(arguments, f"{self.context}, {'first of two' if as_first else 'by itself'}")
+        if as_first:
             return self._first(pair, arguments)
         output = self._unpaired(arguments)
         if branch is not None and before[0] is not None and before == (_other(branch), self.size):
             self.pairs[self.size] = Pair(before[0], output.shape, output.dtype)
         return output
+
+    @_around_graphs
+    def _compare(self, arguments: dict[str, Any], role: str) -> None:
+        """Fails, or computes with NaN, where ranks were not given the same. Collective."""
+        if self.inputs is not None:
+            self.inputs.alike_in_half(role)
+            arguments["hidden_states"] = self.inputs.compare(arguments["hidden_states"], role)
 
     @_around_graphs
     def _compute(self, arguments: dict[str, Any]) -> Tensor:
@@ -213,15 +299,22 @@ class GuidanceBranches:
         output = self._compute(arguments) if self.halves.number == 0 else None
         device = arguments["hidden_states"].device
         self.waiting = First(self.halves, pair, self.size, output, device)
-        return self.waiting.promise
+        return self.waiting.promise()
 
     @_around_graphs
     def _second(self, first: First, arguments: dict[str, Any]) -> Tensor:
+        """The first half is here when it has computed the first call: only then the halves are compared."""
+        role = f"{self.context}, second of two"
         if self.halves.number == 0:
-            assert first.output is not None
-            return first.exchange(first.output)[1]
-        output = self._compute(arguments)
-        first.exchange(output)
+            first.settle()
+            self._compare(arguments, role)
+            return self.halves.receive(first.pair.shape, first.pair.dtype, first.device)
+        alike = self.inputs is None or self.inputs.alike_in_half(role)
+        output = self._compute(arguments) if alike else first.value()  # which is not used
+        first.settle()
+        if self.inputs is not None:
+            output = self.inputs.compare(output, role)
+        self.halves.send(output).wait()
         return output
 
     @_around_graphs

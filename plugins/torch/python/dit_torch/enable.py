@@ -21,6 +21,7 @@ from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
+from .patch import no_graph_alone
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
 from .steps import steps_of
@@ -43,6 +44,7 @@ class Enabled(NotCopied):
     ours: dict[str, Any]  # in their place
     follower: Follower | None  # of a policy that may be lossy here
     whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    inputs: Inputs | None  # None: they are not compared
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
 
@@ -83,6 +85,7 @@ def enable(
     timeout_seconds: float = 300.0,
     adapt: bool = True,
     reference_bytes: int | None = None,
+    compare: bool = True,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -103,6 +106,8 @@ def enable(
         several nodes
     :param reference_bytes: with such a policy: what a rank may use at most to remember what was sent before.
         Shapes that would need more are exact. None: as much as it takes, which report() tells
+    :param compare: ranks compare their weights now, and in each pass all bits of all inputs, and adapters;
+        where something differs all of them get an error. False: who has made sure otherwise
     :return: the transformer
     """
     model = plain(transformer)
@@ -122,6 +127,7 @@ def enable(
                 timeout_seconds,
                 adapt,
                 reference_bytes,
+                compare,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -152,20 +158,23 @@ def enable(
         undo.callback(_remove, handles)
         plan = family.plan(model)
         hooks = _Hooks(model, parallel, family, plan)
-        watch = _Watch(parallel, ours, hooks, Inputs(model, whole), halves is not None)
+        inputs = None
+        if compare and whole.size > 1:
+            inputs = Inputs(model, number, whole, None if halves is None else ranks)
+        watch = _Watch(parallel, ours, hooks, inputs, whole, halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
         if halves is not None:
-            handles.append(GuidanceBranches(model, halves))
+            handles.append(GuidanceBranches(model, halves, inputs))
         handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), parallel)
         handles.append(hooks)
         hooks.set()
         _set(model, ours)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
         left.atexit = False
-        this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, left)
+        this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, inputs, left)
         setattr(model, _STATE, this)
         undo.pop_all()
     return transformer
@@ -194,6 +203,7 @@ def _asked(
     timeout: Any,
     adapt: Any,
     reference_bytes: Any,
+    compare: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -227,6 +237,7 @@ def _asked(
         "cfg_parallel": bool(cfg_parallel),
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
+        "compare": bool(compare),
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))
@@ -357,14 +368,27 @@ class _Watch:
     failed has left under way is given up."""
 
     def __init__(
-        self, parallel: Parallel, processors: dict[str, Any], hooks: _Hooks, inputs: Inputs, halves: bool
+        self,
+        parallel: Parallel,
+        processors: dict[str, Any],
+        hooks: _Hooks,
+        inputs: Inputs | None,
+        whole: Group,
+        halves: bool,
     ) -> None:
         self.parallel, self.processors, self.hooks = parallel, processors, hooks
-        self.inputs, self.halves = inputs, halves
+        self.inputs, self.whole, self.halves = inputs, whole.whole, halves
 
-    def __call__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.compiler.is_compiling():
-            return
+    @no_graph_alone
+    def __call__(
+        self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not torch.compiler.is_compiling():
+            return self._begin(model, args, kwargs)
+        return None if self.inputs is None else self.inputs.take(args, kwargs)
+
+    @torch.compiler.disable
+    def _begin(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for name, processor in self.processors.items():
             found = model.get_submodule(name).processor
             if found is not processor:
@@ -372,12 +396,12 @@ class _Watch:
                     f"the attention processor of {name} was replaced by {type(found).__name__} after "
                     "dit_torch.enable(): call disable() before, and enable() again"
                 )
-        _refuse_others(model, self.inputs.group.whole, self.halves)
+        _refuse_others(model, self.whole, self.halves)
         self.hooks.follow()
         if self.parallel.under_way:
             self.parallel.under_way = False
             self.parallel.exchanges.renew()
-        self.inputs.compare(args, kwargs)
+        return None if self.inputs is None else self.inputs.take(args, kwargs)
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
@@ -427,5 +451,7 @@ def disable(transformer: nn.Module) -> nn.Module:
     }
     _set(model, back)
     delattr(model, _STATE)
+    if this.inputs is not None and this.inputs.seen():
+        logger.error("ranks were given different things in a last pass, or in a replay: it gave NaN")
     this.release()
     return transformer

@@ -1,78 +1,172 @@
-"""What ranks were given: each computes a part of one picture, so they have to be given the same one.
+"""What ranks are given: each computes a part of one picture, so they have to be given the same one.
 
 A program that forgets to seed its generator gives each rank its own noise, and nothing fails: the picture is
-one of no seed at all. So the first forward pass of each size compares a few numbers of each argument.
+one of no seed at all. So each pass compares three numbers of all ranks: of what the host knows of its
+arguments, of the bits of its tensors, and of the weights.
+
+Where tensors are on a device the host does not wait for the verdict. A pass whose arguments differ gives NaN
+there, and the next one says why; it waits for no more than the beginning of the one before.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from ._library import call
+from .difference import Told, difference
+from .digest import digest, digests, digests_on_host, word
+from .given import Given, taken_apart
 from .group import Group
 from .patch import signature_of
+from .verdict import Verdict, is_captured
+from .weights import Weights
 
-_NUMBERS = 32  # of each tensor
-# Ranks that encoded the same prompt by themselves may differ in the last places of 16 bits.
-_TOLERANCE = 0.1
+_WHAT_TO_DO = (
+    "; expected the same on all of them: give pipelines a generator, with the same seed on each rank, and "
+    "the same prompt and options. Where ranks compute bits of their own, as text encoders may, let one of "
+    "them do it, and give what dit_torch.share(tensors) returns"
+)
+_all: weakref.WeakValueDictionary[int, Inputs] = weakref.WeakValueDictionary()  # by transformers' numbers
+
+
+class Noted(NamedTuple):
+    """A pass, as this rank was asked for it."""
+
+    told: dict[str, Told]
+    names: list[str]  # of the tensors
+    bits: Tensor  # their digests, on the device
+    weights: Tensor
+
+    def row(self) -> Tensor:
+        """What is compared, [NUMBERS]."""
+        words = self.weights.new_full((), word(str(self.told)))
+        return torch.stack((words, digest(self.bits), self.weights))
 
 
 class Inputs:
-    """Of one transformer. compare() is collective where a size is new: sizes are the same on all ranks."""
+    """Of one transformer.
 
-    def __init__(self, model: nn.Module, group: Group) -> None:
-        self.group = group
+    :param number: the transformer's
+    :param group: of all ranks
+    :param half: with cfg_parallel: of the ranks of this half. Then who puts the branches together says when
+        passes are compared, as the halves are at different ones
+    """
+
+    def __init__(self, model: nn.Module, number: int, group: Group, half: Group | None) -> None:
+        self.number, self.group, self.half = number, group, half
         self._names = list(signature_of(model).parameters)
-        self._known: set[tuple[Any, ...]] = set()
+        self._weights = Weights(model)
+        self._passes = 0
+        self._noted: Noted | None = None
+        self._verdict: Verdict | None = None
+        self._weights.compare(group)
+        _all[number] = self
 
-    def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raises ValueError on all ranks where an argument differs between them."""
-        if self.group.size == 1 or is_captured():
-            return
-        tensors = tensors_of(dict(zip(self._names, args, strict=False)) | kwargs)
-        size = tuple((name, tuple(x.shape)) for name, x in tensors.items())
-        if size in self._known:
-            return
-        told = self.group.gather({name: _numbers(x) for name, x in tensors.items()})
-        for name in dict.fromkeys(name for one in told for name in one):
-            for rank, one in zip(self.group.ranks, told, strict=True):
-                if not _alike(told[0].get(name), one.get(name)):
-                    raise ValueError(
-                        f"{name} differs between ranks {self.group.ranks[0]} and {rank}: expected the same "
-                        "on all of them; give pipelines a generator, with the same seed on each rank, and "
-                        "the same prompt"
-                    )
-        self._known.add(size)
+    def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a pass that begins, compared. Collective."""
+        named = dict(zip(self._names, args, strict=False)) | kwargs
+        given = taken_apart(named, self._names)
+        carrier = next(n for n in ("hidden_states", *self._names) if isinstance(named.get(n), Tensor))
+        x = named[carrier]
+        compiling = torch.compiler.is_compiling()
+        x = _taken(x, *given.flat(), self.number) if compiling else self.note(x, given)
+        if carrier in kwargs:
+            return args, kwargs | {carrier: x}
+        at = self._names.index(carrier)
+        return (*args[:at], x, *args[at + 1 :]), kwargs
+
+    def note(self, x: Tensor, given: Given) -> Tensor:
+        """x, to compute with."""
+        if is_captured() and self._verdict is None:
+            return x  # a graph is captured after a first pass, which prepares this
+        if self._verdict is None or self._verdict.device != x.device:
+            # A half may be a pass ahead of the other, which its verdicts wait for.
+            self._verdict = Verdict(x.device, behind=1 if self.half is None else 2)
+        self._raise(*self._verdict.take())
+        self._passes += 1
+        told = {name: Told(words) for name, words in given.told().items()}
+        told["the number of passes"] = Told(str(self._passes))
+        here = {name: one for name, one in given.tensors.items() if one.device == x.device}
+        others = {name: one for name, one in given.tensors.items() if name not in here and not one.is_meta}
+        for name, bits in zip(others, digests_on_host(list(others.values())), strict=True):
+            told[name] = Told(told[name].words, bits)
+        weights = self._weights.look(given.tensors.get("encoder_hidden_states"), x.device)
+        self._noted = Noted(told, list(here), digests(list(here.values())), weights)
+        return x if self.half is not None else self.compare(x)
+
+    @torch.compiler.disable  # who puts branches together calls it from where compilers look
+    def compare(self, x: Tensor, branch: str = "") -> Tensor:
+        """x, to go on with: other numbers where a device found that ranks are not alike. Collective.
+
+        :param branch: which one of guidance the pass is
+        """
+        if self._noted is None or self._verdict is None:
+            return x
+        every = self._gathered(self.group, branch)
+        differ = (every != every[0]).any(dim=0)
+        if not self._verdict.later:
+            self._raise(differ.tolist(), self._noted)
+            return x
+        self._verdict.put(differ, self._noted)
+        return torch.where(differ[:2].any(), float("nan"), x) if x.is_floating_point() else x
+
+    @torch.compiler.disable
+    def alike_in_half(self, branch: str) -> bool:
+        """Whether the ranks that compute together do the same, where that is known at once. Collective."""
+        if self.half is None or self.half.size == 1 or self._verdict is None or self._verdict.later:
+            return True
+        every = self._gathered(self.half, branch)
+        return bool((every == every[0]).all())
+
+    def seen(self) -> bool:
+        """Whether a difference is known that no pass has told of yet."""
+        return self._verdict is not None and self._verdict.seen()
+
+    def _gathered(self, group: Group, branch: str) -> Tensor:
+        """The row of all ranks, [ranks, NUMBERS]."""
+        assert self._noted is not None
+        self._noted.told["the guidance branch"] = Told(branch)
+        row = self._noted.row()
+        if group.library is None:
+            return group.gather_tensors(row)
+        return call(torch.ops.dit.all_gather, group.name, row.unsqueeze(0), 0, group.size, group.name)
+
+    def _raise(self, differ: list[bool], noted: Noted | None) -> None:
+        """Says what differs in a pass, if something does. Collective where it does."""
+        if noted is not None and (differ[0] or differ[1]):
+            told = dict(noted.told)
+            for name, bits in zip(noted.names, noted.bits.tolist(), strict=True):
+                told[name] = Told(told[name].words, bits)
+            found = difference(self.group.ranks, self.group.gather(told))
+            raise ValueError((found or "what a replay of a captured pass was given differs") + _WHAT_TO_DO)
+        if differ[2]:
+            self._weights.compare(self.group)
 
 
-def is_captured() -> bool:
-    """Whether this pass is put into a CUDA graph: nothing can be read from the device."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+@torch.library.custom_op(
+    "dit_reference::taken",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] tensors, str[] names, SymInt[] whole, float[] real, str[] words, int number) "
+    "-> Tensor",
+)
+def _taken(
+    x: Tensor,
+    tensors: list[Tensor],
+    names: list[str],
+    whole: list[int],
+    real: list[float],
+    words: list[str],
+    number: int,
+) -> Tensor:
+    """In a graph: what others of its operators are given comes from here."""
+    taken = _all[number].note(x, Given.of(tensors, names, whole, real, words))
+    return x.clone() if taken is x else taken
 
 
-def tensors_of(given: dict[str, Any]) -> dict[str, Tensor]:
-    """Those among arguments, and in lists of them, by name."""
-    found: dict[str, Tensor] = {}
-    for name, value in given.items():
-        if isinstance(value, (list, tuple)):
-            found |= tensors_of({f"{name}[{at}]": one for at, one in enumerate(value)})
-        elif isinstance(value, Tensor) and not value.is_meta:
-            found[name] = value
-    return found
-
-
-def _numbers(x: Tensor) -> tuple[tuple[int, ...], list[float]]:
-    """Its shape, and some of its numbers, from all parts of it."""
-    step = max(1, x.numel() // _NUMBERS) | 1  # odd: not the same column of each row
-    return tuple(x.shape), x.detach().reshape(-1)[::step].double().tolist()
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if one is None or other is None or one[0] != other[0]:
-        return one == other
-    a, b = (torch.tensor(numbers[1], dtype=torch.float64) for numbers in (one, other))
-    if a.isfinite().all() and b.isfinite().all():
-        return bool((a - b).abs().sum() <= _TOLERANCE * a.abs().sum())
-    return bool((a.isfinite() == b.isfinite()).all())
+@_taken.register_fake
+def _(x: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(x)

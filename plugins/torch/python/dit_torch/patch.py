@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def no_graph_alone(function: Function) -> Function:
+    """A compiler that comes to it in a graph traces it. Where it would begin with it, as with hooks of a
+    module, it is left as it is: else each hook would be a graph of its own."""
+    with contextlib.suppress(ImportError):  # a torch that has it elsewhere: one graph more
+        from torch._dynamo.eval_frame import skip_code
+
+        skip_code(function.__code__)
+    return function
 
 
 def signature_of(module: nn.Module) -> inspect.Signature:

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import library
-from .inputs import is_captured, tensors_of
+from .given import tensors_of
 from .parallel import Parallel
 from .patch import signature_of
 from .steps import Place, Steps, steps_of
+from .verdict import is_captured
 
 
 def check_policy(policy: str, steps: Any, branches: int) -> None:

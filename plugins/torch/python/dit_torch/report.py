@@ -35,6 +35,7 @@ class Report:
     activation_bytes: int = 0  # an estimate: what a forward pass holds at most of what it computes
     off: dict[str, str] = field(default_factory=dict)  # shapes for which the policy is off, and why
     times: Times | None = None  # of what trace() saw last
+    ranks_differ: bool = False  # found in the last passes, or in replays of a graph; the next pass says what
 
     @property
     def peak_bytes(self) -> int:
@@ -60,6 +61,8 @@ class Report:
         held = (self.parameter_bytes + self.buffer_bytes, self.activation_bytes, self.exchange_bytes)
         weights, activations, exchange = (f"{one / 2**20:.1f} MiB" for one in held)
         lines.append(f"  memory: {weights} weights, about {activations} activations, {exchange} exchange")
+        if self.ranks_differ:
+            lines.append("  ranks were given different things: results are NaN, and the next pass says why")
         if self.times is not None:
             lines.append(f"  traced {self.times}")
         return "\n".join(lines)
@@ -108,4 +111,5 @@ def report(transformer: nn.Module) -> Report:
         activation_bytes=_LIVE_TENSORS * parallel.exchanges.sequence_bytes(),
         off=parallel.exchanges.off,
         times=this.times,
+        ranks_differ=this.inputs is not None and this.inputs.seen(),
     )

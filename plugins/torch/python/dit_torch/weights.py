@@ -1,0 +1,113 @@
+"""What a transformer computes with, alike on all ranks: a digest of it, which is made anew when needed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .adapters import Adapters
+from .difference import Told, difference
+from .digest import described, digest, digests, digests_on_host, plain_parts, word
+from .group import Group
+from .verdict import is_captured
+
+_PROMPTS = 4  # that are known as one picture's: more than guidance has branches
+_WHAT_TO_DO = (
+    "; expected the same on all of them: load the same files, give the same seed where weights are random, "
+    "and load, scale, fuse and unload adapters on all ranks alike"
+)
+
+
+class Weights:
+    """Of one transformer: parameters, buffers and adapters.
+
+    compare() looks at all of them. From then on look() does, in each pass, at what the host can see at once.
+    The bits of adapters are digested again when a picture begins or adapters have changed, and those of the
+    rest when they have another version, or adapters were fused with them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.adapters = Adapters(model)
+        self._versions = (0, 0)
+        self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
+        self._words = 0  # what is told of adapters
+        self._prompts: list[tuple[Any, ...]] = []
+
+    def compare(self, group: Group) -> None:
+        """Fails on all ranks, with names, where something differs. Collective; the host waits for it."""
+        self.adapters.look(again=True)
+        self._bits.clear()
+        told = {name: Told(words) for name, words in self.adapters.told.items()}
+        all_parts = {name: list(plain_parts(x)) for name, x in _tensors(self.model)}
+        bits = iter(digests_on_host([part for parts in all_parts.values() for part in parts]))
+        for name, x in _tensors(self.model):
+            told[name] = Told(described(x), hash(tuple(next(bits) for _ in all_parts[name])))
+        if len(set(group.gather(word(str(told))))) > 1:
+            found = difference(group.ranks, group.gather(told))
+            raise ValueError(f"the transformer's {found}{_WHAT_TO_DO}")
+
+    def look(self, prompt: Any, device: torch.device) -> Tensor:
+        """The digest of what is there now, [] int64 on the device. The host does not wait.
+
+        :param prompt: embeddings; others than in the passes before begin a picture
+        """
+        if is_captured():  # what is computed now would be so in replays only
+            return sum(self._bits.values(), torch.zeros((), dtype=torch.int64, device=device)) + self._words
+        begins = self._begins(prompt)
+        changed, fused = self.adapters.look(again=begins)
+        if begins:
+            before, self._versions = self._versions, _versions(self.model)
+            fused = fused or before != self._versions
+        if fused:
+            self._bits.clear()
+        if begins or changed:
+            self._bits.pop(True, None)
+            self._words = word(str(self.adapters.told))
+        for adapters in (False, True):
+            if adapters not in self._bits:
+                self._bits[adapters] = self._digest(adapters, device)
+        return self._bits[True] + self._bits[False] + self._words
+
+    def _digest(self, adapters: bool, device: torch.device) -> Tensor:
+        own = self.adapters.tensors()
+        chosen = (x for _, x in _tensors(self.model) if (id(x) in own) == adapters)
+        parts = [part for x in chosen for part in plain_parts(x)]
+        if any(part.device != device for part in parts):  # offloaded: where they are
+            return torch.tensor(digests_on_host(parts), device=device).sum()
+        return digest(digests(parts).to(device))
+
+    def _begins(self, prompt: Any) -> bool:
+        """As far as the host can tell: a prompt is another tensor."""
+        version = _version(prompt)
+        prompt = prompt if isinstance(prompt, Tensor) else self.model
+        if any(known() is prompt and then == version for known, then in self._prompts):
+            return False
+        self._prompts = [(weakref.ref(prompt), version), *self._prompts[: _PROMPTS - 1]]
+        return True
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by name; those that accelerate keeps elsewhere from there."""
+    for path, module in model.named_modules():
+        hook = module.__dict__.get("_hf_hook")
+        elsewhere = getattr(hook, "weights_map", None) or {}
+        for name, x in (*module._parameters.items(), *module._buffers.items()):
+            if x is not None:
+                found = elsewhere[name] if x.is_meta and name in elsewhere else x
+                yield f"{path}.{name}" if path else name, found
+
+
+def _versions(model: nn.Module) -> tuple[int, int]:
+    """How many tensors there are, and how often they were written to."""
+    versions = [_version(x) for x in (*model.parameters(), *model.buffers())]
+    return len(versions), sum(versions)
+
+
+def _version(x: Any) -> int:
+    """How often it was written to, as far as torch counts that."""
+    return 0 if not isinstance(x, Tensor) or x.is_inference() else x._version
