@@ -125,6 +125,8 @@ def enable(
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
+        if family.note and whole.rank == 0:
+            logger.warning(family.note)
         ranks, halves = whole, None
         if cfg_parallel:
             halves = Halves(whole)
