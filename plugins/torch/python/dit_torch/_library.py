@@ -15,7 +15,7 @@ import torch
 
 from .processes import numbering
 
-VERSION = 5  # DIT_TORCH_VERSION
+VERSION = 6  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -123,6 +123,11 @@ def _explained(words: str, name: str) -> str:
     """What the library says of a group or an exchange, with what it cannot know."""
     if _NO_CUDA in words:
         words += _INSTALL
+    if "has not ended after" in words or "did not arrive at" in words:
+        words += (
+            "; expected all ranks to come to the same exchanges: with the same inputs, and with nothing that "
+            "decides differently on them (a forward that was patched, a hook, a cache)"
+        )
     # Groups of some ranks, and their exchanges, have names that begin with these.
     ranks = re.match(r"r(\d+(-\d+)*)", name)
     numbers = numbering([int(rank) for rank in ranks[1].split("-")]) if ranks else ""
@@ -169,6 +174,17 @@ class Library:
 
     def close(self, group: str) -> None:
         self._call("dit_torch_close", group)
+
+    def give_up(self, group: str, why: str) -> None:
+        self._call("dit_torch_give_up", group, why.encode() or b"-")
+
+    def restart(self, group: str) -> None:
+        """Collective."""
+        self._call("dit_torch_restart", group)
+
+    def check(self, group: str) -> None:
+        """Raises where an exchange on a GPU has failed, as far as that is known now."""
+        self._call("dit_torch_check", group)
 
     def make_exchange(self, name: str, group: str, attention: Attention) -> None:
         attention.struct_size = ctypes.sizeof(Attention)

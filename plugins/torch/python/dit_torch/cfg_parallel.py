@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ._library import call
 from .awaited import Awaited
-from .group import Group, gathered, is_taken, kept_group
+from .group import Group, is_taken, kept_group
 from .patch import Patch, signature_of
 
 # Arguments that have a row, or an entry, for each sample.
@@ -59,17 +59,29 @@ class Halves:
         halves = [whole.ranks[:size], whole.ranks[size:]]
         self.half = kept_group(halves, "half")
         pairs = [list(pair) for pair in zip(*halves, strict=True)]
-        self.pair = whole.kept(pairs, "pair", whole.seconds)
+        whole.make_beside("pair", pairs)
         # Where one half is there already the ranks of the other make theirs alone.
         alone = any(whole.gather(is_taken(halves[self.number])))
         self.parts = None if alone else halves
+        self.groups = [whole]  # that fail together
 
     @torch.compiler.disable  # in a graph it would go where its result is not used: on one of two ranks
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
+        try:
+            return self._gather(x)
+        except BaseException as error:  # also where a result is read, outside of a forward pass
+            for group in self.groups:
+                group.fail(error)
+            raise
+
+    def meet(self) -> None:
+        """So that what fails on one half fails on both."""
+        self.whole.gather_beside("pair", torch.zeros(1), 2)
+
+    def _gather(self, x: Tensor) -> Tensor:
         if not x.is_cuda or not self.whole.is_open:  # as in plan.gather; results may be read behind disable()
-            with self.whole.named():
-                return gathered(x, 2, self.pair)
+            return self.whole.gather_beside("pair", x, 2)
         both = x.new_empty((2, *x.shape))
         rows = [int(place in self.places) for place in range(self.whole.size)]
         arguments = (both, torch.stack((x, x)), rows, rows, self.whole.name)
@@ -137,6 +149,11 @@ class GuidanceBranches:
         self._patches = [Patch(model, "forward", self._patched(model.forward))]
         if hasattr(model, "cache_context"):
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
+
+    def forget(self) -> None:
+        """After a failure: what is known of calls before."""
+        self.size, self.waiting, self.last = None, None, (None, None)
+        self.pairs.clear()
 
     def remove(self) -> None:
         self._note.remove()
@@ -230,7 +247,9 @@ class GuidanceBranches:
         assert self.size is not None
         samples = self.size.shape[0]
         if samples % 2 != 0:
-            return self._compute(arguments)
+            output = self._compute(arguments)
+            self.halves.meet()
+            return output
         own = slice(0, samples // 2) if self.halves.number == 0 else slice(samples // 2, samples)
         for name in _OF_SAMPLES:
             if name in arguments:

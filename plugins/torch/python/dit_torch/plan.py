@@ -118,10 +118,20 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
             found = [getattr(module, atom) for module in found]
         else:
             raise ValueError(
-                f"plan: {type(transformer).__name__} has no module {path}; expected the modules of the "
-                "diffusers versions that were tested, 0.36 to 0.42"
+                f"plan: {type(transformer).__name__} has no module {path}; {_expected(transformer)}"
             )
     return found
+
+
+def _expected(module: nn.Module) -> str:
+    """What a module should be like that does not fit its plan: one of diffusers', or of somebody's own."""
+    bases = [cls for cls in type(module).__mro__ if cls.__module__.startswith("diffusers.")]
+    if not bases or bases[0] is type(module):
+        return "expected the modules of the diffusers versions that were tested, 0.36 to 0.42"
+    return (
+        f"expected those of {bases[0].__name__}, which it derives from and is split as: a subclass may add "
+        "modules and arguments, and leaves these their names"
+    )
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[RemovableHandle]:
@@ -177,8 +187,7 @@ def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Paral
     for entry in entries:
         if entry.name not in positions:
             raise ValueError(
-                f"plan: {type(module).__name__}.forward has no argument {entry.name}; expected the modules "
-                "of the diffusers versions that were tested, 0.36 to 0.42"
+                f"plan: {type(module).__name__}.forward has no argument {entry.name}; {_expected(module)}"
             )
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
@@ -202,8 +211,6 @@ def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> 
             given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather(given[one.index], one.dim, parallel.tokens[one.stream], parallel)
-        if gathers and not torch.compiler.is_compiling():
-            parallel.under_way = False
         return given[0] if single else type(output)(given)
 
     return hook
@@ -236,6 +243,16 @@ def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     every = group.gather_tensors(padded)
     parts = [every[rank, :count] for rank, count in enumerate(counts)]
     return torch.cat(parts).movedim(0, dim).contiguous()
+
+
+def _no_backward(*_: Any) -> None:
+    raise NotImplementedError(
+        "a backward pass came to an enabled transformer, whose exchange has none: expected "
+        "torch.no_grad() or torch.inference_mode() around it; to train, dit_torch.disable(transformer) before"
+    )
+
+
+_all_gather.register_autograd(_no_backward)
 
 
 @_all_gather.register_fake
