@@ -197,8 +197,8 @@ def _skipped(when: str) -> bool:
     from diffusers.hooks import LayerSkipConfig, apply_layer_skip
 
     def skip(model: nn.Module) -> None:
-        config = LayerSkipConfig(indices=[1], fqn="transformer_blocks", skip_attention=True, skip_ff=False)
-        apply_layer_skip(model, config)
+        what = {"skip_attention": False, "skip_attention_scores": True, "skip_ff": False}
+        apply_layer_skip(model, LayerSkipConfig(indices=[1], fqn="transformer_blocks", **what))
 
     alone, model = tiny.qwenimage(3), tiny.qwenimage(3)
     skip(alone)

@@ -123,15 +123,16 @@ def _explained(words: str, name: str) -> str:
     """What the library says of a group or an exchange, with what it cannot know."""
     if _NO_CUDA in words:
         words += _INSTALL
+    # Groups of some ranks, and their exchanges, have names that begin with these.
+    ranks = re.match(r"r(\d+(-\d+)*)", name)
+    numbers = numbering([int(rank) for rank in ranks[1].split("-")]) if ranks else ""
+    words = words if numbers in words else words + numbers
     if "has not ended after" in words or "did not arrive at" in words:
         words += (
             "; expected all ranks to come to the same exchanges: with the same inputs, and with nothing that "
             "decides differently on them (a forward that was patched, a hook, a cache)"
         )
-    # Groups of some ranks, and their exchanges, have names that begin with these.
-    ranks = re.match(r"r(\d+(-\d+)*)", name)
-    numbers = numbering([int(rank) for rank in ranks[1].split("-")]) if ranks else ""
-    return words if numbers in words else words + numbers
+    return words
 
 
 class Library:

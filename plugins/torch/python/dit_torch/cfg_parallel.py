@@ -75,6 +75,7 @@ class Halves:
                 group.fail(error)
             raise
 
+    @torch.compiler.disable
     def meet(self) -> None:
         """So that what fails on one half fails on both."""
         self.whole.gather_beside("pair", torch.zeros(1), 2)

@@ -246,6 +246,7 @@ class Group:
     :ivar is_open: the library carries exchanges of these ranks
     :ivar failed: a rank has left a forward pass, or did not come: before the next one they recover()
     :ivar on_device: there are, or were, exchanges on GPUs
+    :ivar recoveries: how often they did
     :ivar opened: how often the library was opened for them: exchanges that were made before are gone
     """
 
@@ -270,6 +271,7 @@ class Group:
         self.failed = False
         self.on_device = False
         self.opened = 0
+        self.recoveries = 0
         self._callbacks: Callbacks | None = None
         self._beside: dict[str, tuple[list[list[int]], dist.ProcessGroup]] = {}
         self._meet()
@@ -312,9 +314,14 @@ class Group:
     def check(self) -> None:
         """Raises where a rank has failed, as far as that is known now: of GPUs it is later than the host's
         calls."""
-        if self.on_device and self.library is not None and self.is_open:
+        if not self.on_device or self.library is None or not self.is_open:
+            return
+        try:
             self.alarm.look()
             self.library.check(self.name)
+        except RuntimeError as error:
+            self.fail(error)
+            raise
 
     def recover(self) -> None:
         """After a failure, which each rank has had: what they left under way is given up. Collective."""
@@ -330,6 +337,7 @@ class Group:
             self._close_library()
             self._open(self.library)
         self.failed = False
+        self.recoveries += 1
 
     def _restart(self) -> bool:
         """Whether all exchanges on GPUs are as new. Collective."""

@@ -30,7 +30,7 @@ class Passes:
         self.parallel, self.groups = parallel, groups
         self._forget: list[Callable[[], None]] = []
         self._under_way = False
-        self._failed = False
+        self._recoveries = [group.recoveries for group in groups]
         self._handles: list[Any] = []
 
     def remembers(self, forget: Callable[[], None]) -> None:
@@ -54,18 +54,19 @@ class Passes:
         for group in self.groups:
             if group.failed:
                 group.recover()
-        if self._failed or self.parallel.exchanges.are_gone:
+        recoveries = [group.recoveries for group in self.groups]
+        if recoveries != self._recoveries:  # also after failures of another model of these ranks
             for forget in self._forget:
                 forget()
             self.parallel.exchanges.make_anew()
-            self._failed = False
+            self._recoveries = recoveries
         self._under_way = True
 
     def fail(self, error: BaseException | None) -> None:
         """This rank has left a pass: the others are told."""
         if not self._under_way:
             return
-        self._under_way, self._failed = False, True
+        self._under_way = False
         for group in self.groups:
             group.fail(error)
 
