@@ -25,6 +25,7 @@ from torch import Tensor
 import dit_torch._inductor
 import dit_torch.group
 import endurance
+import gpu_failure
 import gpu_models
 import gpu_policy
 import tiny
@@ -384,6 +385,7 @@ CHECKS = {
     "policy": gpu_policy.check_policy,
     "models": check_models,
     "pictures": check_pictures,
+    "failure": gpu_failure.check_failure,
     "images": check_images,
     "killed": check_killed,
 }
