@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dit/exchange.h"
+#include "exchange/plugin_guard.hpp"
 
 namespace dit {
 
@@ -51,6 +52,12 @@ class DeviceExchange {
 
   /// After a failure: ends what this rank's device still waits for, where it has no time limit of its own.
   virtual void stop() noexcept {}
+  /// This rank starts nothing more: who waits for it is told, as far as that is possible.
+  virtual void give_up(const std::string& /*why*/) noexcept {}
+  /// After failures, on whatever ranks: as new, with registered memory. Collective.
+  virtual void restart() {
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "an exchange of device memory that failed cannot begin anew");
+  }
   /// Before its end, where a rank has failed: the end then waits for no other rank, and keeps what others may
   /// still use. Otherwise the end is collective.
   virtual void abandon() noexcept = 0;

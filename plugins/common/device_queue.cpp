@@ -127,6 +127,24 @@ std::vector<Release> DeviceQueue::take_released() noexcept {
   return done;
 }
 
+void DeviceQueue::give_up(const std::string& why) {
+  const Lock lock(mutex_);
+  if (exchange_ == nullptr) return;
+  if (!failure_) failure_.emplace(DIT_ERROR_TIMEOUT, why);
+  exchange_->give_up(why);
+}
+
+void DeviceQueue::restart() {
+  const Lock lock(mutex_);
+  opened().restart();
+  failure_.reset();
+}
+
+void DeviceQueue::check() {
+  const Lock lock(mutex_);
+  if (exchange_ != nullptr) check_failure();
+}
+
 dit_memory* DeviceQueue::add_memory(void* memory, std::size_t bytes, int device) {
   const Lock lock(mutex_);
   DeviceExchange& exchange = opened();

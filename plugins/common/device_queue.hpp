@@ -60,6 +60,13 @@ class DeviceQueue {
   /// Forgets those that were cancelled and are done: whom to tell.
   [[nodiscard]] std::vector<Release> take_released() noexcept;
 
+  /// This rank starts nothing more: later calls fail with these words, and who waits for it is told. Local.
+  void give_up(const std::string& why);
+  /// After failures, on whatever ranks: as new, with registered memory. Collective, after open().
+  void restart();
+  /// Throws what has failed so far.
+  void check();
+
   /// Collective, after open(): all ranks throw when one does.
   [[nodiscard]] dit_memory* add_memory(void* memory, std::size_t bytes, int device);
   void remove_memory(const dit_memory& memory);

@@ -59,7 +59,10 @@ class PluginFunctions {
             given(words.devices, wait_stream),
             given(stores, peer_memory),
             given(stores, begin_stores),
-            given(stores, end_stores)};
+            given(stores, end_stores),
+            given(words.devices, give_up),
+            given(words.devices, restart),
+            given(words.devices, check)};
   }
 
   template <class Body>
@@ -189,6 +192,19 @@ class PluginFunctions {
       *request = nullptr;
       *request = inner.devices().end_stores(*memory, stream);
     });
+  }
+
+  static dit_status give_up(dit_context* context, const char* why) {
+    return on_context(context, [&](Context& inner) {
+      require(why, "why");
+      inner.devices().give_up(why);
+    });
+  }
+  static dit_status restart(dit_context* context) {
+    return on_context(context, [](Context& inner) { inner.devices().restart(); });
+  }
+  static dit_status check(dit_context* context) {
+    return on_context(context, [](Context& inner) { inner.devices().check(); });
   }
 
   static dit_status open_channel(dit_context* context, int* channel) {

@@ -132,6 +132,13 @@ class TapaDevice final : public DeviceExchange {
     return order_.leave(stream_of(stream));
   }
 
+  void give_up(const std::string& why) noexcept override { (void)TAPA_Device_give_up(comm_, why.c_str()); }
+  void restart() override {
+    unreached_.reset();
+    require(TAPA_Device_restart(comm_));
+    storing_ = false;
+  }
+
   void abandon() noexcept override { comm_ = TAPA_DEVICE_COMM_NULL; }
 
   std::string text() const override {

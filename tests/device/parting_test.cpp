@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -95,6 +96,41 @@ TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
       EXPECT_EQ(machine.failure(0).missing[1], 0U);
     }
   }
+}
+
+// Nobody takes what lies there for a result: of the call, and of all after it.
+TEST(Parting, WhatDidNotArriveIsNoNumber) {
+  for (const Word bytes : {Word{4}, Word{52}, Word{3000}}) {
+    HostMachine machine(2, small_tuning());
+    say(machine, 1, 0, Parting::failed);
+    for (const Word first : {1, 0}) {  // the own block is there in the first call
+      std::vector<std::byte> memory(4 * bytes, std::byte{7});
+      HostMachine::run(exchange(machine, 0, memory, bytes), {3, 0, 1});
+      for (Word at = (2 + first) * bytes; at + sizeof(float) <= 4 * bytes; at += sizeof(float)) {
+        float number = 0;
+        std::memcpy(&number, memory.data() + at, sizeof(number));
+        EXPECT_TRUE(std::isnan(number)) << at << " of " << bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(Parting, WhatDidNotArriveIsNoNumberInItsRowsAlone) {
+  constexpr std::uint32_t kRow = 12, kPitch = 20, kRows = 9;
+  HostMachine machine(2, small_tuning());
+  say(machine, 1, 0, Parting::failed);
+  std::vector<std::byte> memory(std::size_t{4} * kPitch * kRows, std::byte{7});
+  auto call = machine.call<StridedCall>(0);
+  const Strides strides{kRow, kRows, kPitch, 1, 0};
+  for (int peer = 0; peer < 2; ++peer) {
+    std::byte* const at = memory.data() + static_cast<std::size_t>(peer) * kPitch * kRows;
+    call.blocks[peer] = {rows_at(at, strides), rows_at(at + std::size_t{2} * kPitch * kRows, strides),
+                         kRow * kRows, kRow * kRows};
+  }
+  HostMachine::run(call, {});
+  const std::byte* const from_other = memory.data() + std::size_t{3} * kPitch * kRows;
+  for (std::size_t at = 0; at < std::size_t{kPitch} * kRows; ++at)
+    EXPECT_EQ(from_other[at], at % kPitch < kRow ? std::byte{0xff} : std::byte{7}) << at;
 }
 
 // That it sends another number of bytes counts, and is seen however soon it leaves.

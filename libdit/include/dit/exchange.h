@@ -260,6 +260,17 @@ typedef struct dit_exchange_plugin {
    * request is as of start: for test, wait, wait_stream and cancel. */
   dit_status (*end_stores)(dit_context* context, const dit_memory* memory, void* stream,
                            dit_request** request);
+  /** This rank's program has failed, and starts no more exchanges of device memory: later calls fail with
+   * `why`, and ranks whose devices wait for it fail at once, as far as they can be told. Local. Null where
+   * the plugin moves host memory only, as the two below. */
+  dit_status (*give_up)(dit_context* context, const char* why);
+  /** After failures of exchanges of device memory, on whatever ranks: the context is as it was before the
+   * first one, with its channels and registered memory; requests were waited for or cancelled before.
+   * Collective. DIT_ERROR_UNSUPPORTED, alike on all ranks, where that is not possible. */
+  dit_status (*restart)(dit_context* context);
+  /** Whether exchanges of device memory that ran so far have failed: DIT_OK, or what every later call gives.
+   * Local; waits for no stream. */
+  dit_status (*check)(dit_context* context);
 } dit_exchange_plugin;
 
 /** Whether a plugin has a function of the later part of the table. */

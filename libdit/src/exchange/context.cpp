@@ -107,6 +107,21 @@ int ExchangeContext::open_channel() {
   return channel;
 }
 
+void ExchangeContext::give_up(const std::string& why) {
+  if (const auto give_up = entry_of(plugin_.table(), &dit_exchange_plugin::give_up))
+    check(plugin_.table(), context_, give_up(context_, why.c_str()), "give_up");
+}
+
+void ExchangeContext::restart() {
+  if (const auto restart = entry_of(plugin_.table(), &dit_exchange_plugin::restart))
+    check(plugin_.table(), context_, restart(context_), "restart");
+}
+
+void ExchangeContext::check_devices() {
+  if (const auto look = entry_of(plugin_.table(), &dit_exchange_plugin::check))
+    check(plugin_.table(), context_, look(context_), "check");
+}
+
 bool ExchangeContext::takes_strided(int memory_kind) const {
   const std::uint64_t bit =
       memory_kind == DIT_MEMORY_HOST ? DIT_CAPABILITY_STRIDED : DIT_CAPABILITY_DEVICE_STRIDED;

@@ -159,6 +159,11 @@ class ExchangeContext {
   /// See dit_exchange_plugin::register_memory. Collective.
   [[nodiscard]] RegisteredMemory register_memory(void* pointer, std::size_t bytes,
                                                  dit_memory_kind kind = DIT_MEMORY_HOST, int device = 0);
+  /// As of dit_exchange_plugin; nothing with plugins that have no such functions, and where no device memory
+  /// was exchanged. Throw ExchangeError.
+  void give_up(const std::string& why);
+  void restart();
+  void check_devices();
   void barrier();  ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes. An
   /// exchange of the channel.

@@ -221,6 +221,15 @@ TAPA_API int TAPA_Device_end_stores(TAPA_Device_comm comm, int window, void* str
  * wait for the stream. */
 TAPA_API int TAPA_Device_query(TAPA_Device_comm comm, int* rank);
 
+/** This rank makes no more calls, as its program has failed between two of them: later ones return
+ * TAPA_DEVICE_ERR_TIMEOUT with `why`, and the other ranks of its node, who wait for it on their devices, fail
+ * at once instead of after the time-out. Ranks of other nodes are not told. Local; waits for no stream. */
+TAPA_API int TAPA_Device_give_up(TAPA_Device_comm comm, const char* why);
+/** After failures, on whatever ranks: the communicator is as it was when it was made, with its registrations,
+ * and recorded graphs may be replayed. Waits for this rank's device. Collective; no rank makes a call before
+ * all have come. TAPA_DEVICE_ERR_UNSUPPORTED between nodes. */
+TAPA_API int TAPA_Device_restart(TAPA_Device_comm comm);
+
 /** How the ranks of a communicator are joined, in words: "2 nodes of 4 + 4 ranks, joined by nccl 2.28.9".
  * `text` is the communicator's, valid until it is freed. Local. */
 TAPA_API int TAPA_Device_describe(TAPA_Device_comm comm, const char** text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "device/current_device.hpp"
@@ -84,8 +85,7 @@ void Communicator::map_regions() {
   agreement_.together([&] {
     failure_.emplace(sizeof(Failure));  // lasting: programs ask for errors after they have reset the device
     region_.emplace(head_.region.bytes());
-    const Word first = 1;
-    PrivateStream().copy(&RegionView(region_->get(), head_.region).local().sequence, &first, sizeof(first));
+    begin_region();
     mine = export_memory(region_->get(), head_.region.bytes()).how;
     if (mine.by != Export::By::ipc) {
       throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
@@ -101,6 +101,27 @@ void Communicator::map_regions() {
       head_.regions[rank] = rank == agreement_.rank() ? region_->get() : imports_[index]->get();
     }
   });
+}
+
+void Communicator::begin_region() {
+  const Word first = 1;
+  PrivateStream().copy(&RegionView(region_->get(), head_.region).local().sequence, &first, sizeof(first));
+}
+
+// Others write into this rank's region, and it into theirs, until all their devices have done what there was.
+// Nobody goes on before all regions are clear.
+void Communicator::restart() {
+  const CurrentDevice current(device_);
+  agreement_.together([&] { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
+  agreement_.together([&] {
+    PrivateStream().clear(region_->get(), head_.region.bytes());
+    begin_region();
+  });
+  std::memset(failure_->get(), 0, sizeof(Failure));
+  broken_.reset();
+  storing_.reset();
+  parted_well_.reset();
+  abandoned_ = false;
 }
 
 Communicator::~Communicator() {

@@ -61,6 +61,8 @@ class Communicator {
   /// A call could not be put on its stream: later ones return that, with its code, and the other ranks are
   /// told, who wait for it.
   void break_down(const DeviceError& why) noexcept;
+  /// As new, after failures: collective. Throws DeviceError.
+  void restart();
   /// Nothing is put on streams any more: waits for the device, tells the other ranks whether this one has
   /// seen an error, and, if not, waits for them to do the same, as long as for a call. False: one has, or did
   /// not come, which a line on stderr says, and no rank is to be waited for. Does all that once. Throws
@@ -71,6 +73,7 @@ class Communicator {
   void tell(int peer, Parting parting);
   void agree_on_tuning(const TAPA_Device_options& options, int multiprocessors);
   void map_regions();
+  void begin_region();
   [[nodiscard]] bool by_copy_engines(std::size_t bytes, Target target) const;
   void launch_copies(Call& call, Target target, cudaStream_t stream);
   /// A call without blocks.

@@ -312,6 +312,22 @@ int TAPA_Device_query(TAPA_Device_comm comm, int* rank) {
   });
 }
 
+int TAPA_Device_give_up(TAPA_Device_comm comm, const char* why) {
+  return contained("TAPA_Device_give_up", [&] {
+    Communicator& communicator = communicator_of(comm);
+    require(why != nullptr, "why is null, expected a text");
+    const BesideCaptures beside;
+    communicator.break_down(DeviceError(TAPA_DEVICE_ERR_TIMEOUT, why));
+  });
+}
+
+int TAPA_Device_restart(TAPA_Device_comm comm) {
+  return contained("TAPA_Device_restart", [&] {
+    const BesideCaptures beside;
+    one_node(comm).restart();
+  });
+}
+
 int TAPA_Device_describe(TAPA_Device_comm comm, const char** text) {
   return contained("TAPA_Device_describe", [&] {
     require(text != nullptr, "text is null, expected the address of a pointer");

@@ -282,6 +282,42 @@ TAPA_HOST_DEVICE inline void copy_own(Team& team, const CallOf<BlockType>& call,
   if (slice.bytes != 0) move_own(team, block, slice);
 }
 
+/// A team whose loads give bytes of ones, which are no number in any type of floating point.
+template <class Team>
+class Spoiling {
+ public:
+  using Wide = typename Team::Wide;
+  TAPA_HOST_DEVICE explicit Spoiling(Team& team) : team_(team) {}
+  TAPA_HOST_DEVICE int lane() const { return team_.lane(); }
+  TAPA_HOST_DEVICE int lanes() const { return team_.lanes(); }
+  template <class Unit>
+  TAPA_HOST_DEVICE Unit load(const std::byte*) {
+    union {
+      unsigned char bytes[sizeof(Unit)];
+      Unit unit;
+    } ones;
+    for (unsigned char& byte : ones.bytes) byte = 0xff;
+    return ones.unit;
+  }
+  template <class Unit>
+  TAPA_HOST_DEVICE void store(std::byte* to, const Unit& unit) {
+    team_.template store<Unit>(to, unit);
+  }
+
+ private:
+  Team& team_;
+};
+
+/// After a failure: what this team should have received is no number, so that nobody takes what lies there
+/// for a result. Each team of a peer spoils its share, whatever way the block had.
+template <class Team, class BlockType>
+TAPA_HOST_DEVICE inline void spoil(Team& team, const CallOf<BlockType>& call, TeamPlace place) {
+  const BlockType& block = call.blocks[place.peer];
+  const Slice slice = slice_of(block.receive_bytes, place.channel, call.channels);
+  Spoiling<Team> ones(team);
+  if (slice.bytes != 0) scatter(ones, block, slice, static_cast<std::byte*>(nullptr));
+}
+
 /// What one team of a launch does: all of a call, or one of the parts of a call in which others store.
 template <class Team, class BlockType>
 TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call, Part part = Part::all) {
@@ -303,6 +339,7 @@ TAPA_HOST_DEVICE inline void run_team(Team& team, const CallOf<BlockType>& call,
   } else {
     Channel<Team, BlockType>(team, call, place, sequence).end_stores();
   }
+  if (part == Part::all && team.any(team.aborted(mine.local()))) spoil(team, call, place);
   if (part != Part::begin) team.leave(mine.local(), sequence, teams_that_end(call, part));
 }
 

@@ -65,6 +65,12 @@ int TAPA_Device_end_stores(TAPA_Device_comm, int, void*) {
 int TAPA_Device_query(TAPA_Device_comm, int*) {
   return unavailable("TAPA_Device_query");
 }
+int TAPA_Device_give_up(TAPA_Device_comm, const char*) {
+  return unavailable("TAPA_Device_give_up");
+}
+int TAPA_Device_restart(TAPA_Device_comm) {
+  return unavailable("TAPA_Device_restart");
+}
 int TAPA_Device_describe(TAPA_Device_comm, const char**) {
   return unavailable("TAPA_Device_describe");
 }

@@ -51,13 +51,18 @@ Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_tor
   (void)group_->newly_sent();  // by the set-up
 }
 
-// The other ranks may never have come to it: nobody is waited for.
 Exchange::~Exchange() {
+  give_up();
+}
+
+// The other ranks may never have come to it.
+void Exchange::give_up() {
   for (int what = 0; what < kTransfers; ++what) {
     if (!pending(what).under_way) continue;
     auto kept = std::make_unique<Pending>(std::move(pending(what)));
     const auto release = [](void* user) { delete static_cast<Pending*>(user); };
     if (dit_transfer_cancel(transfers_.of(what), release, kept.get()) == DIT_OK) (void)kept.release();
+    pending(what) = {};
   }
 }
 

@@ -47,6 +47,8 @@ class Exchange {
   /// Throws std::invalid_argument unless a tensor is one that the transfer takes.
   void require_source(int what, const at::Tensor& x) const;
 
+  /// Gives up what is under way. Nobody is waited for.
+  void give_up();
   void begin_step(int step, int branch);
   void reset();  ///< collective
   [[nodiscard]] std::string report() const;

@@ -1,6 +1,7 @@
 // The operators dit::*: their schemas, what they do to tensors, and which shapes they return.
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <string>
@@ -149,6 +150,33 @@ at::Tensor all_gather_meta(const at::Tensor& x, std::int64_t dim, c10::SymInt to
   });
 }
 
+/// The last operator of a pass, which a backward pass comes to first.
+class LastOperator : public torch::autograd::Function<LastOperator> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x, std::int64_t dim,
+                            const c10::SymInt& total, const std::string& group) {
+    static const auto below =
+        c10::Dispatcher::singleton()
+            .findSchemaOrThrow("dit::all_gather", "")
+            .typed<at::Tensor(const at::Tensor&, std::int64_t, c10::SymInt, const std::string&)>();
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return below.call(x, dim, total, group);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext*,
+                                               const torch::autograd::tensor_list&) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false,
+        "a backward pass came to an enabled transformer, whose exchange has none: expected torch.no_grad() "
+        "or "
+        "torch.inference_mode() around it; to train, dit_torch.disable(transformer) before");
+  }
+};
+
+at::Tensor all_gather_with_gradients(const at::Tensor& x, std::int64_t dim, c10::SymInt total,
+                                     const std::string& group) {
+  return LastOperator::apply(x, dim, total, group);
+}
+
 void implement(torch::Library& library) {
   library.impl("start", TORCH_FN(start));
   library.impl("finish", TORCH_FN(finish));
@@ -195,8 +223,9 @@ TORCH_LIBRARY_IMPL(dit, CUDA, library) {
 }
 // There is no backward pass: without this a gradient would go past the exchange, and be wrong.
 TORCH_LIBRARY_IMPL(dit, Autograd, library) {
-  for (const char* name : {"start", "finish", "exchange", "gather", "scatter_qkv", "all_gather"})
+  for (const char* name : {"start", "finish", "exchange", "gather", "scatter_qkv"})
     library.impl(name, torch::autograd::autogradNotImplementedFallback());
+  library.impl("all_gather", TORCH_FN(dit::operators::all_gather_with_gradients));
 }
 TORCH_LIBRARY_IMPL(dit, Meta, library) {
   using namespace dit::operators;  // NOLINT(google-build-using-namespace)

@@ -93,6 +93,23 @@ int dit_torch_close(const char* group) {
   });
 }
 
+int dit_torch_give_up(const char* group, const char* why) {
+  return guarded(__func__,
+                 [&] { groups().get(name_of(group, "group"))->context().give_up(name_of(why, "why")); });
+}
+
+int dit_torch_restart(const char* group) {
+  return guarded(__func__, [&] {
+    const std::shared_ptr<Group> of = groups().get(name_of(group, "group"));
+    of->context().restart();
+    for (const std::string& name : of->exchanges) exchanges().get(name)->give_up();
+  });
+}
+
+int dit_torch_check(const char* group) {
+  return guarded(__func__, [&] { groups().get(name_of(group, "group"))->context().check_devices(); });
+}
+
 int dit_torch_session(const char* group, dit_session** session) {
   return guarded(__func__, [&] {
     dit_session*& result = required(session, "session");

@@ -26,6 +26,7 @@ import dit_torch._inductor
 import dit_torch.group
 import endurance
 import gpu_alike
+import gpu_failure
 import gpu_models
 import gpu_policy
 import tiny
@@ -387,6 +388,7 @@ CHECKS = {
     "pictures": check_pictures,
     "digests": gpu_alike.check_digests,
     "alike": gpu_alike.check_alike,
+    "failure": gpu_failure.check_failure,
     "images": check_images,
     "killed": check_killed,
 }

@@ -339,5 +339,5 @@ def _anew() -> tuple[str, bool]:
 def test_halves_begin_anew_after_a_rank_failed() -> None:
     told = ranks.run(4, _anew, timeout=60)
     assert [again for _, again in told] == [True] * 4
-    assert "within the time limit" in told[0][0] and "within the time limit" in told[1][0]
-    assert "missing: rank 1; ranks are numbered within the group [2, 3]" in told[2][0]
+    for words, _ in told[:3]:
+        assert "rank 3 failed in its forward pass (MemoryError" in words

@@ -139,7 +139,83 @@ def _replaced_later() -> str:
 
 
 def test_processors_that_were_replaced_later_are_noticed() -> None:
-    assert "FluxAttnProcessor" in ranks.run(1, _replaced_later)[0]
+    words = ranks.run(1, _replaced_later)[0]
+    assert "FluxAttnProcessor" in words and "dit_torch.disable(transformer) before that" in words
+
+
+def _adapted_later() -> list[str]:
+    class OfAnAdapter(nn.Module):
+        def __call__(self) -> None: ...
+
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    model.set_attn_processor(OfAnAdapter())
+    with torch.no_grad(), pytest.raises(RuntimeError) as told:
+        model(**tiny.flux_inputs())
+    dit_torch.disable(model)
+    return [str(told.value), type(model.transformer_blocks[0].attn.processor).__name__]
+
+
+def test_advice_that_enable_would_refuse_is_not_given() -> None:
+    words, left = ranks.run(1, _adapted_later)[0]
+    assert "unload_ip_adapter()" in words and "and enable()" not in words and left == "OfAnAdapter"
+
+
+def _subclass(change: str) -> list[str]:
+    from diffusers import FluxTransformer2DModel
+
+    class Mine(FluxTransformer2DModel):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*args, **kwargs)
+
+    class Renamed(FluxTransformer2DModel):
+        def forward(self, latents: torch.Tensor, text: torch.Tensor) -> Any: ...
+
+    model = tiny.flux(3)
+    one = model(**tiny.flux_inputs(), return_dict=False)[0]
+    model.__class__ = {"handed on": Mine, "renamed": Renamed}.get(change, Mine)
+    if change == "module":
+        model.last, model.proj_out = model.proj_out, None
+        del model.proj_out
+    try:
+        dit_torch.enable(model)
+    except ValueError as error:
+        return [str(error)]
+    with torch.no_grad():
+        every = model(**tiny.flux_inputs(), return_dict=False)[0]
+    return [str(torch.allclose(every, one, rtol=0, atol=1e-5))]
+
+
+def test_a_subclass_is_told_about_its_base() -> None:
+    assert ranks.run(2, _subclass, "handed on") == [["True"]] * 2
+    for change, what in (("renamed", "Renamed.forward has no argument"), ("module", "Mine has no module")):
+        (words,) = ranks.run(1, _subclass, change)[0]
+        assert what in words and "those of FluxTransformer2DModel, which it derives from" in words
+
+
+def _skipped(when: str) -> bool:
+    from diffusers.hooks import LayerSkipConfig, apply_layer_skip
+
+    def skip(model: nn.Module) -> None:
+        what = {"skip_attention": False, "skip_attention_scores": True, "skip_ff": False}
+        apply_layer_skip(model, LayerSkipConfig(indices=[1], fqn="transformer_blocks", **what))
+
+    alone, model = tiny.qwenimage(3), tiny.qwenimage(3)
+    skip(alone)
+    if when == "before":
+        skip(model)
+    dit_torch.enable(model)
+    if when == "after":
+        skip(model)
+    with torch.no_grad():
+        one, every = (x(**tiny.qwenimage_inputs(), return_dict=False)[0] for x in (alone, model))
+    return torch.allclose(every, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_attention_may_be_left_out_by_a_hook(when: str) -> None:
+    pytest.importorskip("diffusers.hooks.layer_skip")
+    assert all(ranks.run(2, _skipped, when))
 
 
 @pytest.mark.parametrize(

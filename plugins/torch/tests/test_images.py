@@ -146,7 +146,7 @@ def _sd3_controlnet() -> Case:
         transformer=tiny.sd35(3),
         scheduler=diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0),
         vae=_vae(4),
-        controlnet=tiny._randomise(net),
+        controlnet=tiny.randomise(net),
         **_SD3,
     )
     given = {"control_image": _picture(5, 8, 16), "guidance_scale": 4.0, "height": 8, "width": 16}

@@ -227,7 +227,22 @@ def _gradients() -> list[str]:
 
 def test_backward_passes_are_refused() -> None:
     for words in ranks.run(2, _gradients)[0]:
-        assert "not implemented" in words or "no autograd formula" in words
+        assert "expected torch.no_grad()" in words and "dit_torch.disable(transformer) before" in words
+
+
+def _gradient_of_the_operator() -> str:
+    group = Group(timeout_seconds=20)
+    x = torch.ones(2 + dist.get_rank(), 3, requires_grad=True)
+    with pytest.raises(NotImplementedError) as told:
+        torch.ops.dit.all_gather(x, 0, 5, group.name).sum().backward()
+    group.close()
+    return str(told.value)
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+def test_the_librarys_gather_refuses_a_backward_pass_in_the_same_words() -> None:
+    for words in ranks.run(2, _gradient_of_the_operator):
+        assert "expected torch.no_grad()" in words
 
 
 class _Numbers(torch.utils.data.Dataset):

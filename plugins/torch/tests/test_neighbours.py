@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import dit_torch
@@ -224,3 +225,28 @@ def test_models_that_were_compiled_before() -> None:
             np.testing.assert_allclose(every, one, rtol=0, atol=1e-5)
             np.testing.assert_allclose(after, one, rtol=0, atol=1e-5)
             np.testing.assert_allclose(short, short_after, rtol=0, atol=1e-5)
+
+
+def _sharded() -> tuple[np.ndarray, np.ndarray]:
+    """FSDP2: each rank holds a part of the weights."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    given, model = tiny.flux_inputs(), tiny.flux(4)
+    with torch.no_grad():
+        one = model(**given, return_dict=False)[0]
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        for block in (*model.transformer_blocks, *model.single_transformer_blocks, model):
+            fully_shard(block, mesh=mesh)
+        dit_torch.enable(model)
+        every = model(**given, return_dict=False)[0]
+        dit_torch.disable(model)
+    return one.numpy(), every.numpy()
+
+
+def test_weights_that_are_sharded() -> None:
+    pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
+    if not hasattr(torch.distributed.fsdp, "fully_shard"):
+        pytest.skip("this torch has no fully_shard")
+    for one, every in ranks.run(2, _sharded):
+        np.testing.assert_allclose(every, one, rtol=0, atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-def _randomise(model: nn.Module) -> nn.Module:
+def randomise(model: nn.Module) -> nn.Module:
     """Weights that make every part matter: norms and biases too."""
     generator = torch.Generator().manual_seed(7)
     for name, parameter in sorted(model.named_parameters()):
@@ -42,13 +42,13 @@ def _flux_config(heads: int) -> dict[str, Any]:
 def flux(heads: int, **config: Any) -> nn.Module:
     from diffusers import FluxTransformer2DModel
 
-    return _randomise(FluxTransformer2DModel(**_flux_config(heads) | config))
+    return randomise(FluxTransformer2DModel(**_flux_config(heads) | config))
 
 
 def flux_controlnet(heads: int, **config: Any) -> nn.Module:
     from diffusers import FluxControlNetModel
 
-    return _randomise(FluxControlNetModel(**_flux_config(heads) | config))
+    return randomise(FluxControlNetModel(**_flux_config(heads) | config))
 
 
 def _ids(height: int, width: int, axes: int) -> Tensor:
@@ -78,7 +78,7 @@ def flux_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
 def flux2(heads: int) -> nn.Module:
     from diffusers import Flux2Transformer2DModel
 
-    return _randomise(
+    return randomise(
         Flux2Transformer2DModel(
             in_channels=8,
             num_layers=2,
@@ -122,7 +122,7 @@ def _noise(seed: int) -> Callable[..., Tensor]:
 def qwenimage(heads: int, **config: Any) -> nn.Module:
     from diffusers import QwenImageTransformer2DModel
 
-    return _randomise(
+    return randomise(
         QwenImageTransformer2DModel(
             in_channels=8,
             out_channels=2,
@@ -158,7 +158,7 @@ def qwenimage_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, 
 def sd3(heads: int, head_dim: int = 16, **config: Any) -> nn.Module:
     from diffusers import SD3Transformer2DModel
 
-    return _randomise(
+    return randomise(
         SD3Transformer2DModel(
             sample_size=10,
             in_channels=4,
@@ -193,7 +193,7 @@ def sd3_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
 def wan(heads: int, **config: Any) -> nn.Module:
     from diffusers import WanTransformer3DModel
 
-    return _randomise(
+    return randomise(
         WanTransformer3DModel(
             num_attention_heads=heads,
             attention_head_dim=16,
@@ -238,7 +238,7 @@ def wan_i2v_inputs(text: int = 512, batch: int = 1, seed: int = 0) -> dict[str, 
 def ltx(heads: int) -> nn.Module:
     from diffusers import LTXVideoTransformer3DModel
 
-    return _randomise(
+    return randomise(
         LTXVideoTransformer3DModel(
             in_channels=8,
             out_channels=8,

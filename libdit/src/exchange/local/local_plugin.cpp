@@ -400,6 +400,9 @@ extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t want
                                              nullptr,
                                              nullptr,
                                              nullptr,
+                                             nullptr,
+                                             nullptr,
+                                             nullptr,
                                              nullptr};
   return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
 }

@@ -126,7 +126,13 @@ def _explained(words: str, name: str) -> str:
     # Groups of some ranks, and their exchanges, have names that begin with these.
     ranks = re.match(r"r(\d+(-\d+)*)", name)
     numbers = numbering([int(rank) for rank in ranks[1].split("-")]) if ranks else ""
-    return words if numbers in words else words + numbers
+    words = words if numbers in words else words + numbers
+    if "has not ended after" in words or "did not arrive at" in words:
+        words += (
+            "; expected all ranks to come to the same exchanges: with the same inputs, and with nothing that "
+            "decides differently on them (a forward that was patched, a hook, a cache)"
+        )
+    return words
 
 
 class Library:
@@ -169,6 +175,17 @@ class Library:
 
     def close(self, group: str) -> None:
         self._call("dit_torch_close", group)
+
+    def give_up(self, group: str, why: str) -> None:
+        self._call("dit_torch_give_up", group, why.encode() or b"-")
+
+    def restart(self, group: str) -> None:
+        """Collective."""
+        self._call("dit_torch_restart", group)
+
+    def check(self, group: str) -> None:
+        """Raises where an exchange on a GPU has failed, as far as that is known now."""
+        self._call("dit_torch_check", group)
 
     def make_exchange(self, name: str, group: str, attention: Attention) -> None:
         attention.struct_size = ctypes.sizeof(Attention)

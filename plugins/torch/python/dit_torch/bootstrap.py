@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 import weakref
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._library import Bootstrap
+from .alarm import Abandoned, wait_for
 from .processes import Process, numbering, shared_names, who_ended
 
 # By another name than install() looks for: the exchange that it installs stands on this one.
@@ -56,16 +57,18 @@ class Callbacks:
     them, one at a time.
 
     :param processes: of all ranks
+    :param look: asked while others are waited for; raises where that is in vain
     """
 
-    _PATIENCE = timedelta(seconds=0.2)  # until a wait looks whether it is given up
-
-    def __init__(self, gloo: dist.ProcessGroup, rank: int, processes: list[Process]) -> None:
+    def __init__(
+        self, gloo: dist.ProcessGroup, rank: int, processes: list[Process], look: Callable[[], None]
+    ) -> None:
         size = len(processes)
-        self._gloo, self._size, self._processes = gloo, size, processes
+        self._gloo, self._size, self._processes, self._look = gloo, size, processes, look
         self._numbering = numbering([process.rank for process in processes])
         self._given_up = threading.Event()
         self._busy = False
+        self.broken = False  # a call has failed: ranks may have come to different ones
         self._process = os.getpid()  # forked ones have no such thread
         _all.add(self)
         self._error = ctypes.create_string_buffer(1)
@@ -93,8 +96,12 @@ class Callbacks:
                     raise GivenUp("closed")
                 function(*arguments)
             except Exception as error:  # told by last_error: nothing may be thrown through C
-                who = "" if isinstance(error, GivenUp) else who_ended(self._processes)
-                words = f"{type(error).__name__}: {error}{self._numbering}{who}"
+                self.broken = True
+                if isinstance(error, Abandoned):
+                    words = str(error)
+                else:
+                    who = "" if isinstance(error, GivenUp) else who_ended(self._processes)
+                    words = f"{type(error).__name__}: {error}{self._numbering}{who}"
                 self._error = ctypes.create_string_buffer(words.encode())
                 return 1
             finally:
@@ -115,26 +122,20 @@ class Callbacks:
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
 
-    def _wait(self, work: Any) -> None:
-        while True:
-            try:
-                work.wait(self._PATIENCE)
-                return
-            except RuntimeError:
-                if work.is_completed():
-                    work.wait()  # well after all, or its own error
-                    return
-                if self._given_up.is_set():
-                    # gloo's thread still waits for that rank, and the end of the group would wait for it.
-                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._gloo))
-                    raise GivenUp("closed") from None
+    def _wait(self, work: Any, *memory: Tensor) -> None:
+        def look() -> None:
+            if self._given_up.is_set():
+                raise GivenUp("closed")
+            self._look()
+
+        wait_for(work, look, self._gloo, *memory)
 
     # gloo has memory of its own, as it may still write when who gave it up has gone on.
 
     def _allgather(self, mine: int, everything: int, count: int) -> None:
         every = torch.empty(count * self._size, dtype=torch.uint8)
         own = _bytes(mine, count).clone()
-        self._wait(dist.all_gather_into_tensor(every, own, group=self._gloo, async_op=True))
+        self._wait(dist.all_gather_into_tensor(every, own, group=self._gloo, async_op=True), every, own)
         _bytes(everything, every.numel()).copy_(every)
 
     def _alltoallv(
@@ -153,7 +154,8 @@ class Callbacks:
         arrived = torch.empty(sum(counts), dtype=torch.uint8)
         sent = [part.numel() for part in outgoing]
         packed = torch.cat(outgoing)
-        self._wait(_plain_all_to_all(arrived, packed, counts, sent, group=self._gloo, async_op=True))
+        work = _plain_all_to_all(arrived, packed, counts, sent, group=self._gloo, async_op=True)
+        self._wait(work, arrived, packed)
         for rank, part in enumerate(arrived.split(counts)):
             _bytes(_at(receive, receive_offsets[rank], counts[rank]), counts[rank]).copy_(part)
 

@@ -23,12 +23,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from ._library import call
 from .awaited import Awaited
-from .group import Group, gathered, is_taken, kept_group
+from .group import Group, is_taken, kept_group
 from .inputs import Inputs
 from .patch import Patch, signature_of
 from .verdict import is_captured
@@ -66,18 +65,37 @@ class Halves:
         halves = [whole.ranks[:size], whole.ranks[size:]]
         self.half = kept_group(halves, "half")
         pairs = [list(pair) for pair in zip(*halves, strict=True)]
-        self.pair = whole.kept(pairs, "pair", whole.seconds)
+        whole.make_beside("pair", pairs)
         # Where one half is there already the ranks of the other make theirs alone.
         alone = any(whole.gather(is_taken(halves[self.number])))
         self.parts = None if alone else halves
         self._beside: torch.cuda.Stream | None = None
+        self.groups = [whole]  # that fail together
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Also where a result is read, outside of a forward pass, the others are told of an error."""
+        try:
+            yield
+        except BaseException as error:
+            for group in self.groups:
+                group.fail(error)
+            raise
 
     @torch.compiler.disable  # in a graph it would go where its result is not used: on one of two ranks
     def gather(self, x: Tensor) -> Tensor:
         """x of the first half and x of the second, [2, ...]."""
+        with self._failing():
+            return self._gather(x)
+
+    @torch.compiler.disable
+    def meet(self) -> None:
+        """So that what fails on one half fails on both."""
+        self.whole.gather_beside("pair", torch.zeros(1), 2)
+
+    def _gather(self, x: Tensor) -> Tensor:
         if not self._by_library(x):
-            with self.whole.named():
-                return gathered(x, 2, self.pair)
+            return self.whole.gather_beside("pair", x, 2)
         both = x.new_empty((2, *x.shape))
         rows = [int(place in self.places) for place in range(self.whole.size)]
         self._all_to_all(both, torch.stack((x, x)), rows, rows)
@@ -87,9 +105,8 @@ class Halves:
     def send(self, x: Tensor) -> Sent:
         """To the other half, which receives as often. What others do is not waited for; x may be changed."""
         if not self._by_library(x):
-            with self.whole.named():
-                own = x.detach().clone(memory_format=torch.contiguous_format)
-                return Sent(own, dist.isend(own, self._other, self.pair), self.whole)
+            own = x.detach().clone(memory_format=torch.contiguous_format)
+            return Sent(own, self.whole.pass_beside("pair", own, self.whole.ranks[self.whole.rank]), self)
         # Beside what this rank computes: where the other half takes it late, only what is sent next waits.
         stream = torch.cuda.current_stream(x.device)
         if not is_captured():
@@ -101,15 +118,15 @@ class Halves:
             x.record_stream(stream)
             rows = [int(place == self.places[1 - self.number]) for place in range(self.whole.size)]
             self._all_to_all(own.new_empty((0, *own.shape)), own.unsqueeze(0), [0] * len(rows), rows)
-        return Sent(own, stream.record_event(), self.whole)
+        return Sent(own, stream.record_event(), self)
 
     @torch.compiler.disable
     def receive(self, shape: Any, dtype: torch.dtype, device: Any) -> Tensor:
         """What the other half sent."""
         x = torch.empty(shape, dtype=dtype, device=device)
         if not self._by_library(x):
-            with self.whole.named():
-                dist.recv(x, self._other, self.pair)
+            with self._failing():
+                self.whole.wait_beside("pair", self.whole.pass_beside("pair", x, self._other), x)
             return x
         rows = [int(place == self.places[1 - self.number]) for place in range(self.whole.size)]
         self._all_to_all(x.unsqueeze(0), x.new_empty((0, *x.shape)), rows, [0] * len(rows))
@@ -129,14 +146,17 @@ class Halves:
 class Sent:
     """What was sent, and is on its way."""
 
-    def __init__(self, x: Tensor, end: Any, whole: Group) -> None:
-        self.x, self.end, self.whole = x, end, whole
+    def __init__(self, x: Tensor, end: Any, halves: Halves) -> None:
+        self.x, self.end, self.halves = x, end, halves
 
     @torch.compiler.disable
     def wait(self) -> None:
         """Before anything else is sent."""
-        with self.whole.named():
+        if isinstance(self.end, torch.cuda.Event):
             self.end.wait()
+            return
+        with self.halves._failing():
+            self.halves.whole.wait_beside("pair", self.end, self.x)
 
 
 class Size(NamedTuple):
@@ -203,8 +223,13 @@ class GuidanceBranches:
         if hasattr(model, "cache_context"):
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
+    def forget(self) -> None:
+        """After a failure: what is known of calls before."""
+        self.size, self.waiting, self.last = None, None, (None, None)
+        self.pairs.clear()
+
     def remove(self) -> None:
-        if self.waiting is not None and self.halves.whole.lives:
+        if self.waiting is not None and self.halves.whole.lives and not self.halves.whole.failed:
             with contextlib.suppress(RuntimeError):  # a rank is gone, and so is what it would have sent
                 self.waiting.settle()
         self._note.remove()
@@ -323,7 +348,9 @@ class GuidanceBranches:
         assert self.size is not None
         samples = self.size.shape[0]
         if samples % 2 != 0:
-            return self._compute(arguments)
+            output = self._compute(arguments)
+            self.halves.meet()
+            return output
         own = slice(0, samples // 2) if self.halves.number == 0 else slice(samples // 2, samples)
         for name in _OF_SAMPLES:
             if name in arguments:

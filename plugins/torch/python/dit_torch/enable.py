@@ -21,9 +21,11 @@ from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
+from .passes import Passes
 from .patch import no_graph_alone
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
+from .skips import know
 from .steps import steps_of
 from .times import Times
 
@@ -131,11 +133,14 @@ def enable(
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
+        if family.note and whole.rank == 0:
+            logger.warning(family.note)
         ranks, halves = whole, None
         if cfg_parallel:
             halves = Halves(whole)
             half, parts = halves.half, halves.parts
             ranks = whole.together(lambda: _taken(undo, half, seconds, parts))
+            halves.groups.append(ranks)
         schedule = _schedule(schedule, ranks)
         exchanges = Exchanges(
             ranks,
@@ -161,17 +166,25 @@ def enable(
         inputs = None
         if compare and whole.size > 1:
             inputs = Inputs(model, number, whole, None if halves is None else ranks)
-        watch = _Watch(parallel, ours, hooks, inputs, whole, halves is not None)
+        passes = Passes(parallel, [whole] if halves is None else halves.groups)
+        if inputs is not None:
+            passes.remembers(inputs.forget)
+        watch = _Watch(passes, ours, hooks, inputs, whole, halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
+            passes.remembers(follower.forget)
         if halves is not None:
-            handles.append(GuidanceBranches(model, halves, inputs))
+            guidance = GuidanceBranches(model, halves, inputs)
+            handles.append(guidance)
+            passes.remembers(guidance.forget)
         handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), parallel)
         handles.append(hooks)
         hooks.set()
         _set(model, ours)
+        passes.surround(model)
+        handles.append(passes)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
         left.atexit = False
         this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, inputs, left)
@@ -364,19 +377,19 @@ class _Hooks:
 
 
 class _Watch:
-    """Forward pre-hook, the first: what was changed after enable() is noticed, and what a forward pass that
-    failed has left under way is given up."""
+    """Forward pre-hook, the first: a pass begins, and what was changed after enable() is noticed."""
 
     def __init__(
         self,
-        parallel: Parallel,
+        passes: Passes,
         processors: dict[str, Any],
         hooks: _Hooks,
         inputs: Inputs | None,
         whole: Group,
         halves: bool,
     ) -> None:
-        self.parallel, self.processors, self.hooks = parallel, processors, hooks
+        self.passes, self.processors, self.hooks = passes, processors, hooks
+        self.known = list(hooks.family.processors)  # that may be there
         self.inputs, self.whole, self.halves = inputs, whole.whole, halves
 
     @no_graph_alone
@@ -389,24 +402,39 @@ class _Watch:
 
     @torch.compiler.disable
     def _begin(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.passes.begin()
+        try:
+            return self._check(model, args, kwargs)
+        except BaseException as error:
+            self.passes.fail(error)
+            raise
+
+    def _what_to_do(self, found: str) -> str:
+        if found in self.known:
+            return "expected dit_torch.disable(transformer) before that, and enable() behind it"
+        return (
+            f"expected {' or '.join(self.known)}, as IP-Adapters and own processors are not supported: take "
+            "it away (an IP-Adapter by the pipeline's unload_ip_adapter()), or go on without dit_torch by "
+            "dit_torch.disable(transformer), which leaves it there"
+        )
+
+    def _check(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for name, processor in self.processors.items():
             found = model.get_submodule(name).processor
             if found is not processor:
                 raise RuntimeError(
                     f"the attention processor of {name} was replaced by {type(found).__name__} after "
-                    "dit_torch.enable(): call disable() before, and enable() again"
+                    f"dit_torch.enable(); {self._what_to_do(type(found).__name__)}"
                 )
         _refuse_others(model, self.whole, self.halves)
         self.hooks.follow()
-        if self.parallel.under_way:
-            self.parallel.under_way = False
-            self.parallel.exchanges.renew()
         return None if self.inputs is None else self.inputs.take(args, kwargs)
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
     """By diffusers' own function, where there is something to set."""
     before = processors_of(model)
+    know(before, processors)
     if any(before[name] is not processor for name, processor in processors.items()):
         model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
 

@@ -102,6 +102,7 @@ class Exchanges:
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
         self.made: dict[Key, str] = {}  # their names
+        self._opened = group.opened  # when they were made
         self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
         self.freed = Traffic()
@@ -182,6 +183,7 @@ class Exchanges:
             reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
         else:
             attention = self._attention(key)
+            self.group.on_device |= key.device.type == "cuda"
             # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
             if (
                 self.never_lossy
@@ -275,7 +277,7 @@ class Exchanges:
         self.too_long.pop(name, None)
         if self.group.library is None:
             reference.free_exchange(name)
-        else:
+        elif not self.are_gone:
             self.freed.add(self.group.library.report(name))
             self.group.library.free_exchange(name)
 
@@ -297,10 +299,29 @@ class Exchanges:
         compiled graphs stay good. Whether they are others. Collective, between forward passes."""
         if (steps, branches) == (self.steps, self.branches):
             return False
+        there = self._let_go()
+        self.steps, self.branches = steps, branches
+        self._get_all(there)
+        return True
+
+    @property
+    def are_gone(self) -> bool:
+        """Whether the group was opened anew since."""
+        return self._opened != self.group.opened
+
+    def make_anew(self) -> None:
+        """After a failure: the same ones, under the same names, without what is under way. Collective."""
+        if not self.group.on_device or self.are_gone or not self.exact:
+            self._get_all(self._let_go())
+
+    def _let_go(self) -> list[Key]:
         there = list(self.made)
         self.close()
-        self.steps, self.branches = steps, branches
+        return there
+
+    def _get_all(self, there: list[Key]) -> None:
         self.at = (0, 0)
+        self._opened = self.group.opened
         try:
             for key in reversed(there):  # what was used last comes first where there is not memory for all
                 self.get(key)
@@ -308,12 +329,6 @@ class Exchanges:
             self.generation += 1  # names are missing
             raise
         self.made = {key: self.made[key] for key in there}
-        return True
-
-    def renew(self) -> None:
-        """What there is is made anew when it is used again, without what is under way. Collective."""
-        self.close()
-        self.generation += 1
 
     def close(self) -> None:
         """Collective."""

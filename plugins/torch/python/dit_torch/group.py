@@ -8,6 +8,7 @@ import datetime
 import hashlib
 import logging
 import os
+import pickle
 import time
 import weakref
 import zlib
@@ -20,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._library import Library, library
+from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
 from .processes import Process, this_process, who_ended
 
@@ -168,10 +170,18 @@ def _lives(group: dist.ProcessGroup | None) -> bool:
         return False
 
 
-def gathered(x: Tensor, ranks: int, group: dist.ProcessGroup | None) -> Tensor:
-    """x of all ranks of a group, all of one shape, by rank: [ranks, ...]. Collective."""
+def gathered(
+    x: Tensor, ranks: int, group: dist.ProcessGroup | None, look: Callable[[], None] | None = None
+) -> Tensor:
+    """x of all ranks of a group, all of one shape, by rank: [ranks, ...]. Collective.
+
+    :param look: of a group of gloo's: asked while others are waited for; raises where that is in vain
+    """
     every = x.new_empty((ranks, *x.shape))
-    dist.all_gather_into_tensor(every.view(-1), x.contiguous().view(-1), group=group)
+    own = x.contiguous().view(-1)
+    work = dist.all_gather_into_tensor(every.view(-1), own, group=group, async_op=look is not None)
+    if look is not None:
+        wait_for(work, look, group, own, every)
     return every
 
 
@@ -234,6 +244,10 @@ class Group:
     :ivar one_node: whether all ranks are on one node
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     :ivar is_open: the library carries exchanges of these ranks
+    :ivar failed: a rank has left a forward pass, or did not come: before the next one they recover()
+    :ivar on_device: there are, or were, exchanges on GPUs
+    :ivar recoveries: how often they did
+    :ivar opened: how often the library was opened for them: exchanges that were made before are gone
     """
 
     def __init__(
@@ -254,29 +268,105 @@ class Group:
         self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
         self.is_open = False
-        self._failed = False  # a rank did not come
+        self.failed = False
+        self.on_device = False
+        self.opened = 0
+        self.recoveries = 0
         self._callbacks: Callbacks | None = None
-        meet(self._parts, 3 * timeout_seconds)
-        self.control = self._gloo("control", timeout_seconds)
+        self._beside: dict[str, tuple[list[list[int]], dist.ProcessGroup]] = {}
+        self._meet()
         try:
-            self._open(timeout_seconds)
+            found = self.together(library)
+            self.agree({"libdit_torch.so": "found" if found else "not found"})
+            told = self.gather((node(), this_process(dist.get_rank())))
+            self.one_node = len({where for where, _ in told}) == 1
+            self._processes = [process for _, process in told]
+            self._open(found)
         except Exception:
             self._count_failure()
-            self._destroy()
+            self._destroy([self.control, self._bootstrap])
             raise
 
-    def _open(self, timeout_seconds: float) -> None:
-        found = self.together(library)
-        self.agree({"libdit_torch.so": "found" if found else "not found"})
-        told = self.gather((node(), this_process(dist.get_rank())))
-        self.one_node = len({where for where, _ in told}) == 1
-        self._processes = [process for _, process in told]
+    def _meet(self) -> None:
+        meet(self._parts, 3 * self.seconds)
+        self.alarm = Alarm(self.ranks, _failures[str(self._parts)])
+        self.control = self._gloo("control", self.seconds)
+
+    def _open(self, found: Library | None) -> None:
         if found is not None:
             # A group for the library's thread alone; the library keeps the time limit itself.
             self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
-            self._callbacks = Callbacks(self._bootstrap, self.rank, self._processes)
-            found.open(self.name, self._callbacks.struct, timeout_seconds)
+            self._callbacks = Callbacks(
+                self._bootstrap, self.rank, self._processes, lambda: self.alarm.look()
+            )
+            found.open(self.name, self._callbacks.struct, self.seconds)
         self.library, self.is_open = found, found is not None
+        self.opened += 1
+
+    def fail(self, error: BaseException | None) -> None:
+        """This rank comes to nothing more that the others wait for: they are told, and fail, too."""
+        if not self.failed and self.lives:
+            words = self.alarm.raise_for(self.ranks[self.rank], error)
+            if self.on_device and self.library is not None:
+                self.library.give_up(self.name, words)
+        self.failed = True
+
+    def check(self) -> None:
+        """Raises where a rank has failed, as far as that is known now: of GPUs it is later than the host's
+        calls."""
+        if not self.on_device or self.library is None or not self.is_open:
+            return
+        try:
+            self.alarm.look()
+            self.library.check(self.name)
+        except RuntimeError as error:
+            self.fail(error)
+            raise
+
+    def recover(self) -> None:
+        """After a failure, which each rank has had: what they left under way is given up. Collective."""
+        self._count_failure()
+        broken = self._callbacks is not None and self._callbacks.broken
+        if not self.on_device:  # what there is on GPUs stays, for graphs that were captured with it
+            self._close_library()
+        self._destroy([self.control])
+        self._meet()
+        for purpose, (parts, _) in self._beside.items():
+            self.make_beside(purpose, parts)
+        if not self.on_device or any(self.gather(broken)) or not self._restart():
+            self._close_library()
+            self._open(self.library)
+        self.failed = False
+        self.recoveries += 1
+
+    def _restart(self) -> bool:
+        """Whether all exchanges on GPUs are as new. Collective."""
+        assert self.library is not None
+        words = ""
+        try:
+            self.library.restart(self.name)
+        except RuntimeError as error:
+            words = str(error)
+        return not any(self.gather(words))
+
+    def make_beside(self, purpose: str, parts: list[list[int]]) -> None:
+        """A group of gloo of some ranks each, for `gather_beside`. Collective."""
+        self._beside[purpose] = parts, self.kept(parts, purpose, self.seconds, backend="gloo")
+
+    def gather_beside(self, purpose: str, x: Tensor, ranks: int) -> Tensor:
+        """x of the ranks of one of those groups, of one shape, by rank: [ranks, ...]. Collective."""
+        with self.named():
+            return gathered(x, ranks, self._beside[purpose][1], self.alarm.look)
+
+    def pass_beside(self, purpose: str, x: Tensor, source: int) -> dist.Work:
+        """x of rank `source` (of all) to the others of one of those groups; wait_beside() waits for it."""
+        with self.named():
+            return dist.broadcast(x, source, group=self._beside[purpose][1], async_op=True)
+
+    def wait_beside(self, purpose: str, work: dist.Work, *memory: Tensor) -> None:
+        """Until it is done. `memory`: what it uses."""
+        with self.named():
+            wait_for(work, self.alarm.look, self._beside[purpose][1], *memory)
 
     def _gloo(self, purpose: str, seconds: float) -> dist.ProcessGroup:
         timeout = datetime.timedelta(seconds=seconds)
@@ -291,26 +381,38 @@ class Group:
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, by rank. Collective."""
-        values: list[Any] = [None] * self.size
+        own = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
         with self.named():
-            dist.all_gather_object(values, value, group=self.control)
-        return values
+            lengths = gathered(torch.tensor([own.numel()]), self.size, self.control, self.alarm.look).view(-1)
+            padded = own.new_zeros(int(lengths.max()))
+            padded[: own.numel()] = own
+            every = gathered(padded, self.size, self.control, self.alarm.look)
+        return [
+            pickle.loads(one[:length].numpy().tobytes())
+            for one, length in zip(every, lengths.tolist(), strict=True)
+        ]
 
     def gather_tensors(self, x: Tensor) -> Tensor:
         """Everybody's x, all of one shape, by rank: [ranks, ...]. On hosts within the group's time limit, on
         GPUs by the program's group. Collective."""
         with self.named():
-            return gathered(x, self.size, self.process_group if x.is_cuda else self.control)
+            if x.is_cuda:
+                return gathered(x, self.size, self.process_group)
+            return gathered(x, self.size, self.control, self.alarm.look)
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
         """An error says whose process has ended."""
         try:
             yield
+        except Abandoned:
+            self.failed = True
+            raise
         except RuntimeError as error:
-            self._failed = True
+            self.failed = True
             raise RuntimeError(
-                "ranks did not all come to an agreement within the time limit, or one of them failed: "
+                "ranks did not all come to an agreement within the time limit, or one of them failed, or "
+                "something (a forward that was patched, a hook, a cache) decides differently on them: "
                 f"{error}{who_ended(self._processes)}"
             ) from error
 
@@ -349,26 +451,35 @@ class Group:
 
     def close(self) -> None:
         """Collective. What cannot be closed, as a rank or torch.distributed is gone, is given up."""
+        try:
+            self._close_library()
+        finally:
+            self._count_failure()
+            self._destroy([self.control])
+
+    def _close_library(self) -> None:
         self.is_open = False
         try:
             if self.library is not None:
                 self.library.close(self.name)
         except RuntimeError as error:
-            self._failed = True
-            logger.log(logging.WARNING if self.lives else logging.DEBUG, "given up: %s", error)
+            expected = self.failed or not self.lives
+            self.failed = True
+            logger.log(logging.DEBUG if expected else logging.WARNING, "given up: %s", error)
         finally:
             if self._callbacks is not None:
                 self._callbacks.give_up()
-            self._count_failure()
-            self._destroy()
+            self._destroy([self._bootstrap])
+            self._callbacks = self._bootstrap = None
 
     def _count_failure(self) -> None:
-        if self._failed:
+        if self.failed:
             _failures[str(self._parts)] = _failures.get(str(self._parts), 0) + 1
 
-    def _destroy(self) -> None:
+    def _destroy(self, groups: list[dist.ProcessGroup | None]) -> None:
         _ended.clear()
-        for group in (self.control, self._bootstrap):
+        _ended.extend(take_ended())
+        for group in groups:
             if group is not None and self.whole and _lives(group):
                 dist.destroy_process_group(group)
                 _ended.append(group)
@@ -404,6 +515,8 @@ def take(
     if group is not None and not group.lives:
         group.close()
         group, users = None, 0
+    if group is not None and group.failed:
+        group.recover()
     group = group or Group(process_group, timeout_seconds, parts)
     _open[key] = (group, users + 1)
     return group

@@ -122,6 +122,12 @@ class Inputs:
         every = self._gathered(self.half, branch)
         return bool((every == every[0]).all())
 
+    def forget(self) -> None:
+        """After a failure, which ranks have had in different passes: they are counted anew."""
+        self._passes, self._noted = 0, None
+        if self._verdict is not None:
+            self._verdict.forget()
+
     def seen(self) -> bool:
         """Whether a difference is known that no pass has told of yet."""
         return self._verdict is not None and self._verdict.seen()

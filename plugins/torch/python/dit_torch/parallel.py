@@ -39,7 +39,6 @@ class Parallel(NotCopied):
     schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
-    under_way: bool = False  # a forward pass has begun to exchange, and has not ended
 
     def __post_init__(self) -> None:
         enabled[self.number] = self
@@ -86,11 +85,7 @@ class Parallel(NotCopied):
             _number(x.shape[2] if kv_heads is None else kv_heads),
             _number(x.shape[3]),
         )
-        if torch.compiler.is_compiling():
-            find = _find_for_graph
-        else:
-            find = _find
-            self.under_way = True
+        find = _find_for_graph if torch.compiler.is_compiling() else _find
         name = find(
             _number(self.number),
             _number(self.exchanges.generation),

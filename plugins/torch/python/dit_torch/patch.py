@@ -24,9 +24,12 @@ def no_graph_alone(function: Function) -> Function:
 
 
 def signature_of(module: nn.Module) -> inspect.Signature:
-    """Of forward, as its class has it: what others put in its place may say (*args, **kwargs)."""
-    signature = inspect.signature(type(module).forward)
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
+    """Of forward, as the module's class has it, or the one that it derives from: what others put in its place
+    may say (*args, **kwargs)."""
+    forwards = [vars(cls)["forward"] for cls in type(module).__mro__ if "forward" in vars(cls)]
+    found = [list(inspect.signature(forward).parameters.values())[1:] for forward in forwards]
+    named = [one for one in found if all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in one)]
+    return inspect.Signature((named or found)[0])
 
 
 class Patch:

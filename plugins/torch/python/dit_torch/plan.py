@@ -7,7 +7,8 @@ puts the parts together again. Token counts need not divide by the ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ class Split:
     dim: int
     dims: int | None = None  # dimensions that the tensor must have; else it stays whole
     stream: str | None = None  # under which its size is noted
+    one_for_all: bool = False  # a single entry is for all tokens, and stays whole
 
     def __str__(self) -> str:
         what = f"output {self.name}" if isinstance(self.name, int) else self.name
@@ -56,9 +58,9 @@ Plan = tuple[Split | Gather, ...]
 
 
 def from_diffusers(transformer: nn.Module) -> Plan:
-    """The model's own `_cp_plan`; empty when it has none."""
+    """The model's own `_cp_plan`, and what it leaves out; empty when it has none."""
     entries: list[Split | Gather] = []
-    for module, what in (getattr(transformer, "_cp_plan", None) or {}).items():
+    for module, what in _by_lists(getattr(transformer, "_cp_plan", None) or {}):
         if isinstance(what, dict):
             for name, given in what.items():
                 for one in given if isinstance(given, (list, tuple)) else (given,):
@@ -69,7 +71,41 @@ def from_diffusers(transformer: nn.Module) -> Plan:
             if one is not None:
                 stream = "audio" if module.startswith("audio") else "image"
                 entries.append(Gather(module, one.gather_dim, index, stream))
-    return tuple(entries)
+    return (*entries, *_timesteps(transformer, entries))
+
+
+def _by_lists(plan: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Entries that name the modules of a list one by one, from the first on, are for all of the list: it may
+    have fewer, or more, than the published model that the plan was written for."""
+    numbered: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+    others: list[tuple[str, Any]] = []
+    for path, what in plan.items():
+        found = re.fullmatch(r"(.+?)\.(\d+)(\..+)?", path)
+        if found is None:
+            others.append((path, what))
+        else:
+            numbered.setdefault((found[1], found[3] or ""), []).append((int(found[2]), what))
+    for (before, after), entries in numbered.items():
+        numbers = [number for number, _ in entries]
+        alike = all(what == entries[0][1] for _, what in entries)
+        if alike and len(numbers) > 1 and sorted(numbers) == list(range(len(numbers))):
+            others.append((f"{before}.*{after}", entries[0][1]))
+        else:
+            others += [(f"{before}.{number}{after}", what) for number, what in entries]
+    return others
+
+
+def _timesteps(transformer: nn.Module, entries: list[Split | Gather]) -> Plan:
+    """Timesteps of single tokens, as image-to-video has them, are split where the tokens are split for all
+    blocks at once: plans leave that out."""
+    splits = [entry for entry in entries if isinstance(entry, Split)]
+    at_once = any(
+        entry.stream == "image" and (entry.module == "" or entry.module.endswith(".0")) for entry in splits
+    )
+    known = any(entry.module == "" and entry.name == "timestep" for entry in splits)
+    if not at_once or known or "timestep" not in signature_of(transformer).parameters:
+        return ()
+    return (Split("", "timestep", 1, 2, one_for_all=True),)
 
 
 def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
@@ -82,10 +118,20 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
             found = [getattr(module, atom) for module in found]
         else:
             raise ValueError(
-                f"plan: {type(transformer).__name__} has no module {path}; expected the modules of the "
-                "diffusers versions that were tested, 0.36 to 0.42"
+                f"plan: {type(transformer).__name__} has no module {path}; {_expected(transformer)}"
             )
     return found
+
+
+def _expected(module: nn.Module) -> str:
+    """What a module should be like that does not fit its plan: one of diffusers', or of somebody's own."""
+    bases = [cls for cls in type(module).__mro__ if cls.__module__.startswith("diffusers.")]
+    if not bases or bases[0] is type(module):
+        return "expected the modules of the diffusers versions that were tested, 0.36 to 0.42"
+    return (
+        f"expected those of {bases[0].__name__}, which it derives from and is split as: a subclass may add "
+        "modules and arguments, and leaves these their names"
+    )
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[RemovableHandle]:
@@ -127,6 +173,8 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
     if not isinstance(x, Tensor) or (entry.dims is not None and x.dim() != entry.dims):
         return x
     total = x.shape[entry.dim]
+    if entry.one_for_all and total == 1:
+        return x
     if entry.stream is not None:
         parallel.tokens[entry.stream] = total
     part = parallel.part(total)
@@ -139,8 +187,7 @@ def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Paral
     for entry in entries:
         if entry.name not in positions:
             raise ValueError(
-                f"plan: {type(module).__name__}.forward has no argument {entry.name}; expected the modules "
-                "of the diffusers versions that were tested, 0.36 to 0.42"
+                f"plan: {type(module).__name__}.forward has no argument {entry.name}; {_expected(module)}"
             )
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
@@ -164,8 +211,6 @@ def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> 
             given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather(given[one.index], one.dim, parallel.tokens[one.stream], parallel)
-        if gathers and not torch.compiler.is_compiling():
-            parallel.under_way = False
         return given[0] if single else type(output)(given)
 
     return hook
@@ -198,6 +243,16 @@ def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     every = group.gather_tensors(padded)
     parts = [every[rank, :count] for rank, count in enumerate(counts)]
     return torch.cat(parts).movedim(0, dim).contiguous()
+
+
+def _no_backward(*_: Any) -> None:
+    raise NotImplementedError(
+        "a backward pass came to an enabled transformer, whose exchange has none: expected "
+        "torch.no_grad() or torch.inference_mode() around it; to train, dit_torch.disable(transformer) before"
+    )
+
+
+_all_gather.register_autograd(_no_backward)
 
 
 @_all_gather.register_fake

@@ -77,11 +77,14 @@ def _bytes_of(tensors: Iterable[Tensor]) -> int:
 
 
 def report(transformer: nn.Module) -> Report:
-    """Facts about an enabled transformer on this rank, since enable(). Local."""
+    """Facts about an enabled transformer on this rank, since enable(). Local. Raises where a forward pass was
+    not completed on a GPU, which the host learns later."""
     this = enabled(transformer)
     parallel = this.parallel
+    this.whole.check()
+    parallel.group.check()
     library = parallel.group.library
-    names = list(parallel.exchanges.made.values())
+    names = [] if parallel.exchanges.are_gone else list(parallel.exchanges.made.values())
     if library is None:
         told: list[dict[str, Any]] = [{"exchange": name} for name in names]
     else:

@@ -54,6 +54,10 @@ class Verdict:
             self._there[at] = torch.cuda.current_stream(self.device).record_event()
         self._put += 1
 
+    def forget(self) -> None:
+        """Those of passes that have begun and that nobody has asked for."""
+        self._taken = self._put
+
     def seen(self) -> bool:
         """Whether one that nobody has asked for is known to differ. No wait."""
         rows = [self._rows[number % len(self._rows)] for number in range(self._taken, self._put)]

@@ -31,6 +31,7 @@ class Family:
     :ivar plan: which inputs are split, for a transformer
     :ivar hooks: further hooks and patches of its own; disable() calls their remove()
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
+    :ivar note: what enable() logs, on one rank
     """
 
     model: str
@@ -38,6 +39,7 @@ class Family:
     plan: Callable[[Any], Plan]
     hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
     branches: int = 1
+    note: str = ""
 
 
 # class name of the transformer -> file of this folder, which has a FAMILY

@@ -7,7 +7,6 @@ when a processor has a `_parallel_config`. Ours is a Seam, and the function is r
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -20,31 +19,39 @@ from ..exchange import KEY, QUERY, VALUE
 from ..layer_number import LayerNumber
 from ..layout import even_part, heads_part
 from ..parallel import Parallel
+from ..patch import signature_of
 from .family import Family, Removable, processors_of
-
-logger = logging.getLogger("dit_torch")
-
 
 # Classes with a plan under which some attention is over tokens that are not split, and why.
 _NOT_SPLIT = {
     "LTX2VideoTransformer3DModel": "it leaves audio tokens whole, over which there is attention, too",
     "MiniMaxH3Transformer3DModel": "it splits tokens behind the refiner, whose attention is over whole text",
 }
+# Classes whose attention is over image tokens alone, but for modules of that name: from these to text tokens.
+_CROSS = {"LTXVideoTransformer3DModel": "attn2"}
 
 
 class Seam:
-    """The `_parallel_config` of a processor. Backends only hand it on."""
+    """The `_parallel_config` of a processor. Backends only hand it on.
 
-    def __init__(self, parallel: Parallel, layer: int) -> None:
+    :param streams: of queries and of keys, where the module says so
+    """
+
+    def __init__(self, parallel: Parallel, layer: int, streams: tuple[str, str] | None) -> None:
         self.parallel = parallel
         self.layer = LayerNumber(layer)
+        self.streams = streams
+        self.no_keys = False  # this rank has none of the keys that there is a mask for
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, forward: Callable[..., Tensor]
     ) -> Tensor:
         """Attention over all ranks' tokens. `forward` is the backend's kernel."""
-        of_query = streams_of(self.parallel, query.shape[1])
-        of_key = streams_of(self.parallel, key.shape[1])
+        if self.streams is None:
+            of_query = streams_of(self.parallel, query.shape[1])
+            of_key = streams_of(self.parallel, key.shape[1])
+        else:
+            of_query, of_key = (_ALONE[name] for name in self.streams)
         layer = self.parallel.layer(self.layer)
         across = of_query != of_key
         exchange = self.parallel.joint(query, kv_heads=key.shape[2], has_value=not across, **of_query)
@@ -57,6 +64,8 @@ class Seam:
             of_q = exchange.start(QUERY, query, layer, after=of_k.token)
             v, k = others.finish(under_way, layer), others.finish(of_k, layer)
             q = exchange.finish(of_q, layer)
+        if self.no_keys:
+            mask = query.new_zeros(query.shape[0], query.shape[2], 1, 0)
         if mask is not None:
             mask = self._whole_mask(mask, key.shape[1], of_key)
         return exchange.gather(forward(q, k, v, mask), layer)
@@ -79,6 +88,13 @@ class Seam:
                 f"attn_mask: shape {tuple(mask.shape)}, expected one mask for all queries, [..., 1, keys]"
             )
         return mask
+
+
+# Arguments of Parallel.joint for attention over one stream.
+_ALONE: dict[str, dict[str, Any]] = {
+    "text": {"text": "text", "image": None},
+    "image": {"text": None, "image": "image"},
+}
 
 
 def streams_of(parallel: Parallel, rows: int) -> dict[str, Any]:
@@ -181,10 +197,48 @@ def _hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
             f"policy = {parallel.exchanges.policy!r}: expected 'exact', as attention modules of "
             f"{type(transformer).__name__} share a processor, which cannot tell layers apart"
         )
+    cross = next((_CROSS[cls.__name__] for cls in type(transformer).__mro__ if cls.__name__ in _CROSS), None)
     removable: list[Removable] = [_Replaced()]
-    for layer, processor in enumerate(processors.values()):
-        removable.append(_Config(processor, Seam(parallel, layer)))
+    for layer, (name, processor) in enumerate(processors.items()):
+        streams = None if cross is None else ("image", "text" if name.endswith(f".{cross}") else "image")
+        seam = Seam(parallel, layer, streams)
+        removable.append(_Config(processor, seam))
+        module = transformer.get_submodule(name)
+        if streams == ("image", "text"):
+            removable.append(module.register_forward_pre_hook(_empty_mask(seam), with_kwargs=True))
+        if getattr(module, "is_amplify_history", False):
+            hook = _history(module, parallel)
+            removable.append(module.register_forward_pre_hook(hook, with_kwargs=True, prepend=True))
     return removable
+
+
+def _empty_mask(seam: Seam) -> Callable[..., Any]:
+    """LTX gives a mask the shape [batch, heads, -1, keys], which there is none of without keys."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+        mask = kwargs.get("attention_mask")
+        seam.no_keys = mask is not None and mask.shape[-1] == 0
+        return args, kwargs | {"attention_mask": None} if seam.no_keys else kwargs
+
+    return hook
+
+
+def _history(module: nn.Module, parallel: Parallel) -> Callable[..., Any]:
+    """Helios amplifies the keys of its history, whose tokens come first: as many as are not of the
+    `original_context_length`. Before the tokens are split, the hook makes that the one of this rank's."""
+    positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
+        given = dict(zip(positions, args, strict=False)) | kwargs
+        total, context = given["hidden_states"].shape[1], given["original_context_length"]
+        part = parallel.part(total)
+        mine = len(range(max(part.start, total - context), part.stop))
+        at = positions["original_context_length"]
+        if at < len(args):
+            return (*args[:at], mine, *args[at + 1 :]), kwargs
+        return args, kwargs | {"original_context_length": mine}
+
+    return hook
 
 
 def family(transformer: nn.Module) -> Family | None:
@@ -212,12 +266,10 @@ def family(transformer: nn.Module) -> Family | None:
                 f"transformer: {name} has the attention processor {type(processor).__name__} at {where}, "
                 "which diffusers cannot run in parallel; expected one with a _parallel_config"
             )
-    logger.warning(
-        "%s: no processors of its own; diffusers' processors and plan with dit_torch's exchange, flat", name
-    )
     return Family(
         model=name,
         processors={type(processor).__name__: None for processor in processors.values()},
         plan=plans.from_diffusers,
         hooks=_hooks,
+        note=f"{name}: no processors of ours; diffusers' own, and its plan, with dit_torch's exchange, flat",
     )

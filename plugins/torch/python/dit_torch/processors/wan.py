@@ -63,7 +63,7 @@ def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
 
 def _plan(transformer: Any) -> Plan:
     return (
-        Split("", "timestep", 1, 2),
+        Split("", "timestep", 1, 2, one_for_all=True),
         Split("patch_embedding", 0, 2, 3, "image"),
         Gather("proj_out", 1),
     )

@@ -1,0 +1,95 @@
+"""Forward passes of an enabled transformer that fail, on all ranks or on some of them only.
+
+A rank that leaves a pass by an error tells the others at once: they are in that pass, too, or come to it,
+and leave it by an error that names the rank. So each of them has failed once, and the next pass begins anew
+on all of them, with nothing under way, whatever the first failure was: no memory, a time limit, an interrupt.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .group import Group
+from .parallel import Parallel
+from .patch import Patch
+
+
+class Passes:
+    """Around forward() of a transformer, until remove().
+
+    :param groups: whose ranks wait for each other in a pass
+    """
+
+    def __init__(self, parallel: Parallel, groups: list[Group]) -> None:
+        self.parallel, self.groups = parallel, groups
+        self._forget: list[Callable[[], None]] = []
+        self._under_way = False
+        self._recoveries = [group.recoveries for group in groups]
+        self._handles: list[Any] = []
+
+    def remembers(self, forget: Callable[[], None]) -> None:
+        """Who knows something of passes before is asked to forget it where they have failed."""
+        self._forget.append(forget)
+
+    def surround(self, model: nn.Module) -> None:
+        """After all others that change what forward() does."""
+        self._handles.append(Patch(model, "forward", self._around(model.forward)))
+        # A hook sees what happens around forward(), too, but Exceptions only.
+        self._handles.append(model.register_forward_hook(self._ended, always_call=True))
+
+    def remove(self) -> None:
+        for handle in reversed(self._handles):
+            handle.remove()
+
+    def begin(self) -> None:
+        """Before all else of a pass. Collective after a failure."""
+        if self._under_way:
+            self.fail(None)  # by something that was not seen here
+        for group in self.groups:
+            if group.failed:
+                group.recover()
+        recoveries = [group.recoveries for group in self.groups]
+        if recoveries != self._recoveries:  # also after failures of another model of these ranks
+            for forget in self._forget:
+                forget()
+            self.parallel.exchanges.make_anew()
+            self._recoveries = recoveries
+        self._under_way = True
+
+    def fail(self, error: BaseException | None) -> None:
+        """This rank has left a pass: the others are told."""
+        if not self._under_way:
+            return
+        self._under_way = False
+        for group in self.groups:
+            group.fail(error)
+
+    def _around(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                self.fail(error)
+                raise
+
+        return torch.compiler.disable(forward, recursive=False)  # what it calls is compiled
+
+    @torch.compiler.disable
+    def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
+        if output is None:
+            self.fail(sys.exc_info()[1])
+            return
+        try:
+            for group in self.groups:
+                group.check()
+        except RuntimeError as error:
+            self.fail(error)
+            raise
+        self._under_way = False
