@@ -17,7 +17,7 @@ from torch import nn
 
 from .group import Group
 from .parallel import Parallel
-from .patch import Patch
+from .patch import Patch, no_graph_alone
 
 
 class Passes:
@@ -73,16 +73,23 @@ class Passes:
     def _around(self, original: Any) -> Any:
         @functools.wraps(original)
         def forward(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():  # in a graph of the program's
+                return original(*args, **kwargs)
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
                 self.fail(error)
                 raise
 
-        return torch.compiler.disable(forward, recursive=False)  # what it calls is compiled
+        return no_graph_alone(forward)  # what it calls is compiled
+
+    @no_graph_alone
+    def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._end(output)
 
     @torch.compiler.disable
-    def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _end(self, output: Any) -> None:
         if output is None:
             self.fail(sys.exc_info()[1])
             return
