@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "measure.hpp"
 #include "autotune/tuning_file.hpp"
+#include "measure.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"
 #include "version_flag.hpp"

@@ -90,11 +90,13 @@ DIT_API int dit_torch_open(const char* group, const struct dit_bootstrap* ranks,
                            const char* config);
 /** Makes a group of a session that is open. The session stays the caller's and outlives the group. Local. */
 DIT_API int dit_torch_attach(const char* group, dit_session* session);
-/** This rank's program has failed in the middle of its exchanges: on GPUs ranks that wait for it fail at once,
- * and this rank's next exchange fails with `why`. On hosts the functions of dit_bootstrap have to fail. Local. */
+/** This rank's program has failed in the middle of its exchanges: on GPUs ranks that wait for it fail at
+ * once, and this rank's next exchange fails with `why`. On hosts the functions of dit_bootstrap have to fail.
+ * Local. */
 DIT_API int dit_torch_give_up(const char* group, const char* why);
-/** After failures of exchanges on GPUs, on whatever ranks: nothing is under way, and what there is stays good,
- * captured graphs, too. Collective. Fails on all ranks alike where that is not possible (between nodes). */
+/** After failures of exchanges on GPUs, on whatever ranks: nothing is under way, and what there is stays
+ * good, captured graphs, too. Collective. Fails on all ranks alike where that is not possible (between
+ * nodes). */
 DIT_API int dit_torch_restart(const char* group);
 /** Fails where an exchange on a GPU has failed, as far as that is known now. Local. */
 DIT_API int dit_torch_check(const char* group);
