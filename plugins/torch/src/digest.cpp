@@ -47,7 +47,7 @@ std::uint64_t rest_of(const std::byte* bytes, std::size_t count) {
 }
 
 std::int64_t digest_on_host(const at::Tensor& x) {
-  const auto* const bytes = static_cast<const std::byte*>(x.const_data_ptr());
+  const auto* const bytes = static_cast<const std::byte*>(x.data_ptr());
   std::atomic<std::uint64_t> sum = rest_of(bytes, x.nbytes());
   at::parallel_for(0, static_cast<std::int64_t>(x.nbytes() / 8), kGrain,
                    [&](std::int64_t begin, std::int64_t end) {
@@ -63,7 +63,7 @@ void digest_on_device([[maybe_unused]] const std::vector<at::Tensor>& dense,
   const c10::Device device = found.device();
   const CurrentDevice current(DIT_MEMORY_CUDA, device.index());
   std::vector<DigestJob> jobs;
-  for (const at::Tensor& x : dense) jobs.push_back({x.const_data_ptr(), x.nbytes()});
+  for (const at::Tensor& x : dense) jobs.push_back({x.data_ptr(), x.nbytes()});
   const cudaError_t code = start_digests(jobs, static_cast<unsigned long long*>(found.data_ptr()),
                                          static_cast<cudaStream_t>(current_stream(device)));
   if (code != cudaSuccess) throw std::runtime_error(std::string("digests: ") + cudaGetErrorString(code));
@@ -73,7 +73,7 @@ void digest_on_device([[maybe_unused]] const std::vector<at::Tensor>& dense,
 /// In words that lie as a device reads them.
 at::Tensor dense_and_aligned(const at::Tensor& x) {
   const at::Tensor dense = x.contiguous();
-  return reinterpret_cast<std::uintptr_t>(dense.const_data_ptr()) % 16 == 0 ? dense : dense.clone();
+  return reinterpret_cast<std::uintptr_t>(dense.data_ptr()) % 16 == 0 ? dense : dense.clone();
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ at::Tensor digests(at::TensorList tensors) {
   if (device.is_cuda()) {
     digest_on_device(dense, found);
   } else {
-    auto* const numbers = found.mutable_data_ptr<std::int64_t>();
+    auto* const numbers = found.data_ptr<std::int64_t>();
     for (std::int64_t at = 0; at < count; ++at)
       numbers[at] = digest_on_host(dense[static_cast<std::size_t>(at)]);
   }
