@@ -10,6 +10,7 @@
 #include "carry/requests.hpp"
 #include "comm/registry.hpp"
 #include "route/check_arguments.hpp"
+#include "route/claim.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "run/device_memory.hpp"
@@ -73,7 +74,7 @@ bool carry(const Arguments& arguments, Route& route);
 bool run_staged(const Arguments& arguments, Route& route) {
   StagedCall staged(arguments, route.state->size(), *cuda_driver());
   staged.fetch();
-  route = decide_on_host(staged.arguments(), *route.state);
+  route = claim(staged.arguments(), *route.state);
   if (!carry(staged.arguments(), route)) {
     route.how = HandOver::staged;
     return false;

@@ -41,13 +41,6 @@ std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
   return bytes;
 }
 
-Route in_order(CommState& state) {
-  Route route;
-  route.carrier = Carrier::plan;
-  route.state = &state;
-  return route;
-}
-
 /// What carries a call out that need not be agreed on, and where such calls are counted.
 struct Pick {
   std::optional<Algorithm> algorithm = std::nullopt;  ///< none: something has to be agreed, or said

@@ -26,13 +26,6 @@ Route left_to_mpi(const char* reason, CommState* state = nullptr) {
   return route;
 }
 
-Route in_order(CommState& state) {
-  Route route;
-  route.carrier = Carrier::plan;
-  route.state = &state;
-  return route;
-}
-
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
 bool on_device(const Arguments& a, int ranks) {
   if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
@@ -157,7 +150,7 @@ Route decide_comm(MPI_Comm comm, bool alone) {
 Route decide_blocking(const Arguments& arguments, CommState& state) {
   switch (way_of_buffers(arguments, state)) {
     case CallWay::host:
-      return decide_on_host(arguments, state);
+      return claim(arguments, state);
     case CallWay::engine: {
       Route route = in_order(state);
       route.carrier = Carrier::device;
@@ -171,10 +164,6 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
     default:
       return left_to_mpi(reasons::device, &state);
   }
-}
-
-Route decide_on_host(const Arguments& arguments, CommState& state) {
-  return claim(arguments, state);
 }
 
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them

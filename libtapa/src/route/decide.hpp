@@ -38,8 +38,6 @@ void require_comm(MPI_Comm comm);
 /// GPU memory. `plan` with `how` staged: on copies in host memory. Throws CallError: also for memory of a GPU
 /// that no way knows.
 [[nodiscard]] Route decide_blocking(const Arguments& arguments, CommState& state);
-/// The same where all of it is known to be in host memory. Local.
-[[nodiscard]] Route decide_on_host(const Arguments& arguments, CommState& state);
 
 /// Nonblocking and persistent calls are MPI's, or `plan`. Local, but decide_persistent() is what
 /// decide_comm() is.

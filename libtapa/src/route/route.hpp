@@ -64,4 +64,12 @@ struct Route {
   std::size_t bytes = 0;  ///< of a (mean) block
 };
 
+/// That of a call which begins when its turn comes.
+[[nodiscard]] inline Route in_order(CommState& state) {
+  Route route;
+  route.carrier = Carrier::plan;
+  route.state = &state;
+  return route;
+}
+
 }  // namespace tapa
