@@ -109,7 +109,8 @@ PEERS = ("diffusers", "packed", *PATCHING)
 
 def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **more: Any) -> Way:
     """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one
-    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY.
+    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY,
+    ours:SCHEDULE:POLICY:uncompared (inputs of a pass are not compared between ranks).
 
     :param more: further arguments of dit_torch.enable
     """
@@ -117,7 +118,9 @@ def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **mor
     set_kernel(model, device, dispatcher=name not in PATCHING)  # cache-dit has a dispatcher of its own
     words = name.split(":")
     if words[0] == "ours":
-        options = dict(zip(("schedule", "policy"), words[1:], strict=False))
+        options: dict[str, Any] = dict(zip(("schedule", "policy"), words[1:], strict=False))
+        if words[3:] == ["uncompared"]:
+            options["compare"] = False
         return _ours(model, {**options, **more})
     if name == "one":
         return Way(model)
