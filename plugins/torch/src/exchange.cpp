@@ -66,6 +66,11 @@ void Exchange::give_up() {
   }
 }
 
+void Exchange::restart() {
+  give_up();
+  slots_.restart();
+}
+
 int Exchange::kind_of(std::int64_t what) {
   if (what < 0 || what >= kTransfers)
     throw std::invalid_argument("what = " + std::to_string(what) +

@@ -47,8 +47,8 @@ class Exchange {
   /// Throws std::invalid_argument unless a tensor is one that the transfer takes.
   void require_source(int what, const at::Tensor& x) const;
 
-  /// Gives up what is under way. Nobody is waited for.
-  void give_up();
+  /// After a failure: as new. Nobody is waited for.
+  void restart();
   void begin_step(int step, int branch);
   void reset();  ///< collective
   [[nodiscard]] std::string report() const;
@@ -75,6 +75,7 @@ class Exchange {
                     const std::array<Preparation, 3>& preparations, void* stream);
   [[nodiscard]] at::Tensor run_finish(int what, void* stream);
   [[nodiscard]] void* stream() const;
+  void give_up();  ///< what is under way
   void require_replayable(void* stream) const;
   void count_start(int what);
 

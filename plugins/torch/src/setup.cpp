@@ -102,7 +102,7 @@ int dit_torch_restart(const char* group) {
   return guarded(__func__, [&] {
     const std::shared_ptr<Group> of = groups().get(name_of(group, "group"));
     of->context().restart();
-    for (const std::string& name : of->exchanges) exchanges().get(name)->give_up();
+    for (const std::string& name : of->exchanges) exchanges().get(name)->restart();
   });
 }
 

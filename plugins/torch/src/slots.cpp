@@ -26,6 +26,10 @@ at::Tensor Slots::take(int what) {
   return tensor;
 }
 
+void Slots::restart() noexcept {
+  for (Ring& ring : rings_) ring.next = 0;
+}
+
 void Slots::move_held(const Slot& slot, unsigned long long capture) const {
   const c10::Storage& held = slot.storage;
   if (held.use_count() == 1 || held.nbytes() == 0 || slot.capture != capture) return;

@@ -27,6 +27,9 @@ class Slots {
 
   /// A tensor for the next result; what is put into torch's current stream afterwards may overwrite it.
   [[nodiscard]] at::Tensor take(int what);
+  /// The first ones are taken next. A rank writes into that one of its peers which it takes itself: after a
+  /// failure, which ranks had at different ones, they begin together.
+  void restart() noexcept;
 
  private:
   struct Slot {

@@ -27,15 +27,15 @@ def _output(model: nn.Module, given: dict[str, Any]) -> Tensor:
         return model(**given, return_dict=False)[0]
 
 
-def _fail_once(check: Check, model: nn.Module, call: Callable[[], Tensor]) -> None:
-    """The last rank raises in the middle of a pass. The others' ends with an error, or with no numbers and an
-    error of report(); in time, though they wait for the device."""
+def _fail_once(check: Check, module: nn.Module, model: nn.Module, call: Callable[[], Tensor]) -> None:
+    """The last rank raises in a pass when it comes to `module`. The others' ends with an error, or with no
+    numbers and an error of report(); in time, though they wait for the device."""
     last = check.rank == check.size - 1
 
     def fail(*_: Any) -> None:
         raise torch.OutOfMemoryError("none is left on this rank")
 
-    hook = model.transformer_blocks[1].ff.register_forward_pre_hook(fail) if last else None
+    hook = module.register_forward_pre_hook(fail) if last else None
     begin = time.monotonic()
     words = ""
     try:
@@ -51,6 +51,11 @@ def _fail_once(check: Check, model: nn.Module, call: Callable[[], Tensor]) -> No
     expected = "none is left" if last else "rank"
     assert expected in words and seconds < SOON, (check.rank, words, seconds)
     check.facts.setdefault("seconds until a failure is known", []).append(round(seconds, 3))  # type: ignore[attr-defined]
+
+
+def _middle(model: nn.Module) -> nn.Module:
+    """With exchanges before and behind it."""
+    return model.transformer_blocks[1].ff
 
 
 def _require_right(what: str, found: Tensor, one: Tensor) -> None:
@@ -69,9 +74,11 @@ def check_failure(check: Check) -> None:
         if how == "blocks compiled":
             model.compile_repeated_blocks(fullgraph=True)
         _require_right(how, _output(model, given), one)
+        # Compiled blocks do not look for hooks that came later.
+        module = model.norm_out if how == "blocks compiled" else _middle(model)
         for round_ in range(5):
             dist.all_reduce(torch.ones(1, device=check.device))  # of the program, by NCCL
-            _fail_once(check, model, lambda model=model: _output(model, given))
+            _fail_once(check, module, model, lambda model=model: _output(model, given))
             dist.all_reduce(torch.ones(1, device=check.device))
             _require_right(f"{how}, after failure {round_}", _output(model, given), one)
         dit_torch.disable(model)
@@ -93,7 +100,7 @@ def _check_graph(check: Check, given: dict[str, Any]) -> None:
         output = _output(model, given)
     graph.replay()
     _require_right("a replay", output, one)
-    _fail_once(check, model, lambda: _output(model, given))
+    _fail_once(check, _middle(model), model, lambda: _output(model, given))
     _require_right("a pass after a failure", _output(model, given), one)
     for _ in range(20):
         output.zero_()
@@ -110,7 +117,7 @@ def _check_memory(check: Check, given: dict[str, Any]) -> None:
     free = []
     for _ in range(20):
         _output(model, given)
-        _fail_once(check, model, lambda: _output(model, given))
+        _fail_once(check, _middle(model), model, lambda: _output(model, given))
         _output(model, given)
         torch.cuda.synchronize()
         free.append(torch.cuda.mem_get_info()[0])
