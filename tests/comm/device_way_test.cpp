@@ -112,7 +112,8 @@ TEST(DeviceWay, MessagesOfMpiCarryNothingThatMpiTakesItselfUnlessAskedFor) {
   const std::pair<const char*, int> wires[] = {{"nccl", TAPA_DEVICE_WIRE_NCCL},
                                                {"mpi", TAPA_DEVICE_WIRE_MPI},
                                                {"staging", TAPA_DEVICE_WIRE_STAGING},
-                                               {"sockets", TAPA_DEVICE_WIRE_SOCKETS}};
+                                               {"sockets", TAPA_DEVICE_WIRE_SOCKETS},
+                                               {"host", TAPA_DEVICE_WIRE_HOST}};
   for (const bool takes : {false, true}) {
     const DeviceDecision decision{DeviceWay::engine, takes, ""};
     Options options;

@@ -81,11 +81,8 @@ class HostPipes {
     const Slice slice = slice_of(part.bytes, channel, style_.channels);
     if (slice.bytes == 0) return;
     const std::size_t index = index_of(peer, channel, sends);
-    jobs.push_back({{&words_[index], slots(index), &passed_[index]},
-                    part.memory + slice.begin,
-                    slice.bytes,
-                    &missing_[static_cast<std::size_t>(peer)],
-                    sends});
+    jobs.push_back({pipe_to_host(words_[index], slots(index), &passed_[index]), part.memory + slice.begin,
+                    slice.bytes, &missing_[static_cast<std::size_t>(peer)], sends});
   }
 
   void run(const std::vector<PipeJob>& jobs, unsigned seed) {

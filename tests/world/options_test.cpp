@@ -84,7 +84,7 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_PROGRESS=magic"), "TAPA_PROGRESS is \"magic\", expected auto|hook|thread|none");
   EXPECT_EQ(error_of("TAPA_GPU=on"), "TAPA_GPU is \"on\", expected auto|mpi|stage|host");
   EXPECT_EQ(error_of("TAPA_GPU_WIRE=tcp"),
-            "TAPA_GPU_WIRE is \"tcp\", expected auto|nccl|mpi|staging|sockets");
+            "TAPA_GPU_WIRE is \"tcp\", expected auto|nccl|mpi|staging|sockets|host");
   EXPECT_EQ(error_of("TAPA_GPU_MPI=1"), "TAPA_GPU_MPI is \"1\", expected auto|yes|no");
   EXPECT_EQ(error_of("TAPA_RAILS=both"), "TAPA_RAILS is \"both\", expected auto|on|off");
   EXPECT_EQ(error_of("TAPA_CACHE=1"),

@@ -53,20 +53,22 @@ extern "C" {
 /** Ranks of a communicator at most, all nodes together. */
 #define TAPA_DEVICE_MAX_SIZE 1024
 
-/** @name What joins ranks of different nodes
+/** @name What joins ranks of different nodes, or of one whose GPUs do not reach each other
  * NCCL's sends and receives, messages of a CUDA-aware MPI, or messages of any MPI or over TCP through memory
  * of the host. Those of MPI need a communicator of TAPA_Device_comm_create_mpi, and MPI_THREAD_MULTIPLE. TCP
  * uses the interfaces that TAPA_SOCKET_IFNAME names, in the form of NCCL_SOCKET_IFNAME; without it those of
  * the latter, or the fastest.
  * @{ */
-/** What the environment variable TAPA_GPU_WIRE names (nccl, mpi, staging, sockets), or the first that works
- * on all ranks: sockets, NCCL, MPI, staging; where a rank has RDMA devices, or NCCL_NET names another network
- * than "Socket", NCCL, MPI, staging, sockets. */
+/** What the environment variable TAPA_GPU_WIRE names (nccl, mpi, staging, sockets, host), or the first that
+ * works on all ranks: on one host its memory, NCCL, sockets, MPI, staging; else sockets, NCCL, MPI, staging;
+ * where a rank has RDMA devices, or NCCL_NET names another network than "Socket", NCCL, MPI, staging,
+ * sockets. */
 #define TAPA_DEVICE_WIRE_AUTO 0
 #define TAPA_DEVICE_WIRE_NCCL 1
 #define TAPA_DEVICE_WIRE_MPI 2
 #define TAPA_DEVICE_WIRE_STAGING 3
 #define TAPA_DEVICE_WIRE_SOCKETS 4
+#define TAPA_DEVICE_WIRE_HOST 5 /**< memory of the host, where all ranks are on one */
 /** @} */
 
 /** Ranks that exchange device buffers. Not for use by several threads at once. */

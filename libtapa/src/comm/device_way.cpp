@@ -87,6 +87,8 @@ int engine_wire(const DeviceDecision& decision, const Settings& settings) {
       return TAPA_DEVICE_WIRE_STAGING;
     case GpuWire::sockets:
       return TAPA_DEVICE_WIRE_SOCKETS;
+    case GpuWire::host:
+      return TAPA_DEVICE_WIRE_HOST;
     default:
       return decision.mpi_takes ? TAPA_DEVICE_WIRE_NCCL : TAPA_DEVICE_WIRE_AUTO;
   }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "device/device_error.hpp"
+#include "device/host_wire.hpp"
 #include "device/nccl_wire.hpp"
 #include "device/pipe_wire.hpp"
 #include "device/places.hpp"
@@ -27,9 +28,24 @@ constexpr int kSocketChannels = 4;
 /// Tries wires one after the other, in agreement, and keeps why they could not be.
 class Choice {
  public:
-  Choice(const Agreement& agreement, const std::vector<int>& peers, const MessageOffer& offer,
-         LocalState* state, Word timeout)
-      : agreement_(agreement), peers_(peers), offer_(offer), state_(state), timeout_(timeout) {}
+  Choice(const Agreement& agreement, const Others& others, const MessageOffer& offer, LocalState* state,
+         Word timeout)
+      : agreement_(agreement),
+        peers_(others.ranks),
+        on_this_host_(others.on_this_host),
+        offer_(offer),
+        state_(state),
+        timeout_(timeout) {}
+
+  std::unique_ptr<Wire> host() {
+    return attempt("host", [&]() -> std::unique_ptr<Wire> {
+      agreement_.together([&] {
+        PipeTable::check_peers(peers_.size());
+        if (!on_this_host_) throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks are on several hosts");
+      });
+      return std::make_unique<HostWire>(agreement_, peers_, state_, timeout_);
+    });
+  }
 
   std::unique_ptr<Wire> nccl() {
     return attempt("nccl", [&]() -> std::unique_ptr<Wire> {
@@ -42,7 +58,7 @@ class Choice {
 
   std::unique_ptr<Wire> sockets() {
     return attempt("sockets", [&]() -> std::unique_ptr<Wire> {
-      agreement_.together([&] { PipeWire::check_peers(peers_.size()); });
+      agreement_.together([&] { PipeTable::check_peers(peers_.size()); });
       const PipeShape shape = pipe_shape(agreement_.size(), kSocketChannels);
       SocketMesh mesh = connect_peers(agreement_, peers_, shape.channels);
       std::unique_ptr<Wire> wire;
@@ -85,6 +101,8 @@ class Choice {
         return over_mpi("mpi", true);
       case TAPA_DEVICE_WIRE_STAGING:
         return over_mpi("staging", false);
+      case TAPA_DEVICE_WIRE_HOST:
+        return host();
       default:
         return sockets();
     }
@@ -139,6 +157,7 @@ class Choice {
 
   const Agreement& agreement_;
   const std::vector<int>& peers_;
+  bool on_this_host_;
   const MessageOffer& offer_;
   LocalState* state_;
   Word timeout_;
@@ -176,11 +195,11 @@ int wire_of_environment() {
   const char* const value = std::getenv("TAPA_GPU_WIRE");
   const std::string_view word = value == nullptr ? "" : value;
   if (word.empty()) return TAPA_DEVICE_WIRE_AUTO;
-  constexpr std::string_view kWords[] = {"auto", "nccl", "mpi", "staging", "sockets"};
+  constexpr std::string_view kWords[] = {"auto", "nccl", "mpi", "staging", "sockets", "host"};
   const auto* const found = std::find(std::begin(kWords), std::end(kWords), word);
   if (found != std::end(kWords)) return static_cast<int>(found - std::begin(kWords));
   throw DeviceError(TAPA_DEVICE_ERR_ARG, "TAPA_GPU_WIRE is \"" + std::string(word) +
-                                             "\", expected auto, nccl, mpi, staging or sockets");
+                                             "\", expected auto, nccl, mpi, staging, sockets or host");
 }
 
 /// Ranks use what rank 0 asks for. Collective.
@@ -191,8 +210,11 @@ int agree_on_wire(const Agreement& agreement, int wire) {
   return agreement.gather(wire)[0];
 }
 
-std::vector<int> wires_in_order(int wanted, bool fabric) {
+std::vector<int> wires_in_order(int wanted, bool on_this_host, bool fabric) {
   if (wanted != TAPA_DEVICE_WIRE_AUTO) return {wanted};
+  if (on_this_host)
+    return {TAPA_DEVICE_WIRE_HOST, TAPA_DEVICE_WIRE_NCCL, TAPA_DEVICE_WIRE_SOCKETS, TAPA_DEVICE_WIRE_MPI,
+            TAPA_DEVICE_WIRE_STAGING};
   if (fabric)
     return {TAPA_DEVICE_WIRE_NCCL, TAPA_DEVICE_WIRE_MPI, TAPA_DEVICE_WIRE_STAGING, TAPA_DEVICE_WIRE_SOCKETS};
   return {TAPA_DEVICE_WIRE_SOCKETS, TAPA_DEVICE_WIRE_NCCL, TAPA_DEVICE_WIRE_MPI, TAPA_DEVICE_WIRE_STAGING};
@@ -200,15 +222,17 @@ std::vector<int> wires_in_order(int wanted, bool fabric) {
 
 }  // namespace
 
-std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const std::vector<int>& peers, int wire,
+std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const Others& others, int wire,
                                   const MessageOffer& offer, LocalState* state, Word timeout) {
-  Choice choice(agreement, peers, offer, state, timeout);
+  Choice choice(agreement, others, offer, state, timeout);
   wire = agree_on_wire(agreement, wire);
-  for (const int which : wires_in_order(wire, some_rank_has_fabric(agreement))) {
+  for (const int which : wires_in_order(wire, others.on_this_host, some_rank_has_fabric(agreement))) {
     if (std::unique_ptr<Wire> found = choice.make(which)) return found;
   }
-  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
-                    "ranks are on several nodes and no wire joins them: " + choice.why_not());
+  throw DeviceError(
+      TAPA_DEVICE_ERR_UNSUPPORTED,
+      "ranks are on several nodes, or their GPUs do not reach each other, and no wire joins them: " +
+          choice.why_not());
 }
 
 }  // namespace tapa::device

@@ -10,10 +10,15 @@
 
 namespace tapa::device {
 
-/// Collective. `wire`: a TAPA_DEVICE_WIRE. `peers`: ranks of other nodes. Throws DeviceError, on all ranks
-/// alike, with what is missing for each wire.
-[[nodiscard]] std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const std::vector<int>& peers,
-                                                int wire, const MessageOffer& offer, LocalState* state,
-                                                Word timeout);
+/// Whom a wire joins a rank to.
+struct Others {
+  std::vector<int> ranks;  ///< ascending
+  bool on_this_host;       ///< of all ranks alike
+};
+
+/// Collective. `wire`: a TAPA_DEVICE_WIRE. Throws DeviceError, on all ranks alike, with what is missing for
+/// each wire.
+[[nodiscard]] std::unique_ptr<Wire> choose_wire(const Agreement& agreement, const Others& others, int wire,
+                                                const MessageOffer& offer, LocalState* state, Word timeout);
 
 }  // namespace tapa::device

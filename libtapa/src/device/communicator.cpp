@@ -29,7 +29,7 @@ void check_options(const TAPA_Device_options& options) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "options.channels is " + std::to_string(options.channels) +
                                                ", expected 0 to " + std::to_string(kMostChannels));
   }
-  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_SOCKETS) {
+  if (options.wire < TAPA_DEVICE_WIRE_AUTO || options.wire > TAPA_DEVICE_WIRE_HOST) {
     throw DeviceError(TAPA_DEVICE_ERR_ARG,
                       "options.wire is " + std::to_string(options.wire) + ", expected a TAPA_DEVICE_WIRE");
   }

@@ -71,6 +71,17 @@ DeviceMemory::~DeviceMemory() {
   if (memory_ != nullptr) (void)cudaFree(memory_);
 }
 
+void register_pages(void* pages, std::size_t bytes) {
+  check_cuda(cudaHostRegister(pages, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+             "cudaHostRegister");
+  void* on_device = nullptr;
+  const cudaError_t found = cudaHostGetDevicePointer(&on_device, pages, 0);
+  if (found == cudaSuccess && on_device == pages) return;
+  (void)cudaHostUnregister(pages);
+  check_cuda(found, "cudaHostGetDevicePointer");
+  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "memory of the host has other addresses on the device");
+}
+
 void LastingMemory::Pages::operator()(void* memory) const {
   (void)munmap(memory, bytes);
 }
@@ -81,14 +92,7 @@ LastingMemory::LastingMemory(std::size_t bytes) {
     throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "no memory of " + std::to_string(bytes) + " bytes");
   memory_ = {pages, Pages{bytes}};
   (void)madvise(pages, bytes, MADV_DONTFORK);  // a child's copy could make the parent's pages others
-  check_cuda(cudaHostRegister(pages, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
-             "cudaHostRegister");
-  void* on_device = nullptr;
-  const cudaError_t found = cudaHostGetDevicePointer(&on_device, pages, 0);
-  if (found == cudaSuccess && on_device == pages) return;
-  (void)cudaHostUnregister(pages);
-  check_cuda(found, "cudaHostGetDevicePointer");
-  throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "memory of the host has other addresses on the device");
+  register_pages(pages, bytes);
 }
 LastingMemory::~LastingMemory() {
   (void)cudaHostUnregister(memory_.get());

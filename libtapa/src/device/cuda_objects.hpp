@@ -46,6 +46,9 @@ class DeviceMemory {
   std::byte* memory_ = nullptr;
 };
 
+/// Lets all devices use pages of the host, under the host's addresses. Throws DeviceError.
+void register_pages(void* pages, std::size_t bytes);
+
 /// Memory of the host, cleared, that devices can write. It is still there when the program has reset the
 /// device, for threads of the library's own that go on, and for programs that ask for errors then.
 class LastingMemory {

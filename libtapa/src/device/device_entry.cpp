@@ -9,6 +9,7 @@
 #include "device/create.hpp"
 #include "device/current_device.hpp"
 #include "device/device_error.hpp"
+#include "device/islands.hpp"
 #include "device/lanes.hpp"
 #include "device/places.hpp"
 #include "tapa/device.h"
@@ -30,16 +31,16 @@ struct TAPA_Device_comm_s {
                      const MessageOffer& offer)
       : rank(agreement.rank()),
         size(static_cast<std::size_t>(agreement.size())),
-        nodes(agree_on_nodes(agreement)),
-        communicator(agreement_in_node(agreement, nodes), options) {
-    if (nodes.groups() > 1) lanes.emplace(agreement, nodes, communicator, options, offer);
+        islands(agree_on_islands(agreement, agree_on_nodes(agreement))),
+        communicator(agreement_in_node(agreement, islands.groups), options) {
+    if (islands.groups.groups() > 1) lanes.emplace(agreement, islands, communicator, options, offer);
     description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
   }
   int rank;
   std::size_t size;
-  tapa::Partition nodes;
-  Communicator communicator;   ///< of the rank's node
-  std::optional<Lanes> lanes;  ///< between nodes; none: there is one
+  Islands islands;
+  Communicator communicator;   ///< of the ranks within reach
+  std::optional<Lanes> lanes;  ///< to the others; none: there are none
   std::string description;
   const void* checked_send =
       nullptr;  ///< the last buffers that were found to be the device's: the driver takes
@@ -144,8 +145,9 @@ void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
 Communicator& one_node(TAPA_Device_comm comm) {
   Communicator& communicator = communicator_of(comm);
   if (comm->lanes) {
-    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
-                      "ranks are on several nodes (" + comm->description + "), expected one node");
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "ranks do not all reach each other's GPUs (" +
+                                                       comm->description +
+                                                       "), expected one node whose GPUs do");
   }
   return communicator;
 }
@@ -318,6 +320,7 @@ int TAPA_Device_give_up(TAPA_Device_comm comm, const char* why) {
     require(why != nullptr, "why is null, expected a text");
     const BesideCaptures beside;
     communicator.break_down(DeviceError(TAPA_DEVICE_ERR_TIMEOUT, why));
+    if (comm->lanes) comm->lanes->tell_failure();
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "device/lines.hpp"
 #include "device/moves.hpp"
+#include "device/spoiling.hpp"
 #include "device/waiting.hpp"
 
 namespace tapa::device {
@@ -281,32 +282,6 @@ TAPA_HOST_DEVICE inline void copy_own(Team& team, const CallOf<BlockType>& call,
   const Slice slice = slice_of(block.send_bytes, channel, call.channels);
   if (slice.bytes != 0) move_own(team, block, slice);
 }
-
-/// A team whose loads give bytes of ones, which are no number in any type of floating point.
-template <class Team>
-class Spoiling {
- public:
-  using Wide = typename Team::Wide;
-  TAPA_HOST_DEVICE explicit Spoiling(Team& team) : team_(team) {}
-  TAPA_HOST_DEVICE int lane() const { return team_.lane(); }
-  TAPA_HOST_DEVICE int lanes() const { return team_.lanes(); }
-  template <class Unit>
-  TAPA_HOST_DEVICE Unit load(const std::byte*) {
-    union {
-      unsigned char bytes[sizeof(Unit)];
-      Unit unit;
-    } ones;
-    for (unsigned char& byte : ones.bytes) byte = 0xff;
-    return ones.unit;
-  }
-  template <class Unit>
-  TAPA_HOST_DEVICE void store(std::byte* to, const Unit& unit) {
-    team_.template store<Unit>(to, unit);
-  }
-
- private:
-  Team& team_;
-};
 
 /// After a failure: what this team should have received is no number, so that nobody takes what lies there
 /// for a result. Each team of a peer spoils its share, whatever way the block had.

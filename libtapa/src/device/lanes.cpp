@@ -39,10 +39,11 @@ bool some_node_gathers(const Partition& nodes) {
 
 }  // namespace
 
-Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& node,
+Lanes::Lanes(const Agreement& agreement, const Islands& islands, Communicator& node,
              const TAPA_Device_options& options, const MessageOffer& offer)
     : agreement_(agreement),
-      nodes_(nodes),
+      nodes_(islands.groups),
+      one_host_(islands.one_host),
       node_(node),
       gathers_(some_node_gathers(nodes_)),
       plan_(plan_lanes(nodes_, agreement.rank())),
@@ -59,8 +60,8 @@ Lanes::Lanes(const Agreement& agreement, const Partition& nodes, Communicator& n
     window_ = node_.windows().add(areas_->get(), area_at_.back(), 0);
   }
   try {
-    wire_ = choose_wire(agreement_, ranks_of_other_nodes(nodes_, agreement_.rank()), options.wire, offer,
-                        node_.state(), static_cast<Word>(timeout_ * 1e9));
+    wire_ = choose_wire(agreement_, {ranks_of_other_nodes(nodes_, agreement_.rank()), one_host_},
+                        options.wire, offer, node_.state(), static_cast<Word>(timeout_ * 1e9));
   } catch (const DeviceError&) {  // of all ranks alike: others close the areas before they are freed
     if (window_ >= 0) node_.windows().remove(window_);
     throw;
@@ -290,7 +291,9 @@ std::string Lanes::describe() const {
   for (const std::vector<int>& members : nodes_.members) {
     sizes += (sizes.empty() ? "" : " + ") + std::to_string(members.size());
   }
-  return std::to_string(nodes_.groups()) + " nodes of " + sizes + " ranks, joined by " + wire_->describe();
+  const std::string groups = one_host_ ? "one node, whose GPUs reach each other in groups of " + sizes
+                                       : std::to_string(nodes_.groups()) + " nodes of " + sizes;
+  return groups + " ranks, joined by " + wire_->describe();
 }
 
 }  // namespace tapa::device

@@ -13,6 +13,7 @@
 #include "device/communicator.hpp"
 #include "device/create.hpp"
 #include "device/cuda_objects.hpp"
+#include "device/islands.hpp"
 #include "device/lane_plan.hpp"
 #include "device/wire.hpp"
 
@@ -20,9 +21,9 @@ namespace tapa::device {
 
 class Lanes {
  public:
-  /// On the current device; collective over all ranks. `node`: the exchange of this rank's node. Throws
-  /// DeviceError, on all ranks alike.
-  Lanes(const Agreement& agreement, const Partition& nodes, Communicator& node,
+  /// On the current device; collective over all ranks. `node`: the exchange of the ranks within reach, which
+  /// are a node here also where others of the host are not. Throws DeviceError, on all ranks alike.
+  Lanes(const Agreement& agreement, const Islands& islands, Communicator& node,
         const TAPA_Device_options& options, const MessageOffer& offer);
   ~Lanes();
   Lanes(const Lanes&) = delete;
@@ -38,6 +39,8 @@ class Lanes {
   [[nodiscard]] std::string describe() const;
   /// See Wire::finish().
   void finish();
+  /// See Wire::tell_failure().
+  void tell_failure() { wire_->tell_failure(); }
 
  private:
   struct Buffers {
@@ -62,6 +65,7 @@ class Lanes {
 
   Agreement agreement_;
   Partition nodes_;
+  bool one_host_;
   Communicator& node_;
   bool gathers_;  ///< some node has several ranks
   LanePlan plan_;

@@ -1,9 +1,9 @@
 /// @file
 /// A pipe: one direction between this rank's device and a rank of another node, through slots in memory that
-/// both the device and a thread of the host (proxy.hpp) know. The device fills slots and the thread sends
-/// them, or the thread receives into slots and the device empties them. Neither calls CUDA for it, so nothing
-/// that the program does in CUDA can hold a message up, and a CUDA graph replays like any call. Host and
-/// device.
+/// the device knows and somebody else: a thread of the host (proxy.hpp), which sends the slots that the
+/// device has filled and receives into those that it empties, or the other rank's device (host_wire.hpp).
+/// Nobody calls CUDA for it, so nothing that the program does in CUDA can hold a message up, and a CUDA graph
+/// replays like any call. Host and device.
 ///
 /// Counts grow for ever. Chunk n lies in slot n modulo kPipeSlots. A message is cut into slices, one for each
 /// channel of the pair, and a slice into chunks: both ends know its bytes, so nobody tells them.
@@ -11,6 +11,7 @@
 
 #include "device/copy.hpp"
 #include "device/region.hpp"
+#include "device/spoiling.hpp"
 
 namespace tapa::device {
 
@@ -19,7 +20,7 @@ namespace tapa::device {
 /// directions of a line would take turns.
 inline constexpr int kPipeSlots = 32;
 
-/// What the host says when its thread has ended by an error: nothing comes any more.
+/// What an end says that has failed: nothing comes any more.
 inline constexpr Word kPipeBroken = ~Word{0};
 
 /// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
@@ -39,10 +40,16 @@ struct PipeWords {
 
 /// One pipe as the device sees it.
 struct Pipe {
-  PipeWords* words;
-  std::byte* slots;  ///< kPipeSlots times as long as one is
-  Word* passed;      ///< in device memory: chunks of calls before this one
+  Word* said;            ///< what the device tells: chunks that it has filled, or emptied
+  const Word* heard;     ///< what it goes by: chunks that the other end has done
+  std::uint32_t* bytes;  ///< when sending: of the chunk in each slot; null: the other end knows them
+  std::byte* slots;      ///< kPipeSlots times as long as one is
+  Word* passed;          ///< in device memory: chunks of calls before this one
 };
+/// One whose other end is a thread of the host.
+TAPA_HOST_DEVICE inline Pipe pipe_to_host(PipeWords& words, std::byte* slots, Word* passed) {
+  return {&words.device, &words.host, words.bytes, slots, passed};
+}
 
 /// A part of a message that one team moves.
 struct PipeJob {
@@ -87,7 +94,7 @@ class PipeMove {
     return job_.pipe.slots + chunk % kPipeSlots * turn_.slot;
   }
 
-  /// Waits until the host has done `wanted` chunks.
+  /// Waits until the other end has done `wanted` chunks.
   TAPA_HOST_DEVICE bool await(Word wanted) {
     bool failed = false;
     if (team_.lane() == 0) failed = !spin(wanted);
@@ -95,7 +102,7 @@ class PipeMove {
   }
   TAPA_HOST_DEVICE bool spin(Word wanted) {
     for (std::uint32_t spins = 1;; ++spins) {
-      const Word done = team_.acquire(&job_.pipe.words->host);
+      const Word done = team_.acquire(job_.pipe.heard);
       if (done != kPipeBroken) {
         if (done >= wanted) return true;
         if (!team_.looks(spins)) continue;
@@ -108,14 +115,14 @@ class PipeMove {
   }
   TAPA_HOST_DEVICE void say(Word chunks) {
     team_.any(false);
-    if (team_.lane() == 0) team_.signal(&job_.pipe.words->device, chunks);
+    if (team_.lane() == 0) team_.signal(job_.pipe.said, chunks);
   }
 
   TAPA_HOST_DEVICE bool fill(Word chunk, Slice part) {
     if (chunk >= kPipeSlots && !await(chunk - kPipeSlots + 1)) return false;
     copy_bytes(team_, slot(chunk), job_.memory + part.begin, part.bytes);
-    if (team_.lane() == 0)
-      job_.pipe.words->bytes[chunk % kPipeSlots] = static_cast<std::uint32_t>(part.bytes);
+    if (team_.lane() == 0 && job_.pipe.bytes != nullptr)
+      job_.pipe.bytes[chunk % kPipeSlots] = static_cast<std::uint32_t>(part.bytes);
     say(chunk + 1);
     return true;
   }
@@ -137,6 +144,7 @@ template <class Team>
 TAPA_HOST_DEVICE inline void run_pipe(Team& team, const PipeTurn& turn, const PipeJob& job, int teams) {
   const Word sequence = turn.own->sequence;
   if (!team.any(team.aborted(*turn.state))) PipeMove<Team>(team, turn, job).run();
+  if (!job.sends && team.any(team.aborted(*turn.state))) spoil_bytes(team, job.memory, job.bytes);
   team.leave(*turn.own, sequence, teams);
 }
 

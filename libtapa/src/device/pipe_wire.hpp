@@ -9,17 +9,12 @@
 
 #include "device/agreement.hpp"
 #include "device/cuda_objects.hpp"
-#include "device/lane_kernels.hpp"
+#include "device/pipe_table.hpp"
 #include "device/proxy.hpp"
 #include "device/wire.hpp"
 
 namespace tapa::device {
 
-/// How many channels a pair of ranks has, and how long slots are. Alike on all ranks.
-struct PipeShape {
-  int channels = 1;
-  std::size_t chunk = 0;
-};
 /// `most`: channels of two ranks; more ranks have fewer.
 [[nodiscard]] PipeShape pipe_shape(int ranks, int most);
 
@@ -46,27 +41,17 @@ class PipeWire final : public Wire {
   void abandon() override;
   void finish(bool well) override;
 
-  /// Ranks of other nodes at most: one launch has a thread block for each pipe.
-  static constexpr std::size_t kMaxPeers = kMaxPipeJobs / 2;
-  /// Throws DeviceError when there are more.
-  static void check_peers(std::size_t peers);
-
  private:
-  void add(PipeLaunch& launch, const WireMessage& message, bool sends) const;
-  [[nodiscard]] int entry_of(int peer, int channel, bool sends) const;
-  [[nodiscard]] std::vector<HostPipe> lay_out(const std::vector<int>& peers, std::vector<PipeEntry>& table);
-  void start(PipeMessengers messengers, const std::vector<HostPipe>& pipes);
-  [[nodiscard]] Word* missing_words() const { return static_cast<Word*>(missing_.get()); }
+  [[nodiscard]] PipeWords* words() const { return static_cast<PipeWords*>(words_.get()); }
+  [[nodiscard]] std::byte* slots(std::size_t index) const;
+  void start(const std::vector<int>& peers, PipeMessengers messengers);
 
   std::string name_;
   PipeShape shape_;
-  bool slots_on_device_;
-  std::vector<int> first_entry_;  ///< of each rank; -1: of this node
-  LastingMemory words_, missing_;
+  LastingMemory words_;
   std::optional<LastingMemory> host_slots_;
   std::optional<DeviceMemory> device_slots_;
-  DeviceMemory own_, passed_, table_;
-  PipeTurn turn_{};
+  std::optional<PipeTable> table_;
   std::vector<std::unique_ptr<Proxy>> proxies_;  ///< last: their threads use the rest
 };
 

@@ -1,5 +1,6 @@
 /// @file
-/// What moves device memory between ranks of different nodes: an interface.
+/// What moves device memory between ranks of different nodes, or of one whose devices do not reach each
+/// other: an interface.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,6 +38,8 @@ class Wire {
   [[nodiscard]] virtual std::string failure() const = 0;
   /// Whether a rank that is missing has left, instead of being late.
   [[nodiscard]] virtual bool has_left(int /*rank*/) const { return false; }
+  /// This rank makes no more calls: who waits for it fails at once, where the wire can tell.
+  virtual void tell_failure() {}
   /// Others are not waited for any more: something has failed, and memory that they may use stays.
   virtual void abandon() = 0;
   /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what

@@ -201,16 +201,17 @@ constexpr Row rows[] = {
        s.gpu_mpi = parse_word<GpuMpi, 3>(
            v, {{{"auto", GpuMpi::automatic}, {"yes", GpuMpi::yes}, {"no", GpuMpi::no}}});
      }},
-    {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets", "auto",
-      "what joins the nodes of ranks whose buffers in GPU memory take the device engine; auto takes the "
-      "first "
-      "that works, but nothing other than nccl where MPI takes such buffers itself"},
+    {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets|host", "auto",
+      "what joins the nodes of ranks whose buffers in GPU memory take the device engine, or GPUs of one host "
+      "that do not reach each other; auto takes the first that works, but nothing other than nccl where MPI "
+      "takes such buffers itself"},
      [](Settings& s, std::string_view v) {
-       s.gpu_wire = parse_word<GpuWire, 5>(v, {{{"auto", GpuWire::automatic},
+       s.gpu_wire = parse_word<GpuWire, 6>(v, {{{"auto", GpuWire::automatic},
                                                 {"nccl", GpuWire::nccl},
                                                 {"mpi", GpuWire::mpi},
                                                 {"staging", GpuWire::staging},
-                                                {"sockets", GpuWire::sockets}}});
+                                                {"sockets", GpuWire::sockets},
+                                                {"host", GpuWire::host}}});
      }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "

@@ -18,7 +18,7 @@ namespace tapa {
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
 enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host };
 enum class GpuMpi : std::uint8_t { automatic, yes, no };
-enum class GpuWire : std::uint8_t { automatic, nccl, mpi, staging, sockets };
+enum class GpuWire : std::uint8_t { automatic, nccl, mpi, staging, sockets, host };
 enum class Fallback : std::uint8_t { error, print, silent };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
 /// passive: calls are counted as they are without a report; on: they are also compared with MPI's.

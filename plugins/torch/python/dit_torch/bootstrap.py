@@ -56,12 +56,18 @@ class Callbacks:
     """Holds the functions, and what they stand on, until the group is closed. A thread of the library's calls
     them, one at a time.
 
+    :param node: equal on ranks that share one
     :param processes: of all ranks
     :param look: asked while others are waited for; raises where that is in vain
     """
 
     def __init__(
-        self, gloo: dist.ProcessGroup, rank: int, processes: list[Process], look: Callable[[], None]
+        self,
+        gloo: dist.ProcessGroup,
+        rank: int,
+        node: str,
+        processes: list[Process],
+        look: Callable[[], None],
     ) -> None:
         size = len(processes)
         self._gloo, self._size, self._processes, self._look = gloo, size, processes, look
@@ -85,7 +91,7 @@ class Callbacks:
             allgather=allgather,
             alltoallv=alltoallv,
             last_error=last_error,
-            node=node().encode(),
+            node=node.encode(),
         )
 
     def _guarded(self, function: Any) -> Any:

@@ -24,6 +24,7 @@ from ._library import Library, library
 from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
 from .processes import Process, this_process, who_ended
+from .reach import name_node
 
 logger = logging.getLogger("dit_torch")
 Result = TypeVar("Result")
@@ -241,7 +242,7 @@ class Group:
     :ivar control: gloo, for small agreements from Python
     :ivar name: the same on all ranks and in every run, so that compiled graphs that name it can be kept
     :ivar whole: it has all ranks of torch.distributed
-    :ivar one_node: whether all ranks are on one node
+    :ivar one_node: whether all ranks are on one node, and their GPUs reach each other
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     :ivar is_open: the library carries exchanges of these ranks
     :ivar failed: a rank has left a forward pass, or did not come: before the next one they recover()
@@ -278,7 +279,8 @@ class Group:
         try:
             found = self.together(library)
             self.agree({"libdit_torch.so": "found" if found else "not found"})
-            told = self.gather((node(), this_process(dist.get_rank())))
+            self._node = name_node(node(), self.rank, self.gather)
+            told = self.gather((self._node, this_process(dist.get_rank())))
             self.one_node = len({where for where, _ in told}) == 1
             self._processes = [process for _, process in told]
             self._open(found)
@@ -297,7 +299,7 @@ class Group:
             # A group for the library's thread alone; the library keeps the time limit itself.
             self._bootstrap = self._gloo("bootstrap", 30 * 24 * 3600.0)
             self._callbacks = Callbacks(
-                self._bootstrap, self.rank, self._processes, lambda: self.alarm.look()
+                self._bootstrap, self.rank, self._node, self._processes, lambda: self.alarm.look()
             )
             found.open(self.name, self._callbacks.struct, self.seconds)
         self.library, self.is_open = found, found is not None

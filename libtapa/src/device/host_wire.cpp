@@ -1,0 +1,117 @@
+#include "device/host_wire.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "device/device_error.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+/// Thread blocks of a rank for each direction, all peers together: what a link of PCIe 5 takes.
+constexpr int kChannels = 8;
+constexpr std::size_t kSlot = std::size_t{64} << 10;
+
+PipeShape shape_for(std::size_t peers) {
+  return {std::clamp(kChannels / static_cast<int>(std::max<std::size_t>(peers, 1)), 1, kChannels), kSlot};
+}
+
+/// Place of a rank among those whose devices the owner's does not reach. `group`: the first rank of each
+/// rank's group, whose devices reach each other.
+std::size_t place_among_peers(const std::vector<int>& group, int owner, int rank) {
+  const auto others = std::count_if(group.begin(), group.begin() + rank,
+                                    [&](int one) { return one != group[static_cast<std::size_t>(owner)]; });
+  return static_cast<std::size_t>(others);
+}
+
+/// The first rank that is none of the peers: its group's first.
+int first_of_group(const std::vector<int>& peers) {
+  int first = 0;
+  for (const int peer : peers) first += peer == first ? 1 : 0;
+  return first;
+}
+
+}  // namespace
+
+HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
+                   Word timeout) {
+  const std::vector<std::size_t> counts = agreement.gather(peers.size());
+  shape_ = shape_for(*std::max_element(counts.begin(), counts.end()));
+  map_pages(agreement, peers);
+  agreement.together([&] {
+    table_.emplace(agreement.size(), peers, shape_, state, timeout, [&](const PipeTable::Place& place) {
+      const Ends& ends = ends_.emplace_back(ends_at(place));
+      return Pipe{ends.said(), ends.heard(), nullptr, ends.slots, nullptr};
+    });
+  });
+}
+
+HostWire::~HostWire() = default;
+
+std::size_t HostWire::bytes_of_peer() const {
+  const std::size_t pipe = sizeof(Words) + kPipeSlots * shape_.chunk;
+  const std::size_t bytes = pipe * static_cast<std::size_t>(shape_.channels);
+  return (bytes + kSharedPage - 1) / kSharedPage * kSharedPage;
+}
+
+void HostWire::map_pages(const Agreement& agreement, const std::vector<int>& peers) {
+  const std::size_t each = bytes_of_peer();
+  const std::vector<int> group = agreement.gather(first_of_group(peers));
+  std::vector<Handle> mine;
+  agreement.together([&] {
+    mine.push_back(make_shared_file(std::max<std::size_t>(each * peers.size(), kSharedPage)));
+    for (std::size_t place = 0; place < peers.size(); ++place) in_.emplace_back(mine[0], place * each, each);
+  });
+  const std::vector<std::vector<Handle>> files = post_handles(agreement, std::move(mine));
+  agreement.together([&] {
+    for (const int peer : peers) {
+      const std::vector<Handle>& theirs = files[static_cast<std::size_t>(peer)];
+      if (theirs.empty())
+        throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
+                          "no shared memory came from rank " + std::to_string(agreement.name(peer)));
+      out_.emplace_back(theirs[0], place_among_peers(group, peer, agreement.rank()) * each, each);
+    }
+  });
+}
+
+HostWire::Ends HostWire::ends_at(const PipeTable::Place& place) const {
+  const std::size_t peer = place.index / static_cast<std::size_t>(2 * shape_.channels);
+  std::byte* const pages = (place.sends ? out_ : in_)[peer].get();
+  const auto channel = static_cast<std::size_t>(place.channel);
+  auto* const words = reinterpret_cast<Words*>(pages) + channel;
+  std::byte* const slots = pages + static_cast<std::size_t>(shape_.channels) * sizeof(Words);
+  return {words, slots + channel * kPipeSlots * shape_.chunk, place.sends};
+}
+
+std::string HostWire::describe() const {
+  return "host memory (" + std::to_string(shape_.channels) + " x " + std::to_string(kPipeSlots) +
+         " slots of " + std::to_string(shape_.chunk >> 10) + " KiB)";
+}
+
+void HostWire::exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                        cudaStream_t stream) {
+  table_->launch(sends, receives, stream);
+}
+
+unsigned long long HostWire::missing(int rank) const {
+  return *static_cast<const volatile Word*>(table_->missing(rank));
+}
+
+bool HostWire::has_left(int rank) const {
+  const int first = table_->first_of(rank);
+  for (int index = first; first >= 0 && index < first + table_->pipes_of_peer(); ++index)
+    if (std::atomic_ref(*ends_[static_cast<std::size_t>(index)].heard()).load() == kPipeBroken) return true;
+  return false;
+}
+
+void HostWire::tell_failure() {
+  for (const Ends& ends : ends_) std::atomic_ref(*ends.said()).store(kPipeBroken);
+}
+
+void HostWire::finish(bool well) {
+  if (!well) tell_failure();
+}
+
+}  // namespace tapa::device

@@ -1,0 +1,60 @@
+/// @file
+/// A wire between devices of one host that cannot reach each other: a kernel of the sender copies into slots
+/// in memory of the host, one of the receiver out of them, and each tells the other how far it is. No thread
+/// and no call of the host has a part in it.
+///
+/// The receiver's process makes the memory, so that it lies near its device.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "device/agreement.hpp"
+#include "device/pipe_table.hpp"
+#include "device/shared_pages.hpp"
+#include "device/wire.hpp"
+
+namespace tapa::device {
+
+class HostWire final : public Wire {
+ public:
+  /// On the current device; collective. All ranks are of one host. `peers`: those that this one's device does
+  /// not reach. `state`, `timeout`: as PipeTable's. Throws DeviceError, on all ranks alike.
+  HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state, Word timeout);
+  ~HostWire() override;
+
+  [[nodiscard]] std::string describe() const override;
+  void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                cudaStream_t stream) override;
+  [[nodiscard]] unsigned long long missing(int rank) const override;
+  [[nodiscard]] std::string failure() const override { return ""; }
+  [[nodiscard]] bool has_left(int rank) const override;
+  void tell_failure() override;
+  void abandon() override { tell_failure(); }
+  void finish(bool well) override;
+
+ private:
+  /// What both ends of a pipe tell, each on a line of its own.
+  struct Words {
+    alignas(128) Word filled;
+    alignas(128) Word emptied;
+  };
+  /// A pipe's slots and words.
+  struct Ends {
+    Words* words;
+    std::byte* slots;
+    bool sends;
+    [[nodiscard]] Word* said() const { return sends ? &words->filled : &words->emptied; }
+    [[nodiscard]] Word* heard() const { return sends ? &words->emptied : &words->filled; }
+  };
+  void map_pages(const Agreement& agreement, const std::vector<int>& peers);
+  [[nodiscard]] std::size_t bytes_of_peer() const;
+  [[nodiscard]] Ends ends_at(const PipeTable::Place& place) const;
+
+  PipeShape shape_;
+  std::vector<SharedPages> out_, in_;  ///< to and from each peer
+  std::vector<Ends> ends_;             ///< by the table's index
+  std::optional<PipeTable> table_;
+};
+
+}  // namespace tapa::device
