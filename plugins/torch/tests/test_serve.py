@@ -127,6 +127,8 @@ def _served(count: int, options: dict[str, Any]) -> list[tuple[int, bytes, bytes
             fails = any(fault in request["id"] for fault in FAULTS)
             alone.append(None if fails else server.compute(serve.DEFAULTS | request))
     dist.barrier()
+    pipe.transformer.set_adapter("bold")  # as on the ranks that have served nothing yet
+    pipe.transformer.enable_adapters()
     dit_torch.enable(pipe.transformer, **options)
     server.hook.remove()  # it comes behind ours
     server.hook = pipe.transformer.register_forward_pre_hook(server._cancel)
