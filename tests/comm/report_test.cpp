@@ -56,7 +56,10 @@ TEST(Report, SamplesEverMoreSeldom) {
   Report report;
   std::vector<int> sampled;
   for (int call = 1; call <= 200; ++call) {
-    if (report.sample_due("TAPA_Alltoall", 100, "linear")) sampled.push_back(call);
+    const bool next = report.sample_is_next("TAPA_Alltoall", 100, "linear");
+    const bool due = report.sample_due("TAPA_Alltoall", 100, "linear");
+    EXPECT_EQ(next, due);
+    if (due) sampled.push_back(call);
     if (call <= 3) {
       EXPECT_FALSE(report.sample_due("TAPA_Alltoall", 100, "bruck"));
     }
@@ -64,6 +67,7 @@ TEST(Report, SamplesEverMoreSeldom) {
     if (call % 3 == 0) report.count("TAPA_Alltoall", 100, "linear", {}, 400, 0.1, std::nullopt);
   }
   EXPECT_EQ(sampled, (std::vector<int>{4, 8, 16, 32, 64, 128}));
+  EXPECT_EQ(report.rows("", 0, 1).size(), 1U) << "calls that were asked about and not counted have failed";
 }
 
 TEST(Report, KeepsTheRowsOfCommunicatorsThatEnded) {

@@ -59,9 +59,11 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   rules.trusts_buffers = s.gpu == GpuBuffers::host;
   rules.is_mpis = machine.gpu_memory;
   rules.mpi_is_forced = chooser.mpi_is_forced();
-  // The report compares with MPI beside calls whose turn it is.
-  rules.fast = s.enable && s.check < Check::data && s.report != Reporting::on;
-  rules.always_memory = rules.fast && machine.shares_buffers && chooser.one_choice() &&
+  // The report compares with MPI beside calls whose turn it is, which ranks whose sizes differ count
+  // otherwise.
+  const bool samples = s.report == Reporting::on;
+  rules.fast = s.enable && s.check < Check::data && !(samples && rules.compares());
+  rules.always_memory = rules.fast && !samples && machine.shares_buffers && chooser.one_choice() &&
                         !rules.mpi_is_forced && (!s.plan || s.plan->algorithm == Algorithm::memory);
   rules.device = device;
   rules.wait = policy_of(s.wait, crowded);

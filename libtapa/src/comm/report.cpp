@@ -14,6 +14,10 @@ namespace {
 // Calls before the first sample: what MPI and the library set up once is not compared.
 constexpr std::uint64_t kUnsampled = 3;
 
+bool is_sampled(std::uint64_t call) {
+  return call > kUnsampled && std::has_single_bit(call);
+}
+
 /// Rows of communicators that have ended. Never destroyed: MPI may end after static objects do.
 struct Kept {
   std::mutex mutex;
@@ -64,10 +68,8 @@ std::size_t Report::find(std::string_view function, std::size_t size_class, std:
   return static_cast<std::size_t>(row - rows_.begin());
 }
 
-void Report::count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
-                   std::string_view forwarded, std::size_t bytes, double seconds,
-                   const std::optional<Sample>& sample) {
-  const std::size_t size_class = std::bit_floor(bytes_per_pair);
+ReportRow& Report::row(std::string_view function, std::size_t size_class, std::string_view plan,
+                       std::string_view forwarded) {
   const std::size_t at = find(function, size_class, plan, forwarded);
   if (at == rows_.size()) {
     ReportRow fresh;
@@ -77,21 +79,32 @@ void Report::count(std::string_view function, std::size_t bytes_per_pair, std::s
     fresh.forwarded = forwarded;
     rows_.push_back(std::move(fresh));
   }
-  ReportRow& row = rows_[at];
-  ++row.calls;
-  row.bytes += bytes;
-  row.seconds += seconds;
-  if (sample) row.samples.push_back(*sample);
+  return rows_[at];
+}
+
+void Report::count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+                   std::string_view forwarded, std::size_t bytes, double seconds,
+                   const std::optional<Sample>& sample) {
+  ReportRow& counted = row(function, std::bit_floor(bytes_per_pair), plan, forwarded);
+  ++counted.calls;
+  counted.bytes += bytes;
+  counted.seconds += seconds;
+  if (sample) counted.samples.push_back(*sample);
 }
 
 bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) {
-  const std::uint64_t call =
-      ++asked_[{std::string(function), std::bit_floor(bytes_per_pair), std::string(plan)}];
-  return call > kUnsampled && std::has_single_bit(call);
+  return is_sampled(++row(function, std::bit_floor(bytes_per_pair), plan, {}).asked);
+}
+
+bool Report::sample_is_next(std::string_view function, std::size_t bytes_per_pair,
+                            std::string_view plan) const {
+  const std::size_t at = find(function, std::bit_floor(bytes_per_pair), plan, {});
+  return is_sampled((at == rows_.size() ? 0 : rows_[at].asked) + 1);
 }
 
 std::vector<ReportRow> Report::rows(const std::string& communicator, int rank, int ranks) const {
   auto result = rows_;
+  std::erase_if(result, [](const ReportRow& row) { return row.calls == 0; });  // that failed
   for (ReportRow& row : result) {
     row.communicator = communicator;
     row.rank = rank;

@@ -6,11 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace tapa {
@@ -35,6 +33,7 @@ struct ReportRow {
   std::uint64_t bytes = 0;  ///< sent, itself included
   double seconds = 0;       ///< from call to completion, summed; forwarded: inside the calls
   std::vector<Sample> samples;
+  std::uint64_t asked = 0;  ///< calls that sample_due() was asked about
 };
 
 /// The rows of one communicator. Not thread-safe.
@@ -48,6 +47,9 @@ class Report {
   /// Whether MPI is to be run beside a call: the 4th, 8th, 16th, ... of its kind asked about. Alike on all
   /// ranks when they ask about the same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
   [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan);
+  /// Whether it will say so of the next call; this one is not counted.
+  [[nodiscard]] bool sample_is_next(std::string_view function, std::size_t bytes_per_pair,
+                                    std::string_view plan) const;
 
   /// All rows, with the communicator's name, this process's rank and the number of ranks filled in.
   [[nodiscard]] std::vector<ReportRow> rows(const std::string& communicator, int rank, int ranks) const;
@@ -57,9 +59,11 @@ class Report {
   [[nodiscard]] std::size_t find(std::string_view function, std::size_t size_class, std::string_view plan,
                                  std::string_view forwarded) const;
 
+  /// The row, made where there is none.
+  ReportRow& row(std::string_view function, std::size_t size_class, std::string_view plan,
+                 std::string_view forwarded);
+
   std::vector<ReportRow> rows_;
-  /// Calls that sample_due() was asked about, by function, size class and plan.
-  std::map<std::tuple<std::string, std::size_t, std::string>, std::uint64_t> asked_;
 };
 
 /// Rows of many communicators: alike ones become one, and of communicators whose names differ in numbers only

@@ -11,6 +11,8 @@ namespace tapa {
 
 namespace {
 
+constexpr const char* kMemory = "memory";  // the plan, as reports name it
+
 /// Where the blocks of one side begin and how long they are.
 struct Dense {
   MPI_Aint first = 0;     // from the side's buffer
@@ -149,7 +151,12 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   if (chosen.algorithm == Algorithm::memory && arguments.in_place() &&
       !(blocks.dense && ShmExchange::fits(parts->regions.common(), blocks.bytes)))
     return in_order(state);
+  const bool sampled = rules.report == Reporting::on && chosen.algorithm == Algorithm::memory;
+  if (sampled && parts->report.sample_is_next(arguments.function, blocks.bytes, kMemory))
+    return in_order(state);  // MPI runs beside it
   Route route = begin_at_once(state, *parts, chosen);
+  if (sampled && route.carrier == Carrier::memory)
+    (void)parts->report.sample_due(arguments.function, blocks.bytes, kMemory);
   route.noted = route.tried || rules.report != Reporting::off;
   route.blocks = blocks;
   route.uniform = true;
