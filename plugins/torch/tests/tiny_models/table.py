@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -31,6 +32,15 @@ class Tiny:
 
 TINY: dict[str, Tiny] = {}
 
+# Models in the same place that do not denoise tokens by attention over all of them.
+NOT_DIT = {
+    "DreamLiteTransformer2DModel": "a layer of a UNet",
+    "MiniMaxMusic3RVQDepthDecoder": "writes the codes of audio one after the other",
+    "PriorTransformer": "predicts the embedding of one image from that of a text",
+    "T5FilmDecoder": "the decoder of a T5, with T5's own attention",
+    "TransformerTemporalModel": "a layer of a UNet",
+}
+
 
 def model(
     cls: str, /, *, variant: str = "", batches: tuple[int, ...] = (1, 2), **config: Any
@@ -46,6 +56,7 @@ def model(
     return enter
 
 
+@functools.cache
 def dit_classes() -> dict[str, type[nn.Module]]:
     """All models of diffusers.models.transformers, by name."""
     from diffusers.models import transformers
