@@ -168,9 +168,9 @@ def _helios(batch: int) -> Inputs:
         "timestep": steps(batch).long(),
         "encoder_hidden_states": noise(batch, 7, 24, seed=2),
         "indices_hidden_states": torch.arange(6, 8).expand(batch, -1),
-        "indices_latents_history_short": torch.arange(5, 6),
+        "indices_latents_history_short": torch.arange(5, 6).expand(batch, -1),
         "latents_history_short": noise(batch, 4, 1, 6, 10, seed=3),
-        "indices_latents_history_mid": torch.arange(2, 5),
+        "indices_latents_history_mid": torch.arange(2, 5).expand(batch, -1),
         "latents_history_mid": noise(batch, 4, 3, 6, 10, seed=4),
     }
 
