@@ -88,6 +88,7 @@ def enable(
     adapt: bool = True,
     reference_bytes: int | None = None,
     compare: bool = True,
+    plan: plans.Plan | None = None,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -110,6 +111,7 @@ def enable(
         Shapes that would need more are exact. None: as much as it takes, which report() tells
     :param compare: ranks compare their weights now, and in each pass all bits of all inputs, and adapters;
         where something differs all of them get an error. False: who has made sure otherwise
+    :param plan: of a model that there is none for, or another one: see docs/torch.md
     :return: the transformer
     """
     model = plain(transformer)
@@ -130,6 +132,7 @@ def enable(
                 adapt,
                 reference_bytes,
                 compare,
+                plan,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -146,7 +149,7 @@ def enable(
             ranks,
             number,
             policy,
-            len(originals),
+            family.layers(model),
             branches=branches,
             side_stream=schedule != "flat",
             adapt=bool(adapt),
@@ -217,6 +220,7 @@ def _asked(
     adapt: Any,
     reference_bytes: Any,
     compare: Any,
+    plan: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -232,7 +236,7 @@ def _asked(
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
         raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
-    family = _family(model)
+    family = _family(model, plan)
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
@@ -251,6 +255,7 @@ def _asked(
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
+        "plan": None if plan is None else [str(entry) for entry in plan],
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))
@@ -278,8 +283,8 @@ def _is_positive(number: Any) -> bool:
     return isinstance(number, (int, float)) and 0 < number < float("inf")
 
 
-def _family(model: nn.Module) -> Family:
-    family = family_of(model)
+def _family(model: nn.Module, plan: plans.Plan | None) -> Family:
+    family = family_of(model, plan)
     if family is None:
         raise ValueError(
             f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, "

@@ -1,0 +1,396 @@
+"""Our exchange around the attention call of diffusers' own code, or of anybody's, in the modules that a plan
+names.
+
+Their code calls diffusers' dispatch_attention_fn or torch's scaled_dot_product_attention. In the files whose
+classes call them those names stand for functions of ours while a transformer is enabled. They ask which of
+its modules is running; for all others nothing changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import attention_dispatch
+from .exchange import KEY, QUERY, VALUE
+from .layer_number import LayerNumber
+from .layout import Layout
+from .parallel import Parallel
+from .patch import Patch, signature_of
+from .plan import Alone, Attention, Plan, modules_of
+from .sequence import WHOLE, names_of, sizes_of_part
+
+Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa
+
+
+class _Here(threading.local):
+    """What runs in this thread."""
+
+    seam: Seam | None = None
+
+
+_here = _Here()
+
+
+class Seam:
+    """The attention of one module, over tokens of all ranks.
+
+    :param entry: which tokens
+    :param where: the module's name, for errors
+    """
+
+    def __init__(self, parallel: Parallel, layer: int, entry: Attention, where: str) -> None:
+        self.parallel = parallel
+        self.layer = LayerNumber(layer)
+        self.queries, self.keys = entry.queries, entry.keys or entry.queries
+        self.where = where
+        self.calls = 0  # in this run of the module
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, is_causal: bool, gqa: bool, kernel: Kernel
+    ) -> Tensor:
+        """Tensors are [batch, rows, heads, head_dim]."""
+        self.calls += 1
+        self._check(q, k, v)
+        across = self.queries != self.keys
+        if across and k.shape[2] != q.shape[2]:  # heads of Q and of K go their ways apart
+            sharing = q.shape[2] // k.shape[2]
+            k, v = (x.repeat_interleave(sharing, dim=2) for x in (k, v))
+        layout = self._layout(self.queries, q.shape[1], q.shape[2], k.shape[2])
+        keys = layout if not across else self._layout(self.keys, k.shape[1], k.shape[2], k.shape[2])
+        layer = self.parallel.layer(self.layer)
+        if across:
+            others = self._exchange(k, keys, self.keys)
+            exchange = self._exchange(q, layout, self.queries, has_value=False)
+            value = others.start(VALUE, v, layer)
+            key = others.start(KEY, k, layer, after=value.token)
+            query = exchange.start(QUERY, q, layer, after=key.token)
+            v, k = others.finish(value, layer), others.finish(key, layer)
+            q = exchange.finish(query, layer)
+        else:
+            exchange = self._exchange(q, layout, self.queries)
+            q, k, v = exchange.scatter_qkv(q, k, v, layer)
+        k, v, gqa = self._shared(k, v, layout, gqa)
+        if mask is not None or is_causal:
+            mask, is_causal = self._own_mask(mask, is_causal, layout, keys, q)
+        return exchange.gather(kernel(q, k, v, mask, is_causal, gqa).to(q.dtype), layer)
+
+    def _check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        if q.shape[3] != v.shape[3] or k.shape != v.shape:
+            raise ValueError(
+                f"{self.where}: Q, K and V have the shapes {tuple(q.shape)}, {tuple(k.shape)}, "
+                f"{tuple(v.shape)}; expected K and V alike, and heads of one size"
+            )
+        if self.calls > 1 and not self.parallel.exchanges.exact:
+            raise ValueError(
+                f"policy = {self.parallel.exchanges.policy!r}: expected 'exact', as {self.where} attends "
+                "more than once in a pass, and what it sent before cannot be told apart"
+            )
+
+    def _layout(self, streams: str, rows: int, heads: int, kv_heads: int) -> Layout:
+        """Of tokens that this rank has `rows` of."""
+        sizes = sizes_of_part(streams, rows, self.parallel, self.where)
+        tokens = dict(sizes) | {name: self.parallel.tokens[name] for name, _ in sizes if name != WHOLE}
+        image_first, text, image = _order(streams)
+        of_text = 0 if text is None else tokens[text]
+        return Layout(
+            1,
+            of_text,
+            tokens[image],
+            heads,
+            kv_heads,
+            1,
+            self.parallel.group.size,
+            image_first,
+            text == WHOLE,
+        )
+
+    def _exchange(self, x: Tensor, layout: Layout, streams: str, has_value: bool = True) -> Any:
+        _, text, image = _order(streams)
+        if text == WHOLE:
+            self.parallel.tokens[WHOLE] = layout.text
+        return self.parallel.joint(
+            x,
+            text=text,
+            image=image,
+            image_first=layout.image_first,
+            text_replicated=layout.text_replicated,
+            kv_heads=layout.kv_heads,
+            has_value=has_value,
+        )
+
+    def _shared(self, k: Tensor, v: Tensor, layout: Layout, gqa: bool) -> tuple[Tensor, Tensor, bool]:
+        """Fewer heads of K and V than of Q: where this rank's do not share them evenly each gets its own."""
+        rank, sharing = self.parallel.group.rank, layout.heads // layout.kv_heads
+        if sharing == 1:
+            return k, v, gqa
+        own, held = layout.heads_of(rank), layout.kv_heads_of(rank)
+        wanted = [head // sharing - held.start for head in own]
+        even = len(own) // max(len(held), 1)
+        if wanted == [number // max(even, 1) for number in range(len(own))] and even * len(held) == len(own):
+            return k, v, True
+        return k[:, :, wanted], v[:, :, wanted], False
+
+    def _own_mask(
+        self, mask: Any, is_causal: bool, layout: Layout, keys: Layout, q: Tensor
+    ) -> tuple[Any, bool]:
+        """What a mask of all tokens and heads is for the queries and heads of this rank."""
+        rank = self.parallel.group.rank
+        mine = layout.query_tokens(rank)
+        everything = len(mine) == layout.tokens
+        if mask is None:
+            if everything and layout.tokens == keys.tokens:
+                return None, is_causal
+            at = torch.arange(mine.start, mine.stop, device=q.device)
+            return (torch.arange(keys.tokens, device=q.device) <= at[:, None])[None, None], False
+        if not isinstance(mask, Tensor):
+            if everything and layout.heads_of(rank) == range(layout.heads):
+                return mask, is_causal
+            raise ValueError(
+                f"{self.where}: attn_mask is a {type(mask).__name__}, which cannot be cut by heads or "
+                "queries; expected a tensor"
+            )
+        while mask.dim() < 4:
+            mask = mask.unsqueeze(-3)
+        expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
+        if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
+            raise ValueError(
+                f"{self.where}: attn_mask has the shape {tuple(mask.shape)}; expected one for all tokens of "
+                f"all ranks, {expected}, or 1 in places of it"
+            )
+        if mask.shape[1] > 1:
+            heads = layout.heads_of(rank)
+            mask = mask[:, heads.start : heads.stop]
+        if mask.shape[2] > 1 and not everything:
+            mask = mask[:, :, mine.start : mine.stop]
+        return mask, is_causal
+
+
+def _order(streams: str) -> tuple[bool, str | None, str]:
+    """Which of one or two streams is an exchange's image, and comes first, and its text if there is one.
+    Tokens that are whole are its text; a single stream is its image."""
+    names = names_of(streams)
+    if len(names) == 1 and names != [WHOLE]:
+        return False, None, names[0]
+    if len(names) != 2 or names[0] == names[1]:
+        raise ValueError(
+            f"plan: attention over {streams!r}; expected a stream, or two, of which one may be {WHOLE!r}"
+        )
+    if names[1] == WHOLE:
+        return True, names[1], names[0]
+    return False, names[0], names[1]
+
+
+def _dispatch(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *rest: Any,
+    **named: Any,
+) -> Tensor:
+    """In place of diffusers' dispatch_attention_fn."""
+    function, seam = attention_dispatch.dispatch_attention_fn, _here.seam
+    if seam is None:
+        return function(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, *rest, **named)
+    if isinstance(attn_mask, Tensor) and attn_mask.dim() == 2 and attn_mask.shape[0] == query.shape[0]:
+        attn_mask = attn_mask[:, None, None, :]  # as the kernel takes it: of each sample's keys
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Any, is_causal: bool, gqa: bool) -> Tensor:
+        return function(q, k, v, mask, dropout_p, is_causal, scale, gqa, *rest, **named)
+
+    return seam.attend(query, key, value, attn_mask, is_causal, enable_gqa, kernel)
+
+
+def _scaled_dot_product(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """In place of torch's scaled_dot_product_attention."""
+    seam = _here.seam
+    named: dict[str, Any] = {"enable_gqa": True} if enable_gqa else {}  # older torch has no such argument
+    if seam is None:
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **named
+        )
+    if query.dim() != 4:
+        raise ValueError(f"{seam.where}: attention of {query.dim()} dimensions; expected 4")
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Any, is_causal: bool, gqa: bool) -> Tensor:
+        shared: dict[str, Any] = {"enable_gqa": True} if gqa else {}
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale, **shared)
+        return o.transpose(1, 2)
+
+    q, k, v = (_rows_first(x) for x in (query, key, value))
+    return seam.attend(q, k, v, attn_mask, is_causal, enable_gqa, kernel).transpose(1, 2)
+
+
+def _rows_first(x: Tensor) -> Tensor:
+    x = x.transpose(1, 2)
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+class _Functional(types.ModuleType):
+    """torch.nn.functional, with our function in it."""
+
+    def __init__(self) -> None:
+        super().__init__(F.__name__)
+        self.__dict__.update(vars(F))
+        self.__dict__["scaled_dot_product_attention"] = _scaled_dot_product
+
+
+_functional = _Functional()
+_users: dict[tuple[str, str], int] = {}  # of names in files' modules that are ours
+
+
+def _ours(value: Any) -> Any:
+    """What a name stands for while a transformer is enabled; None: it stays."""
+    if value is F or value is _functional:
+        return _functional
+    if value is F.scaled_dot_product_attention or value is _scaled_dot_product:
+        return _scaled_dot_product
+    theirs = getattr(attention_dispatch, "dispatch_attention_fn", _dispatch)
+    return _dispatch if value is theirs or value is _dispatch else None
+
+
+def _theirs(value: Any) -> Any:
+    if value is _functional:
+        return F
+    dot_product = value is _scaled_dot_product
+    return F.scaled_dot_product_attention if dot_product else attention_dispatch.dispatch_attention_fn
+
+
+class _Names:
+    """Ours in the files that the classes of some objects are from; remove() gives theirs back."""
+
+    def __init__(self, objects: list[Any]) -> None:
+        files = {cls.__module__ for one in objects for cls in type(one).__mro__}
+        own = attention_dispatch.__name__ if attention_dispatch is not None else ""
+        self.names: list[tuple[str, str]] = []
+        for file in sorted(files - {own}):
+            if file.split(".")[0] in ("torch", "builtins", "dit_torch"):
+                continue
+            for name, value in list(vars(sys.modules[file]).items()):
+                ours = _ours(value)
+                if ours is not None:
+                    setattr(sys.modules[file], name, ours)
+                    self.names.append((file, name))
+        for one in self.names:
+            _users[one] = _users.get(one, 0) + 1
+
+    def remove(self) -> None:
+        for file, name in self.names:
+            _users[file, name] -= 1
+            if _users[file, name] == 0 and _ours(vars(sys.modules[file])[name]) is not None:
+                setattr(sys.modules[file], name, _theirs(vars(sys.modules[file])[name]))
+        self.names = []
+
+
+def _around(original: Callable[..., Any], seam: Seam | None, where: str) -> Callable[..., Any]:
+    """A module's forward, whose attention is this seam's; without one, nobody's."""
+
+    @functools.wraps(original)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        before, _here.seam = _here.seam, seam
+        if seam is not None:
+            seam.calls = 0
+        try:
+            output = original(*args, **kwargs)
+        finally:
+            _here.seam = before
+        if seam is not None and seam.calls == 0:
+            raise RuntimeError(
+                f"{where} has attended without diffusers' dispatch_attention_fn or torch's "
+                "scaled_dot_product_attention, so only over tokens of this rank: expected one of them"
+            )
+        return output
+
+    return forward
+
+
+def _needs(entry: Alone, where: str, names: list[str]) -> Callable[..., None]:
+    """Pre-hook of cross-attention: without keys of its own a module attends to its queries."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if given.get(entry.needs) is None:
+            raise ValueError(f"{where}: {entry.needs} is None; expected what cross-attention goes to")
+
+    return hook
+
+
+def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone, str, nn.Module]]:
+    """Modules that a plan's entries name, with their names."""
+    names = {id(module): name for name, module in transformer.named_modules()}
+    for entry in plan:
+        if isinstance(entry, (Attention, Alone)):
+            for module in modules_of(transformer, entry.module):
+                yield entry, names[id(module)], module
+
+
+def check(transformer: nn.Module, plan: Plan) -> None:
+    """Fails where attention is that the plan does not name: it would be over tokens of one rank."""
+    named = [where for _, where, _ in _named(transformer, plan)]
+    for where, module in transformer.named_modules():
+        if _attends(module) and not any(where == one or where.startswith(f"{one}.") for one in named):
+            raise ValueError(
+                f"plan: {type(transformer).__name__} has attention in {where} ({type(module).__name__}), "
+                "which no entry names; expected Attention for what is over tokens of all ranks, or Alone"
+            )
+
+
+def _attends(module: nn.Module) -> bool:
+    if getattr(module, "processor", None) is not None or isinstance(module, nn.MultiheadAttention):
+        return True
+    return any(
+        _calls_attention(cls) for cls in type(module).__mro__ if cls.__module__.split(".")[0] != "torch"
+    )
+
+
+@functools.cache
+def _calls_attention(cls: type) -> bool:
+    names = {"scaled_dot_product_attention", "dispatch_attention_fn"}
+    codes = [one.__code__ for one in vars(cls).values() if isinstance(one, types.FunctionType)]
+    return any(names & set(code.co_names) for code in codes)
+
+
+def layers_of(transformer: nn.Module, plan: Plan) -> int:
+    """How many attention modules exchange."""
+    return sum(isinstance(entry, Attention) for entry, _, _ in _named(transformer, plan))
+
+
+def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
+    """What is returned takes it all back by remove()."""
+    named = list(_named(transformer, plan))
+    exchanging = [module for entry, _, module in named if isinstance(entry, Attention)]
+    processors = [getattr(module, "processor", None) for module in exchanging]
+    made: list[Any] = [_Names([*exchanging, *filter(None, processors)])]
+    layers = itertools.count()
+    for entry, where, module in named:
+        if isinstance(entry, Attention):
+            seam = Seam(parallel, next(layers), entry, where)
+            made.append(Patch(module, "forward", _around(module.forward, seam, where)))
+        elif entry.needs is not None:
+            hook = _needs(entry, where, list(signature_of(module).parameters))
+            made.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+    return made

@@ -1,0 +1,35 @@
+"""Which tokens lie one after the other in a dimension: the names of streams, as "text+image".
+
+A stream that a plan splits is in `Parallel.tokens`: each rank has a part of it. The name "whole" stands for
+tokens that every rank has all of; how many they are is what the others leave.
+"""
+
+from __future__ import annotations
+
+from .parallel import Parallel
+
+WHOLE = "whole"
+
+
+def names_of(streams: str) -> list[str]:
+    return streams.split("+")
+
+
+def sizes_of_all(streams: str, total: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
+    """How many of `total` tokens, of all ranks together, are of which stream."""
+    known = {name: parallel.tokens[name] for name in names_of(streams) if name != WHOLE}
+    return _sizes(streams, known, total, what)
+
+
+def sizes_of_part(streams: str, rows: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
+    """How many of this rank's `rows` are of which stream."""
+    names = [name for name in names_of(streams) if name != WHOLE]
+    return _sizes(streams, {name: len(parallel.part(parallel.tokens[name])) for name in names}, rows, what)
+
+
+def _sizes(streams: str, known: dict[str, int], total: int, what: str) -> list[tuple[str, int]]:
+    names = names_of(streams)
+    rest = total - sum(known.values())
+    if rest < 0 or (rest > 0 and WHOLE not in names):
+        raise ValueError(f"{what}: {total} tokens; expected those of {streams}, of which there are {known}")
+    return [(name, known.get(name, rest)) for name in names]

@@ -1,0 +1,87 @@
+"""Every transformer of diffusers: on several ranks it gives what it gives on one, or is refused in words."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import dit_torch
+import ranks
+import tiny_models
+
+TOLERANCE = 2e-5  # of the largest number of an output
+
+
+def _tensors(output: Any) -> list[Tensor]:
+    if isinstance(output, Tensor):
+        return [output.detach().clone()]
+    if isinstance(output, dict):
+        output = list(output.values())
+    return [x for one in output for x in _tensors(one)] if isinstance(output, (list, tuple)) else []
+
+
+def _away(found: list[Tensor], expected: list[Tensor]) -> float:
+    """How far, of the largest number."""
+    assert [x.shape for x in found] == [x.shape for x in expected]
+    pairs = list(zip(found, expected, strict=True))
+    return max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
+
+
+def _one(name: str, batch: int, **options: Any) -> str | float:
+    """How far all ranks are from one; or why the model is refused."""
+    entry = tiny_models.TINY[name]
+    model = entry.make()
+    with torch.no_grad():
+        expected = _tensors(model(**entry.inputs(batch), return_dict=False))
+        assert all(x.isfinite().all() for x in expected)
+        try:
+            dit_torch.enable(model, timeout_seconds=30, **options)
+        except ValueError as error:
+            return f"refused: {error}"
+        try:
+            found = _tensors(model(**entry.inputs(batch), return_dict=False))
+            assert model._dit_torch.parallel.exchanges.made, "nothing was exchanged"
+        except Exception as error:
+            return f"failed: {type(error).__name__}: {error}"
+        finally:
+            dit_torch.disable(model)
+        after = _tensors(model(**entry.inputs(batch), return_dict=False))
+        assert _away(after, expected) == 0
+    return _away(found, expected)
+
+
+def compare(names: list[str], **options: Any) -> dict[str, str | float]:
+    """On each rank."""
+    cases = [(name, batch) for name in names for batch in tiny_models.TINY[name].batches]
+    return {f"{name} of {batch}": _one(name, batch, **options) for name, batch in cases}
+
+
+# Why: in the words of enable().
+REFUSED: dict[str, str] = {}
+
+LISTS = [sorted(tiny_models.TINY)[part::4] for part in range(4)]  # so that one failure leaves the others
+
+
+@pytest.mark.parametrize("size", [2, 3, 4] if os.environ.get("DIT_TORCH_TEST_LONG") else [2, 3])
+@pytest.mark.parametrize("names", LISTS, ids=lambda names: names[0])
+def test_result_is_that_of_one_rank_or_refused(names: list[str], size: int) -> None:
+    wrong: dict[str, str | float] = {}
+    for told in ranks.run(size, compare, names, timeout=600):
+        for case, found in told.items():
+            why = REFUSED.get(case.split(" ")[0].split("-")[0])
+            if isinstance(found, float):
+                right = why is None and found < TOLERANCE
+            else:
+                right = why is not None and found.startswith("refused:") and why in found
+            if not right:
+                wrong[case] = found
+    assert wrong == {}
+
+
+def test_every_transformer_of_diffusers_is_tested() -> None:
+    missing = tiny_models.dit_classes().keys() - {one.cls for one in tiny_models.TINY.values()}
+    assert missing == set()
