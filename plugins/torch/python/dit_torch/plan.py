@@ -39,6 +39,7 @@ class Split:
     one_for_all: bool = False  # a single entry is for all tokens, and stays whole
     of: str | None = None  # a table of these tokens, as "whole+image" (see sequence.py); a single entry stays
     least: int = 0  # tokens that every rank has to get
+    at: int | None = None  # of a tuple, that one alone
 
     def __str__(self) -> str:
         what = f"output {self.name}" if isinstance(self.name, int) else self.name
@@ -74,8 +75,8 @@ class Join:
 
 @dataclass(frozen=True)
 class Count:
-    """An argument that says for how many tokens, from the first on, something holds: for this rank's. Some of a
-    list's modules may have no such argument."""
+    """An argument that says for how many tokens, from the first on, something holds: becomes this rank's.
+    Some of a list's modules may have no such argument."""
 
     module: str
     name: str
@@ -98,12 +99,26 @@ class Refuse:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """An argument that a module must be given."""
+
+    module: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.module or 'the transformer'} needs {self.name}"
+
+
+@dataclass(frozen=True)
 class Attention:
     """A module's attention is over tokens of all ranks: what it attends travels."""
 
     module: str
     queries: str = "image"  # which tokens, in order, as "text+image" (see sequence.py)
     keys: str | None = None  # where they are others
+    skip: int = 0  # calls of attention that come before, over what is whole on every rank
+    outer_mask: bool = False  # the module makes its mask from its tokens: true where query and key both are
 
     def __str__(self) -> str:
         return f"exchange {self.queries} in {self.module}"
@@ -120,7 +135,8 @@ class Alone:
         return f"no exchange in {self.module}"
 
 
-Entry = Split | Gather | Join | Count | Refuse | Attention | Alone
+Argument = Split | Join | Count | Refuse | Needs
+Entry = Argument | Gather | Attention | Alone
 Plan = tuple[Entry, ...]
 
 
@@ -186,7 +202,7 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
     for atom in filter(None, path.split(".")):
         if atom == "*":
             found = [child for module in found for child in module.children()]
-        elif atom == "-1":
+        elif atom == "-1" and all(len(module._modules) > 0 for module in found):
             found = [list(module.children())[-1] for module in found]
         elif all(hasattr(module, atom) for module in found):
             # One that a configuration leaves out is None.
@@ -275,9 +291,7 @@ def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> T
     return pieces[0].contiguous() if len(pieces) == 1 else torch.cat(pieces, entry.dim)
 
 
-def _inputs(
-    module: nn.Module, entries: tuple[Split | Join | Count | Refuse, ...], parallel: Parallel
-) -> Callable[..., Any]:
+def _inputs(module: nn.Module, entries: tuple[Argument, ...], parallel: Parallel) -> Callable[..., Any]:
     positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
     entries = tuple(e for e in entries if e.name in positions or not isinstance(e, Count))
     for entry in entries:
@@ -294,17 +308,25 @@ def _inputs(
                 kwargs[entry.name] = _changed(kwargs[entry.name], entry, parallel)
             elif at < len(given):
                 given[at] = _changed(given[at], entry, parallel)
+            else:
+                _changed(None, entry, parallel)
         return tuple(given), kwargs
 
     return hook
 
 
-def _changed(x: Any, entry: Split | Join | Count | Refuse, parallel: Parallel) -> Any:
+def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
     """An argument as its module gets it."""
+    if isinstance(entry, Needs) and x is None:
+        raise ValueError(f"{entry.name} is None: expected one, as {entry.why}")
+    if isinstance(entry, Split) and entry.stream is not None and x is None:
+        parallel.tokens[entry.stream] = 0  # a pass without it
+    if x is None or isinstance(entry, Needs):
+        return x
+    if isinstance(entry, Split) and entry.at is not None:
+        return type(x)(split(one, entry, parallel) if at == entry.at else one for at, one in enumerate(x))
     if isinstance(entry, Split):
         return split(x, entry, parallel)
-    if x is None:
-        return None
     if isinstance(entry, Join):
         if entry.dims is not None and x.dim() != entry.dims:
             return x
