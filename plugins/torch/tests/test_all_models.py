@@ -44,7 +44,7 @@ def _one(name: str, batch: int, **options: Any) -> str | float:
             return f"refused: {error}"
         try:
             found = _tensors(model(**entry.inputs(batch), return_dict=False))
-            assert model._dit_torch.parallel.exchanges.made, "nothing was exchanged"
+            assert model._dit_torch.parallel.tokens, "nothing was split"
         except Exception as error:
             return f"failed: {type(error).__name__}: {error}"
         finally:

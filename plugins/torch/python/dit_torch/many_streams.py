@@ -1,8 +1,8 @@
 """Attention over more streams of tokens than an exchange knows.
 
 The largest stays split. Q, K and V of all others are put together on every rank before the exchange, as if
-they were whole, and each rank takes its part of their output. Attention does not mind the order of keys: those
-come first.
+they were whole, and each rank takes its part of their output. Attention does not mind the order of keys: the
+others' come first.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan import Alone, Attention, Gather, Needs, Plan, Split
+from ..plan import Alone, Attention, Gather, Needs, Plan, Split, whole
 
 
 def _ace_step(transformer: Any) -> Plan:
@@ -37,6 +37,15 @@ PLANS = {
         Split("blocks.*", "temb", 1, 4, of="image"),
         Split("blocks.*", "rotary_emb", 2, 4, of="image"),
         Attention("blocks.*.attn1"),
+        Alone("blocks.*.attn2", "encoder_hidden_states"),
+        Gather("blocks.-1", 1),
+    ),
+    # Its attention has masks by number of token, and caches of keys: every rank computes all of it.
+    "AnyFlowFARTransformer3DModel": (
+        Split("blocks.0", "hidden_states", 1, 3, "image"),
+        Split("blocks.*", "temb", 1, 4, of="image"),
+        *whole("blocks.*.attn1"),
+        Alone("blocks.*.attn1"),
         Alone("blocks.*.attn2", "encoder_hidden_states"),
         Gather("blocks.-1", 1),
     ),
