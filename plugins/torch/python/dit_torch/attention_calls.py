@@ -284,21 +284,22 @@ class _Names:
         self.names = []
 
 
-def _around(original: Callable[..., Any], seam: Seam | None, where: str) -> Callable[..., Any]:
-    """A module's forward, whose attention is this seam's; without one, nobody's."""
+def _around(module: nn.Module, seam: Seam) -> Callable[..., Any]:
+    """A module's forward, whose attention is this seam's."""
+    original = module.forward
+    cached = "_diffusers_hook" in module.__dict__  # a cache of diffusers' may leave attention out
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
         before, _here.seam = _here.seam, seam
-        if seam is not None:
-            seam.calls = 0
+        seam.calls = 0
         try:
             output = original(*args, **kwargs)
         finally:
             _here.seam = before
-        if seam is not None and seam.calls <= seam.entry.skip:
+        if seam.calls <= seam.entry.skip and not cached:
             raise RuntimeError(
-                f"{where} has attended without diffusers' dispatch_attention_fn or torch's "
+                f"{seam.where} has attended without diffusers' dispatch_attention_fn or torch's "
                 "scaled_dot_product_attention, so only over tokens of this rank: expected one of them"
             )
         return output
@@ -367,7 +368,7 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
     for entry, where, module in named:
         if isinstance(entry, Attention):
             seam = Seam(parallel, next(layers), entry, where)
-            made.append(Patch(module, "forward", _around(module.forward, seam, where)))
+            made.append(Patch(module, "forward", _around(module, seam)))
         elif entry.needs is not None:
             hook = _needs(entry, where, list(signature_of(module).parameters))
             made.append(module.register_forward_pre_hook(hook, with_kwargs=True))

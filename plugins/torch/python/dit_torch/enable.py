@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 import weakref
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import torch.distributed as dist
@@ -28,6 +29,7 @@ from .processors import Family, family_of, processors_of, supported
 from .skips import know
 from .steps import steps_of
 from .times import Times
+from .verify import Verify
 
 logger = logging.getLogger("dit_torch")
 MOST_BRANCHES = 2
@@ -88,7 +90,8 @@ def enable(
     adapt: bool = True,
     reference_bytes: int | None = None,
     compare: bool = True,
-    plan: plans.Plan | None = None,
+    plan: Sequence[plans.Entry] | None = None,
+    verify: bool = False,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -112,6 +115,7 @@ def enable(
     :param compare: ranks compare their weights now, and in each pass all bits of all inputs, and adapters;
         where something differs all of them get an error. False: who has made sure otherwise
     :param plan: of a model that there is none for, or another one: see docs/torch.md
+    :param verify: the first pass is computed on each rank alone, too, and has to give the same
     :return: the transformer
     """
     model = plain(transformer)
@@ -133,6 +137,7 @@ def enable(
                 reference_bytes,
                 compare,
                 plan,
+                verify,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -186,6 +191,8 @@ def enable(
         handles.append(hooks)
         hooks.set()
         _set(model, ours)
+        if verify and whole.size > 1:
+            handles.append(Verify(model, whole, functools.partial(_unsplit, model, hooks, originals, ours)))
         passes.surround(model)
         handles.append(passes)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
@@ -221,6 +228,7 @@ def _asked(
     reference_bytes: Any,
     compare: Any,
     plan: Any,
+    verify: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -236,7 +244,11 @@ def _asked(
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
         raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
-    family = _family(model, plan)
+    if verify and (cfg_parallel or policy != "exact"):
+        raise ValueError(
+            f"verify = {verify!r}: expected policy 'exact', and no cfg_parallel, which compute other things"
+        )
+    family = _family(model, None if plan is None else _checked(plan))
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
@@ -255,10 +267,20 @@ def _asked(
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
-        "plan": None if plan is None else [str(entry) for entry in plan],
+        "plan": None if plan is None else [repr(entry) for entry in plan],
+        "verify": bool(verify),
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))
+
+
+def _checked(plan: Any) -> plans.Plan:
+    """Somebody's own."""
+    for entry in plan if isinstance(plan, (list, tuple)) else (plan,):
+        if not isinstance(entry, get_args(plans.Entry)):
+            expected = ", ".join(cls.__name__ for cls in get_args(plans.Entry))
+            raise TypeError(f"plan: {entry!r} is a {type(entry).__name__}; expected a list of {expected}")
+    return tuple(plan)
 
 
 def _facts(model: nn.Module) -> dict[str, object]:
@@ -442,6 +464,18 @@ def _set(model: Any, processors: dict[str, Any]) -> None:
     know(before, processors)
     if any(before[name] is not processor for name, processor in processors.items()):
         model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
+
+
+@contextmanager
+def _unsplit(model: Any, hooks: _Hooks, originals: dict[str, Any], ours: dict[str, Any]) -> Iterator[None]:
+    """While it is entered, modules and processors are as they were before enable()."""
+    hooks.remove()
+    _set(model, originals)
+    try:
+        yield
+    finally:
+        _set(model, ours)
+        hooks.set()
 
 
 def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:

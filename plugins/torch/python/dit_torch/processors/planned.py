@@ -22,5 +22,6 @@ def family(transformer: nn.Module, plan: Plan) -> Family:
         processors={type(one).__name__: None for one in processors_of(transformer).values()},
         plan=lambda _: plan,
         hooks=hooks,
+        note=f"{type(transformer).__name__}: no processors of ours; its own, with dit_torch's exchange, flat",
         layers=lambda transformer: attention_calls.layers_of(transformer, plan),
     )
