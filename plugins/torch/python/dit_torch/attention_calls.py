@@ -24,9 +24,10 @@ from .attention import attention_dispatch
 from .exchange import KEY, QUERY, VALUE
 from .layer_number import LayerNumber
 from .layout import Layout
+from .own_attention import OwnAttention
 from .parallel import Parallel
 from .patch import Patch, signature_of
-from .plan import Alone, Attention, Plan, modules_of
+from .plan import Alone, Attention, Heads, Plan, gather_all, modules_of
 from .sequence import WHOLE, names_of, sizes_of_part
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa
@@ -52,6 +53,7 @@ class Seam:
         self.parallel = parallel
         self.layer = LayerNumber(layer)
         self.queries, self.keys = entry.queries, entry.keys or entry.queries
+        self.own_mask = entry.own_mask
         self.where = where
         self.calls = 0  # in this run of the module
 
@@ -80,8 +82,10 @@ class Seam:
             exchange = self._exchange(q, layout, self.queries)
             q, k, v = exchange.scatter_qkv(q, k, v, layer)
         k, v, gqa = self._shared(k, v, layout, gqa)
+        if self.own_mask and mask is not None:
+            mask = gather_all(mask, -1, self.keys, self.parallel)
         if mask is not None or is_causal:
-            mask, is_causal = self._own_mask(mask, is_causal, layout, keys, q)
+            mask, is_causal = self._mask_here(mask, is_causal, layout, keys, q)
         return exchange.gather(kernel(q, k, v, mask, is_causal, gqa).to(q.dtype), layer)
 
     def _check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -140,7 +144,7 @@ class Seam:
             return k, v, True
         return k[:, :, wanted], v[:, :, wanted], False
 
-    def _own_mask(
+    def _mask_here(
         self, mask: Any, is_causal: bool, layout: Layout, keys: Layout, q: Tensor
     ) -> tuple[Any, bool]:
         """What a mask of all tokens and heads is for the queries and heads of this rank."""
@@ -161,6 +165,8 @@ class Seam:
             )
         while mask.dim() < 4:
             mask = mask.unsqueeze(-3)
+        for dim in range(4):  # one that was expanded, perhaps to this rank's queries
+            mask = mask.narrow(dim, 0, 1) if mask.stride(dim) == 0 and mask.shape[dim] > 1 else mask
         expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
         if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
             raise ValueError(
@@ -339,11 +345,11 @@ def _needs(entry: Alone, where: str, names: list[str]) -> Callable[..., None]:
     return hook
 
 
-def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone, str, nn.Module]]:
+def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone | Heads, str, nn.Module]]:
     """Modules that a plan's entries name, with their names."""
     names = {id(module): name for name, module in transformer.named_modules()}
     for entry in plan:
-        if isinstance(entry, (Attention, Alone)):
+        if isinstance(entry, (Attention, Alone, Heads)):
             for module in modules_of(transformer, entry.module):
                 yield entry, names[id(module)], module
 
@@ -376,7 +382,7 @@ def _calls_attention(cls: type) -> bool:
 
 def layers_of(transformer: nn.Module, plan: Plan) -> int:
     """How many attention modules exchange."""
-    return sum(isinstance(entry, Attention) for entry, _, _ in _named(transformer, plan))
+    return sum(isinstance(entry, (Attention, Heads)) for entry, _, _ in _named(transformer, plan))
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
@@ -390,6 +396,8 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
         if isinstance(entry, Attention):
             seam = Seam(parallel, next(layers), entry, where)
             made.append(Patch(module, "forward", _around(module.forward, seam, where)))
+        elif isinstance(entry, Heads):
+            made.append(OwnAttention(parallel, next(layers), entry, module, where))
         elif entry.needs is not None:
             hook = _needs(entry, where, list(signature_of(module).parameters))
             made.append(module.register_forward_pre_hook(hook, with_kwargs=True))

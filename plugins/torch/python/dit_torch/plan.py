@@ -104,6 +104,7 @@ class Attention:
     module: str
     queries: str = "image"  # which tokens, in order, as "text+image" (see sequence.py)
     keys: str | None = None  # where they are others
+    own_mask: bool = False  # its mask is of this rank's keys, and the same for all queries and heads
 
     def __str__(self) -> str:
         return f"exchange {self.queries} in {self.module}"
@@ -120,7 +121,34 @@ class Alone:
         return f"no exchange in {self.module}"
 
 
-Entry = Split | Gather | Join | Count | Refuse | Attention | Alone
+@dataclass(frozen=True)
+class Heads:
+    """A module attends in a way of its own, over all tokens, in this rank's heads: what its projections give
+    travels. They are modules of it, of [batch, tokens, heads * head_dim]."""
+
+    module: str
+    inputs: tuple[str, ...]  # whose outputs are Q, K and V, normed if a norm is over all heads
+    output: str  # whose input is what it attended
+    heads: str = "heads"  # attribute of the module: how many there are
+    tells: bool = True  # the module's code goes by that number: it becomes this rank's
+
+    def __str__(self) -> str:
+        return f"exchange {', '.join(self.inputs)} in {self.module}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """An argument of a module (or, if `name` is a number, that output) becomes what a function makes of it."""
+
+    module: str
+    name: str | int
+    how: Callable[[Any, Parallel], Any]
+
+    def __str__(self) -> str:
+        return f"{self.how.__name__.strip('_')} of {self.name} of {self.module}"
+
+
+Entry = Split | Gather | Join | Count | Refuse | Attention | Alone | Heads | Change
 Plan = tuple[Entry, ...]
 
 
@@ -225,7 +253,7 @@ def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: l
     for path in dict.fromkeys(entry.module for entry in plan):
         inputs, outputs, gathers = [], [], []
         for entry in plan:
-            if entry.module != path or isinstance(entry, (Attention, Alone)):
+            if entry.module != path or isinstance(entry, (Attention, Alone, Heads)):
                 continue
             if isinstance(entry, Gather):
                 gathers.append(entry)
@@ -276,7 +304,7 @@ def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> T
 
 
 def _inputs(
-    module: nn.Module, entries: tuple[Split | Join | Count | Refuse, ...], parallel: Parallel
+    module: nn.Module, entries: tuple[Split | Join | Count | Refuse | Change, ...], parallel: Parallel
 ) -> Callable[..., Any]:
     positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
     entries = tuple(e for e in entries if e.name in positions or not isinstance(e, Count))
@@ -299,12 +327,14 @@ def _inputs(
     return hook
 
 
-def _changed(x: Any, entry: Split | Join | Count | Refuse, parallel: Parallel) -> Any:
+def _changed(x: Any, entry: Split | Join | Count | Refuse | Change, parallel: Parallel) -> Any:
     """An argument as its module gets it."""
     if isinstance(entry, Split):
         return split(x, entry, parallel)
     if x is None:
         return None
+    if isinstance(entry, Change):
+        return entry.how(x, parallel)
     if isinstance(entry, Join):
         if entry.dims is not None and x.dim() != entry.dims:
             return x
@@ -315,12 +345,12 @@ def _changed(x: Any, entry: Split | Join | Count | Refuse, parallel: Parallel) -
     raise ValueError(f"{entry.name} is given: expected None, as {entry.why}")
 
 
-def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
+def _outputs(splits: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         single = isinstance(output, Tensor)
         given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
         for entry in splits:
-            given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
+            given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]
         if single:
