@@ -16,19 +16,20 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import attention_dispatch
-from .exchange import KEY, QUERY, VALUE
+from .exchange import KEY, QUERY, VALUE, Exchange
+from .heads import own_mask, shared_heads, whole_mask, without_padding
 from .layer_number import LayerNumber
 from .layout import Layout
+from .many_streams import MOST_STREAMS, ManyStreams
 from .own_attention import OwnAttention
 from .parallel import Parallel
 from .patch import Patch, signature_of
-from .plan import Alone, Attention, Heads, Plan, gather_all, modules_of
-from .sequence import WHOLE, names_of, sizes_of_part
+from .plan import Alone, Attention, OwnWay, Plan, gather_all, modules_of
+from .sequence import WHOLE, names_of, present, sizes_of_part
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa
 
@@ -52,8 +53,7 @@ class Seam:
     def __init__(self, parallel: Parallel, layer: int, entry: Attention, where: str) -> None:
         self.parallel = parallel
         self.layer = LayerNumber(layer)
-        self.queries, self.keys = entry.queries, entry.keys or entry.queries
-        self.own_mask = entry.own_mask
+        self.entry = entry
         self.where = where
         self.calls = 0  # in this run of the module
 
@@ -62,30 +62,62 @@ class Seam:
     ) -> Tensor:
         """Tensors are [batch, rows, heads, head_dim]."""
         self.calls += 1
+        if self.calls <= self.entry.skip:
+            return kernel(q, k, v, mask, is_causal, gqa)
         self._check(q, k, v)
-        across = self.queries != self.keys
+        parallel = self.parallel
+        queries = present(self.entry.queries, parallel)
+        keys = queries if self.entry.keys is None else present(self.entry.keys, parallel)
+        if self.entry.outer_mask and mask is not None:
+            mask = whole_mask(mask, queries, parallel)
+        elif self.entry.part_mask and mask is not None:
+            mask = gather_all(mask, mask.dim() - 1, keys, parallel)
+        elif isinstance(mask, Tensor):
+            mask = without_padding(mask, k.shape[1], keys, parallel)
+        if len(names_of(queries)) <= MOST_STREAMS:
+            return self._attend(q, k, v, queries, keys, mask, is_causal, gqa, kernel)
+        if keys != queries or is_causal:
+            raise ValueError(f"{self.where}: attention over {queries}; expected keys alike, and no is_causal")
+        many = ManyStreams(queries, q.shape[1], parallel, self.where)
+        q, k, v = many.gathered(q), many.gathered(k), many.gathered(v)
+        o = self._attend(q, k, v, many.streams, many.streams, many.mask(mask), False, gqa, kernel)
+        return many.own(o)
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        queries: str,
+        keys: str,
+        mask: Any,
+        is_causal: bool,
+        gqa: bool,
+        kernel: Kernel,
+    ) -> Tensor:
+        across = queries != keys
         if across and k.shape[2] != q.shape[2]:  # heads of Q and of K go their ways apart
             sharing = q.shape[2] // k.shape[2]
             k, v = (x.repeat_interleave(sharing, dim=2) for x in (k, v))
-        layout = self._layout(self.queries, q.shape[1], q.shape[2], k.shape[2])
-        keys = layout if not across else self._layout(self.keys, k.shape[1], k.shape[2], k.shape[2])
+        layout = self._layout(queries, q.shape[1], q.shape[2], k.shape[2])
+        of_keys = layout if not across else self._layout(keys, k.shape[1], k.shape[2], k.shape[2])
         layer = self.parallel.layer(self.layer)
         if across:
-            others = self._exchange(k, keys, self.keys)
-            exchange = self._exchange(q, layout, self.queries, has_value=False)
+            others = self._exchange(k, of_keys, keys)
+            exchange = self._exchange(q, layout, queries, has_value=False)
             value = others.start(VALUE, v, layer)
             key = others.start(KEY, k, layer, after=value.token)
             query = exchange.start(QUERY, q, layer, after=key.token)
             v, k = others.finish(value, layer), others.finish(key, layer)
             q = exchange.finish(query, layer)
         else:
-            exchange = self._exchange(q, layout, self.queries)
+            exchange = self._exchange(q, layout, queries)
             q, k, v = exchange.scatter_qkv(q, k, v, layer)
-        k, v, gqa = self._shared(k, v, layout, gqa)
-        if self.own_mask and mask is not None:
-            mask = gather_all(mask, -1, self.keys, self.parallel)
+        k, v, gqa = shared_heads(k, v, layout, self.parallel.group.rank, gqa)
         if mask is not None or is_causal:
-            mask, is_causal = self._mask_here(mask, is_causal, layout, keys, q)
+            mask, is_causal = own_mask(
+                mask, is_causal, layout, of_keys, self.parallel.group.rank, q, self.where
+            )
         return exchange.gather(kernel(q, k, v, mask, is_causal, gqa).to(q.dtype), layer)
 
     def _check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -94,7 +126,7 @@ class Seam:
                 f"{self.where}: Q, K and V have the shapes {tuple(q.shape)}, {tuple(k.shape)}, "
                 f"{tuple(v.shape)}; expected K and V alike, and heads of one size"
             )
-        if self.calls > 1 and not self.parallel.exchanges.exact:
+        if self.calls > self.entry.skip + 1 and not self.parallel.exchanges.exact:
             raise ValueError(
                 f"policy = {self.parallel.exchanges.policy!r}: expected 'exact', as {self.where} attends "
                 "more than once in a pass, and what it sent before cannot be told apart"
@@ -106,19 +138,10 @@ class Seam:
         tokens = dict(sizes) | {name: self.parallel.tokens[name] for name, _ in sizes if name != WHOLE}
         image_first, text, image = _order(streams)
         of_text = 0 if text is None else tokens[text]
-        return Layout(
-            1,
-            of_text,
-            tokens[image],
-            heads,
-            kv_heads,
-            1,
-            self.parallel.group.size,
-            image_first,
-            text == WHOLE,
-        )
+        ranks = self.parallel.group.size
+        return Layout(1, of_text, tokens[image], heads, kv_heads, 1, ranks, image_first, text == WHOLE)
 
-    def _exchange(self, x: Tensor, layout: Layout, streams: str, has_value: bool = True) -> Any:
+    def _exchange(self, x: Tensor, layout: Layout, streams: str, has_value: bool = True) -> Exchange:
         _, text, image = _order(streams)
         if text == WHOLE:
             self.parallel.tokens[WHOLE] = layout.text
@@ -132,54 +155,6 @@ class Seam:
             has_value=has_value,
         )
 
-    def _shared(self, k: Tensor, v: Tensor, layout: Layout, gqa: bool) -> tuple[Tensor, Tensor, bool]:
-        """Fewer heads of K and V than of Q: where this rank's do not share them evenly each gets its own."""
-        rank, sharing = self.parallel.group.rank, layout.heads // layout.kv_heads
-        if sharing == 1:
-            return k, v, gqa
-        own, held = layout.heads_of(rank), layout.kv_heads_of(rank)
-        wanted = [head // sharing - held.start for head in own]
-        even = len(own) // max(len(held), 1)
-        if wanted == [number // max(even, 1) for number in range(len(own))] and even * len(held) == len(own):
-            return k, v, True
-        return k[:, :, wanted], v[:, :, wanted], False
-
-    def _mask_here(
-        self, mask: Any, is_causal: bool, layout: Layout, keys: Layout, q: Tensor
-    ) -> tuple[Any, bool]:
-        """What a mask of all tokens and heads is for the queries and heads of this rank."""
-        rank = self.parallel.group.rank
-        mine = layout.query_tokens(rank)
-        everything = len(mine) == layout.tokens
-        if mask is None:
-            if everything and layout.tokens == keys.tokens:
-                return None, is_causal
-            at = torch.arange(mine.start, mine.stop, device=q.device)
-            return (torch.arange(keys.tokens, device=q.device) <= at[:, None])[None, None], False
-        if not isinstance(mask, Tensor):
-            if everything and layout.heads_of(rank) == range(layout.heads):
-                return mask, is_causal
-            raise ValueError(
-                f"{self.where}: attn_mask is a {type(mask).__name__}, which cannot be cut by heads or "
-                "queries; expected a tensor"
-            )
-        while mask.dim() < 4:
-            mask = mask.unsqueeze(-3)
-        for dim in range(4):  # one that was expanded, perhaps to this rank's queries
-            mask = mask.narrow(dim, 0, 1) if mask.stride(dim) == 0 and mask.shape[dim] > 1 else mask
-        expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
-        if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
-            raise ValueError(
-                f"{self.where}: attn_mask has the shape {tuple(mask.shape)}; expected one for all tokens of "
-                f"all ranks, {expected}, or 1 in places of it"
-            )
-        if mask.shape[1] > 1:
-            heads = layout.heads_of(rank)
-            mask = mask[:, heads.start : heads.stop]
-        if mask.shape[2] > 1 and not everything:
-            mask = mask[:, :, mine.start : mine.stop]
-        return mask, is_causal
-
 
 def _order(streams: str) -> tuple[bool, str | None, str]:
     """Which of one or two streams is an exchange's image, and comes first, and its text if there is one.
@@ -189,7 +164,7 @@ def _order(streams: str) -> tuple[bool, str | None, str]:
         return False, None, names[0]
     if len(names) != 2 or names[0] == names[1]:
         raise ValueError(
-            f"plan: attention over {streams!r}; expected a stream, or two, of which one may be {WHOLE!r}"
+            f"plan: attention over {streams!r}; expected a stream, or several, of which one may be {WHOLE!r}"
         )
     if names[1] == WHOLE:
         return True, names[1], names[0]
@@ -324,7 +299,7 @@ def _around(original: Callable[..., Any], seam: Seam | None, where: str) -> Call
             output = original(*args, **kwargs)
         finally:
             _here.seam = before
-        if seam is not None and seam.calls == 0:
+        if seam is not None and seam.calls <= seam.entry.skip:
             raise RuntimeError(
                 f"{where} has attended without diffusers' dispatch_attention_fn or torch's "
                 "scaled_dot_product_attention, so only over tokens of this rank: expected one of them"
@@ -338,18 +313,18 @@ def _needs(entry: Alone, where: str, names: list[str]) -> Callable[..., None]:
     """Pre-hook of cross-attention: without keys of its own a module attends to its queries."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = dict(zip(names, args, strict=False)) | kwargs
-        if given.get(entry.needs) is None:
+        given = (dict(zip(names, args, strict=False)) | kwargs).get(entry.needs)
+        if given is None or (isinstance(given, tuple) and given[0] is None):
             raise ValueError(f"{where}: {entry.needs} is None; expected what cross-attention goes to")
 
     return hook
 
 
-def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone | Heads, str, nn.Module]]:
+def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone | OwnWay, str, nn.Module]]:
     """Modules that a plan's entries name, with their names."""
     names = {id(module): name for name, module in transformer.named_modules()}
     for entry in plan:
-        if isinstance(entry, (Attention, Alone, Heads)):
+        if isinstance(entry, (Attention, Alone, OwnWay)):
             for module in modules_of(transformer, entry.module):
                 yield entry, names[id(module)], module
 
@@ -382,7 +357,7 @@ def _calls_attention(cls: type) -> bool:
 
 def layers_of(transformer: nn.Module, plan: Plan) -> int:
     """How many attention modules exchange."""
-    return sum(isinstance(entry, (Attention, Heads)) for entry, _, _ in _named(transformer, plan))
+    return sum(isinstance(entry, (Attention, OwnWay)) for entry, _, _ in _named(transformer, plan))
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
@@ -396,7 +371,7 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
         if isinstance(entry, Attention):
             seam = Seam(parallel, next(layers), entry, where)
             made.append(Patch(module, "forward", _around(module.forward, seam, where)))
-        elif isinstance(entry, Heads):
+        elif isinstance(entry, OwnWay):
             made.append(OwnAttention(parallel, next(layers), entry, module, where))
         elif entry.needs is not None:
             hook = _needs(entry, where, list(signature_of(module).parameters))

@@ -16,7 +16,7 @@ from .exchange import KEY, QUERY, VALUE
 from .layer_number import LayerNumber
 from .layout import heads_part
 from .parallel import Parallel
-from .plan import Heads
+from .plan import OwnWay
 
 
 class OwnAttention:
@@ -25,7 +25,7 @@ class OwnAttention:
     :param where: the module's name, for errors
     """
 
-    def __init__(self, parallel: Parallel, layer: int, entry: Heads, module: nn.Module, where: str) -> None:
+    def __init__(self, parallel: Parallel, layer: int, entry: OwnWay, module: nn.Module, where: str) -> None:
         self.parallel, self.layer = parallel, LayerNumber(layer)
         self.entry, self.module, self.where = entry, module, where
         self.heads = int(getattr(module, entry.heads))
@@ -50,8 +50,8 @@ class OwnAttention:
     def _begin(self, module: nn.Module, args: Any) -> None:
         if self.parallel.group.size > self.heads:
             raise ValueError(
-                f"{self.where} has {self.heads} heads, and there are {self.parallel.group.size} ranks: expected "
-                "a head for each rank at least, as it attends in a way of its own"
+                f"{self.where} has {self.heads} heads, and there are {self.parallel.group.size} ranks: "
+                "expected a head for each rank at least, as it attends in a way of its own"
             )
         self.seen = []
         if self.entry.tells:

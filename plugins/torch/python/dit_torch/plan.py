@@ -39,6 +39,7 @@ class Split:
     one_for_all: bool = False  # a single entry is for all tokens, and stays whole
     of: str | None = None  # a table of these tokens, as "whole+image" (see sequence.py); a single entry stays
     least: int = 0  # tokens that every rank has to get
+    at: int | None = None  # of a tuple, that one alone
 
     def __str__(self) -> str:
         what = f"output {self.name}" if isinstance(self.name, int) else self.name
@@ -74,8 +75,8 @@ class Join:
 
 @dataclass(frozen=True)
 class Count:
-    """An argument that says for how many tokens, from the first on, something holds: for this rank's. Some of a
-    list's modules may have no such argument."""
+    """An argument that says for how many tokens, from the first on, something holds: becomes this rank's.
+    Some of a list's modules may have no such argument."""
 
     module: str
     name: str
@@ -98,13 +99,27 @@ class Refuse:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """An argument that a module must be given."""
+
+    module: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.module or 'the transformer'} needs {self.name}"
+
+
+@dataclass(frozen=True)
 class Attention:
     """A module's attention is over tokens of all ranks: what it attends travels."""
 
     module: str
     queries: str = "image"  # which tokens, in order, as "text+image" (see sequence.py)
     keys: str | None = None  # where they are others
-    own_mask: bool = False  # its mask is of this rank's keys, and the same for all queries and heads
+    skip: int = 0  # calls of attention that come before, over what is whole on every rank
+    outer_mask: bool = False  # the module makes its mask from its tokens: true where query and key both are
+    part_mask: bool = False  # the module makes its mask of this rank's keys, for all queries
 
     def __str__(self) -> str:
         return f"exchange {self.queries} in {self.module}"
@@ -122,9 +137,9 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Heads:
-    """A module attends in a way of its own, over all tokens, in this rank's heads: what its projections give
-    travels. They are modules of it, of [batch, tokens, heads * head_dim]."""
+class OwnWay:
+    """A module attends in a way of its own, in each head by itself: it gets all tokens in this rank's heads.
+    What travels is what modules of it give, [batch, tokens, heads * head_dim]."""
 
     module: str
     inputs: tuple[str, ...]  # whose outputs are Q, K and V, normed if a norm is over all heads
@@ -138,17 +153,18 @@ class Heads:
 
 @dataclass(frozen=True)
 class Change:
-    """An argument of a module (or, if `name` is a number, that output) becomes what a function makes of it."""
+    """An argument of a module (or, if `name` is a number, that output), changed by a function."""
 
     module: str
     name: str | int
     how: Callable[[Any, Parallel], Any]
 
     def __str__(self) -> str:
-        return f"{self.how.__name__.strip('_')} of {self.name} of {self.module}"
+        return f"change {self.name} of {self.module} by {self.how.__name__}"
 
 
-Entry = Split | Gather | Join | Count | Refuse | Attention | Alone | Heads | Change
+Argument = Split | Join | Count | Refuse | Needs | Change
+Entry = Argument | Gather | Attention | Alone | OwnWay
 Plan = tuple[Entry, ...]
 
 
@@ -214,7 +230,7 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
     for atom in filter(None, path.split(".")):
         if atom == "*":
             found = [child for module in found for child in module.children()]
-        elif atom == "-1":
+        elif atom == "-1" and all(len(module._modules) > 0 for module in found):
             found = [list(module.children())[-1] for module in found]
         elif all(hasattr(module, atom) for module in found):
             # One that a configuration leaves out is None.
@@ -253,7 +269,7 @@ def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: l
     for path in dict.fromkeys(entry.module for entry in plan):
         inputs, outputs, gathers = [], [], []
         for entry in plan:
-            if entry.module != path or isinstance(entry, (Attention, Alone, Heads)):
+            if entry.module != path or isinstance(entry, (Attention, Alone, OwnWay)):
                 continue
             if isinstance(entry, Gather):
                 gathers.append(entry)
@@ -303,9 +319,7 @@ def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> T
     return pieces[0].contiguous() if len(pieces) == 1 else torch.cat(pieces, entry.dim)
 
 
-def _inputs(
-    module: nn.Module, entries: tuple[Split | Join | Count | Refuse | Change, ...], parallel: Parallel
-) -> Callable[..., Any]:
+def _inputs(module: nn.Module, entries: tuple[Argument, ...], parallel: Parallel) -> Callable[..., Any]:
     positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
     entries = tuple(e for e in entries if e.name in positions or not isinstance(e, Count))
     for entry in entries:
@@ -322,17 +336,25 @@ def _inputs(
                 kwargs[entry.name] = _changed(kwargs[entry.name], entry, parallel)
             elif at < len(given):
                 given[at] = _changed(given[at], entry, parallel)
+            else:
+                _changed(None, entry, parallel)
         return tuple(given), kwargs
 
     return hook
 
 
-def _changed(x: Any, entry: Split | Join | Count | Refuse | Change, parallel: Parallel) -> Any:
+def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
     """An argument as its module gets it."""
+    if isinstance(entry, Needs) and x is None:
+        raise ValueError(f"{entry.name} is None: expected one, as {entry.why}")
+    if isinstance(entry, Split) and entry.stream is not None and x is None:
+        parallel.tokens[entry.stream] = 0  # a pass without it
+    if x is None or isinstance(entry, Needs):
+        return x
+    if isinstance(entry, Split) and entry.at is not None:
+        return type(x)(split(one, entry, parallel) if at == entry.at else one for at, one in enumerate(x))
     if isinstance(entry, Split):
         return split(x, entry, parallel)
-    if x is None:
-        return None
     if isinstance(entry, Change):
         return entry.how(x, parallel)
     if isinstance(entry, Join):
@@ -345,11 +367,11 @@ def _changed(x: Any, entry: Split | Join | Count | Refuse | Change, parallel: Pa
     raise ValueError(f"{entry.name} is given: expected None, as {entry.why}")
 
 
-def _outputs(splits: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
+def _outputs(changes: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         single = isinstance(output, Tensor)
         given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
-        for entry in splits:
+        for entry in changes:
             given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]

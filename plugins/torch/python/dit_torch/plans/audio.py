@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..parallel import Parallel
-from ..plan import Alone, Attention, Change, Count, Gather, Plan, Refuse, Split
+from ..plan import Alone, Attention, Change, Count, Gather, Plan, Split
 
 
 def _stable_audio3(transformer: nn.Module) -> Plan:
@@ -33,7 +33,7 @@ PLANS = {
         Split("blocks.0", "hidden_states", 1, 3, "image"),
         Split("blocks.*", "rope", 0, 2, of="image"),
         Split("blocks.*", "mask", 1, 2, of="image"),
-        Attention("blocks.*.self_attn", own_mask=True),
+        Attention("blocks.*.self_attn", part_mask=True),
         Alone("blocks.*.cross_attn", "encoder_hidden_states"),
         Gather("blocks.-1", 1),
     ),
@@ -46,9 +46,6 @@ PLANS = {
     "StableAudioDiTModel": (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
         Split("transformer_blocks.*", "rotary_embedding", 0, 2, of="image"),
-        Refuse(
-            "", "attention_mask", "diffusers' code makes a mask of all tokens as long as those of one rank"
-        ),
         Attention("transformer_blocks.*.attn1"),
         Alone("transformer_blocks.*.attn2", "encoder_hidden_states"),
         Gather("transformer_blocks.-1", 1),

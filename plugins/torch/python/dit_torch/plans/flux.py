@@ -1,4 +1,4 @@
-"""FLUX's relatives: blocks of text and image tokens, with weights of their own or not; positions are inputs."""
+"""FLUX's kin: blocks of text and image tokens, with weights of their own or not; positions are inputs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Residues of a protein, which attend to each other by what is known of pairs of them. The pairs stay whole on
-every rank."""
+"""Residues of a protein, which attend to each other by what is known of pairs of them. The pairs are whole
+on every rank."""
 
 from __future__ import annotations
 

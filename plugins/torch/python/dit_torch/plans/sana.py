@@ -1,7 +1,7 @@
 """Sana and its kin: linear attention, and layers that mix a token with its neighbours by a convolution.
 
-Every rank has all tokens where such a layer begins, and computes it for the rows of its own ones, and one more
-on each side: what the convolutions see beyond changes nothing of its own.
+Every rank has all tokens where such a layer begins, and computes it for the rows of its own ones, and one
+more on each side: what the convolutions see beyond changes nothing of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..parallel import Parallel
-from ..plan import Alone, Change, Gather, Heads, Plan, Refuse, Split
+from ..plan import Alone, Change, Gather, OwnWay, Plan, Refuse, Split
 
 
 def _rows(tokens: int, per_row: int, parallel: Parallel) -> range:
@@ -52,14 +52,11 @@ def _own_of_frames(x: Tensor, parallel: Parallel) -> Tensor:
 def _plan(transformer: nn.Module, *own: Split | Change) -> Plan:
     blocks = "transformer_blocks.*"
     normed = all(block.attn1.norm_q is not None for block in transformer.transformer_blocks)
+    inputs = ("norm_q", "norm_k", "to_v") if normed else ("to_q", "to_k", "to_v")
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
         Refuse("", "controlnet_block_samples", "what a ControlNet gives is of all tokens"),
-        Heads(
-            f"{blocks}.attn1",
-            ("norm_q", "norm_k", "to_v") if normed else ("to_q", "to_k", "to_v"),
-            "to_out.0",
-        ),
+        OwnWay(f"{blocks}.attn1", inputs, "to_out.0"),
         Alone(f"{blocks}.attn2", "encoder_hidden_states"),
         Gather(f"{blocks}.norm2", 1),
         *own,

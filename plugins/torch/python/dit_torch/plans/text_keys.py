@@ -48,7 +48,7 @@ PLANS = {
     "PRXTransformer2DModel": (
         Split("blocks.0", "hidden_states", 1, 3, "image"),
         Split("blocks.*", "image_rotary_emb", 2, 6, of="image"),
-        Attention("blocks.*.attention", "image", "whole+image", own_mask=True),
+        Attention("blocks.*.attention", "image", "whole+image", part_mask=True),
         Gather("blocks.-1", 1),
     ),
     "Kandinsky5Transformer3DModel": (
@@ -62,9 +62,6 @@ PLANS = {
     ),
     "Transformer2DModel": (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
-        Refuse(
-            "", "attention_mask", "diffusers' code makes a mask of all tokens as long as those of one rank"
-        ),
         Attention("transformer_blocks.*.attn1"),
         Alone("transformer_blocks.*.attn2", "encoder_hidden_states"),
         Gather("transformer_blocks.-1", 1),

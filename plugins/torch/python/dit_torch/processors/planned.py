@@ -1,5 +1,5 @@
-"""Models that there is a plan for and no processors of ours: diffusers' own stay, our exchange goes around the
-attention that they call."""
+"""Models that there is a plan for and no processors of ours: diffusers' own stay, and our exchange goes
+around the attention that they call."""
 
 from __future__ import annotations
 
