@@ -96,14 +96,22 @@ def test_a_plan_of_ones_own(size: int) -> None:
 
 
 WRONG: list[tuple[Any, type[OwnAttention], str]] = [
-    (PLAN[:2] + PLAN[3:], OwnAttention, "has attention in blocks.0.mine .OwnAttention., which no entry names"),
+    (
+        PLAN[:2] + PLAN[3:],
+        OwnAttention,
+        "has attention in blocks.0.mine .OwnAttention., which no entry names",
+    ),
     (PLAN, AnothersAttention, "blocks.0.mine has attended without"),
     ((*PLAN[:2], Alone("blocks.*.mine"), *PLAN[3:]), OwnAttention, "output 0 of all ranks together is"),
     (PLAN[:4], OwnAttention, "all ranks together give outputs of"),
     ((*PLAN, Split("blocks.*", "z", 1)), OwnAttention, "OwnBlock.forward has no argument z"),
     ((*PLAN, Gather("tail", 1)), OwnAttention, "OwnTransformer has no module tail"),
     ((*PLAN[:2], Attention("blocks.*.mine", "text+image"), *PLAN[3:]), OwnAttention, "no tokens of text"),
-    ((Split("blocks.*", "positions", 1, of="image"), *PLAN), OwnAttention, "no tokens of image are split yet"),
+    (
+        (Split("blocks.*", "positions", 1, of="image"), *PLAN),
+        OwnAttention,
+        "no tokens of image are split yet",
+    ),
     (["blocks"], OwnAttention, "'blocks' is a str; expected a list of Split"),
 ]
 

@@ -25,9 +25,10 @@ from .heads import own_mask, shared_heads, whole_mask, without_padding
 from .layer_number import LayerNumber
 from .layout import Layout
 from .many_streams import MOST_STREAMS, ManyStreams
+from .own_attention import OwnAttention
 from .parallel import Parallel
 from .patch import Patch, signature_of
-from .plan import Alone, Attention, Plan, modules_of
+from .plan import Alone, Attention, OwnWay, Plan, gather_all, modules_of
 from .sequence import WHOLE, names_of, present, sizes_of_part
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa
@@ -69,6 +70,8 @@ class Seam:
         keys = queries if self.entry.keys is None else present(self.entry.keys, parallel)
         if self.entry.outer_mask and mask is not None:
             mask = whole_mask(mask, queries, parallel)
+        elif self.entry.part_mask and mask is not None:
+            mask = gather_all(mask, mask.dim() - 1, keys, parallel)
         elif isinstance(mask, Tensor):
             mask = without_padding(mask, k.shape[1], keys, parallel)
         if len(names_of(queries)) <= MOST_STREAMS:
@@ -318,11 +321,11 @@ def _needs(entry: Alone, where: str, names: list[str]) -> Callable[..., None]:
     return hook
 
 
-def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone, str, nn.Module]]:
+def _named(transformer: nn.Module, plan: Plan) -> Iterator[tuple[Attention | Alone | OwnWay, str, nn.Module]]:
     """Modules that a plan's entries name, with their names."""
     names = {id(module): name for name, module in transformer.named_modules()}
     for entry in plan:
-        if isinstance(entry, (Attention, Alone)):
+        if isinstance(entry, (Attention, Alone, OwnWay)):
             for module in modules_of(transformer, entry.module):
                 yield entry, names[id(module)], module
 
@@ -355,7 +358,7 @@ def _calls_attention(cls: type) -> bool:
 
 def layers_of(transformer: nn.Module, plan: Plan) -> int:
     """How many attention modules exchange."""
-    return sum(isinstance(entry, Attention) for entry, _, _ in _named(transformer, plan))
+    return sum(isinstance(entry, (Attention, OwnWay)) for entry, _, _ in _named(transformer, plan))
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
@@ -369,6 +372,8 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
         if isinstance(entry, Attention):
             seam = Seam(parallel, next(layers), entry, where)
             made.append(Patch(module, "forward", _around(module, seam)))
+        elif isinstance(entry, OwnWay):
+            made.append(OwnAttention(parallel, next(layers), entry, module, where))
         elif entry.needs is not None:
             hook = _needs(entry, where, list(signature_of(module).parameters))
             made.append(module.register_forward_pre_hook(hook, with_kwargs=True))

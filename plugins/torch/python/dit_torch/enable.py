@@ -179,6 +179,11 @@ def enable(
             passes.remembers(inputs.forget)
         watch = _Watch(passes, ours, hooks, inputs, whole, halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
+        verification = None
+        if verify and whole.size > 1:
+            unsplit = functools.partial(_unsplit, model, hooks, originals, ours)
+            verification = Verify(model, whole, unsplit)
+            handles.append(verification)
         follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
@@ -191,8 +196,8 @@ def enable(
         handles.append(hooks)
         hooks.set()
         _set(model, ours)
-        if verify and whole.size > 1:
-            handles.append(Verify(model, whole, functools.partial(_unsplit, model, hooks, originals, ours)))
+        if verification is not None:
+            verification.compare(model)
         passes.surround(model)
         handles.append(passes)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
@@ -267,7 +272,7 @@ def _asked(
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
-        "plan": None if plan is None else [repr(entry) for entry in plan],
+        "plan": None if plan is None else list(map(_told, plan)),
         "verify": bool(verify),
         "timeout_seconds": float(timeout),
     }
@@ -281,6 +286,11 @@ def _checked(plan: Any) -> plans.Plan:
             expected = ", ".join(cls.__name__ for cls in get_args(plans.Entry))
             raise TypeError(f"plan: {entry!r} is a {type(entry).__name__}; expected a list of {expected}")
     return tuple(plan)
+
+
+def _told(entry: plans.Entry) -> str:
+    """The same on all ranks: not where a function is."""
+    return str(entry) if isinstance(entry, plans.Change) else repr(entry)
 
 
 def _facts(model: nn.Module) -> dict[str, object]:

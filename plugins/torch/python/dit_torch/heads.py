@@ -67,6 +67,8 @@ def own_mask(
         )
     while mask.dim() < 4:
         mask = mask.unsqueeze(-3)
+    for dim in range(4):  # one that was expanded, perhaps to this rank's queries
+        mask = mask.narrow(dim, 0, 1) if mask.stride(dim) == 0 and mask.shape[dim] > 1 else mask
     expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
     if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
         raise ValueError(

@@ -119,6 +119,7 @@ class Attention:
     keys: str | None = None  # where they are others
     skip: int = 0  # calls of attention that come before, over what is whole on every rank
     outer_mask: bool = False  # the module makes its mask from its tokens: true where query and key both are
+    part_mask: bool = False  # the module makes its mask of this rank's keys, for all queries
 
     def __str__(self) -> str:
         return f"exchange {self.queries} in {self.module}"
@@ -135,8 +136,35 @@ class Alone:
         return f"no exchange in {self.module}"
 
 
-Argument = Split | Join | Count | Refuse | Needs
-Entry = Argument | Gather | Attention | Alone
+@dataclass(frozen=True)
+class OwnWay:
+    """A module attends in a way of its own, in each head by itself: it gets all tokens in this rank's heads.
+    What travels is what modules of it give, [batch, tokens, heads * head_dim]."""
+
+    module: str
+    inputs: tuple[str, ...]  # whose outputs are Q, K and V, normed if a norm is over all heads
+    output: str  # whose input is what it attended
+    heads: str = "heads"  # attribute of the module: how many there are
+    tells: bool = True  # the module's code goes by that number: it becomes this rank's
+
+    def __str__(self) -> str:
+        return f"exchange {', '.join(self.inputs)} in {self.module}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """An argument of a module (or, if `name` is a number, that output), changed by a function."""
+
+    module: str
+    name: str | int
+    how: Callable[[Any, Parallel], Any]
+
+    def __str__(self) -> str:
+        return f"change {self.name} of {self.module} by {self.how.__name__}"
+
+
+Argument = Split | Join | Count | Refuse | Needs | Change
+Entry = Argument | Gather | Attention | Alone | OwnWay
 Plan = tuple[Entry, ...]
 
 
@@ -241,7 +269,7 @@ def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: l
     for path in dict.fromkeys(entry.module for entry in plan):
         inputs, outputs, gathers = [], [], []
         for entry in plan:
-            if entry.module != path or isinstance(entry, (Attention, Alone)):
+            if entry.module != path or isinstance(entry, (Attention, Alone, OwnWay)):
                 continue
             if isinstance(entry, Gather):
                 gathers.append(entry)
@@ -327,6 +355,8 @@ def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
         return type(x)(split(one, entry, parallel) if at == entry.at else one for at, one in enumerate(x))
     if isinstance(entry, Split):
         return split(x, entry, parallel)
+    if isinstance(entry, Change):
+        return entry.how(x, parallel)
     if isinstance(entry, Join):
         if entry.dims is not None and x.dim() != entry.dims:
             return x
@@ -337,12 +367,12 @@ def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
     raise ValueError(f"{entry.name} is given: expected None, as {entry.why}")
 
 
-def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
+def _outputs(changes: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         single = isinstance(output, Tensor)
         given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
-        for entry in splits:
-            given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
+        for entry in changes:
+            given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
             given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]
         if single:

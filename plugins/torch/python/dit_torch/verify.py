@@ -30,10 +30,12 @@ class Verify:
         self.group, self.unsplit = group, unsplit
         self.forward = model.forward
         self.expected: list[Tensor] | None = None  # of the pass that is under way
-        self.handles = [
-            model.register_forward_pre_hook(self._before, with_kwargs=True),
-            model.register_forward_hook(self._after),
-        ]
+        # Before inputs are split, and behind what puts outputs together.
+        self.handles = [model.register_forward_pre_hook(self._before, with_kwargs=True)]
+
+    def compare(self, model: nn.Module) -> None:
+        """After all hooks that change an output."""
+        self.handles.append(model.register_forward_hook(self._after))
 
     def remove(self) -> None:
         for handle in self.handles:

@@ -320,7 +320,7 @@ def _lumina_next(batch: int) -> Inputs:
         "encoder_hidden_states": noise(batch, 7, 20, seed=1),
         "encoder_mask": mask(batch, 7, torch.float32),
         "image_rotary_emb": torch.polar(torch.ones_like(angles), angles),
-        "cross_attention_kwargs": {},
+        "cross_attention_kwargs": {"base_sequence_length": 9},
     }
 
 

@@ -226,6 +226,7 @@ def _stable_audio(batch: int) -> Inputs:
         "encoder_hidden_states": noise(batch, 7, 20, seed=1),
         "global_hidden_states": noise(batch, 1, 12, seed=2),
         "rotary_embedding": rotary(16, 8),
+        "attention_mask": mask(batch, 15),
     }
 
 
@@ -261,6 +262,7 @@ def _transformer_2d(batch: int) -> Inputs:
     return {
         "hidden_states": noise(batch, 8, 3, 5),
         "encoder_hidden_states": noise(batch, 7, 20, seed=1),
+        "attention_mask": mask(batch, 15, torch.float32),
         "encoder_attention_mask": mask(batch, 7, torch.float32),
     }
 
