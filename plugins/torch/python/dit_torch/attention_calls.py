@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -41,7 +42,19 @@ class _Here(threading.local):
     seam: Seam | None = None
 
 
-_here = _Here()
+class _Traced:
+    """What a compiler traces, which sees no threads."""
+
+    seam: Seam | None = None
+
+
+_here, _traced = _Here(), _Traced()
+
+
+def _running() -> Seam | None:
+    if torch.compiler.is_compiling():
+        return _traced.seam
+    return _here.seam or _traced.seam  # the latter where a graph is broken within a module
 
 
 class Seam:
@@ -185,7 +198,7 @@ def _dispatch(
     **named: Any,
 ) -> Tensor:
     """In place of diffusers' dispatch_attention_fn."""
-    function, seam = attention_dispatch.dispatch_attention_fn, _here.seam
+    function, seam = attention_dispatch.dispatch_attention_fn, _running()
     if seam is None:
         return function(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, *rest, **named)
     if isinstance(attn_mask, Tensor) and attn_mask.dim() == 2 and attn_mask.shape[0] == query.shape[0]:
@@ -208,7 +221,7 @@ def _scaled_dot_product(
     enable_gqa: bool = False,
 ) -> Tensor:
     """In place of torch's scaled_dot_product_attention."""
-    seam = _here.seam
+    seam = _running()
     named: dict[str, Any] = {"enable_gqa": True} if enable_gqa else {}  # older torch has no such argument
     if seam is None:
         return F.scaled_dot_product_attention(
@@ -295,12 +308,13 @@ def _around(module: nn.Module, seam: Seam) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        before, _here.seam = _here.seam, seam
+        here = _traced if torch.compiler.is_compiling() else _here
+        before, here.seam = here.seam, seam
         seam.calls = 0
         try:
             output = original(*args, **kwargs)
         finally:
-            _here.seam = before
+            here.seam = before
         if seam.calls <= seam.entry.skip and not cached:
             raise RuntimeError(
                 f"{seam.where} has attended without diffusers' dispatch_attention_fn or torch's "
