@@ -27,7 +27,7 @@ from .heads import own_mask, shared_heads, whole_mask, without_padding
 from .layer_number import LayerNumber
 from .layout import Layout
 from .many_streams import MOST_STREAMS, ManyStreams
-from .own_attention import OwnAttention
+from .own_attention import OwnAttention, check_heads
 from .parallel import Parallel
 from .patch import Patch, signature_of
 from .plan import gather_all, modules_of
@@ -379,6 +379,9 @@ def layers_of(transformer: nn.Module, plan: Plan) -> int:
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
     """What is returned takes it all back by remove()."""
     named = list(_named(transformer, plan))
+    for entry, where, module in named:
+        if isinstance(entry, OwnWay):
+            check_heads(module, entry, parallel.group.size, where)
     exchanging = [module for entry, _, module in named if isinstance(entry, Attention)]
     processors = [getattr(module, "processor", None) for module in exchanging]
     made: list[Any] = [_Names([*exchanging, *filter(None, processors)])]

@@ -19,6 +19,16 @@ from .layout import heads_part
 from .parallel import Parallel
 
 
+def check_heads(module: nn.Module, entry: OwnWay, ranks: int, where: str) -> None:
+    """Fails where some rank would have none: here ranks cannot share one."""
+    heads = int(getattr(module, entry.heads))
+    if ranks > heads:
+        raise ValueError(
+            f"{where} has {heads} heads, and there are {ranks} ranks: expected a head for each rank at "
+            "least, as it attends in a way of its own"
+        )
+
+
 class OwnAttention:
     """The hooks of one module, until remove().
 
@@ -48,11 +58,6 @@ class OwnAttention:
         return len(heads_part(self.heads, group.size, group.rank))
 
     def _begin(self, module: nn.Module, args: Any) -> None:
-        if self.parallel.group.size > self.heads:
-            raise ValueError(
-                f"{self.where} has {self.heads} heads, and there are {self.parallel.group.size} ranks: "
-                "expected a head for each rank at least, as it attends in a way of its own"
-            )
         self.seen = []
         if self.entry.tells:
             setattr(module, self.entry.heads, self._own())

@@ -132,14 +132,12 @@ def _auraflow(batch: int) -> Inputs:
     axes_dims_rope=[4, 6, 6],
 )
 def _bria(batch: int) -> Inputs:
-    tokens = mask(batch, 22, torch.float32)  # pipelines let all tokens attend to those that are not padding
     return {
         "hidden_states": noise(batch, 15, 8),
         "encoder_hidden_states": noise(batch, 7, 20, seed=1),
         "timestep": steps(batch),
         "img_ids": grid(3, 5, axes=3),
         "txt_ids": torch.zeros(7, 3),
-        "attention_kwargs": {"attention_mask": tokens[:, None, :, None] * tokens[:, None, None, :]},
     }
 
 

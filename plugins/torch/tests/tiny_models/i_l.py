@@ -96,23 +96,30 @@ def _kandinsky5(batch: int) -> Inputs:
     }
 
 
-@model(
-    "Kandinsky6Transformer3DModel",
-    in_visual_dim=4,
-    out_visual_dim=4,
-    in_text_dim=20,
-    in_text_dim2=14,
-    time_dim=12,
-    model_dim=48,
-    ff_dim=32,
-    num_text_blocks=2,
-    num_visual_blocks=2,
-    axes_dims=(4, 6, 6),
-    in_audio_dim=5,
-    out_audio_dim=5,
-    visual_token_type_num_embeddings=2,
-    ca_rope=True,
-)
+_KANDINSKY6 = {
+    "in_visual_dim": 4,
+    "out_visual_dim": 4,
+    "in_text_dim": 20,
+    "in_text_dim2": 14,
+    "time_dim": 12,
+    "model_dim": 48,
+    "ff_dim": 32,
+    "num_text_blocks": 2,
+    "num_visual_blocks": 2,
+    "axes_dims": (4, 6, 6),
+    "in_audio_dim": 5,
+    "out_audio_dim": 5,
+    "visual_token_type_num_embeddings": 2,
+    "ca_rope": True,
+}
+
+
+@model("Kandinsky6Transformer3DModel", variant="silent", **_KANDINSKY6)
+def _kandinsky6_silent(batch: int) -> Inputs:
+    return _kandinsky6(batch) | {"audio_hidden_states": None}
+
+
+@model("Kandinsky6Transformer3DModel", **_KANDINSKY6)
 def _kandinsky6(batch: int) -> Inputs:
     return {
         "hidden_states": noise(batch, 3, 6, 10, 9),

@@ -36,23 +36,34 @@ def _rfd4_proteina(batch: int) -> Inputs:
             "is_in_context_conditioning": torch.zeros(batch, 15),
             "supports_local_latent": torch.ones(batch, 15),
         },
+        "recycle_depth": 2,
     }
 
 
-@model(
-    "SanaTransformer2DModel",
-    in_channels=4,
-    out_channels=4,
-    num_attention_heads=3,
-    attention_head_dim=16,
-    num_layers=2,
-    num_cross_attention_heads=3,
-    cross_attention_head_dim=16,
-    cross_attention_dim=48,
-    caption_channels=20,
-    sample_size=12,
-    qk_norm="rms_norm_across_heads",
-)
+_SANA = {
+    "in_channels": 4,
+    "out_channels": 4,
+    "num_attention_heads": 3,
+    "attention_head_dim": 16,
+    "num_layers": 2,
+    "num_cross_attention_heads": 3,
+    "cross_attention_head_dim": 16,
+    "cross_attention_dim": 48,
+    "caption_channels": 20,
+    "sample_size": 12,
+}
+
+
+@model("SanaTransformer2DModel", variant="controlled", **_SANA, guidance_embeds=True)
+def _sana_controlled(batch: int) -> Inputs:
+    """With a ControlNet, guidance embedded, and no norms of Q and K."""
+    return _sana(batch) | {
+        "guidance": torch.full((batch,), 4.5),
+        "controlnet_block_samples": (noise(batch, 15, 48, seed=3),),
+    }
+
+
+@model("SanaTransformer2DModel", **_SANA, qk_norm="rms_norm_across_heads")
 def _sana(batch: int) -> Inputs:
     return {
         "hidden_states": noise(batch, 4, 3, 5),

@@ -11,17 +11,15 @@ def _motif_video(transformer: nn.Module) -> Plan:
     blocks, decoders = "single_transformer_blocks", transformer.num_decoder_layers
     number = len(transformer.single_transformer_blocks)
     first = number - decoders
-    lists = ["transformer_blocks", *(f"{blocks}.{at}" for at in range(first))]
-    tables = Split(f"{blocks}.*", "image_rotary_emb", 0, 2, of="image")
+    with_text = ["transformer_blocks.*", *(f"{blocks}.{at}" for at in range(first))]
     encoder: Plan = (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
         Split("transformer_blocks.*", "image_rotary_emb", 0, 2, of="image"),
-        tables,
-        Attention("transformer_blocks.*.attn", "image+whole"),
-        *(Attention(f"{blocks}.{at}.attn", "image+whole") for at in range(first)),
+        Split(f"{blocks}.*", "image_rotary_emb", 0, 2, of="image"),
+        *(Attention(f"{where}.attn", "image+whole") for where in with_text),
         *(
             Alone(f"{where}.cross_attn", "encoder_hidden_states")
-            for where in ("transformer_blocks.*", *lists[1:])
+            for where in with_text
             if _crosses(transformer, where)
         ),
         Gather(f"{blocks}.{first - 1}", 1),
@@ -31,7 +29,7 @@ def _motif_video(transformer: nn.Module) -> Plan:
     return (
         *encoder,
         Split(f"{blocks}.{first}", "hidden_states", 1, 3, "image"),
-        Split(f"{blocks}.{first}", "encoder_hidden_states", 1, 3, "text"),
+        Split(f"{blocks}.{first}", "encoder_hidden_states", 1, 3, "text", least=1),
         *(Attention(f"{blocks}.{at}.attn", "image+text") for at in range(first, number)),
         Gather(f"{blocks}.{number - 1}", 1),
     )

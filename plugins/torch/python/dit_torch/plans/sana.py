@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..entries import Alone, Change, Gather, OwnWay, Plan, Refuse, Split
+from ..entries import Alone, Change, Gather, OwnWay, Plan, Split
 from ..parallel import Parallel
 
 
@@ -49,18 +49,20 @@ def _own_of_frames(x: Tensor, parallel: Parallel) -> Tensor:
     return own[:, None, None]
 
 
-def _plan(transformer: nn.Module, *own: Split | Change) -> Plan:
+def _plan(transformer: nn.Module, *own: Change) -> Plan:
     blocks = "transformer_blocks.*"
     normed = all(block.attn1.norm_q is not None for block in transformer.transformer_blocks)
     inputs = ("norm_q", "norm_k", "to_v") if normed else ("to_q", "to_k", "to_v")
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
-        Refuse("", "controlnet_block_samples", "what a ControlNet gives is of all tokens"),
+        Split("", "controlnet_block_samples", 1, 3),
+        Split(blocks, "timestep", 1, 3, of="image"),
         OwnWay(f"{blocks}.attn1", inputs, "to_out.0"),
         Alone(f"{blocks}.attn2", "encoder_hidden_states"),
         Gather(f"{blocks}.norm2", 1),
         *own,
-        Gather("transformer_blocks.-1", 1),
+        Split("norm_out", "temb", 1, 3, of="image"),
+        Gather("proj_out", 1),
     )
 
 
