@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,11 @@ def _run(plan: Any, kind: type[OwnAttention] = OwnAttention, passes: int = 1, **
             dit_torch.disable(model)
         after = model(**given).numpy()
     np.testing.assert_array_equal(after, one)
+    assert F is sys.modules["torch.nn.functional"]
+    hooks = [
+        len(m._forward_hooks) + len(m._forward_pre_hooks) + ("forward" in vars(m)) for m in model.modules()
+    ]
+    assert not any(hooks)
     return one, every
 
 

@@ -25,6 +25,7 @@ from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
 from .passes import Passes
 from .patch import no_graph_alone
+from .plans import planned_classes
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
 from .skips import know
@@ -307,8 +308,9 @@ def _family(model: nn.Module, plan: Plan | None) -> Family:
     family = family_of(model, plan)
     if family is None:
         raise ValueError(
-            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, "
-            "or a model that diffusers (0.36 or newer) has a _cp_plan for"
+            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, one "
+            f"of {len(planned_classes())} classes of diffusers that there is a plan for, or a plan of your own "
+            "(enable(plan=...), docs/torch.md)"
         )
     return family
 

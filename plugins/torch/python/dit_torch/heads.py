@@ -28,9 +28,15 @@ def shared_heads(k: Tensor, v: Tensor, layout: Layout, rank: int, gqa: bool) -> 
 
 
 def whole_mask(mask: Tensor, streams: str, parallel: Parallel) -> Tensor:
-    """Of all tokens, from one of this rank's that is true where both the query and the key are."""
+    """Of all tokens, from one of this rank's that is true where both the query and the key are.
+
+    A query that is not attends to nothing: what comes out for it is of no use to anybody, and a mask of keys
+    does, which is as long as the sequence, not its square. Numbers are added, and matter to all queries.
+    """
     mine = mask.diagonal(dim1=-2, dim2=-1)
     every = gather_all(mine, mine.dim() - 1, streams, parallel)
+    if mask.dtype == torch.bool:
+        return every[..., None, :]
     return every[..., :, None] * every[..., None, :]
 
 

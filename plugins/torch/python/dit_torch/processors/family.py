@@ -11,7 +11,7 @@ from torch import nn
 
 from ..entries import Plan
 from ..parallel import Parallel
-from ..plans import plan_of, planned_classes
+from ..plans import plan_of
 
 
 class Removable(Protocol):
@@ -80,8 +80,8 @@ def family_of(transformer: nn.Module, plan: Plan | None = None) -> Family | None
 
 
 def supported() -> list[str]:
-    """Classes with processors of their own, or a plan."""
-    return sorted({*_FILES, *planned_classes()})
+    """Classes with processors of their own."""
+    return sorted(_FILES)
 
 
 def processors_of(transformer: nn.Module) -> dict[str, Any]:
