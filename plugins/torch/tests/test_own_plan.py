@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import dit_torch
 import ranks
 import tiny
-from dit_torch.plan import Alone, Attention, Entry, Gather, Split
+from dit_torch.entries import Alone, Attention, Entry, Gather, Split
 
 
 class OwnAttention(nn.Module):

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import attention_dispatch
+from .entries import Alone, Attention, OwnWay, Plan
 from .exchange import KEY, QUERY, VALUE, Exchange
 from .heads import own_mask, shared_heads, whole_mask, without_padding
 from .layer_number import LayerNumber
@@ -28,7 +29,7 @@ from .many_streams import MOST_STREAMS, ManyStreams
 from .own_attention import OwnAttention, check_heads
 from .parallel import Parallel
 from .patch import Patch, signature_of
-from .plan import Alone, Attention, OwnWay, Plan, gather_all, modules_of
+from .plan import gather_all, modules_of
 from .sequence import WHOLE, names_of, present, sizes_of_part
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,7 @@ from torch import nn
 from . import plan as plans
 from .caches import check_caches
 from .cfg_parallel import GuidanceBranches, Halves
+from .entries import Entry, Plan, checked, told
 from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
@@ -42,7 +43,7 @@ class Enabled(NotCopied):
 
     parallel: Parallel
     family: Family
-    plan: plans.Plan
+    plan: Plan
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     ours: dict[str, Any]  # in their place
@@ -90,7 +91,7 @@ def enable(
     adapt: bool = True,
     reference_bytes: int | None = None,
     compare: bool = True,
-    plan: Sequence[plans.Entry] | None = None,
+    plan: Sequence[Entry] | None = None,
     verify: bool = False,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
@@ -253,7 +254,8 @@ def _asked(
         raise ValueError(
             f"verify = {verify!r}: expected policy 'exact', and no cfg_parallel, which compute other things"
         )
-    family = _family(model, None if plan is None else _checked(plan))
+    family = _family(model, None if plan is None else checked(plan))
+    family.check(model, policy, cfg_parallel)
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
@@ -272,25 +274,11 @@ def _asked(
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
-        "plan": None if plan is None else list(map(_told, plan)),
+        "plan": None if plan is None else list(map(told, plan)),
         "verify": bool(verify),
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))
-
-
-def _checked(plan: Any) -> plans.Plan:
-    """Somebody's own."""
-    for entry in plan if isinstance(plan, (list, tuple)) else (plan,):
-        if not isinstance(entry, get_args(plans.Entry)):
-            expected = ", ".join(cls.__name__ for cls in get_args(plans.Entry))
-            raise TypeError(f"plan: {entry!r} is a {type(entry).__name__}; expected a list of {expected}")
-    return tuple(plan)
-
-
-def _told(entry: plans.Entry) -> str:
-    """The same on all ranks: not where a function is."""
-    return str(entry) if isinstance(entry, plans.Change) else repr(entry)
 
 
 def _facts(model: nn.Module) -> dict[str, object]:
@@ -315,7 +303,7 @@ def _is_positive(number: Any) -> bool:
     return isinstance(number, (int, float)) and 0 < number < float("inf")
 
 
-def _family(model: nn.Module, plan: plans.Plan | None) -> Family:
+def _family(model: nn.Module, plan: Plan | None) -> Family:
     family = family_of(model, plan)
     if family is None:
         raise ValueError(
@@ -390,7 +378,7 @@ class _Hooks:
     """Those of the plan and of the family on the transformer's modules. Who puts others in their place, as
     adapters do with the last layer, takes ours away with them: they are set anew then."""
 
-    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: plans.Plan) -> None:
+    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: Plan) -> None:
         self.model, self.parallel, self.family = model, parallel, family
         self.plan = tuple(entry for entry in plan if entry.module)  # the transformer itself stays
         self.handles: list[Any] = []

@@ -12,11 +12,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from .entries import OwnWay
 from .exchange import KEY, QUERY, VALUE
 from .layer_number import LayerNumber
 from .layout import heads_part
 from .parallel import Parallel
-from .plan import OwnWay
 
 
 def check_heads(module: nn.Module, entry: OwnWay, ranks: int, where: str) -> None:

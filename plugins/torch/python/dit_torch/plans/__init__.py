@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from ..plan import Plan
+from ..entries import Plan
 
 
 @functools.cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ..entries import Alone, Attention, Change, Count, Gather, Plan, Split
 from ..parallel import Parallel
-from ..plan import Alone, Attention, Change, Count, Gather, Plan, Split
 
 
 def _stable_audio3(transformer: nn.Module) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan import Alone, Attention, Gather, Needs, Plan, Split, whole
+from ..entries import Alone, Attention, Gather, Needs, Plan, Split, whole
 
 
 def _ace_step(transformer: Any) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Attention, Gather, Plan, Split
+from ..entries import Attention, Gather, Plan, Split
 
 _FLUX: Plan = (
     Split("", "hidden_states", 1, 3, "image"),

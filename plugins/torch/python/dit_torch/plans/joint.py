@@ -3,7 +3,7 @@ split."""
 
 from __future__ import annotations
 
-from ..plan import Alone, Attention, Count, Gather, Plan, Refuse, Split
+from ..entries import Alone, Attention, Count, Gather, Plan, Refuse, Split
 
 # Text and image of FLUX and its kin, with their positions.
 _INPUTS: Plan = (

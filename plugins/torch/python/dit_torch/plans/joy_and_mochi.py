@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Alone, Attention, Gather, Split
+from ..entries import Alone, Attention, Gather, Split
 
 PLANS = {
     "JoyImageEditTransformer3DModel": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..plan import Alone, Attention, Gather, Plan, Split
+from ..entries import Alone, Attention, Gather, Plan, Split
 
 
 def _motif_video(transformer: nn.Module) -> Plan:

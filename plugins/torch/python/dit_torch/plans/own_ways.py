@@ -3,7 +3,7 @@ are chosen by what is in them, parts of the sequence in turn."""
 
 from __future__ import annotations
 
-from ..plan import Alone, Gather, OwnWay, Split
+from ..entries import Alone, Gather, OwnWay, Split
 
 PLANS = {
     "Kandinsky6SRTransformer3DModel": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Alone, Attention, Gather, Plan, Split
+from ..entries import Alone, Attention, Gather, Plan, Split
 
 
 def _blocks(blocks: str, attention: str, name: str, *tables: Split) -> Plan:

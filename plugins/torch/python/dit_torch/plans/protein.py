@@ -3,7 +3,7 @@ on every rank."""
 
 from __future__ import annotations
 
-from ..plan import Attention, Gather, Join, Split
+from ..entries import Attention, Gather, Join, Split
 
 PLANS = {
     "RFD4ProteinaTransformer": (

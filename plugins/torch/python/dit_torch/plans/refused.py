@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Plan
+from ..entries import Plan
 
 PLANS: dict[str, Plan] = {}
 

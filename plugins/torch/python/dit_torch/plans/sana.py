@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ..entries import Alone, Change, Gather, OwnWay, Plan, Split
 from ..parallel import Parallel
-from ..plan import Alone, Change, Gather, OwnWay, Plan, Split
 
 
 def _rows(tokens: int, per_row: int, parallel: Parallel) -> range:

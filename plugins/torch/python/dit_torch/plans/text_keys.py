@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..entries import Alone, Attention, Change, Gather, Join, Refuse, Split, whole
 from ..parallel import Parallel
-from ..plan import Alone, Attention, Change, Gather, Join, Refuse, Split, whole
 
 
 def _proportional(given: dict[str, Any], parallel: Parallel) -> dict[str, Any]:

@@ -3,7 +3,7 @@ model of video that has such blocks."""
 
 from __future__ import annotations
 
-from ..plan import Alone, Attention, Gather, Plan, Refuse, Split
+from ..entries import Alone, Attention, Gather, Plan, Refuse, Split
 
 _LTX2: Plan = (
     Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Alone, Attention, Gather, Plan, Split, whole
+from ..entries import Alone, Attention, Gather, Plan, Split, whole
 
 
 def _blocks(blocks: str) -> Plan:

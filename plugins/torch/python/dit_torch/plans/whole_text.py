@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Attention, Gather, Plan, Split
+from ..entries import Attention, Gather, Plan, Split
 
 PLANS: dict[str, Plan] = {
     # Text attends to the text before it, and what is generated to all.

@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 
 from torch import nn
 
+from ..entries import Plan
 from ..parallel import Parallel
-from ..plan import Plan
 from ..plans import plan_of, planned_classes
 
 
@@ -33,6 +33,7 @@ class Family:
     :ivar hooks: further hooks and patches of its own; disable() calls their remove()
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
     :ivar note: what enable() logs, on one rank
+    :ivar check: raises where it cannot be enabled so; of the transformer, policy and cfg_parallel
     :ivar layers: how many modules exchange, where that is not the number of processors
     """
 
@@ -42,6 +43,7 @@ class Family:
     hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
     branches: int = 1
     note: str = ""
+    check: Callable[[Any, Any, bool], None] = lambda transformer, policy, cfg_parallel: None
     layers: Callable[[Any], int] = lambda transformer: len(processors_of(transformer))
 
 
