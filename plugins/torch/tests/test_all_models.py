@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 import dit_torch
 import ranks
 import tiny_models
+from dit_torch._library import library
 
 TOLERANCE = 2e-5  # of the largest number of an output
 
@@ -86,6 +89,32 @@ def test_result_is_that_of_one_rank_or_refused(names: list[str], size: int) -> N
     for told in ranks.run(size, compare, names, timeout=600):
         wrong |= {case: found for case, found in told.items() if not _is_right(case, found, size)}
     assert wrong == {}
+
+
+def _lossy(name: str) -> tuple[float, list[np.ndarray]]:
+    """How far from exact, and what comes out of two steps; each rank is on a node of its own."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    entry = tiny_models.TINY[name]
+    model, given = entry.make(), entry.inputs(1)
+    with torch.no_grad():
+        exact = _tensors(model(**given, return_dict=False))
+        dit_torch.enable(model, policy="fast", steps=2, branches=1, adapt=False)
+        found = []
+        for step in range(2):
+            given["timestep"] = given["timestep"] * (1 - 0.01 * step)
+            found += _tensors(model(**given, return_dict=False))
+        dit_torch.disable(model)
+    return _away(found[: len(exact)], exact), [x.numpy() for x in found]
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@pytest.mark.parametrize("name", ["ChromaTransformer2DModel", "LTX2VideoTransformer3DModel"])
+def test_each_layer_of_a_plan_has_references_of_its_own(name: str) -> None:
+    told = ranks.run(3, _lossy, name)
+    for away, found in told:
+        assert 1e-6 < away < 0.3
+        for mine, first in zip(found, told[0][1], strict=True):
+            np.testing.assert_array_equal(mine, first)
 
 
 def test_every_transformer_of_diffusers_is_tested_or_no_dit() -> None:
