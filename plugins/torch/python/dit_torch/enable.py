@@ -308,9 +308,9 @@ def _family(model: nn.Module, plan: Plan | None) -> Family:
     family = family_of(model, plan)
     if family is None:
         raise ValueError(
-            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, one of "
-            f"{len(planned_classes())} classes of diffusers that there is a plan for, or a plan of your own "
-            "(enable(plan=...), docs/torch.md)"
+            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, or "
+            f"another of {len(planned_classes())} classes of diffusers that there is a plan for, or a plan "
+            "of your own (enable(plan=...), docs/torch.md)"
         )
     return family
 
