@@ -3,65 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 import dit_torch
 import ranks
 import tiny_models
+from all_models import TOLERANCE, away, compare, tensors
 from dit_torch._library import library
-
-TOLERANCE = 2e-5  # of the largest number of an output
-
-
-def _tensors(output: Any) -> list[Tensor]:
-    if isinstance(output, Tensor):
-        return [output.detach().clone()]
-    if isinstance(output, dict):
-        output = list(output.values())
-    return [x for one in output for x in _tensors(one)] if isinstance(output, (list, tuple)) else []
-
-
-def _away(found: list[Tensor], expected: list[Tensor]) -> float:
-    """How far, of the largest number."""
-    assert [x.shape for x in found] == [x.shape for x in expected]
-    pairs = list(zip(found, expected, strict=True))
-    return max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-3)) for a, b in pairs)
-
-
-def _one(name: str, batch: int, **options: Any) -> str | float:
-    """How far all ranks are from one; or why the model is refused."""
-    entry = tiny_models.TINY[name]
-    model = entry.make()
-    with torch.no_grad():
-        expected = _tensors(model(**entry.inputs(batch), return_dict=False))
-        assert all(x.isfinite().all() for x in expected)
-        try:
-            dit_torch.enable(model, timeout_seconds=30, **options)
-        except ValueError as error:
-            return f"refused: {error}"
-        try:
-            found = _tensors(model(**entry.inputs(batch), return_dict=False))
-            assert model._dit_torch.parallel.tokens, "nothing was split"
-        except Exception as error:
-            return f"failed: {type(error).__name__}: {error}"
-        finally:
-            dit_torch.disable(model)
-        after = _tensors(model(**entry.inputs(batch), return_dict=False))
-        assert _away(after, expected) == 0
-    return _away(found, expected)
-
-
-def compare(names: list[str], **options: Any) -> dict[str, str | float]:
-    """On each rank."""
-    cases = [(name, batch) for name in names for batch in tiny_models.TINY[name].batches]
-    return {f"{name} of {batch}": _one(name, batch, **options) for name, batch in cases}
-
 
 # Why: in the words of enable().
 REFUSED = {"SanaWMTransformer3DModel": "it goes through the frames in their order"}
@@ -97,24 +50,44 @@ def _lossy(name: str) -> tuple[float, list[np.ndarray]]:
     entry = tiny_models.TINY[name]
     model, given = entry.make(), entry.inputs(1)
     with torch.no_grad():
-        exact = _tensors(model(**given, return_dict=False))
+        exact = tensors(model(**given, return_dict=False))
         dit_torch.enable(model, policy="fast", steps=2, branches=1, adapt=False)
         found = []
         for step in range(2):
             given["timestep"] = given["timestep"] * (1 - 0.01 * step)
-            found += _tensors(model(**given, return_dict=False))
+            found += tensors(model(**given, return_dict=False))
         dit_torch.disable(model)
-    return _away(found[: len(exact)], exact), [x.numpy() for x in found]
+    return away(found[: len(exact)], exact), [x.numpy() for x in found]
 
 
 @pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 @pytest.mark.parametrize("name", ["ChromaTransformer2DModel", "LTX2VideoTransformer3DModel"])
 def test_each_layer_of_a_plan_has_references_of_its_own(name: str) -> None:
     told = ranks.run(3, _lossy, name)
-    for away, found in told:
-        assert 1e-6 < away < 0.3
+    for far, found in told:
+        assert 1e-6 < far < 0.3
         for mine, first in zip(found, told[0][1], strict=True):
             np.testing.assert_array_equal(mine, first)
+
+
+def _with_and_without_condition() -> list[float]:
+    """Of FLUX.3: passes with three streams of tokens, and with two, in turn."""
+    entry = tiny_models.TINY["Flux3Transformer2DModel"]
+    model, given = entry.make(), entry.inputs(1)
+    text_to_image = {key: x for key, x in given.items() if not key.startswith("image_cond")}
+    both = (given, text_to_image, given)
+    with torch.no_grad():
+        one = [tensors(model(**now, return_dict=False)) for now in both]
+        dit_torch.enable(model)
+        every = [tensors(model(**now, return_dict=False)) for now in both]
+        dit_torch.disable(model)
+    return [away(x, right) for x, right in zip(every, one, strict=True)]
+
+
+@pytest.mark.skipif("Flux3Transformer2DModel" not in tiny_models.dit_classes(), reason="no FLUX.3")
+def test_a_stream_of_tokens_that_some_passes_have() -> None:
+    for told in ranks.run(3, _with_and_without_condition):
+        assert max(told) < TOLERANCE
 
 
 def test_every_transformer_of_diffusers_is_tested_or_no_dit() -> None:
