@@ -69,6 +69,33 @@ def test_qwenimage21_keeps_keys_between_passes() -> None:
             np.testing.assert_allclose(every, one, rtol=0, atol=2e-5)
 
 
+def _reference_and_generation() -> list[tuple[np.ndarray, np.ndarray]]:
+    """WanAnimate2: a pass over the reference keeps its keys, the next one attends to them by blocks."""
+    from diffusers.models.transformers import transformer_wan_animate_2 as wan_animate_2
+
+    made = wan_animate_2.create_block_mask
+    wan_animate_2.create_block_mask = lambda *args, **named: made(*args, **named | {"_compile": False})
+    entry = TINY["WanAnimate2Transformer3DModel"]
+    model, outputs = entry.make(), []
+    for parallel in (False, True):
+        given = entry.inputs(1)
+        if parallel:
+            dit_torch.enable(model)
+        with torch.no_grad():
+            for mode in ("extract", "cached"):
+                found = model(**given | {"kv_cache_mode": mode}, return_dict=False)[0]
+                outputs.append(found[0].numpy())
+    dit_torch.disable(model)
+    return list(zip(outputs[:2], outputs[2:], strict=True))
+
+
+def test_wan_animate_2_keeps_keys_of_the_reference() -> None:
+    _installed("WanAnimate2Transformer3DModel")
+    for passes in ranks.run(2, _reference_and_generation):
+        for one, every in passes:
+            np.testing.assert_allclose(every, one, rtol=0, atol=2e-5)
+
+
 def _refusal(name: str) -> str:
     with pytest.raises(ValueError) as told:
         dit_torch.enable(TINY[name].make())

@@ -306,6 +306,7 @@ def _ltx2_3(batch: int) -> Inputs:
         "timestep": by_token,
         "audio_timestep": steps(batch),
         "sigma": steps(batch),
+        "video_self_attention_mask": (mask(batch, 30)[:, None] | mask(batch, 30)[:, :, None]).float(),
     }
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..entries import Alone, Attention, Change, Gather, Join, Refuse, Split, whole
+from torch import nn
+
+from ..entries import Alone, Attention, Change, Gather, Join, Plan, Refuse, Split, whole
 from ..parallel import Parallel
 
 
@@ -19,6 +21,17 @@ def _proportional(given: dict[str, Any], parallel: Parallel) -> dict[str, Any]:
     total = parallel.tokens["image"]
     part = len(parallel.part(total))
     return given | {"base_sequence_length": math.exp(math.log(base) * math.log(part) / math.log(total))}
+
+
+def _transformer_2d(transformer: nn.Module) -> Plan:
+    crosses_twice = transformer.config.only_cross_attention
+    attn1 = "transformer_blocks.*.attn1"
+    return (
+        Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
+        Alone(attn1, "encoder_hidden_states") if crosses_twice else Attention(attn1),
+        Alone("transformer_blocks.*.attn2", "encoder_hidden_states"),
+        Gather("transformer_blocks.-1", 1),
+    )
 
 
 PLANS = {
@@ -60,10 +73,5 @@ PLANS = {
         Alone("visual_transformer_blocks.*.cross_attention", "encoder_hidden_states"),
         Gather("visual_transformer_blocks.-1", 1),
     ),
-    "Transformer2DModel": (
-        Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
-        Attention("transformer_blocks.*.attn1"),
-        Alone("transformer_blocks.*.attn2", "encoder_hidden_states"),
-        Gather("transformer_blocks.-1", 1),
-    ),
+    "Transformer2DModel": _transformer_2d,
 }
