@@ -210,6 +210,8 @@ def check_models(check: Check) -> None:
             with torch.inference_mode():
                 away = gpu_models.require_family(name, heads, check.device)
             check.facts[f"{name}, {heads} heads: differs by"] = away
+    with torch.inference_mode():
+        check.facts["models with a plan: differ by"] = gpu_models.require_plans(check.device)
 
 
 def check_pictures(check: Check) -> None:

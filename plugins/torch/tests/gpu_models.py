@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+import all_models
 import dit_torch
 import tiny
+import tiny_models
 
 SCHEDULES = ("flat", "v-first", "pipelined")
 
@@ -42,6 +44,19 @@ def require_family(name: str, heads: int, device: torch.device) -> float:
             assert torch.equal(x, found["flat"][0]), f"{name}, {schedule}: other bits"
     assert torch.equal(_output(model, given), one), f"{name}, {heads} heads: other bits behind disable()"
     return away
+
+
+# Masks; keys that share heads; text that is whole; keys of another stream; three streams; a way of its own.
+PLANS = ("Chroma", "AceStep", "HiDreamImage", "LTX2Video", "Flux3", "Sana")
+
+
+def require_plans(device: torch.device) -> dict[str, float]:
+    """Models that there is a plan for give what they give on one GPU. Returns how far they are from it."""
+    names = [name for name in tiny_models.TINY if name.split("Transformer")[0] in PLANS]
+    told = all_models.compare(names, device)
+    for name, away in told.items():
+        assert isinstance(away, float) and away < all_models.TOLERANCE, f"{name}: {away}"
+    return told  # type: ignore[return-value]
 
 
 def rules(level: str, *which: dict[str, Any]) -> str:

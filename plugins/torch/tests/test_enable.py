@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,62 +49,6 @@ def test_errors_name_what_is_wrong_and_what_is_expected() -> None:
     assert (
         "Own" in processor and "transformer_blocks.1.attn" in processor and "FluxAttnProcessor" in processor
     )
-
-
-def _minimax_h3() -> nn.Module:
-    from diffusers import MiniMaxH3Transformer3DModel
-
-    return MiniMaxH3Transformer3DModel(
-        num_attention_heads=4,
-        attention_head_dim=96,
-        hidden_size=48,
-        num_layers=1,
-        num_refiner_layers=1,
-        ffn_dim=32,
-        in_channels=4,
-        audio_in_channels=6,
-        text_dim=24,
-        freq_dim=16,
-        time_embed_hidden_dim=32,
-        time_embed_dim=16,
-        rope_freq_dim=16,
-    )
-
-
-def _ltx2() -> nn.Module:
-    from diffusers import LTX2VideoTransformer3DModel
-
-    return LTX2VideoTransformer3DModel(
-        in_channels=4,
-        out_channels=4,
-        num_attention_heads=2,
-        attention_head_dim=16,
-        cross_attention_dim=32,
-        audio_in_channels=4,
-        audio_out_channels=4,
-        audio_num_attention_heads=2,
-        audio_attention_head_dim=8,
-        audio_cross_attention_dim=16,
-        num_layers=1,
-        caption_channels=24,
-    )
-
-
-@pytest.mark.parametrize(
-    ("make", "name", "why"),
-    [
-        (_minimax_h3, "MiniMaxH3Transformer3DModel", "text"),
-        (_ltx2, "LTX2VideoTransformer3DModel", "audio"),
-    ],
-)
-def test_models_whose_plan_does_not_fit_are_refused(
-    make: Callable[[], nn.Module], name: str, why: str
-) -> None:
-    diffusers = pytest.importorskip("diffusers")
-    if not hasattr(diffusers, name):
-        pytest.skip(f"this diffusers has no {name}")
-    told = ranks.run(1, lambda: _told(make()))[0]
-    assert f"transformer: {name} is not supported" in told and why in told
 
 
 def _state(model: nn.Module) -> list[Any]:

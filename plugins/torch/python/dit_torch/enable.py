@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 import weakref
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +18,20 @@ from torch import nn
 from . import plan as plans
 from .caches import check_caches
 from .cfg_parallel import GuidanceBranches, Halves
+from .entries import Entry, Plan, checked, told
 from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
 from .parallel import SCHEDULES, NotCopied, Parallel
 from .passes import Passes
 from .patch import no_graph_alone
+from .plans import planned_classes
 from .policy import Follower, check_policy
 from .processors import Family, family_of, processors_of, supported
 from .skips import know
 from .steps import steps_of
 from .times import Times
+from .verify import Verify
 
 logger = logging.getLogger("dit_torch")
 MOST_BRANCHES = 2
@@ -40,7 +44,7 @@ class Enabled(NotCopied):
 
     parallel: Parallel
     family: Family
-    plan: plans.Plan
+    plan: Plan
     handles: list[Any]
     originals: dict[str, Any]  # diffusers' processors by name
     ours: dict[str, Any]  # in their place
@@ -88,6 +92,8 @@ def enable(
     adapt: bool = True,
     reference_bytes: int | None = None,
     compare: bool = True,
+    plan: Sequence[Entry] | None = None,
+    verify: bool = False,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -110,6 +116,8 @@ def enable(
         Shapes that would need more are exact. None: as much as it takes, which report() tells
     :param compare: ranks compare their weights now, and in each pass all bits of all inputs, and adapters;
         where something differs all of them get an error. False: who has made sure otherwise
+    :param plan: of a model that there is none for, or another one: see docs/torch.md
+    :param verify: the first pass is computed on each rank alone, too, and has to give the same
     :return: the transformer
     """
     model = plain(transformer)
@@ -130,6 +138,8 @@ def enable(
                 adapt,
                 reference_bytes,
                 compare,
+                plan,
+                verify,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -146,7 +156,7 @@ def enable(
             ranks,
             number,
             policy,
-            len(originals),
+            family.layers(model),
             branches=branches,
             side_stream=schedule != "flat",
             adapt=bool(adapt),
@@ -171,6 +181,11 @@ def enable(
             passes.remembers(inputs.forget)
         watch = _Watch(passes, ours, hooks, inputs, whole, halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
+        verification = None
+        if verify and whole.size > 1:
+            unsplit = functools.partial(_unsplit, model, hooks, originals, ours)
+            verification = Verify(model, whole, unsplit)
+            handles.append(verification)
         follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
             handles.append(follower.register(model))
@@ -183,6 +198,8 @@ def enable(
         handles.append(hooks)
         hooks.set()
         _set(model, ours)
+        if verification is not None:
+            verification.compare(model)
         passes.surround(model)
         handles.append(passes)
         left = weakref.finalize(model, _gone.append, (parallel, whole))
@@ -217,6 +234,8 @@ def _asked(
     adapt: Any,
     reference_bytes: Any,
     compare: Any,
+    plan: Any,
+    verify: Any,
 ) -> _Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -232,7 +251,12 @@ def _asked(
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
         raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
-    family = _family(model)
+    if verify and (cfg_parallel or policy != "exact"):
+        raise ValueError(
+            f"verify = {verify!r}: expected policy 'exact', and no cfg_parallel, which compute other things"
+        )
+    family = _family(model, None if plan is None else checked(plan))
+    family.check(model, policy, cfg_parallel)
     _refuse_others(model, whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
@@ -251,6 +275,8 @@ def _asked(
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
+        "plan": None if plan is None else list(map(told, plan)),
+        "verify": bool(verify),
         "timeout_seconds": float(timeout),
     }
     return _Asked(family, branches, most, originals, makers, alike | _facts(model))
@@ -278,12 +304,13 @@ def _is_positive(number: Any) -> bool:
     return isinstance(number, (int, float)) and 0 < number < float("inf")
 
 
-def _family(model: nn.Module) -> Family:
-    family = family_of(model)
+def _family(model: nn.Module, plan: Plan | None) -> Family:
+    family = family_of(model, plan)
     if family is None:
         raise ValueError(
-            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, "
-            "or a model that diffusers (0.36 or newer) has a _cp_plan for"
+            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, or "
+            f"another of {len(planned_classes())} classes of diffusers that there is a plan for, or a plan "
+            "of your own (enable(plan=...), docs/torch.md)"
         )
     return family
 
@@ -353,7 +380,7 @@ class _Hooks:
     """Those of the plan and of the family on the transformer's modules. Who puts others in their place, as
     adapters do with the last layer, takes ours away with them: they are set anew then."""
 
-    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: plans.Plan) -> None:
+    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: Plan) -> None:
         self.model, self.parallel, self.family = model, parallel, family
         self.plan = tuple(entry for entry in plan if entry.module)  # the transformer itself stays
         self.handles: list[Any] = []
@@ -437,6 +464,18 @@ def _set(model: Any, processors: dict[str, Any]) -> None:
     know(before, processors)
     if any(before[name] is not processor for name, processor in processors.items()):
         model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
+
+
+@contextmanager
+def _unsplit(model: Any, hooks: _Hooks, originals: dict[str, Any], ours: dict[str, Any]) -> Iterator[None]:
+    """While it is entered, modules and processors are as they were before enable()."""
+    hooks.remove()
+    _set(model, originals)
+    try:
+        yield
+    finally:
+        _set(model, ours)
+        hooks.set()
 
 
 def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 A plan is data: that of diffusers (a model's `_cp_plan`) or our own. Forward hooks carry it out: each split
 takes this rank's part of a dimension, and notes under a name how many tokens there are in all; each gather
-puts the parts together again. Token counts need not divide by the ranks.
+puts the parts together again. Token counts need not divide by the ranks. Which attention is over tokens of
+all ranks a plan says, too, where a model's processors are diffusers': attention_calls.py carries that out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,44 +17,26 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import call
+from .entries import (
+    Alone,
+    Argument,
+    Attention,
+    Change,
+    Count,
+    Gather,
+    Join,
+    Needs,
+    OwnWay,
+    Plan,
+    Split,
+)
 from .layout import even_part
 from .parallel import Parallel, enabled
 from .patch import signature_of
+from .sequence import WHOLE, sizes_of_all, sizes_of_part
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
 STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
-
-
-@dataclass(frozen=True)
-class Split:
-    """An argument of a module (or, if `name` is a number, that output) is split on dimension `dim`."""
-
-    module: str  # path from the transformer, "" itself; may have one "*" for all of a ModuleList
-    name: str | int
-    dim: int
-    dims: int | None = None  # dimensions that the tensor must have; else it stays whole
-    stream: str | None = None  # under which its size is noted
-    one_for_all: bool = False  # a single entry is for all tokens, and stays whole
-
-    def __str__(self) -> str:
-        what = f"output {self.name}" if isinstance(self.name, int) else self.name
-        return f"split {what} of {self.module or 'the transformer'} on dimension {self.dim}"
-
-
-@dataclass(frozen=True)
-class Gather:
-    """Output `index` of a module is put together on dimension `dim`."""
-
-    module: str
-    dim: int
-    index: int = 0
-    stream: str = "image"
-
-    def __str__(self) -> str:
-        return f"gather output {self.index} of {self.module} on dimension {self.dim}"
-
-
-Plan = tuple[Split | Gather, ...]
 
 
 def from_diffusers(transformer: nn.Module) -> Plan:
@@ -114,8 +96,11 @@ def modules_of(transformer: nn.Module, path: str) -> list[nn.Module]:
     for atom in filter(None, path.split(".")):
         if atom == "*":
             found = [child for module in found for child in module.children()]
+        elif atom == "-1" and all(len(module._modules) > 0 for module in found):
+            found = [list(module.children())[-1] for module in found]
         elif all(hasattr(module, atom) for module in found):
-            found = [getattr(module, atom) for module in found]
+            # One that a configuration leaves out is None.
+            found = [getattr(module, atom) for module in found if getattr(module, atom) is not None]
         else:
             raise ValueError(
                 f"plan: {type(transformer).__name__} has no module {path}; {_expected(transformer)}"
@@ -150,7 +135,7 @@ def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: l
     for path in dict.fromkeys(entry.module for entry in plan):
         inputs, outputs, gathers = [], [], []
         for entry in plan:
-            if entry.module != path:
+            if entry.module != path or isinstance(entry, (Attention, Alone, OwnWay)):
                 continue
             if isinstance(entry, Gather):
                 gathers.append(entry)
@@ -160,7 +145,7 @@ def _register(transformer: nn.Module, plan: Plan, parallel: Parallel, handles: l
                 inputs.append(entry)
         for module in modules_of(transformer, path):
             if inputs:
-                hook = _split_inputs(module, tuple(inputs), parallel)
+                hook = _inputs(module, tuple(inputs), parallel)
                 handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
             if outputs or gathers:
                 handles.append(module.register_forward_hook(_outputs(outputs, gathers, parallel)))
@@ -170,11 +155,20 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
     """This rank's part of a tensor, or of each tensor of a list."""
     if isinstance(x, (list, tuple)):
         return type(x)(split(one, entry, parallel) for one in x)
+    if isinstance(x, dict):
+        return {key: split(one, entry, parallel) for key, one in x.items()}
     if not isinstance(x, Tensor) or (entry.dims is not None and x.dim() != entry.dims):
         return x
     total = x.shape[entry.dim]
-    if entry.one_for_all and total == 1:
+    if total == 1 and (entry.one_for_all or entry.of is not None):
         return x
+    if entry.of is not None:
+        return _split_table(x, entry, entry.of, parallel)
+    if total < entry.least * parallel.group.size:
+        raise ValueError(
+            f"{entry.name}: {total} tokens on {parallel.group.size} ranks; expected {entry.least} for each "
+            f"rank at least, as {entry.module or 'the transformer'} needs them"
+        )
     if entry.stream is not None:
         parallel.tokens[entry.stream] = total
     part = parallel.part(total)
@@ -182,8 +176,18 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
     return x.narrow(entry.dim, part.start, len(part)).contiguous()
 
 
-def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Parallel) -> Callable[..., Any]:
+def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> Tensor:
+    pieces, at = [], 0
+    for name, size in sizes_of_all(streams, x.shape[entry.dim], parallel, str(entry)):
+        part = range(size) if name == WHOLE else parallel.part(size)
+        pieces.append(x.narrow(entry.dim, at + part.start, len(part)))
+        at += size
+    return pieces[0].contiguous() if len(pieces) == 1 else torch.cat(pieces, entry.dim)
+
+
+def _inputs(module: nn.Module, entries: tuple[Argument, ...], parallel: Parallel) -> Callable[..., Any]:
     positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
+    entries = tuple(e for e in entries if e.name in positions or not isinstance(e, Count))
     for entry in entries:
         if entry.name not in positions:
             raise ValueError(
@@ -195,25 +199,67 @@ def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Paral
         for entry in entries:
             at = positions[entry.name]  # type: ignore[index]
             if entry.name in kwargs:
-                kwargs[entry.name] = split(kwargs[entry.name], entry, parallel)
+                kwargs[entry.name] = _changed(kwargs[entry.name], entry, parallel)
             elif at < len(given):
-                given[at] = split(given[at], entry, parallel)
+                given[at] = _changed(given[at], entry, parallel)
+            else:
+                _changed(None, entry, parallel)
         return tuple(given), kwargs
 
     return hook
 
 
-def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
+def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
+    """An argument as its module gets it."""
+    if isinstance(entry, Needs) and x is None:
+        raise ValueError(f"{entry.name} is None: expected one, as {entry.why}")
+    if isinstance(entry, Split) and entry.stream is not None and x is None:
+        parallel.tokens[entry.stream] = 0  # a pass without it
+    if x is None or isinstance(entry, Needs):
+        return x
+    if isinstance(entry, Split) and entry.at is not None:
+        return type(x)(split(one, entry, parallel) if at == entry.at else one for at, one in enumerate(x))
+    if isinstance(entry, Split):
+        return split(x, entry, parallel)
+    if isinstance(entry, Change):
+        return entry.how(x, parallel)
+    if isinstance(entry, Join):
+        if entry.dims is not None and x.dim() != entry.dims:
+            return x
+        return gather_all(x, entry.dim, entry.stream, parallel)
+    if isinstance(entry, Count):
+        part = parallel.part(parallel.tokens[entry.stream])
+        return min(max(x - part.start, 0), len(part))
+    raise ValueError(f"{entry.name} is given: expected None, as {entry.why}")
+
+
+def _outputs(changes: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         single = isinstance(output, Tensor)
-        given = [output] if single else list(output)
-        for entry in splits:
-            given[entry.name] = split(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
+        given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
+        for entry in changes:
+            given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
         for one in gathers:
-            given[one.index] = gather(given[one.index], one.dim, parallel.tokens[one.stream], parallel)
-        return given[0] if single else type(output)(given)
+            given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]
+        if single:
+            return given[0]
+        return type(output)(**given) if isinstance(given, dict) else type(output)(given)
 
     return hook
+
+
+def gather_all(x: Tensor, dim: int, streams: str, parallel: Parallel) -> Tensor:
+    """All tokens of a dimension that has this rank's of some streams."""
+    if x is None:
+        return x
+    pieces, at = [], 0
+    for name, size in sizes_of_part(streams, x.shape[dim], parallel, "gather"):
+        piece = x.narrow(dim, at, size)
+        if name != WHOLE:
+            piece = gather(piece, dim, parallel.tokens[name], parallel)
+        pieces.append(piece)
+        at += size
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 
 def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:

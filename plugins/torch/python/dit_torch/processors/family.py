@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from torch import nn
 
+from ..entries import Plan
 from ..parallel import Parallel
-from ..plan import Plan
+from ..plans import plan_of
 
 
 class Removable(Protocol):
@@ -32,6 +33,8 @@ class Family:
     :ivar hooks: further hooks and patches of its own; disable() calls their remove()
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
     :ivar note: what enable() logs, on one rank
+    :ivar check: raises where it cannot be enabled so; of the transformer, policy and cfg_parallel
+    :ivar layers: how many modules exchange, where that is not the number of processors
     """
 
     model: str
@@ -40,6 +43,8 @@ class Family:
     hooks: Callable[[Any, Parallel], list[Removable]] = lambda transformer, parallel: []
     branches: int = 1
     note: str = ""
+    check: Callable[[Any, Any, bool], None] = lambda transformer, policy, cfg_parallel: None
+    layers: Callable[[Any], int] = lambda transformer: len(processors_of(transformer))
 
 
 # class name of the transformer -> file of this folder, which has a FAMILY
@@ -52,15 +57,24 @@ _FILES = {
 }
 
 
-def family_of(transformer: nn.Module) -> Family | None:
-    """The family of a transformer's class or of one that it derives from; for other models that diffusers has
-    a plan for, one with diffusers' processors; None: neither."""
+def family_of(transformer: nn.Module, plan: Plan | None = None) -> Family | None:
+    """The family of a transformer's class or of one that it derives from; for other models that there is a
+    plan for, ours or diffusers', one with diffusers' processors; None: neither.
+
+    :param plan: somebody's own, which comes before all
+    """
+    planned = importlib.import_module(f"{__package__}.planned")
+    if plan is not None:
+        return cast(Family, planned.family(transformer, plan))
     for cls in type(transformer).__mro__:
         name = _FILES.get(cls.__name__)
         if name is not None:
             family = importlib.import_module(f"{__package__}.{name}").FAMILY
             assert isinstance(family, Family)
             return family
+    known = plan_of(transformer)
+    if known is not None:
+        return cast(Family, planned.family(transformer, known))
     others = importlib.import_module(f"{__package__}.others")
     return others.family(transformer)
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
 from ..patch import Patch, signature_of
-from ..plan import Gather, Plan, Split
 from .base import Processor, half_table, is_bare
 from .family import Family, Removable
 from .joint import JointProjections, norms_of

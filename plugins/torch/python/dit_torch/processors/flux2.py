@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
-from ..plan import Gather, Plan, Split
 from .base import Processor, Projections, heads, is_bare
 from .family import Family, Removable
 from .flux import half_tables, refuse_mask

@@ -22,11 +22,6 @@ from ..parallel import Parallel
 from ..patch import signature_of
 from .family import Family, Removable, processors_of
 
-# Classes with a plan under which some attention is over tokens that are not split, and why.
-_NOT_SPLIT = {
-    "LTX2VideoTransformer3DModel": "it leaves audio tokens whole, over which there is attention, too",
-    "MiniMaxH3Transformer3DModel": "it splits tokens behind the refiner, whose attention is over whole text",
-}
 # Classes whose attention is over image tokens alone, but for modules of that name: from these to text tokens.
 _CROSS = {"LTXVideoTransformer3DModel": "attn2"}
 
@@ -248,12 +243,6 @@ def family(transformer: nn.Module) -> Family | None:
     ):
         return None
     name = type(transformer).__name__
-    for cls in type(transformer).__mro__:
-        if cls.__name__ in _NOT_SPLIT:
-            raise ValueError(
-                f"transformer: {name} is not supported: diffusers has a _cp_plan for it, but "
-                f"{_NOT_SPLIT[cls.__name__]}; expected a model whose plan splits what is attended over"
-            )
     processors = processors_of(transformer)
     if not processors:
         raise ValueError(

@@ -12,8 +12,8 @@ import torch
 from diffusers.models.transformers import transformer_qwenimage
 from torch import Tensor, nn
 
+from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
-from ..plan import Gather, Plan, Split
 from .base import Processor
 from .family import Family, Removable
 from .joint import JointProjections, norms_of

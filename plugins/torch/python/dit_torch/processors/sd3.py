@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..plan import Gather, Plan, Split
+from ..entries import Gather, Plan, Split
 from .base import Processor
 from .family import Family
 from .flux import refuse_mask

@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
-from ..plan import Gather, Plan, Split
 from .base import Norms, Processor, half_table
 from .family import Family, Removable
 from .joint import JointProjections

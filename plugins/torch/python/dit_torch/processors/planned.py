@@ -1,0 +1,47 @@
+"""Models that there is a plan for and no processors of ours: diffusers' own stay, and our exchange goes
+around the attention that they call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from .. import attention_calls
+from ..entries import Plan
+from ..parallel import Parallel
+from ..patch import signature_of
+from .family import Family, Removable, processors_of
+
+
+def family(transformer: nn.Module, plan: Plan) -> Family:
+    attention_calls.check(transformer, plan)
+
+    def hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
+        return attention_calls.apply(transformer, plan, parallel)
+
+    return Family(
+        model=type(transformer).__name__,
+        processors={type(one).__name__: None for one in processors_of(transformer).values()},
+        plan=lambda _: plan,
+        hooks=hooks,
+        note=f"{type(transformer).__name__}: no processors of ours; its own, with dit_torch's exchange, flat",
+        check=_check,
+        layers=lambda transformer: attention_calls.layers_of(transformer, plan),
+    )
+
+
+def _check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
+    """What a model with a plan alone is not known well enough for."""
+    name = type(transformer).__name__
+    if cfg_parallel:
+        raise ValueError(
+            f"cfg_parallel = True: expected False for {name}, of whose arguments nobody knows which have a "
+            "row for each sample"
+        )
+    missing = {"hidden_states", "timestep"} - signature_of(transformer).parameters.keys()
+    if missing and policy != "exact":
+        raise ValueError(
+            f"policy = {policy!r}: expected 'exact' for {name}, whose steps cannot be told apart: its "
+            f"forward has no argument {' or '.join(sorted(missing))}"
+        )

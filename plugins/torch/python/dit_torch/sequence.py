@@ -1,0 +1,48 @@
+"""Which tokens lie one after the other in a dimension: the names of streams, as "text+image".
+
+A stream that a plan splits is in `Parallel.tokens`: each rank has a part of it. The name "whole" stands for
+tokens that every rank has all of; how many they are is what the others leave.
+"""
+
+from __future__ import annotations
+
+from .parallel import Parallel
+
+WHOLE = "whole"
+
+
+def names_of(streams: str) -> list[str]:
+    return streams.split("+")
+
+
+def sizes_of_all(streams: str, total: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
+    """How many of `total` tokens, of all ranks together, are of which stream."""
+    known = {name: _tokens(name, parallel, what) for name in names_of(streams) if name != WHOLE}
+    return _sizes(streams, known, total, what)
+
+
+def sizes_of_part(streams: str, rows: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
+    """How many of this rank's `rows` are of which stream."""
+    names = [name for name in names_of(streams) if name != WHOLE]
+    known = {name: len(parallel.part(_tokens(name, parallel, what))) for name in names}
+    return _sizes(streams, known, rows, what)
+
+
+def _tokens(name: str, parallel: Parallel, what: str) -> int:
+    if name not in parallel.tokens:
+        raise ValueError(f"{what}: no tokens of {name} are split yet; expected a Split of that stream before")
+    return parallel.tokens[name]
+
+
+def _sizes(streams: str, known: dict[str, int], total: int, what: str) -> list[tuple[str, int]]:
+    names = names_of(streams)
+    rest = total - sum(known.values())
+    if rest < 0 or (rest > 0 and WHOLE not in names):
+        raise ValueError(f"{what}: {total} tokens; expected those of {streams}, of which there are {known}")
+    return [(name, known.get(name, rest)) for name in names]
+
+
+def present(streams: str, parallel: Parallel) -> str:
+    """Without those that this pass has no tokens of."""
+    names = names_of(streams)
+    return "+".join(name for name in names if name == WHOLE or parallel.tokens.get(name) != 0)
