@@ -36,8 +36,7 @@ def _is_right(case: str, found: str | float, size: int) -> bool:
 @pytest.mark.parametrize("size", [2, 3, 4, 5] if os.environ.get("DIT_TORCH_TEST_LONG") else [2, 3])
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: names[0])
 def test_result_is_that_of_one_rank_or_refused(names: list[str], size: int) -> None:
-    installed = tiny_models.dit_classes()
-    names = [name for name in names if tiny_models.TINY[name].cls in installed]
+    names = [name for name in names if name in tiny_models.installed()]
     wrong: dict[str, str | float] = {}
     for told in ranks.run(size, compare, names, timeout=600):
         wrong |= {case: found for case, found in told.items() if not _is_right(case, found, size)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,6 +74,18 @@ def dit_classes() -> dict[str, type[nn.Module]]:
             ):
                 found[name] = value
     return found
+
+
+def installed() -> list[str]:
+    """Entries whose class this diffusers has, with those arguments."""
+    names = []
+    for name, entry in TINY.items():
+        cls = dit_classes().get(entry.cls)
+        if cls is None or not entry.config.keys() <= inspect.signature(cls).parameters.keys():
+            continue
+        if entry.inputs(1).keys() <= inspect.signature(cls.forward).parameters.keys():
+            names.append(name)
+    return names
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

@@ -25,6 +25,13 @@ def _blocks(path: str, rope: str | None, least: int = 0) -> Plan:
 
 _CACHED = "keys of other passes are of one rank's tokens"
 
+_FLUX: Plan = (
+    *_INPUTS,
+    Attention("transformer_blocks.*.attn", "text+image"),
+    Attention("single_transformer_blocks.*.attn", "text+image"),
+    Gather("proj_out", 1),
+)
+
 PLANS: dict[str, Plan] = {
     "AuraFlowTransformer2DModel": (
         *_blocks("joint_transformer_blocks", None),
@@ -127,4 +134,6 @@ PLANS: dict[str, Plan] = {
         Attention("single_transformer_blocks.*.attn", "image+text"),
         Gather("single_transformer_blocks.-1", 1, 0),
     ),
+    "LongCatImageTransformer2DModel": _FLUX,
+    "OvisImageTransformer2DModel": _FLUX,
 }
