@@ -43,6 +43,18 @@ def test_result_is_that_of_one_rank_or_refused(names: list[str], size: int) -> N
     assert wrong == {}
 
 
+# Classes with processors of ours that tiny.MODELS has not.
+OURS = ["HunyuanVideo15Transformer3DModel", "ZImageTransformer2DModel", "ZImageTransformer2DModel-omni"]
+
+
+@pytest.mark.parametrize("schedule", ["flat", "v-first", "pipelined"])
+def test_processors_of_ours_with_each_schedule(schedule: str) -> None:
+    installed = tiny_models.dit_classes()
+    names = [name for name in OURS if tiny_models.TINY[name].cls in installed]
+    for told in ranks.run(5, compare, names, schedule=schedule):
+        assert all(isinstance(far, float) and far < TOLERANCE for far in told.values()), told
+
+
 def _lossy(name: str) -> tuple[float, list[np.ndarray]]:
     """How far from exact, and what comes out of two steps; each rank is on a node of its own."""
     os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"

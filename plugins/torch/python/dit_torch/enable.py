@@ -459,11 +459,16 @@ class _Watch:
 
 
 def _set(model: Any, processors: dict[str, Any]) -> None:
-    """By diffusers' own function, where there is something to set."""
+    """By diffusers' own function, where there is something to set; a few models have none."""
     before = processors_of(model)
     know(before, processors)
-    if any(before[name] is not processor for name, processor in processors.items()):
+    if all(before[name] is processor for name, processor in processors.items()):
+        return
+    if hasattr(model, "set_attn_processor"):
         model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
+        return
+    for name, processor in processors.items():
+        model.get_submodule(name).set_processor(processor)
 
 
 @contextmanager

@@ -125,13 +125,6 @@ PLANS: dict[str, Plan] = {
         Attention("single_transformer_blocks.*.attn", "image+text"),
         Gather("proj_out", 1),
     ),
-    "HunyuanVideo15Transformer3DModel": (
-        Alone("context_embedder"),
-        *_blocks("transformer_blocks", "freqs_cis", least=1),
-        Split("transformer_blocks.*", "attention_mask", 1, 2, of="text"),
-        Attention("transformer_blocks.*.attn", "image+text", outer_mask=True),
-        Gather("proj_out", 1),
-    ),
     # What follows the blocks takes the last tokens of the sequence.
     "HunyuanVideoFramepackTransformer3DModel": (
         Alone("context_embedder"),

@@ -32,14 +32,4 @@ PLANS: dict[str, Plan] = {
         Attention("layers.*.self_attention"),
         Gather("final_linear", 0),
     ),
-    "ZImageTransformer2DModel": (
-        Alone("context_refiner"),
-        Alone("siglip_refiner"),
-        *_sequence("noise_refiner"),
-        Gather("noise_refiner.-1", 1),
-        *_sequence("layers"),
-        Split("", "controlnet_block_samples", 1, 3),
-        Split("all_final_layer.*", "noise_mask", 1, 2, of="image"),
-        Gather("all_final_layer.*", 1),
-    ),
 }

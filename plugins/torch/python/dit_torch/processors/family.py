@@ -51,9 +51,11 @@ class Family:
 _FILES = {
     "FluxTransformer2DModel": "flux",
     "Flux2Transformer2DModel": "flux2",
+    "HunyuanVideo15Transformer3DModel": "hunyuan_video15",
     "QwenImageTransformer2DModel": "qwenimage",
     "SD3Transformer2DModel": "sd3",
     "WanTransformer3DModel": "wan",
+    "ZImageTransformer2DModel": "z_image",
 }
 
 

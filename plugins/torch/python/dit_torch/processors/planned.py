@@ -26,13 +26,13 @@ def family(transformer: nn.Module, plan: Plan) -> Family:
         plan=lambda _: plan,
         hooks=hooks,
         note=f"{type(transformer).__name__}: no processors of ours; its own, with dit_torch's exchange, flat",
-        check=_check,
+        check=check,
         layers=lambda transformer: attention_calls.layers_of(transformer, plan),
     )
 
 
-def _check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
-    """What a model with a plan alone is not known well enough for."""
+def check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
+    """What is not known well enough of a model."""
     name = type(transformer).__name__
     if cfg_parallel:
         raise ValueError(

@@ -1,0 +1,97 @@
+"""Z-Image: ZImageTransformer2DModel, also of the omni pipelines.
+
+The refiners and the main layers each get one sequence of tokens, which is split from the first of them to
+the last. Positions are of a sample: where there is one, its table goes along with the exchange; samples of a
+batch may have texts of other length, so their Q and K are turned before they leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..entries import Gather, Plan, Split
+from .base import Normed, Norms, Processor, Projections
+from .family import Family
+from .joint import JointProjections, norms_of
+from .planned import check
+
+
+class Turned(Normed):
+    """With norms, and turned: before Q and K leave.
+
+    :param turns: complex numbers of this rank's tokens, [batch, rows, 1, head_dim / 2]
+    """
+
+    def __init__(self, inner: Projections, norms: Norms, turns: Tensor) -> None:
+        super().__init__(inner, norms)
+        self.turns = turns
+
+    def query(self) -> Tensor:
+        return self._turned(super().query())
+
+    def key(self) -> Tensor:
+        return self._turned(super().key())
+
+    def _turned(self, x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns).flatten(3).to(x.dtype)
+
+
+class ZImageProcessor(Processor):
+    """In place of ZSingleStreamAttnProcessor. `freqs_cis` is of all tokens."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        freqs_cis: Tensor | None = None,
+    ) -> Tensor:
+        if freqs_cis is None:
+            raise ValueError("freqs_cis is None: expected the positions of all tokens")
+        if attention_mask is not None and attention_mask.dim() == 2:
+            attention_mask = attention_mask[:, None, None, :]
+        projections: Projections = JointProjections(attn, hidden_states, None)
+        norms, rope = norms_of(attn, False), None
+        if freqs_cis.shape[0] == 1:
+            turns = torch.view_as_real(freqs_cis[0]).float()
+            rope = (turns[..., 0].contiguous(), turns[..., 1].contiguous())
+        else:
+            part = self.parallel.part(self.parallel.tokens["image"])
+            projections = Turned(projections, norms, freqs_cis[:, part.start : part.stop, None])
+            norms = Norms(None, None)
+        o = self.attention(projections, norms, rope, attention_mask, text=None)
+        o = attn.to_out[0](o)
+        return attn.to_out[1](o) if len(attn.to_out) > 1 else o
+
+
+def _plan(transformer: nn.Module) -> Plan:
+    lists = ["noise_refiner", "context_refiner", "layers"]
+    if getattr(transformer, "siglip_refiner", None) is not None:
+        lists.append("siglip_refiner")
+    entries: list[Split | Gather] = []
+    for name in lists:
+        entries += [
+            Split(f"{name}.0", "x", 1, 3, "image"),
+            Split(f"{name}.*", "noise_mask", 1, 2, of="image"),
+        ]
+        if name != "layers":
+            entries.append(Gather(f"{name}.-1", 1))
+    return (
+        *entries,
+        Split("", "controlnet_block_samples", 1, 3),
+        Split("all_final_layer.*", "noise_mask", 1, 2, of="image"),
+        Gather("all_final_layer.*", 1),
+    )
+
+
+FAMILY = Family(
+    model="ZImageTransformer2DModel",
+    processors={"ZSingleStreamAttnProcessor": ZImageProcessor},
+    plan=_plan,
+    check=check,
+)
