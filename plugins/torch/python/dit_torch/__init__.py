@@ -14,13 +14,16 @@ from .report import Report, report
 from .share import share
 from .times import Times
 from .trace import Trace, trace
+from .vae import disable_vae, enable_vae
 
 __all__ = [
     "Report",
     "Times",
     "Trace",
     "disable",
+    "disable_vae",
     "enable",
+    "enable_vae",
     "init",
     "install",
     "launch",
