@@ -7,7 +7,7 @@ image = pipe(prompt).images[0]         # on all ranks alike
 print(dit_torch.report(pipe.transformer))
 """
 
-from .enable import disable, enable, new_image, set_steps
+from .enable import disable, enable, new_image, set_steps, sum_gradients
 from .group import init, launch
 from .install import install, uninstall
 from .report import Report, report
@@ -31,6 +31,7 @@ __all__ = [
     "report",
     "set_steps",
     "share",
+    "sum_gradients",
     "trace",
     "uninstall",
 ]
