@@ -258,6 +258,10 @@ def _refused() -> dict[str, str]:
         told[name] = str(error.value)
 
     tell("not enabled", lambda: dit_torch.sum_gradients(model))
+    dit_torch.enable(model)
+    output = model(**_inputs("flux"), return_dict=False)[0]
+    dit_torch.disable(model)
+    tell("disabled", output.sum().backward)
     dit_torch.enable(model, cfg_parallel=True)
     tell("cfg_parallel", lambda: _backward(model, _inputs("flux", batch=2)))
     dit_torch.disable(model)
@@ -271,5 +275,6 @@ def _refused() -> dict[str, str]:
 def test_what_has_no_backward_pass_says_so() -> None:
     for told in ranks.run(2, _refused):
         assert "is not enabled" in told["not enabled"]
+        assert "expected backward() before dit_torch.disable()" in told["disabled"]
         assert "does not require grad" in told["cfg_parallel"], told  # the branches come from elsewhere
         assert library() is None or f"enabled with policy = {_LOSSY!r}" in told["policy"], told

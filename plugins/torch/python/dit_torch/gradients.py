@@ -81,10 +81,15 @@ def _(token: Tensor, x: Tensor, exchange: str, native: bool, what: int, *_: Any)
 )
 def move_back(gradient: Tensor, exchange: str, native: bool, what: int) -> Tensor:
     """The gradient of what was sent, from that of what arrived."""
+    if not reference.is_there(exchange):
+        raise RuntimeError(
+            f"the exchange {exchange} of the forward pass is gone: expected backward() before passes of many "
+            "other sizes, and before dit_torch.disable(transformer)"
+        )
     if native and reference.is_permutation(exchange, what):
         there = QUERY if what == OUTPUT else OUTPUT
         arguments = (gradient.contiguous(), exchange, there, 0, *NO_ARGUMENTS)
-        return call(torch.ops.dit.exchange, exchange, *arguments).clone()
+        return call(torch.ops.dit.exchange, exchange, *arguments)
     return reference.move_back(gradient.contiguous(), exchange, what)
 
 

@@ -167,6 +167,10 @@ def source_shape(name: str, what: int) -> tuple[int, int, int, int]:
     return batch, rows, heads if what == QUERY else layout.kv_heads, head_dim
 
 
+def is_there(name: str) -> bool:
+    return name in _exchanges
+
+
 def is_permutation(name: str, what: int) -> bool:
     """Whether each number goes to one rank, and Q's way back is the output's."""
     layout = _exchanges[name].layout

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from .group import Group
 from .parallel import Parallel, enabled
+from .patch import no_graph_alone
 
 _BUCKET = 1 << 26  # bytes that are summed at once
 
@@ -28,7 +29,9 @@ _BUCKET = 1 << 26  # bytes that are summed at once
 )
 def summed(gradient: Tensor, parallel: int) -> Tensor:
     """Of all ranks. A backward pass comes here before it comes to any exchange."""
-    this = enabled[parallel]
+    this = enabled.get(parallel)
+    if this is None:
+        raise RuntimeError("the transformer was disabled: expected backward() before dit_torch.disable()")
     if this.no_training:
         raise NotImplementedError(
             f"a backward pass came to a transformer that was enabled with {this.no_training}: expected "
@@ -42,11 +45,11 @@ def _(gradient: Tensor, parallel: int) -> Tensor:
     return torch.empty_like(gradient, memory_format=torch.contiguous_format)
 
 
-def part_of_sum(gradient: Tensor, dim: int, parallel: Parallel | int) -> Tensor:
+def part_of_sum(gradient: Tensor, dim: int, parallel: int) -> Tensor:
     """What goes back where parts were put together on a dimension: this rank's, of all ranks' sum."""
-    number = parallel if isinstance(parallel, int) else parallel.number
-    part = enabled[number].part(gradient.shape[dim])
-    return torch.ops.dit_gradients.sum(gradient, number).narrow(dim, part.start, len(part)).contiguous()
+    total = torch.ops.dit_gradients.sum(gradient, parallel)
+    part = enabled[parallel].part(gradient.shape[dim])
+    return total.narrow(dim, part.start, len(part)).contiguous()
 
 
 class _Inputs(torch.autograd.Function):
@@ -85,6 +88,7 @@ class InputsHook:
     def __init__(self, parallel: Parallel) -> None:
         self.parallel = parallel
 
+    @no_graph_alone
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not torch.is_grad_enabled():
             return None
@@ -104,6 +108,7 @@ class OutputHook:
     def __init__(self, parallel: Parallel) -> None:
         self.parallel = parallel
 
+    @no_graph_alone
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if not torch.is_grad_enabled():
             return None
