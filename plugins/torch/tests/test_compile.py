@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,3 +113,44 @@ def test_other_numbers_of_steps_and_branches_use_the_same_graphs() -> None:
         for eager, compiled in zip(images[:8], images[8:], strict=True):
             np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5)
         assert graphs[-1] == graphs[0], graphs
+
+
+def _gradients(how: str) -> list[float]:
+    """How far compiled training is from eager one process: parameters, and what goes in."""
+    model = tiny.flux(4, num_layers=1, num_single_layers=1).train()
+    given = tiny.flux_inputs()
+    given["hidden_states"].requires_grad_(True)
+
+    def once(call: Any) -> list[torch.Tensor]:
+        model.zero_grad()
+        given["hidden_states"].grad = None
+        output = call(**given, return_dict=False)[0]
+        (output * tiny.noise(*output.shape, seed=11)).sum().backward()
+        if hasattr(model, "_dit_torch"):
+            dit_torch.sum_gradients(model)
+        return [p.grad.clone() for p in model.parameters()] + [given["hidden_states"].grad]
+
+    right = once(model)
+    if how == "blocks":
+        model.enable_gradient_checkpointing()
+    dit_torch.enable(model, schedule="v-first")
+    if how == "blocks":
+        model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
+    elif how == "whole":
+        call = torch.compile(model, fullgraph=True, backend="aot_eager")
+    else:
+        call = torch.compile(lambda **x: model(**x), fullgraph=True, backend="aot_eager")
+    found = [once(model if how == "blocks" else call) for _ in range(2)]
+    dit_torch.disable(model)
+    return [
+        float((x - y).abs().max() / y.abs().max().clamp(min=1e-6))
+        for every in found
+        for x, y in zip(every, right, strict=True)
+    ]
+
+
+@pytest.mark.skipif(OLD, reason="not tried with older compilers")
+@pytest.mark.parametrize("how", ["blocks", "whole", "in a graph of the program's"])
+def test_training(how: str) -> None:
+    for far in ranks.run(2, _gradients, how):
+        assert max(far) < 1e-5, far

@@ -7,20 +7,23 @@ image = pipe(prompt).images[0]         # on all ranks alike
 print(dit_torch.report(pipe.transformer))
 """
 
-from .enable import disable, enable, new_image, set_steps
+from .enable import disable, enable, new_image, set_steps, sum_gradients
 from .group import init, launch
 from .install import install, uninstall
 from .report import Report, report
 from .share import share
 from .times import Times
 from .trace import Trace, trace
+from .vae import disable_vae, enable_vae
 
 __all__ = [
     "Report",
     "Times",
     "Trace",
     "disable",
+    "disable_vae",
     "enable",
+    "enable_vae",
     "init",
     "install",
     "launch",
@@ -28,6 +31,7 @@ __all__ = [
     "report",
     "set_steps",
     "share",
+    "sum_gradients",
     "trace",
     "uninstall",
 ]

@@ -31,6 +31,7 @@ from .processors import Family, family_of, processors_of, supported
 from .skips import know
 from .steps import steps_of
 from .times import Times
+from .training import InputsHook, OutputHook, sum_gradients_of
 from .verify import Verify
 
 logger = logging.getLogger("dit_torch")
@@ -163,7 +164,7 @@ def enable(
             reference_bytes=reference_bytes,
         )
         exchanges.check(_device(model))
-        parallel = Parallel(number, ranks, schedule, exchanges)
+        parallel = Parallel(number, ranks, schedule, exchanges, halves=halves is not None)
         undo.callback(parallel.close)
         ours = {
             name: originals[name] if make is None else make(parallel, layer, originals[name])
@@ -194,9 +195,11 @@ def enable(
             guidance = GuidanceBranches(model, halves, inputs)
             handles.append(guidance)
             passes.remembers(guidance.forget)
+        handles.append(model.register_forward_pre_hook(InputsHook(parallel), with_kwargs=True))
         handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), parallel)
         handles.append(hooks)
         hooks.set()
+        handles.append(model.register_forward_hook(OutputHook(parallel)))
         _set(model, ours)
         if verification is not None:
             verification.compare(model)
@@ -507,6 +510,15 @@ def new_image(transformer: nn.Module) -> None:
     this = enabled(transformer)
     if this.follower is not None:
         this.follower.forget()
+
+
+def sum_gradients(transformer: nn.Module) -> None:
+    """After backward(), and before clipping and the optimizer's step: each rank has its tokens' part of the
+    gradients of the transformer's parameters, and gets the sum of all ranks', which is what one process has.
+    Once for a step, where gradients of several backward passes are added up. Collective."""
+    model = plain(transformer)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    sum_gradients_of(parameters, enabled(model).whole)
 
 
 def disable(transformer: nn.Module) -> nn.Module:

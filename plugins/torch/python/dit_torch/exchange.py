@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import reference  # noqa: F401 (its operators)
+from . import gradients
 from ._library import call
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
@@ -55,6 +55,7 @@ class Pending(NamedTuple):
 
     token: Tensor
     what: int
+    source: gradients.Source | None = None  # where gradients are wanted
 
 
 class Exchange:
@@ -77,12 +78,20 @@ class Exchange:
         :param after: a token of a start that comes before, so that no compiler changes their order
         """
         prepared = (prepare or Prepare()).arguments()
+        source = None
+        if gradients.are_wanted(x, prepared):
+            source = gradients.Source(x, prepared)
+            x, prepared = x.detach(), gradients.without(prepared)
         token = self._call("start", x, self.name, what, layer, *prepared, after)
-        return Pending(token, what)
+        return Pending(token, what, source)
 
     def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
         """What arrived, in the other layout: dense. Valid until the same `what` was started twice more."""
-        return self._call("finish", pending.token, self.name, pending.what, layer, after)
+        if pending.source is None:
+            return self._call("finish", pending.token, self.name, pending.what, layer, after)
+        x, prepared = pending.source
+        rest = (self.name, self.native, pending.what, layer, after, *prepared)
+        return torch.ops.dit_gradients.finish(pending.token, x, *rest)
 
     def scatter_qkv(
         self,
@@ -95,9 +104,17 @@ class Exchange:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V to the head layout at once. of_q and of_k differ in their weights only."""
         of_q, of_k = of_q or Prepare(), of_k or Prepare()
+        wanted = [gradients.are_wanted(x, p.arguments()) for x, p in ((q, of_q), (k, of_k), (v, Prepare()))]
+        if any(wanted):  # one by one, with the same bits
+            value = self.start(VALUE, v, layer)
+            query = self.start(QUERY, q, layer, of_q, value.token)
+            key = self.start(KEY, k, layer, of_k, query.token)
+            return self.finish(query, layer), self.finish(key, layer), self.finish(value, layer)
         weights = (of_q.weight, of_q.text_weight, of_k.weight, of_k.text_weight)
         return self._call("scatter_qkv", q, k, v, self.name, layer, *weights, *of_q.shared)
 
     def gather(self, o: Tensor, layer: int) -> Tensor:
         """Attention's output back to the sequence layout."""
+        if gradients.are_wanted(o):
+            return self.finish(self.start(OUTPUT, o, layer), layer)
         return self._call("gather", o, self.name, layer)

@@ -179,9 +179,8 @@ class Exchanges:
         shape = self._shape(key)
         name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}{'' if key.has_value else '.no-value'}"
         library = self.group.library
-        if library is None:
-            reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
-        else:
+        reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
+        if library is not None:
             attention = self._attention(key)
             self.group.on_device |= key.device.type == "cuda"
             # V-Major chooses the rows of Q and of the output as it chooses V's: without V all of them travel.
@@ -275,9 +274,8 @@ class Exchanges:
     def _free(self, key: Key) -> None:
         name = self.made.pop(key)
         self.too_long.pop(name, None)
-        if self.group.library is None:
-            reference.free_exchange(name)
-        elif not self.are_gone:
+        reference.free_exchange(name)
+        if self.group.library is not None and not self.are_gone:
             self.freed.add(self.group.library.report(name))
             self.group.library.free_exchange(name)
 

@@ -402,6 +402,18 @@ class Group:
                 return gathered(x, self.size, self.process_group)
             return gathered(x, self.size, self.control, self.alarm.look)
 
+    def sum_tensors(self, x: Tensor) -> Tensor:
+        """The sum of everybody's x, all of one shape, the same bits on all ranks. Carried as gather_tensors
+        does. Collective."""
+        total = x.clone(memory_format=torch.contiguous_format)
+        with self.named():
+            if x.is_cuda:
+                dist.all_reduce(total, group=self.process_group)
+            else:
+                work = dist.all_reduce(total, group=self.control, async_op=True)
+                wait_for(work, self.alarm.look, self.control, total)
+        return total
+
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
         """An error says whose process has ended."""

@@ -176,3 +176,15 @@ def _taken(
 @_taken.register_fake
 def _(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x)
+
+
+def _note_counts(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.counts = [len(inputs[at]) for at in (1, 3, 4)]
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    tensors, whole, real = ([None] * count for count in ctx.counts)
+    return gradient, tensors, None, whole, real, None, None
+
+
+_taken.register_autograd(_backward, setup_context=_note_counts)

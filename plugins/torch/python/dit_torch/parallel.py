@@ -39,6 +39,7 @@ class Parallel(NotCopied):
     schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
     tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
+    halves: bool = False  # it is one of two, with cfg_parallel
 
     def __post_init__(self) -> None:
         enabled[self.number] = self
@@ -46,6 +47,13 @@ class Parallel(NotCopied):
     @property
     def native(self) -> bool:
         return self.group.library is not None
+
+    @property
+    def no_training(self) -> str:
+        """What there is no backward pass with, in words."""
+        if self.halves:
+            return "cfg_parallel"
+        return "" if self.exchanges.never_lossy else f"policy = {self.exchanges.policy!r}"
 
     def close(self) -> None:
         enabled.pop(self.number, None)

@@ -34,6 +34,7 @@ from .layout import even_part
 from .parallel import Parallel, enabled
 from .patch import signature_of
 from .sequence import WHOLE, sizes_of_all, sizes_of_part
+from .training import part_of_sum
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
 STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
@@ -266,6 +267,12 @@ def gather(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     """All ranks' parts of `total` tokens, put together on a dimension."""
     if parallel.group.size == 1:
         return x
+    if torch.is_grad_enabled() and x.requires_grad:
+        return torch.ops.dit_gradients.gather(x, dim, total, parallel.number)
+    return _gathered(x, dim, total, parallel)
+
+
+def _gathered(x: Tensor, dim: int, total: int, parallel: Parallel) -> Tensor:
     # NCCL's kernel waits for a rank that is gone without an end. gloo's ends with that rank, and fails for
     # good where one did not come in time: ours would take what is left of one pass for the next one's.
     if parallel.native and x.is_cuda:
@@ -291,18 +298,24 @@ def _all_gather(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     return torch.cat(parts).movedim(0, dim).contiguous()
 
 
-def _no_backward(*_: Any) -> None:
-    raise NotImplementedError(
-        "a backward pass came to an enabled transformer, whose exchange has none: expected "
-        "torch.no_grad() or torch.inference_mode() around it; to train, dit_torch.disable(transformer) before"
-    )
-
-
-_all_gather.register_autograd(_no_backward)
-
-
 @_all_gather.register_fake
-def _(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
+def _gathered_like(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
     shape = list(x.shape)
     shape[dim] = total
     return x.new_empty(shape)
+
+
+@torch.library.custom_op(
+    "dit_gradients::gather",
+    mutates_args=(),
+    schema="(Tensor x, int dim, SymInt total, int parallel) -> Tensor",
+)
+def _gather_with_gradients(x: Tensor, dim: int, total: int, parallel: int) -> Tensor:
+    return _gathered(x, dim, total, enabled[parallel])
+
+
+_gather_with_gradients.register_fake(_gathered_like)
+_gather_with_gradients.register_autograd(
+    lambda ctx, gradient: (part_of_sum(gradient, ctx.dim, ctx.parallel), None, None, None),
+    setup_context=lambda ctx, inputs, output: vars(ctx).update(dim=inputs[1], parallel=inputs[3]),
+)

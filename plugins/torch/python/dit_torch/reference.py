@@ -7,6 +7,7 @@ there. Same arguments, same layouts; each start is a blocking all-to-all, and po
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -105,20 +106,30 @@ def _pieces(x: Tensor, block: tuple[list[range], range]) -> list[Tensor]:
     return [x[:, part.start : part.stop, heads.start : heads.stop] for part in rows]
 
 
-def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
-    send, receive = _blocks(exchange, what)
-    target = x.new_empty(_target_shape(exchange, what))
-    outgoing = [torch.cat([piece.reshape(-1) for piece in _pieces(x, block)]) for block in send]
-    counts = [sum(piece.numel() for piece in _pieces(target, block)) for block in receive]
+def _exchanged(outgoing: list[Tensor], counts: list[int], exchange: _Exchange) -> Tensor:
+    """What all ranks have for this one, `counts` numbers of each, one after the other."""
+    x = torch.cat(outgoing)
     arrived = x.new_empty(sum(counts))
     size = x.element_size()
     dist.all_to_all_single(
         arrived.view(torch.uint8),
-        torch.cat(outgoing).view(torch.uint8),
+        x.view(torch.uint8),
         [count * size for count in counts],
         [part.numel() * size for part in outgoing],
         group=exchange.group,
     )
+    return arrived
+
+
+def _flat(x: Tensor, block: tuple[list[range], range]) -> Tensor:
+    return torch.cat([piece.reshape(-1) for piece in _pieces(x, block)])
+
+
+def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
+    send, receive = _blocks(exchange, what)
+    target = x.new_empty(_target_shape(exchange, what))
+    counts = [sum(piece.numel() for piece in _pieces(target, block)) for block in receive]
+    arrived = _exchanged([_flat(x, block) for block in send], counts, exchange)
     at = 0
     for block in receive:
         for piece in _pieces(target, block):
@@ -127,10 +138,80 @@ def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
     return target
 
 
+def move_back(gradient: Tensor, name: str, what: int) -> Tensor:
+    """From the gradient of what arrived that of what was sent: what went to several ranks gets their sum."""
+    exchange = _exchanges[name]
+    send, receive = _blocks(exchange, what)
+    source = gradient.new_zeros(source_shape(name, what))
+    counts = [sum(piece.numel() for piece in _pieces(source, block)) for block in send]
+    arrived = _exchanged([_flat(gradient, block) for block in receive], counts, exchange)
+    at = 0
+    for block in send:
+        for piece in _pieces(source, block):
+            piece.add_(arrived[at : at + piece.numel()].view(piece.shape))
+            at += piece.numel()
+    return source
+
+
+def target_shape(name: str, what: int) -> tuple[int, int, int, int]:
+    """Of what arrives."""
+    return _target_shape(_exchanges[name], what)
+
+
+def source_shape(name: str, what: int) -> tuple[int, int, int, int]:
+    """Of what is sent."""
+    layout, rank = _exchanges[name].layout, _exchanges[name].rank
+    if what == OUTPUT:
+        return layout.query_shape(rank)
+    batch, rows, heads, head_dim = layout.sequence_shape(rank)
+    return batch, rows, heads if what == QUERY else layout.kv_heads, head_dim
+
+
+def is_there(name: str) -> bool:
+    return name in _exchanges
+
+
+def is_permutation(name: str, what: int) -> bool:
+    """Whether each number goes to one rank, and Q's way back is the output's."""
+    layout = _exchanges[name].layout
+    alike = what in (QUERY, OUTPUT) or (layout.kv_heads == layout.heads and layout.ranks <= layout.heads)
+    return alike and not layout.text_replicated
+
+
+def first_rows(name: str) -> int:
+    """How many of this rank's rows in the sequence layout are of the stream that comes first."""
+    layout, rank = _exchanges[name].layout, _exchanges[name].rank
+    return len(layout.sequence_tokens(rank)[0])
+
+
+def image_is_first(name: str) -> bool:
+    return _exchanges[name].layout.image_first
+
+
 def _normed(x: Tensor, weight: Tensor | None, epsilon: float, norm: int) -> Tensor:
     dims = (-1,) if norm == 1 else (-2, -1)
     y = x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + epsilon)
     return y if weight is None else y * weight.float().view(x.shape[2:] if norm == 2 else (-1,))
+
+
+class Tables(NamedTuple):
+    """Of a rotary embedding: of all tokens in the order of the joint sequence."""
+
+    cosine: Tensor
+    sine: Tensor
+    rope: int
+
+
+def _own(table: Tensor, exchange: _Exchange) -> Tensor:
+    """The rows of this rank's tokens."""
+    parts = exchange.layout.sequence_tokens(exchange.rank)
+    return torch.cat([table[part.start : part.stop] for part in parts])
+
+
+def turned_back(gradient: Tensor, name: str, tables: Tables) -> Tensor:
+    """From the gradient of what a rotary embedding gave that of what it took, in the sequence layout."""
+    cosine, sine = (_own(table, _exchanges[name]) for table in tables[:2])
+    return _turned(gradient.float(), cosine, -sine, tables.rope).to(gradient.dtype)
 
 
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
@@ -173,9 +254,7 @@ def _prepared(
             y = y.to(x.dtype).float()
     if rope != 0:
         assert cosine is not None and sine is not None
-        own = layout.sequence_tokens(rank)
-        tables = [torch.cat([table[part.start : part.stop] for part in own]) for table in (cosine, sine)]
-        y = _turned(y, tables[0], tables[1], rope)
+        y = _turned(y, _own(cosine, exchange), _own(sine, exchange), rope)
     return y.to(x.dtype)
 
 

@@ -23,15 +23,15 @@ _WHAT_TO_DO = (
 
 
 class Weights:
-    """Of one transformer: parameters, buffers and adapters.
+    """Of one transformer, or of a `kind` of model: parameters, buffers and adapters.
 
     compare() looks at all of them. From then on look() does, in each pass, at what the host can see at once.
     The bits of adapters are digested again when a picture begins or adapters have changed, and those of the
     rest when they have another version, or adapters were fused with them.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
+    def __init__(self, model: nn.Module, kind: str = "transformer") -> None:
+        self.model, self.kind = model, kind
         self.adapters = Adapters(model)
         self._versions = (0, 0)
         self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
@@ -49,7 +49,7 @@ class Weights:
             told[name] = Told(described(x), hash(tuple(next(bits) for _ in all_parts[name])))
         if len(set(group.gather(word(str(told))))) > 1:
             found = difference(group.ranks, group.gather(told))
-            raise ValueError(f"the transformer's {found}{_WHAT_TO_DO}")
+            raise ValueError(f"the {self.kind}'s {found}{_WHAT_TO_DO}")
 
     def look(self, prompt: Any, device: torch.device) -> Tensor:
         """The digest of what is there now, [] int64 on the device. The host does not wait.
