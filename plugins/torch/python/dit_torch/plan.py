@@ -19,7 +19,8 @@ from torch.utils.hooks import RemovableHandle
 from ._library import call
 from .layout import even_part
 from .parallel import Parallel, enabled
-from .patch import signature_of
+from .patch import no_graph_alone, signature_of
+from .symbol import may_vary
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
 STREAMS = {"hidden_states": "image", "encoder_hidden_states": "text", "audio_hidden_states": "audio"}
@@ -177,9 +178,14 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
         return x
     if entry.stream is not None:
         parallel.tokens[entry.stream] = total
-    part = parallel.part(total)
-    # Dense, as what comes out of the layers after it is: compiled code is then shared.
-    return x.narrow(entry.dim, part.start, len(part)).contiguous()
+    # Dense, as what comes out of the layers after it is: compiled code is then shared. contiguous() would
+    # leave the stride of the whole tensor to a batch of one.
+    part = x.narrow(entry.dim, *parallel.place(total)).clone(memory_format=torch.contiguous_format)
+    return may_vary(part, entry.dim)
+
+
+# By itself: it notes counts as symbols for the graph that comes after it, which one of its own could not.
+_split_alone = torch.compiler.disable(split)
 
 
 def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Parallel) -> Callable[..., Any]:
@@ -192,15 +198,16 @@ def _split_inputs(module: nn.Module, entries: tuple[Split, ...], parallel: Paral
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         given = list(args)
+        split_one = split if torch.compiler.is_compiling() else _split_alone
         for entry in entries:
             at = positions[entry.name]  # type: ignore[index]
             if entry.name in kwargs:
-                kwargs[entry.name] = split(kwargs[entry.name], entry, parallel)
+                kwargs[entry.name] = split_one(kwargs[entry.name], entry, parallel)
             elif at < len(given):
-                given[at] = split(given[at], entry, parallel)
+                given[at] = split_one(given[at], entry, parallel)
         return tuple(given), kwargs
 
-    return hook
+    return no_graph_alone(hook)
 
 
 def _outputs(splits: list[Split], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
