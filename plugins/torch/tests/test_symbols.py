@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -140,3 +141,35 @@ def test_a_rank_that_fails_to_compile_is_not_waited_for(how: str, cfg_parallel: 
     assert "none is left to compile with" in second[0]
     assert first[1] < 30  # half of the time limit
     assert first[2] and second[2]
+
+
+def _halves() -> tuple[list[float], list[int]]:
+    """Branches in a call each, and together in one; texts and pictures of other sizes in turn."""
+    away, graphs = [], []
+    for name, together in (("qwenimage", False), ("flux", True)):
+        make, inputs = FAMILIES[name]
+        model = make(4)
+        calls = [
+            inputs(text, 1 + together, width=width) for text, width in ((9, 5), (12, 6), (14, 7), (17, 4))
+        ]
+        with torch.no_grad():
+            expected = [model(**given, return_dict=False)[0] for given in calls]
+            dit_torch.enable(model, cfg_parallel=True, timeout_seconds=60)
+            model.compile_repeated_blocks(fullgraph=True, backend="eager")
+            counters.clear()
+            for given, one in zip(calls, expected, strict=True):
+                for branch in ("cond", "uncond") if not together else (None,):
+                    with contextlib.nullcontext() if branch is None else model.cache_context(branch):
+                        output = model(**given, return_dict=False)[0]
+                    away.append(float((output - one).abs().max()))
+            graphs.append(counters["stats"]["unique_graphs"])
+            dit_torch.disable(model)
+        torch._dynamo.reset()
+    return away, graphs
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_halves_of_several_ranks(size: int) -> None:
+    for away, graphs in ranks.run(size, _halves):
+        assert max(away) < 1e-4
+        assert graphs[0] <= 3 and graphs[1] <= 6, graphs  # the second has blocks of two kinds

@@ -31,6 +31,9 @@ class Tokens:
     def __iter__(self) -> Iterator[str]:
         return iter(self._counts)
 
+    def __str__(self) -> str:
+        return str({stream: self[stream] for stream in self})
+
     def get(self, stream: str | None) -> int:
         """0 where there is no such stream."""
         return self[stream] if stream is not None and stream in self._counts else 0
