@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch._dynamo.utils import counters
 import dit_torch
 import ranks
 import tiny
+from dit_torch._library import library
 
 FAMILIES = {
     "qwenimage": (tiny.qwenimage, tiny.qwenimage_inputs),
@@ -173,3 +175,29 @@ def test_halves_of_several_ranks(size: int) -> None:
     for away, graphs in ranks.run(size, _halves):
         assert max(away) < 1e-4
         assert graphs[0] <= 3 and graphs[1] <= 6, graphs  # the second has blocks of two kinds
+
+
+def _between_nodes() -> tuple[list[float], int, str]:
+    """The schedule is decided once for all sizes. Samples whose texts differ have a mask."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {torch.distributed.get_rank()}"
+    model = tiny.qwenimage(4)
+    calls = [
+        tiny.qwenimage_inputs(text, 2, width=width) for text, width in ((9, 5), (12, 5), (14, 7), (17, 4))
+    ]
+    with torch.no_grad():
+        expected = [model(**given, return_dict=False)[0] for given in calls]
+        dit_torch.enable(model, timeout_seconds=60)
+        _compile(model, "regional")
+        counters.clear()
+        found = [model(**given, return_dict=False)[0] for given in calls]
+        graphs, schedule = counters["stats"]["unique_graphs"], dit_torch.report(model).schedule
+        dit_torch.disable(model)
+    away = [float((a - b).abs().max()) for a, b in zip(found, expected, strict=True)]
+    return away, graphs, schedule
+
+
+def test_the_schedule_between_nodes_costs_no_graph() -> None:
+    for away, graphs, schedule in ranks.run(2, _between_nodes):
+        assert max(away) < 1e-4
+        assert graphs <= 3
+        assert schedule == "v-first" or library() is None

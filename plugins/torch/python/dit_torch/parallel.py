@@ -123,7 +123,7 @@ class Parallel(NotCopied):
         if self.schedule != "auto":
             return self.schedule
         if isinstance(exchange, SizedExchange):
-            return _decide_for_graphs(exchange.kind, x.dtype, x.device)
+            return _decide_for_graphs(tuple(exchange.kind), x.dtype, x.device)
         return _chosen(self.exchanges.are_fast(exchange.name))
 
 
@@ -147,9 +147,10 @@ _SOME_TOKENS = 4096  # of a picture of 1024 x 1024
 
 
 @torch._dynamo.assume_constant_result
-def _decide_for_graphs(kind: Kind, dtype: torch.dtype, device: torch.device) -> str:
+def _decide_for_graphs(given: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> str:
     """One schedule for all sizes, as the first graph is traced: of the tokens that are known then.
     Collective: all ranks trace their first one in the same pass."""
+    kind = Kind(*given)  # compilers take no named tuple here
     parallel = enabled[kind.number]
     known = parallel.exchanges.fast
     if not known:
