@@ -43,11 +43,14 @@ def _compile(model: nn.Module, how: str) -> None:
 
 
 def _outputs(model: Any, name: str, guided: bool) -> list[np.ndarray]:
-    """Of all sizes; with guidance of two branches, whose texts are of other lengths, in two steps each."""
+    """Of all sizes; with guidance of two branches, whose texts are of other lengths, in two steps each, or in
+    one call where diffusers' pipelines have it so."""
     outputs = []
+    in_turn = guided and hasattr(model, "cache_context")
     for text, width in SIZES:
-        if not guided:
-            outputs.append(model(**FAMILIES[name][1](text=text, width=width), return_dict=False)[0].numpy())
+        if not in_turn:
+            given = FAMILIES[name][1](text, 1 + guided, width=width)
+            outputs.append(model(**given, return_dict=False)[0].numpy())
             continue
         for _ in range(2):
             both = []
