@@ -58,18 +58,18 @@ def _ids(height: int, width: int, axes: int) -> Tensor:
     return ids.reshape(height * width, axes)
 
 
-def flux_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def flux_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 5) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
     return {
-        "hidden_states": noise(batch, 20, 8),
+        "hidden_states": noise(batch, 4 * width, 8),
         "encoder_hidden_states": noise(batch, text, 24),
         "pooled_projections": noise(batch, 12),
         "timestep": torch.full((batch,), 0.6),
-        "img_ids": _ids(4, 5, 3),
+        "img_ids": _ids(4, width, 3),
         "txt_ids": torch.zeros(text, 3),
         "guidance": torch.full((batch,), 3.5),
     }
@@ -136,7 +136,7 @@ def qwenimage(heads: int, **config: Any) -> nn.Module:
     )
 
 
-def qwenimage_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def qwenimage_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 5) -> dict[str, Any]:
     """With more than one sample the others' texts are shorter, and masked."""
     from diffusers import QwenImageTransformer2DModel
 
@@ -144,11 +144,11 @@ def qwenimage_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, 
     mask = torch.ones(batch, text, dtype=torch.bool)
     mask[1:, text // 2 :] = False
     inputs = {
-        "hidden_states": noise(batch, 20, 8),
+        "hidden_states": noise(batch, 4 * width, 8),
         "encoder_hidden_states": noise(batch, text, 24),
         "encoder_hidden_states_mask": mask if batch > 1 else None,
         "timestep": torch.full((batch,), 0.6),
-        "img_shapes": [[(1, 4, 5)]] * batch,
+        "img_shapes": [[(1, 4, width)]] * batch,
     }
     if "txt_seq_lens" in inspect.signature(QwenImageTransformer2DModel.forward).parameters:  # diffusers 0.36
         inputs["txt_seq_lens"] = [int(n) for n in mask.sum(dim=1)]
@@ -180,10 +180,10 @@ def sd35(heads: int) -> nn.Module:
     return sd3(heads, qk_norm="rms_norm", dual_attention_layers=(0,))
 
 
-def sd3_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def sd3_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 5) -> dict[str, Any]:
     noise = _noise(seed)
     return {
-        "hidden_states": noise(batch, 4, 8, 10),
+        "hidden_states": noise(batch, 4, 8, 2 * width),
         "encoder_hidden_states": noise(batch, text, 24),
         "pooled_projections": noise(batch, 12),
         "timestep": torch.full((batch,), 600.0),
@@ -209,10 +209,10 @@ def wan(heads: int, **config: Any) -> nn.Module:
     )
 
 
-def wan_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def wan_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 3) -> dict[str, Any]:
     noise = _noise(seed)
     return {
-        "hidden_states": noise(batch, 4, 3, 4, 6),
+        "hidden_states": noise(batch, 4, 3, 4, 2 * width),
         "timestep": torch.full((batch,), 600),
         "encoder_hidden_states": noise(batch, text, 24),
     }

@@ -32,9 +32,12 @@ def keep_apart() -> bool:
         from torch._inductor.dependencies import StarDep
         from torch._inductor.virtualized import V
 
-        ops = torch.ops.dit
-        results = [op.default for op in (ops.finish, ops.exchange, ops.gather, ops.scatter_qkv)]
-        start, finish = ops.start.default, ops.finish.default
+        named, sized = torch.ops.dit, torch.ops.dit_sized
+        results = [named.exchange.default]
+        for ops in (named, sized):
+            results += [op.default for op in (ops.finish, ops.gather, ops.scatter_qkv)]
+        starts = [ops.start.default for ops in (named, sized)]
+        finishes = [ops.finish.default for ops in (named, sized)]
     except (ImportError, AttributeError):
         return False
 
@@ -49,7 +52,7 @@ def keep_apart() -> bool:
         for result in pytree.tree_leaves(lowered):
             if isinstance(result, ir.TensorBox):
                 V.graph.never_reuse_buffers.add(result.get_name())
-        if call.op_overload is finish:
+        if call.op_overload in finishes:
             sources, kept = getattr(V.graph, "dit_sources", {}).get(call.inputs[0].get_name(), ((), ()))
             reads_too(call, sources)
             V.graph.never_reuse_buffers.difference_update(kept)
@@ -73,11 +76,12 @@ def keep_apart() -> bool:
         )
 
     def has_start(graph: torch.fx.Graph) -> bool:
-        return any(node.target is start for node in graph.nodes)
+        return any(node.target in starts for node in graph.nodes)
 
     for op in results:
         lowering.lowerings[op] = functools.partial(kept_result, lowering.fallback_handler(op))
-    lowering.lowerings[start] = functools.partial(kept_sources, lowering.fallback_handler(start))
+    for op in starts:
+        lowering.lowerings[op] = functools.partial(kept_sources, lowering.fallback_handler(op))
     _leave_out("fx_passes.post_grad", "reorder_for_locality", has_start)
     _leave_out("memory", "reorder_for_peak_memory", lambda _: hasattr(V.graph, "dit_sources"))
     return True

@@ -103,15 +103,15 @@ def path() -> Path | None:
     return None
 
 
-def call(operator: Any, name: str, *arguments: Any) -> Any:
+def call(operator: Any, name: str, *arguments: Any, **named: Any) -> Any:
     """An operator of the library.
 
     :param name: of the exchange, or of the group
     """
     if torch.compiler.is_compiling():
-        return operator(*arguments)
+        return operator(*arguments, **named)
     try:
-        return operator(*arguments)
+        return operator(*arguments, **named)
     except RuntimeError as error:
         words = _explained(str(error), name)
         if words == str(error) or type(error) is not RuntimeError:  # as without memory

@@ -1,7 +1,7 @@
 """An exchange: how one attention shape's Q, K, V and output travel between the ranks of a group.
 
-Exchanges have names, so that compiled graphs see operators of tensors and a string. A name says everything
-that matters: the same name is the same exchange, in every run.
+Exchanges have names, so that operators take tensors and a string. Compiled graphs, whose sizes are symbols,
+take what is the same for all sizes, and the sizes, instead: see sized.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from . import gradients
 from ._library import call
+from .sized import Kind, Sizes
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
 
@@ -64,11 +65,12 @@ class Exchange:
     def __init__(self, name: str, native: bool) -> None:
         self.name = name
         self.native = native  # the operators of libdit_torch.so; else the reference
+        self.which: tuple[Any, ...] = (name,)  # as operators are told
 
-    def _call(self, operator: str, *arguments: Any) -> Any:
+    def call(self, operator: str, *arguments: Any, **named: Any) -> Any:
         if not self.native:
-            return getattr(torch.ops.dit_reference, operator)(*arguments)
-        return call(getattr(torch.ops.dit, operator), self.name, *arguments)
+            return getattr(torch.ops.dit_reference, operator)(*arguments, **named)
+        return call(getattr(torch.ops.dit, operator), self.name, *arguments, **named)
 
     def start(
         self, what: int, x: Tensor, layer: int, prepare: Prepare | None = None, after: Tensor | None = None
@@ -82,13 +84,13 @@ class Exchange:
         if gradients.are_wanted(x, prepared):
             source = gradients.Source(x, prepared)
             x, prepared = x.detach(), gradients.without(prepared)
-        token = self._call("start", x, self.name, what, layer, *prepared, after)
+        token = self.call("start", x, *self.which, what, layer, *prepared, after)
         return Pending(token, what, source)
 
     def finish(self, pending: Pending, layer: int, after: Tensor | None = None) -> Tensor:
         """What arrived, in the other layout: dense. Valid until the same `what` was started twice more."""
         if pending.source is None:
-            return self._call("finish", pending.token, self.name, pending.what, layer, after)
+            return self.call("finish", pending.token, *self.which, pending.what, layer, after)
         x, prepared = pending.source
         rest = (self.name, self.native, pending.what, layer, after, *prepared)
         return torch.ops.dit_gradients.finish(pending.token, x, *rest)
@@ -111,10 +113,21 @@ class Exchange:
             key = self.start(KEY, k, layer, of_k, query.token)
             return self.finish(query, layer), self.finish(key, layer), self.finish(value, layer)
         weights = (of_q.weight, of_q.text_weight, of_k.weight, of_k.text_weight)
-        return self._call("scatter_qkv", q, k, v, self.name, layer, *weights, *of_q.shared)
+        return self.call("scatter_qkv", q, k, v, *self.which, layer, *weights, *of_q.shared)
 
     def gather(self, o: Tensor, layer: int) -> Tensor:
         """Attention's output back to the sequence layout."""
         if gradients.are_wanted(o):
             return self.finish(self.start(OUTPUT, o, layer), layer)
-        return self._call("gather", o, self.name, layer)
+        return self.call("gather", o, *self.which, layer)
+
+
+class SizedExchange(Exchange):
+    """In a graph: that of a kind and of sizes which are symbols. It is found when the graph runs."""
+
+    def __init__(self, kind: Kind, sizes: Sizes) -> None:
+        self.kind = kind
+        self.which = (list(kind), list(sizes))
+
+    def call(self, operator: str, *arguments: Any, **named: Any) -> Any:
+        return getattr(torch.ops.dit_sized, operator)(*arguments, **named)

@@ -102,8 +102,8 @@ class Exchanges:
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
         self.made: dict[Key, str] = {}  # their names
+        self._captured: set[Key] = set()  # whose memory CUDA graphs know: they stay
         self._opened = group.opened  # when they were made
-        self.generation = 0  # changes when one is freed: graphs that were compiled with it look again
         self.at = (0, 0)  # step and branch
         self.freed = Traffic()
 
@@ -127,9 +127,17 @@ class Exchanges:
         if not self.by_value:  # then it makes no difference
             key = key._replace(has_value=True)
         found = self.made.pop(key, None)
+        captured = key.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if found is None:
+            if captured:
+                raise RuntimeError(
+                    f"a stream is captured, and there is no exchange of {self._shape(key)} yet: expected a "
+                    "forward pass of the same sizes before the capture, which makes it"
+                )
             self._make_room(key)
             found = self._make(key)
+        if captured:
+            self._captured.add(key)
         self.made[key] = found  # the last one: it was used last
         return found
 
@@ -163,13 +171,12 @@ class Exchanges:
 
     def _make_room(self, new: Key) -> None:
         """Frees the shape that was not used for longest, when there are many."""
-        shapes = {key.shape for key in self.made}
+        kept = {key.shape for key in self._captured}
+        shapes = [shape for shape in dict.fromkeys(key.shape for key in self.made) if shape not in kept]
         if new.shape in shapes or len(shapes) < MOST:
             return
-        oldest = next(iter(self.made)).shape
-        for key in [key for key in self.made if key.shape == oldest]:
+        for key in [key for key in self.made if key.shape == shapes[0]]:
             self._free(key)
-        self.generation += 1
 
     def _make(self, key: Key) -> str:
         layout = self.layout_of(key)
@@ -247,8 +254,11 @@ class Exchanges:
     def are_fast(self, name: str) -> bool:
         """Whether exact exchanges of a layer, of the shape that this is the name of, take so little time that
         one of Q, K and V together is better than three that overlap projections. Collective."""
+        return self.measure(next(key for key, made in self.made.items() if made == name))
+
+    def measure(self, key: Key) -> bool:
+        """The same, of a shape that there may be no exchange of. Collective where it is new."""
         library = self.group.library
-        key = next(key for key, made in self.made.items() if made == name)
         shape = self._shape(key)
         if shape not in self.fast:
             self.fast[shape] = False
@@ -273,6 +283,7 @@ class Exchanges:
 
     def _free(self, key: Key) -> None:
         name = self.made.pop(key)
+        self._captured.discard(key)
         self.too_long.pop(name, None)
         reference.free_exchange(name)
         if self.group.library is not None and not self.are_gone:
@@ -320,12 +331,8 @@ class Exchanges:
     def _get_all(self, there: list[Key]) -> None:
         self.at = (0, 0)
         self._opened = self.group.opened
-        try:
-            for key in reversed(there):  # what was used last comes first where there is not memory for all
-                self.get(key)
-        except BaseException:
-            self.generation += 1  # names are missing
-            raise
+        for key in reversed(there):  # what was used last comes first where there is not memory for all
+            self.get(key)
         self.made = {key: self.made[key] for key in there}
 
     def close(self) -> None:

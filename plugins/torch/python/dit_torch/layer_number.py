@@ -1,21 +1,10 @@
-"""The number of an attention layer, for operators: a symbol where torch.compile sees it."""
+"""The number of an attention layer, for operators: one compiled graph serves all layers."""
 
 from __future__ import annotations
 
-import torch
+from .symbol import Symbol
 
 
-class LayerNumber:
-    """torch.compile takes an int of a module as a constant and compiles each layer for itself, until it gives
-    up. The size of a tensor that is marked dynamic is a symbol (not yet in torch 2.4): one graph serves all
-    layers. The tensor has no elements, and is no input of the graph.
-    """
-
-    _LEAST = 2  # sizes 0 and 1 are constants
-
+class LayerNumber(Symbol):
     def __init__(self, number: int) -> None:
-        self._sized = torch.empty(number + self._LEAST, 0)
-        torch._dynamo.mark_dynamic(self._sized, 0)
-
-    def value(self) -> int:
-        return self._sized.shape[0] - self._LEAST
+        super().__init__(number)

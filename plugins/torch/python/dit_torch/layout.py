@@ -15,6 +15,11 @@ def even_part(total: int, parts: int, index: int) -> range:
     return range(total * index // parts, total * (index + 1) // parts)
 
 
+def part_size(total: int, parts: int, index: int) -> int:
+    """Its length: in arithmetic that keeps a compiler's symbols, where a range makes numbers of them."""
+    return total * (index + 1) // parts - total * index // parts
+
+
 def heads_part(heads: int, ranks: int, rank: int) -> range:
     """The heads that a rank attends for; with more ranks than heads neighbours share one."""
     own = even_part(heads, ranks, rank)
@@ -54,7 +59,8 @@ class Layout:
 
     def rows(self, rank: int) -> int:
         """Tokens of a sample that a rank has in the sequence layout."""
-        return len(self.text_part(rank)) + len(self.image_part(rank))
+        text = self.text if self.text_replicated else part_size(self.text, self.ranks, rank)
+        return text + part_size(self.image, self.ranks, rank)
 
     def sequence_tokens(self, rank: int) -> list[range]:
         """Those, as numbers of the joint sequence, in the order of its rows: two ranges."""
@@ -72,18 +78,25 @@ class Layout:
 
     def query_tokens(self, rank: int) -> range:
         """Tokens of the joint sequence that a rank attends for."""
+        return even_part(self.tokens, *self._share(rank))
+
+    def query_rows(self, rank: int) -> int:
+        """How many those are."""
+        return part_size(self.tokens, *self._share(rank))
+
+    def _share(self, rank: int) -> tuple[int, int]:
+        """How many ranks attend for a head together, and which of them a rank is."""
         if self.ranks <= self.heads:
-            return range(self.tokens)
+            return 1, 0
         head = self.heads_of(rank).start
         first, end = (-(-h * self.ranks // self.heads) for h in (head, head + 1))
-        part = even_part(self.tokens, end - first, rank - first)
-        return part
+        return end - first, rank - first
 
     def sequence_shape(self, rank: int) -> tuple[int, int, int, int]:
         return (self.batch, self.rows(rank), self.heads, self.head_dim)
 
     def query_shape(self, rank: int) -> tuple[int, int, int, int]:
-        return (self.batch, len(self.query_tokens(rank)), len(self.heads_of(rank)), self.head_dim)
+        return (self.batch, self.query_rows(rank), len(self.heads_of(rank)), self.head_dim)
 
     def key_shape(self, rank: int) -> tuple[int, int, int, int]:
         return (self.batch, self.tokens, len(self.kv_heads_of(rank)), self.head_dim)

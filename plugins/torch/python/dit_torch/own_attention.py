@@ -89,5 +89,6 @@ class OwnAttention:
         x, *rest = args
         own = self._own()
         x = x.contiguous().unflatten(2, (own, x.shape[2] // own))
-        whole = x.new_empty((x.shape[0], 0, self.heads, x.shape[3]))  # for its number of heads
+        rows = self.parallel.place(x.shape[1])[1]
+        whole = x[:, :1, :1].expand(-1, rows, self.heads, -1)  # for its sizes
         return (self._exchange(whole).gather(x, self.parallel.layer(self.layer)).flatten(2), *rest)

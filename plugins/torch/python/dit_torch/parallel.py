@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from ._inductor import keep_apart
-from .exchange import Exchange
+from .exchange import Exchange, SizedExchange
 from .exchanges import Exchanges, Key
 from .group import Group
 from .layer_number import LayerNumber
-from .layout import even_part
+from .layout import even_part, part_size
+from .sized import Kind, Sizes, finders
+from .tokens import Tokens
 
 SCHEDULES = ("auto", "flat", "v-first", "pipelined")
 
@@ -38,11 +40,12 @@ class Parallel(NotCopied):
     group: Group
     schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
-    tokens: dict[str, int] = field(default_factory=dict)  # of "text", "image", ..., on all ranks together
+    tokens: Tokens = field(default_factory=Tokens)
     halves: bool = False  # it is one of two, with cfg_parallel
 
     def __post_init__(self) -> None:
         enabled[self.number] = self
+        finders[self.number] = self._find
 
     @property
     def native(self) -> bool:
@@ -57,10 +60,16 @@ class Parallel(NotCopied):
 
     def close(self) -> None:
         enabled.pop(self.number, None)
+        finders.pop(self.number, None)
 
     def part(self, total: int) -> range:
         """This rank's part of so many tokens."""
         return even_part(total, self.group.size, self.group.rank)
+
+    def place(self, total: int) -> tuple[int, int]:
+        """Its first token, and how many they are, also of a number that is a symbol."""
+        size, rank = self.group.size, self.group.rank
+        return total * rank // size, part_size(total, size, rank)
 
     def layer(self, number: LayerNumber) -> int:
         """What operators are told: to exact transfers all layers are alike."""
@@ -84,28 +93,37 @@ class Parallel(NotCopied):
         :param unit: exchanges that are under way at the same time have different ones
         :param has_value: V travels by it, too
         """
-        # Numbers also where a graph has symbols for them: an exchange is made for one size.
-        shape = (
-            _number(x.shape[0]),
-            0 if text is None else _number(self.tokens.get(text, 0)),
-            0 if image is None else _number(self.tokens.get(image, 0)),
-            _number(x.shape[2]),
-            _number(x.shape[2] if kv_heads is None else kv_heads),
-            _number(x.shape[3]),
-        )
-        find = _find_for_graph if torch.compiler.is_compiling() else _find
-        name = find(
+        rows, heads, head_dim = x.shape[1:]
+        kind = Kind(
             _number(self.number),
-            _number(self.exchanges.generation),
-            shape,
-            image_first,
-            text_replicated,
-            x.dtype,
-            x.device,
-            unit,
-            has_value,
+            _number(self.group.rank),
+            _number(self.group.size),
+            _number(heads),
+            _number(heads if kv_heads is None else kv_heads),
+            _number(head_dim),
+            int(image_first),
+            int(text_replicated),
+            _number(unit),
+            int(has_value),
         )
-        return Exchange(name, self.native)
+        sizes = Sizes(x.shape[0], self.tokens.get(text), self.tokens.get(image), rows)
+        if not torch.compiler.is_compiling():
+            return self._find(kind, sizes, x)
+        if self.native:
+            _prepare_for_graphs()
+        if torch.is_grad_enabled():  # a backward pass goes by the exchange's name: a graph of one size
+            numbers = [_number(size) for size in sizes]
+            return Exchange(_name_for_graph(list(kind), numbers, x.dtype, x.device), self.native)
+        return SizedExchange(kind, sizes)
+
+    def _find(self, kind: Kind, sizes: Sizes, x: Tensor) -> Exchange:
+        return Exchange(self.name_of(kind, sizes, x.dtype, x.device), self.native)
+
+    def name_of(self, kind: Kind, sizes: Sizes, dtype: torch.dtype, device: torch.device) -> str:
+        """An exchange's, which is made where it is the first of these sizes: collective then."""
+        shape = (*sizes[:3], kind.heads, kind.kv_heads, kind.head_dim)
+        flags = (bool(kind.image_first), bool(kind.text_replicated))
+        return self.exchanges.get(Key(shape, *flags, dtype, device, kind.unit, bool(kind.has_value)))
 
     @property
     def settled(self) -> str:
@@ -113,12 +131,13 @@ class Parallel(NotCopied):
         fast = list(self.exchanges.fast.values())
         return _chosen(fast[-1]) if self.schedule == "auto" and fast else self.schedule
 
-    def schedule_of(self, exchange: Exchange) -> str:
-        """One of SCHEDULES but "auto"."""
+    def schedule_of(self, exchange: Exchange, x: Tensor) -> str:
+        """One of SCHEDULES but "auto". x: what travels by it."""
         if self.schedule != "auto":
             return self.schedule
-        decide = _decide_for_graph if torch.compiler.is_compiling() else _decide
-        return decide(self.number, exchange.name)
+        if isinstance(exchange, SizedExchange):
+            return _decide_for_graphs(tuple(exchange.kind), x.dtype, x.device)
+        return _chosen(self.exchanges.are_fast(exchange.name))
 
 
 def _number(value: int) -> int:
@@ -132,21 +151,31 @@ def _chosen(fast: bool) -> str:
     return "flat" if fast else "v-first"
 
 
-def _decide(number: int, name: str) -> str:
-    return _chosen(enabled[number].exchanges.are_fast(name))
+@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
+def _name_for_graph(kind: list[int], sizes: list[int], dtype: torch.dtype, device: torch.device) -> str:
+    of = Kind(*kind)
+    return enabled[of.number].name_of(of, Sizes(*sizes), dtype, device)
 
 
 @torch._dynamo.assume_constant_result
-def _decide_for_graph(number: int, name: str) -> str:
-    return _decide(number, name)
+def _prepare_for_graphs() -> None:
+    keep_apart()
 
 
-def _find(number: int, generation: int, *key: Any) -> str:
-    return enabled[number].exchanges.get(Key(*key))
+_SOME_TOKENS = 4096  # of a picture of 1024 x 1024
 
 
-@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
-def _find_for_graph(number: int, *rest: Any) -> str:
-    if enabled[number].native:
-        keep_apart()
-    return _find(number, *rest)
+@torch._dynamo.assume_constant_result
+def _decide_for_graphs(given: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> str:
+    """One schedule for all sizes, as the first graph is traced: of the tokens that are known then.
+    Collective: all ranks trace their first one in the same pass."""
+    kind = Kind(*given)  # compilers take no named tuple here
+    parallel = enabled[kind.number]
+    known = parallel.exchanges.fast
+    if not known:
+        tokens = {name: parallel.tokens[name] for name in parallel.tokens}
+        text, image = tokens.get("text", 0), tokens.get("image", _SOME_TOKENS)
+        shape = (1, text, image, kind.heads, kind.kv_heads, kind.head_dim)
+        flags = (bool(kind.image_first), bool(kind.text_replicated))
+        parallel.exchanges.measure(Key(shape, *flags, dtype, device, 0))
+    return _chosen(next(iter(known.values())))

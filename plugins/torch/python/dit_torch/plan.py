@@ -32,8 +32,9 @@ from .entries import (
 )
 from .layout import even_part
 from .parallel import Parallel, enabled
-from .patch import signature_of
+from .patch import no_graph_alone, signature_of
 from .sequence import WHOLE, sizes_of_all, sizes_of_part
+from .symbol import may_vary
 from .training import part_of_sum
 
 # How arguments that carry tokens are named in diffusers -> our name of the stream.
@@ -172,16 +173,17 @@ def split(x: Any, entry: Split, parallel: Parallel) -> Any:
         )
     if entry.stream is not None:
         parallel.tokens[entry.stream] = total
-    part = parallel.part(total)
-    # Dense, as what comes out of the layers after it is: compiled code is then shared.
-    return x.narrow(entry.dim, part.start, len(part)).contiguous()
+    # Dense, as what comes out of the layers after it is: compiled code is then shared. contiguous() would
+    # leave the stride of the whole tensor to a batch of one.
+    part = x.narrow(entry.dim, *parallel.place(total)).clone(memory_format=torch.contiguous_format)
+    return may_vary(part, entry.dim)
 
 
 def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> Tensor:
     pieces, at = [], 0
     for name, size in sizes_of_all(streams, x.shape[entry.dim], parallel, str(entry)):
-        part = range(size) if name == WHOLE else parallel.part(size)
-        pieces.append(x.narrow(entry.dim, at + part.start, len(part)))
+        start, count = (0, size) if name == WHOLE else parallel.place(size)
+        pieces.append(x.narrow(entry.dim, at + start, count))
         at += size
     return pieces[0].contiguous() if len(pieces) == 1 else torch.cat(pieces, entry.dim)
 
@@ -197,17 +199,18 @@ def _inputs(module: nn.Module, entries: tuple[Argument, ...], parallel: Parallel
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         given = list(args)
+        change = _changed if torch.compiler.is_compiling() else _changed_alone
         for entry in entries:
             at = positions[entry.name]  # type: ignore[index]
             if entry.name in kwargs:
-                kwargs[entry.name] = _changed(kwargs[entry.name], entry, parallel)
+                kwargs[entry.name] = change(kwargs[entry.name], entry, parallel)
             elif at < len(given):
-                given[at] = _changed(given[at], entry, parallel)
+                given[at] = change(given[at], entry, parallel)
             else:
-                _changed(None, entry, parallel)
+                change(None, entry, parallel)
         return tuple(given), kwargs
 
-    return hook
+    return no_graph_alone(hook)
 
 
 def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
@@ -229,9 +232,13 @@ def _changed(x: Any, entry: Argument, parallel: Parallel) -> Any:
             return x
         return gather_all(x, entry.dim, entry.stream, parallel)
     if isinstance(entry, Count):
-        part = parallel.part(parallel.tokens[entry.stream])
-        return min(max(x - part.start, 0), len(part))
+        start, count = parallel.place(parallel.tokens[entry.stream])
+        return min(max(x - start, 0), count)
     raise ValueError(f"{entry.name} is given: expected None, as {entry.why}")
+
+
+# By itself: it notes counts as symbols for the graph that comes after it, which one of its own could not.
+_changed_alone = torch.compiler.disable(_changed)
 
 
 def _outputs(changes: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:

@@ -259,16 +259,18 @@ def _prepared(
 
 
 # Schemas are spelled out, as in the C++ operators: older versions of torch cannot tell them from annotations.
-_PREPARE = "float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False"
-_START = (
-    "(Tensor x, str exchange, int what, SymInt layer, Tensor? weight=None, Tensor? text_weight=None, "
-    f"Tensor? cosine=None, Tensor? sine=None, {_PREPARE}, Tensor? after=None) -> Tensor"
+_TABLES = "Tensor? cosine=None, Tensor? sine=None"
+_NUMBERS = "float epsilon=0.0, int norm=0, int rope=0, bool round_norm=False"
+PREPARE = f"Tensor? weight=None, Tensor? text_weight=None, {_TABLES}, {_NUMBERS}"
+SCATTER_PREPARE = (
+    "Tensor? q_weight=None, Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, "
+    f"{_TABLES}, {_NUMBERS}"
 )
+_START = f"(Tensor x, str exchange, int what, SymInt layer, {PREPARE}, Tensor? after=None) -> Tensor"
 _FINISH = "(Tensor token, str exchange, int what, SymInt layer, Tensor? after=None) -> Tensor"
 _SCATTER = (
-    "(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, Tensor? q_weight=None, "
-    "Tensor? q_text_weight=None, Tensor? k_weight=None, Tensor? k_text_weight=None, Tensor? cosine=None, "
-    f"Tensor? sine=None, {_PREPARE}) -> (Tensor, Tensor, Tensor)"
+    f"(Tensor q, Tensor k, Tensor v, str exchange, SymInt layer, {SCATTER_PREPARE}) "
+    "-> (Tensor, Tensor, Tensor)"
 )
 
 

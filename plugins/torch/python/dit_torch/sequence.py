@@ -24,7 +24,7 @@ def sizes_of_all(streams: str, total: int, parallel: Parallel, what: str) -> lis
 def sizes_of_part(streams: str, rows: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
     """How many of this rank's `rows` are of which stream."""
     names = [name for name in names_of(streams) if name != WHOLE]
-    known = {name: len(parallel.part(_tokens(name, parallel, what))) for name in names}
+    known = {name: parallel.place(_tokens(name, parallel, what))[1] for name in names}
     return _sizes(streams, known, rows, what)
 
 
@@ -44,5 +44,5 @@ def _sizes(streams: str, known: dict[str, int], total: int, what: str) -> list[t
 
 def present(streams: str, parallel: Parallel) -> str:
     """Without those that this pass has no tokens of."""
-    names = names_of(streams)
-    return "+".join(name for name in names if name == WHOLE or parallel.tokens.get(name) != 0)
+    names, tokens = names_of(streams), parallel.tokens
+    return "+".join(name for name in names if name == WHOLE or name not in tokens or tokens.get(name) != 0)

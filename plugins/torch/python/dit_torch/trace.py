@@ -29,7 +29,7 @@ from .times import Span, Times, times_of, without
 
 # Kernels and copies of libtapa and libdit; NCCL's where dit_torch goes over torch.distributed.
 _ON_DEVICE = re.compile(r"\btapa::|\bdit::|nccl|^Memcpy PtoP")
-_ON_HOST = re.compile(r"^dit(_reference)?::")
+_ON_HOST = re.compile(r"^dit(_reference|_sized)?::")
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 

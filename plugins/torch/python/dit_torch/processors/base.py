@@ -34,6 +34,7 @@ from ..exchange import (
 )
 from ..layer_number import LayerNumber
 from ..parallel import Parallel
+from ..symbol import may_vary
 
 
 class Processor:
@@ -81,7 +82,7 @@ class Processor:
             return self._pipelined(projections, of_q, of_k, mask, layer, streams).flatten(2, 3)
         v = projections.value()
         exchange = self.parallel.joint(v, **streams)
-        if self.parallel.schedule_of(exchange) == "flat":
+        if self.parallel.schedule_of(exchange, v) == "flat":
             q, k, v = exchange.scatter_qkv(projections.query(), projections.key(), v, layer, of_q, of_k)
             projections.beside()
             o = exchange.gather(self._attend(q, k, v, mask), layer)
@@ -292,7 +293,7 @@ def epsilon_of(norm: Any) -> float:
 
 def half_table(table: Tensor) -> Tensor:
     """[tokens, head_dim] with each number twice, as diffusers makes them -> [tokens, head_dim / 2], fp32."""
-    return table[..., ::2].float().contiguous()
+    return may_vary(table[..., ::2].float().contiguous(), 0)
 
 
 __all__ = [

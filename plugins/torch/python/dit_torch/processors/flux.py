@@ -81,7 +81,10 @@ def single_forward(
     x = residual + x
     if x.dtype == torch.float16:
         x = x.clip(-65504, 65504)
-    return x[:, :rows], x[:, rows:]
+    text, image = x[:, :rows], x[:, rows:]
+    if torch.compiler.is_compiling():  # dense, as the first block's inputs: it shares the graph
+        text, image = (part.clone(memory_format=torch.contiguous_format) for part in (text, image))
+    return text, image
 
 
 def refuse_mask(mask: Tensor | None) -> None:

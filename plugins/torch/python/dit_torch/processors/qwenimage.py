@@ -1,11 +1,13 @@
 """Qwen-Image: QwenImageTransformer2DModel, of the pictures, the edit and the layered pipelines.
 
-Text and image tokens are split. The text's mask is not: every head sees all keys. Guidance branches whose
-texts differ in length are two shapes, and each has its own exchange.
+Text and image tokens are split. The text's mask is not: every head sees all keys; nor are positions, of
+which there are tables of all tokens. Guidance branches whose texts differ in length are two shapes, and each
+has its own exchange.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
+from ..symbol import may_vary
 from .base import Processor
 from .family import Family, Removable
 from .joint import JointProjections, norms_of
@@ -62,19 +65,61 @@ def joint_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) ->
     """Forward hook of pos_embed: complex numbers of image and text -> cosine and sine of text and image."""
     image, text = output
     turns = torch.view_as_real(torch.cat([text, image])).float()
-    return turns[..., 0].contiguous(), turns[..., 1].contiguous()
+    cosine, sine = (turns[..., part].contiguous() for part in (0, 1))
+    return may_vary(cosine, 0), may_vary(sine, 0)
+
+
+def _of_all_text(parallel: Parallel) -> Callable[..., Any]:
+    """Forward pre-hook of pos_embed: the model tells it the text's length, by what this rank has of it."""
+
+    def hook(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if kwargs.get("max_txt_seq_len") is not None:
+            kwargs = kwargs | {"max_txt_seq_len": parallel.tokens["text"]}
+        return args, kwargs
+
+    return hook
+
+
+class _TextLength:
+    """In place of diffusers' compute_text_seq_len_from_mask, while any transformer needs it: the mask is of
+    all tokens, and the text of this rank's."""
+
+    users = 0
+    name = "compute_text_seq_len_from_mask"
+    original: Callable[..., Any]
+
+    def __init__(self) -> None:
+        if _TextLength.users == 0:
+            _TextLength.original = getattr(transformer_qwenimage, self.name)
+            setattr(transformer_qwenimage, self.name, _text_length)
+        _TextLength.users += 1
+
+    def remove(self) -> None:
+        _TextLength.users -= 1
+        if _TextLength.users == 0:
+            setattr(transformer_qwenimage, self.name, _TextLength.original)
+
+
+def _text_length(text: Tensor, mask: Tensor | None) -> tuple[int, Tensor | None, Tensor | None]:
+    if mask is None or mask.shape[1] <= text.shape[1]:
+        return _TextLength.original(text, mask)
+    return text.shape[1], None, mask.bool()
 
 
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.pos_embed.register_forward_hook(joint_tables)]
+    pos_embed = transformer.pos_embed
+    removable: list[Removable] = [
+        pos_embed.register_forward_pre_hook(_of_all_text(parallel), with_kwargs=True),
+        pos_embed.register_forward_hook(joint_tables),
+    ]
+    return [*removable, _TextLength()] if _HEEDS_TEXT_MASK else removable
 
 
 def _plan(transformer: Any) -> Plan:
-    # The model derives positions from the text's length: it is split after that.
     entries: list[Split | Gather] = [
         Split("", "hidden_states", 1, 3, "image"),
+        Split("", "encoder_hidden_states", 1, 3, "text"),
         Split("", "controlnet_block_samples", 1, 3),
-        Split("transformer_blocks.0", "encoder_hidden_states", 1, 3, "text"),
     ]
     if getattr(transformer.config, "zero_cond_t", False):  # which of two modulations a token takes
         entries.append(Split("transformer_blocks.*", "modulate_index", 1, 2))

@@ -1,0 +1,135 @@
+"""The operators for compiled graphs, under the name dit_sized: sizes are symbols to them.
+
+A graph that serves all sizes cannot name an exchange, which is of one size. It says what is the same for all
+of them, and the sizes; which exchange that is, is looked up when the graph runs. There it is also made where
+a size is new: on all ranks alike, as they come to the same operators with the same sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .layout import Layout
+from .reference import KEY, OUTPUT, PREPARE, QUERY, SCATTER_PREPARE, VALUE
+
+
+class Kind(NamedTuple):
+    """What is the same for all sizes. All that shapes depend on is here, or a symbol: of ranks that share a
+    cache of compiled graphs none finds another one's."""
+
+    number: int  # of the transformer
+    rank: int
+    ranks: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    image_first: int
+    text_replicated: int
+    unit: int
+    has_value: int
+
+
+class Sizes(NamedTuple):
+    batch: int
+    text: int  # tokens, on all ranks together
+    image: int
+    rows: int  # of this rank, in the sequence layout
+
+
+# Of exchanges, for a tensor's type and device; by the transformers' numbers.
+finders: dict[int, Callable[[Kind, Sizes, Tensor], Any]] = {}
+
+
+def _exchange(kind: list[int], sizes: list[int], x: Tensor) -> Any:
+    """An Exchange, to run with."""
+    of = Kind(*kind)
+    return finders[of.number](of, Sizes(*sizes), x)
+
+
+def _arrived(x: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
+    """Of the shape of what arrives, and like x."""
+    of, now = Kind(*kind), Sizes(*sizes)
+    if what == OUTPUT:
+        return x.new_empty((now.batch, now.rows, of.heads, of.head_dim))
+    tokens = (now.batch, now.text, now.image)
+    heads = (of.heads, of.kv_heads, of.head_dim)
+    layout = Layout(*tokens, *heads, of.ranks, bool(of.image_first), bool(of.text_replicated))
+    return x.new_empty(layout.query_shape(of.rank) if what == QUERY else layout.key_shape(of.rank))
+
+
+def _start(x: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any) -> Tensor:
+    exchange = _exchange(kind, sizes, x)
+    return exchange.call("start", x, exchange.name, *others, **named)
+
+
+def _start_like(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return x.new_empty(0)
+
+
+def _finish(token: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any) -> Tensor:
+    exchange = _exchange(kind, sizes, token)
+    return exchange.call("finish", token, exchange.name, *others, **named)
+
+
+def _finish_like(token: Tensor, kind: list[int], sizes: list[int], what: int, *_: Any, **__: Any) -> Tensor:
+    return _arrived(token, kind, sizes, what)
+
+
+def _scatter_qkv(
+    q: Tensor, k: Tensor, v: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    exchange = _exchange(kind, sizes, q)
+    return exchange.call("scatter_qkv", q, k, v, exchange.name, *others, **named)
+
+
+def _scatter_qkv_like(
+    q: Tensor, k: Tensor, v: Tensor, kind: list[int], sizes: list[int], *_: Any, **__: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    all_of_them = zip((q, k, v), (QUERY, KEY, VALUE), strict=True)
+    arrived = [_arrived(x, kind, sizes, what) for x, what in all_of_them]
+    return arrived[0], arrived[1], arrived[2]
+
+
+def _gather(o: Tensor, kind: list[int], sizes: list[int], layer: int) -> Tensor:
+    exchange = _exchange(kind, sizes, o)
+    return exchange.call("gather", o, exchange.name, layer)
+
+
+def _gather_like(o: Tensor, kind: list[int], sizes: list[int], layer: int) -> Tensor:
+    return _arrived(o, kind, sizes, OUTPUT)
+
+
+def _define(name: str, schema: str, function: Callable[..., Any], like: Callable[..., Any]) -> None:
+    """Not as a custom_op, which takes four times as long on its way to the function. A backward pass comes to
+    the operator at the end of the forward pass first, which says what there is to say."""
+    _operators.define(name + schema)
+    for device in ("CPU", "CUDA"):
+        _operators.impl(name, function, device)
+    torch.library.register_fake(f"dit_sized::{name}", like, lib=_operators)
+
+
+_WHICH = "int[] kind, SymInt[] sizes"
+_operators = torch.library.Library("dit_sized", "DEF")
+_define(
+    "start",
+    f"(Tensor x, {_WHICH}, int what, SymInt layer, {PREPARE}, Tensor? after=None) -> Tensor",
+    _start,
+    _start_like,
+)
+_define(
+    "finish",
+    f"(Tensor token, {_WHICH}, int what, SymInt layer, Tensor? after=None) -> Tensor",
+    _finish,
+    _finish_like,
+)
+_define(
+    "scatter_qkv",
+    f"(Tensor q, Tensor k, Tensor v, {_WHICH}, SymInt layer, {SCATTER_PREPARE}) -> (Tensor, Tensor, Tensor)",
+    _scatter_qkv,
+    _scatter_qkv_like,
+)
+_define("gather", f"(Tensor o, {_WHICH}, SymInt layer) -> Tensor", _gather, _gather_like)
