@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import functools
 import logging
-import operator
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
 from . import plan as plans
-from .caches import check_caches
+from .asked import Asked, ask, device_of, is_positive
 from .cfg_parallel import GuidanceBranches, Halves
-from .entries import Entry, Plan, checked, told
+from .entries import Entry, Plan
 from .exchanges import Exchanges
 from .group import Group, give, take
 from .inputs import Inputs
-from .parallel import SCHEDULES, NotCopied, Parallel
+from .parallel import NotCopied, Parallel
 from .passes import Passes
-from .patch import no_graph_alone
-from .plans import planned_classes
 from .policy import Follower, check_policy
-from .processors import Family, family_of, processors_of, supported
-from .skips import know
-from .steps import steps_of
+from .processors import Family, processors_of
 from .times import Times
 from .training import InputsHook, OutputHook, sum_gradients_of
 from .verify import Verify
+from .watch import Hooks, Watch, remove_all, set_processors, unsplit
 
 logger = logging.getLogger("dit_torch")
-MOST_BRANCHES = 2
 _STATE = "_dit_torch"  # attribute of an enabled transformer
 
 
@@ -122,13 +116,14 @@ def enable(
     :return: the transformer
     """
     model = plain(transformer)
-    seconds = timeout_seconds if _is_positive(timeout_seconds) else 300.0  # until that is told to all
+    seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until that is told to all
     with ExitStack() as undo:
         whole = _taken(undo, group, seconds)
         number, asked = _agree(
             whole,
-            lambda: _asked(
+            lambda: ask(
                 model,
+                isinstance(getattr(model, _STATE, None), Enabled),
                 whole.whole,
                 schedule,
                 policy,
@@ -163,7 +158,7 @@ def enable(
             adapt=bool(adapt),
             reference_bytes=reference_bytes,
         )
-        exchanges.check(_device(model))
+        exchanges.check(device_of(model))
         parallel = Parallel(number, ranks, schedule, exchanges, halves=halves is not None)
         undo.callback(parallel.close)
         ours = {
@@ -171,21 +166,21 @@ def enable(
             for layer, (name, make) in enumerate(asked.makers.items())
         }
         handles: list[Any] = []
-        undo.callback(_remove, handles)
+        undo.callback(remove_all, handles)
         plan = family.plan(model)
-        hooks = _Hooks(model, parallel, family, plan)
+        hooks = Hooks(model, parallel, family, plan)
         inputs = None
         if compare and whole.size > 1:
             inputs = Inputs(model, number, whole, None if halves is None else ranks)
         passes = Passes(parallel, [whole] if halves is None else halves.groups)
         if inputs is not None:
             passes.remembers(inputs.forget)
-        watch = _Watch(passes, ours, hooks, inputs, whole, halves is not None)
+        watch = Watch(passes, ours, hooks, inputs, whole, halves is not None)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         verification = None
         if verify and whole.size > 1:
-            unsplit = functools.partial(_unsplit, model, hooks, originals, ours)
-            verification = Verify(model, whole, unsplit)
+            alone = functools.partial(unsplit, model, hooks, originals, ours)
+            verification = Verify(model, whole, alone)
             handles.append(verification)
         follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
         if follower is not None:
@@ -200,7 +195,7 @@ def enable(
         handles.append(hooks)
         hooks.set()
         handles.append(model.register_forward_hook(OutputHook(parallel)))
-        _set(model, ours)
+        set_processors(model, ours)
         if verification is not None:
             verification.compare(model)
         passes.surround(model)
@@ -213,111 +208,6 @@ def enable(
     return transformer
 
 
-@dataclass
-class _Asked:
-    """What this rank was asked for."""
-
-    family: Family
-    branches: int
-    most: int  # that there may turn out to be
-    originals: dict[str, Any]  # diffusers' processors by name
-    makers: dict[str, Any]  # of ours
-    alike: dict[str, object]  # what all ranks have to be asked for
-
-
-def _asked(
-    model: Any,
-    whole: bool,
-    schedule: Any,
-    policy: Any,
-    steps: Any,
-    branches: Any,
-    cfg_parallel: Any,
-    timeout: Any,
-    adapt: Any,
-    reference_bytes: Any,
-    compare: Any,
-    plan: Any,
-    verify: Any,
-) -> _Asked:
-    """Raises where it is wrong."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(
-            f"transformer is of class {type(model).__name__}: expected the transformer of a pipeline, "
-            "such as pipe.transformer"
-        )
-    if isinstance(getattr(model, _STATE, None), Enabled):
-        raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
-    if schedule not in SCHEDULES:
-        raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
-    if not _is_positive(timeout):
-        raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
-    if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
-        raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
-    if verify and (cfg_parallel or policy != "exact"):
-        raise ValueError(
-            f"verify = {verify!r}: expected policy 'exact', and no cfg_parallel, which compute other things"
-        )
-    family = _family(model, None if plan is None else checked(plan))
-    family.check(model, policy, cfg_parallel)
-    _refuse_others(model, whole, cfg_parallel)
-    originals = processors_of(model)
-    makers = _makers(model, family, originals)
-    most = MOST_BRANCHES if branches is None else branches
-    branches = family.branches if branches is None else branches
-    check_policy(policy, steps, branches)
-    if cfg_parallel and policy != "exact":
-        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
-    alike = {
-        "transformer": family.model,
-        "schedule": schedule,
-        "policy": policy,
-        "steps": None if policy == "exact" else steps_of(steps),
-        "branches": branches,
-        "cfg_parallel": bool(cfg_parallel),
-        "adapt": bool(adapt),
-        "reference_bytes": reference_bytes,
-        "compare": bool(compare),
-        "plan": None if plan is None else list(map(told, plan)),
-        "verify": bool(verify),
-        "timeout_seconds": float(timeout),
-    }
-    return _Asked(family, branches, most, originals, makers, alike | _facts(model))
-
-
-def _facts(model: nn.Module) -> dict[str, object]:
-    """What a transformer's exchanges depend on."""
-    facts: dict[str, object] = {
-        "transformer.dtype": next(model.parameters(), torch.empty(0)).dtype,
-        "transformer.device": _device(model).type,
-        "transformer's attention layers": len(processors_of(model)),
-    }
-    simple = (bool, int, float, str, list, tuple, type(None))
-    for name, value in dict(getattr(model, "config", {})).items():
-        if not name.startswith("_") and isinstance(value, simple):
-            facts[f"transformer.config.{name}"] = value
-    return facts
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters(), torch.empty(0)).device
-
-
-def _is_positive(number: Any) -> bool:
-    return isinstance(number, (int, float)) and 0 < number < float("inf")
-
-
-def _family(model: nn.Module, plan: Plan | None) -> Family:
-    family = family_of(model, plan)
-    if family is None:
-        raise ValueError(
-            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, or "
-            f"another of {len(planned_classes())} classes of diffusers that there is a plan for, or a plan "
-            "of your own (enable(plan=...), docs/torch.md)"
-        )
-    return family
-
-
 def _taken(undo: ExitStack, *what: Any) -> Group:
     """What take() gives, and is given back where the rest fails. Collective."""
     group = take(*what)
@@ -325,16 +215,7 @@ def _taken(undo: ExitStack, *what: Any) -> Group:
     return group
 
 
-def _refuse_others(model: Any, whole: bool, halves: bool) -> None:
-    """What else makes a model compute other things on other ranks."""
-    if getattr(model, "_parallel_config", None) is not None:
-        raise ValueError(
-            "transformer: diffusers' enable_parallelism() was called; expected a model without it"
-        )
-    check_caches(model, whole, halves)
-
-
-def _agree(whole: Group, ask: Callable[[], _Asked]) -> tuple[int, _Asked]:
+def _agree(whole: Group, ask: Callable[[], Asked]) -> tuple[int, Asked]:
     """Fails on all ranks where one of them is asked for something wrong, or for something else than others.
     Returns the number of this transformer, too. Collective."""
     global _numbers
@@ -366,135 +247,12 @@ def _release(parallel: Parallel, whole: Group) -> None:
             give(whole)
 
 
-def _remove(handles: list[Any]) -> None:
-    for handle in reversed(handles):
-        handle.remove()
-
-
 def _schedule(schedule: str, ranks: Group) -> str:
     """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden.
     How slow they are between nodes is measured with each shape."""
     if schedule != "auto" or (ranks.library is not None and not ranks.one_node):
         return schedule
     return "flat" if ranks.one_node else "v-first"
-
-
-class _Hooks:
-    """Those of the plan and of the family on the transformer's modules. Who puts others in their place, as
-    adapters do with the last layer, takes ours away with them: they are set anew then."""
-
-    def __init__(self, model: nn.Module, parallel: Parallel, family: Family, plan: Plan) -> None:
-        self.model, self.parallel, self.family = model, parallel, family
-        self.plan = tuple(entry for entry in plan if entry.module)  # the transformer itself stays
-        self.handles: list[Any] = []
-        self.modules: list[nn.Module | None] = []  # that they are on, or above them
-
-    def set(self) -> None:
-        self.modules = list(self.model._modules.values())
-        # The family's come first: dynamo wants a module's hooks in the order in which they were set.
-        self.handles += self.family.hooks(self.model, self.parallel)
-        self.handles += plans.apply(self.model, self.plan, self.parallel)
-
-    def remove(self) -> None:
-        _remove(self.handles)
-        self.handles = []
-
-    def follow(self) -> None:
-        found = self.model._modules.values()
-        if len(found) != len(self.modules) or any(map(operator.is_not, found, self.modules)):
-            self.remove()
-            self.set()
-
-
-class _Watch:
-    """Forward pre-hook, the first: a pass begins, and what was changed after enable() is noticed."""
-
-    def __init__(
-        self,
-        passes: Passes,
-        processors: dict[str, Any],
-        hooks: _Hooks,
-        inputs: Inputs | None,
-        whole: Group,
-        halves: bool,
-    ) -> None:
-        self.passes, self.processors, self.hooks = passes, processors, hooks
-        self.known = list(hooks.family.processors)  # that may be there
-        self.inputs, self.whole, self.halves = inputs, whole.whole, halves
-
-    @no_graph_alone
-    def __call__(
-        self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if not torch.compiler.is_compiling():
-            return self._begin(model, args, kwargs)
-        return None if self.inputs is None else self.inputs.take(args, kwargs)
-
-    @torch.compiler.disable
-    def _begin(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.passes.begin()
-        try:
-            return self._check(model, args, kwargs)
-        except BaseException as error:
-            self.passes.fail(error)
-            raise
-
-    def _what_to_do(self, found: str) -> str:
-        if found in self.known:
-            return "expected dit_torch.disable(transformer) before that, and enable() behind it"
-        return (
-            f"expected {' or '.join(self.known)}, as IP-Adapters and own processors are not supported: take "
-            "it away (an IP-Adapter by the pipeline's unload_ip_adapter()), or go on without dit_torch by "
-            "dit_torch.disable(transformer), which leaves it there"
-        )
-
-    def _check(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for name, processor in self.processors.items():
-            found = model.get_submodule(name).processor
-            if found is not processor:
-                raise RuntimeError(
-                    f"the attention processor of {name} was replaced by {type(found).__name__} after "
-                    f"dit_torch.enable(); {self._what_to_do(type(found).__name__)}"
-                )
-        _refuse_others(model, self.whole, self.halves)
-        self.hooks.follow()
-        return None if self.inputs is None else self.inputs.take(args, kwargs)
-
-
-def _set(model: Any, processors: dict[str, Any]) -> None:
-    """By diffusers' own function, where there is something to set; a few models have none."""
-    before = processors_of(model)
-    know(before, processors)
-    if all(before[name] is processor for name, processor in processors.items()):
-        return
-    if hasattr(model, "set_attn_processor"):
-        model.set_attn_processor({f"{name}.processor": one for name, one in processors.items()})
-        return
-    for name, processor in processors.items():
-        model.get_submodule(name).set_processor(processor)
-
-
-@contextmanager
-def _unsplit(model: Any, hooks: _Hooks, originals: dict[str, Any], ours: dict[str, Any]) -> Iterator[None]:
-    """While it is entered, modules and processors are as they were before enable()."""
-    hooks.remove()
-    _set(model, originals)
-    try:
-        yield
-    finally:
-        _set(model, ours)
-        hooks.set()
-
-
-def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:
-    for name, processor in originals.items():
-        if type(processor).__name__ not in family.processors:
-            raise ValueError(
-                f"transformer: {type(model).__name__} has the attention processor "
-                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} "
-                "(IP-Adapters and own processors are not supported)"
-            )
-    return {name: family.processors[type(p).__name__] for name, p in originals.items()}
 
 
 def set_steps(transformer: nn.Module, steps: Any) -> None:
@@ -526,14 +284,14 @@ def disable(transformer: nn.Module) -> nn.Module:
     were put there since, as by an IP-Adapter, stay. Collective."""
     model = plain(transformer)
     this = enabled(model)
-    _remove(this.handles)
+    remove_all(this.handles)
     now = processors_of(model)
     back = {
         name: this.originals[name] if now[name] is one else now[name]
         for name, one in this.ours.items()
         if name in now
     }
-    _set(model, back)
+    set_processors(model, back)
     delattr(model, _STATE)
     if this.inputs is not None and this.inputs.seen():
         logger.error("ranks were given different things in a last pass, or in a replay: it gave NaN")

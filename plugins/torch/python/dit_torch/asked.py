@@ -1,0 +1,145 @@
+"""What a rank was asked for by enable(): ranks compare it before anything is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from .caches import check_caches
+from .entries import Plan, checked, told
+from .parallel import SCHEDULES
+from .plans import planned_classes
+from .policy import check_policy
+from .processors import Family, family_of, processors_of, supported
+from .steps import steps_of
+
+MOST_BRANCHES = 2
+
+
+@dataclass
+class Asked:
+    """What this rank was asked for."""
+
+    family: Family
+    branches: int
+    most: int  # that there may turn out to be
+    originals: dict[str, Any]  # diffusers' processors by name
+    makers: dict[str, Any]  # of ours
+    alike: dict[str, object]  # what all ranks have to be asked for
+
+
+def ask(
+    model: Any,
+    enabled_already: bool,
+    whole: bool,
+    schedule: Any,
+    policy: Any,
+    steps: Any,
+    branches: Any,
+    cfg_parallel: Any,
+    timeout: Any,
+    adapt: Any,
+    reference_bytes: Any,
+    compare: Any,
+    plan: Any,
+    verify: Any,
+) -> Asked:
+    """Raises where it is wrong."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"transformer is of class {type(model).__name__}: expected the transformer of a pipeline, "
+            "such as pipe.transformer"
+        )
+    if enabled_already:
+        raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
+    if not is_positive(timeout):
+        raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
+    if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
+        raise ValueError(f"reference_bytes = {reference_bytes!r}: expected a number of bytes, or None")
+    if verify and (cfg_parallel or policy != "exact"):
+        raise ValueError(
+            f"verify = {verify!r}: expected policy 'exact', and no cfg_parallel, which compute other things"
+        )
+    family = _family(model, None if plan is None else checked(plan))
+    family.check(model, policy, cfg_parallel)
+    refuse_others(model, whole, cfg_parallel)
+    originals = processors_of(model)
+    makers = _makers(model, family, originals)
+    most = MOST_BRANCHES if branches is None else branches
+    branches = family.branches if branches is None else branches
+    check_policy(policy, steps, branches)
+    if cfg_parallel and policy != "exact":
+        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
+    alike = {
+        "transformer": family.model,
+        "schedule": schedule,
+        "policy": policy,
+        "steps": None if policy == "exact" else steps_of(steps),
+        "branches": branches,
+        "cfg_parallel": bool(cfg_parallel),
+        "adapt": bool(adapt),
+        "reference_bytes": reference_bytes,
+        "compare": bool(compare),
+        "plan": None if plan is None else list(map(told, plan)),
+        "verify": bool(verify),
+        "timeout_seconds": float(timeout),
+    }
+    return Asked(family, branches, most, originals, makers, alike | _facts(model))
+
+
+def _facts(model: nn.Module) -> dict[str, object]:
+    """What a transformer's exchanges depend on."""
+    facts: dict[str, object] = {
+        "transformer.dtype": next(model.parameters(), torch.empty(0)).dtype,
+        "transformer.device": device_of(model).type,
+        "transformer's attention layers": len(processors_of(model)),
+    }
+    simple = (bool, int, float, str, list, tuple, type(None))
+    for name, value in dict(getattr(model, "config", {})).items():
+        if not name.startswith("_") and isinstance(value, simple):
+            facts[f"transformer.config.{name}"] = value
+    return facts
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters(), torch.empty(0)).device
+
+
+def is_positive(number: Any) -> bool:
+    return isinstance(number, (int, float)) and 0 < number < float("inf")
+
+
+def _family(model: nn.Module, plan: Plan | None) -> Family:
+    family = family_of(model, plan)
+    if family is None:
+        raise ValueError(
+            f"transformer: {type(model).__name__} is not supported; expected {', '.join(supported())}, or "
+            f"another of {len(planned_classes())} classes of diffusers that there is a plan for, or a plan "
+            "of your own (enable(plan=...), docs/torch.md)"
+        )
+    return family
+
+
+def refuse_others(model: Any, whole: bool, halves: bool) -> None:
+    """What else makes a model compute other things on other ranks."""
+    if getattr(model, "_parallel_config", None) is not None:
+        raise ValueError(
+            "transformer: diffusers' enable_parallelism() was called; expected a model without it"
+        )
+    check_caches(model, whole, halves)
+
+
+def _makers(model: nn.Module, family: Family, originals: dict[str, Any]) -> dict[str, Any]:
+    for name, processor in originals.items():
+        if type(processor).__name__ not in family.processors:
+            raise ValueError(
+                f"transformer: {type(model).__name__} has the attention processor "
+                f"{type(processor).__name__} at {name}; expected {' or '.join(family.processors)} "
+                "(IP-Adapters and own processors are not supported)"
+            )
+    return {name: family.processors[type(p).__name__] for name, p in originals.items()}
