@@ -13,6 +13,7 @@ import dit_torch
 import ranks
 import tiny
 from dit_torch._library import library
+from tiny_models import TINY, installed
 
 STEPS = 4
 
@@ -341,3 +342,52 @@ def test_halves_begin_anew_after_a_rank_failed() -> None:
     assert [again for _, again in told] == [True] * 4
     for words, _ in told[:3]:
         assert "rank 3 failed in its forward pass (MemoryError" in words
+
+
+def _guided_by_plan(names: list[str]) -> dict[str, tuple[float, int, int]]:
+    """Of each model: how far from one rank's a guided image is, and calls of this rank, and of one alone."""
+    told = {}
+    for name in names:
+        model, inputs = TINY[name].make(), TINY[name].inputs
+        calls: list[None] = []
+        model.register_forward_pre_hook(lambda *_, calls=calls: calls.append(None))
+        own: list[None] = []
+        with torch.no_grad():
+            one, x, alone = _of_plan(model, inputs(1)), inputs(2), len(calls)
+            batch = _call(model, **x)
+            dit_torch.enable(model, cfg_parallel=True)
+            _deepest(model).register_forward_pre_hook(lambda *_, own=own: own.append(None))
+            away = float((_of_plan(model, inputs(1)) - one).abs().max() / one.abs().max())
+            computed = len(own)
+            at_once = float((_call(model, **x) - batch).abs().max() / batch.abs().max())
+            dit_torch.disable(model)
+        told[name] = (max(away, at_once), computed, alone)
+    return told
+
+
+def _deepest(model: nn.Module) -> nn.Module:
+    """A module that runs once in each pass that is computed."""
+    return next(module for name, module in model.named_modules() if name.endswith("norm_out"))
+
+
+def _of_plan(model: nn.Module, given: dict[str, Any]) -> torch.Tensor:
+    """Two calls a step; of the second branch another text."""
+    x = given["hidden_states"]
+    text = given["encoder_hidden_states"]
+    for _ in range(STEPS):
+        with model.cache_context("cond"):
+            v = _call(model, **(given | {"hidden_states": x}))
+        with model.cache_context("uncond"):
+            other = _call(model, **(given | {"hidden_states": x, "encoder_hidden_states": text * 0.5}))
+        x = x + 0.1 * (other + 2.0 * (v - other))
+    return x
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_models_under_a_plan_compute_branches_apart(size: int) -> None:
+    names = ["CogVideoXTransformer3DModel", "CogView4Transformer2DModel", "ChromaTransformer2DModel"]
+    for told in ranks.run(size, _guided_by_plan, [name for name in names if name in installed()]):
+        for name, (away, computed, alone) in told.items():
+            assert away < 1e-5, (name, away)
+            # The first step shows that there are two calls: all compute both.
+            assert computed == STEPS + 1 < alone, (name, computed, alone)

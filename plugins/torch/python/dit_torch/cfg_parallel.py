@@ -209,8 +209,9 @@ class First:
 class GuidanceBranches:
     """Takes the place of a transformer's forward and cache_context until remove()."""
 
-    def __init__(self, model: nn.Module, halves: Halves, inputs: Inputs | None) -> None:
-        self.model, self.halves, self.inputs = model, halves, inputs
+    def __init__(self, model: nn.Module, halves: Halves, inputs: Inputs | None, splits: bool) -> None:
+        """:param splits: each half computes half of the samples of a call by itself"""
+        self.model, self.halves, self.inputs, self.splits = model, halves, inputs, splits
         self.context: str | None = None
         self.size: Size | None = None  # of the call that is under way
         self.pairs: dict[Size, Pair] = {}
@@ -347,7 +348,7 @@ class GuidanceBranches:
         """One call by itself: half of its samples on each half of the ranks, or all on both."""
         assert self.size is not None
         samples = self.size.shape[0]
-        if samples % 2 != 0:
+        if samples % 2 != 0 or not self.splits:
             output = self._compute(arguments)
             self.halves.meet()
             return output

@@ -187,7 +187,7 @@ def enable(
             handles.append(follower.register(model))
             passes.remembers(follower.forget)
         if halves is not None:
-            guidance = GuidanceBranches(model, halves, inputs)
+            guidance = GuidanceBranches(model, halves, inputs, family.splits_samples)
             handles.append(guidance)
             passes.remembers(guidance.forget)
         handles.append(model.register_forward_pre_hook(InputsHook(parallel), with_kwargs=True))

@@ -34,6 +34,8 @@ class Family:
     :ivar branches: forward passes of a step, one for each guidance branch, in diffusers' pipelines
     :ivar note: what enable() logs, on one rank
     :ivar check: raises where it cannot be enabled so; of the transformer, policy and cfg_parallel
+    :ivar splits_samples: with cfg_parallel: each half computes half of a call's samples, as it is known which
+        arguments have a row for each; else both compute all of them, and only calls of their own branch apart
     :ivar layers: how many modules exchange, where that is not the number of processors
     """
 
@@ -44,6 +46,7 @@ class Family:
     branches: int = 1
     note: str = ""
     check: Callable[[Any, Any, bool], None] = lambda transformer, policy, cfg_parallel: None
+    splits_samples: bool = True
     layers: Callable[[Any], int] = lambda transformer: len(processors_of(transformer))
 
 

@@ -79,4 +79,5 @@ FAMILY = Family(
     hooks=_hooks,
     branches=2,
     check=check,
+    splits_samples=False,
 )

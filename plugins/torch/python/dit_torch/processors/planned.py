@@ -27,6 +27,7 @@ def family(transformer: nn.Module, plan: Plan) -> Family:
         hooks=hooks,
         note=f"{type(transformer).__name__}: no processors of ours; its own, with dit_torch's exchange, flat",
         check=check,
+        splits_samples=False,
         layers=lambda transformer: attention_calls.layers_of(transformer, plan),
     )
 
@@ -34,12 +35,15 @@ def family(transformer: nn.Module, plan: Plan) -> Family:
 def check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
     """What is not known well enough of a model."""
     name = type(transformer).__name__
-    if cfg_parallel:
+    arguments = signature_of(transformer).parameters.keys()
+    if cfg_parallel and not (
+        {"hidden_states", "return_dict"} <= arguments and hasattr(transformer, "cache_context")
+    ):
         raise ValueError(
-            f"cfg_parallel = True: expected False for {name}, of whose arguments nobody knows which have a "
-            "row for each sample"
+            f"cfg_parallel = True: expected False for {name}, whose guidance branches cannot be told apart: it "
+            "has no cache_context, or its forward no arguments hidden_states and return_dict"
         )
-    missing = {"hidden_states", "timestep"} - signature_of(transformer).parameters.keys()
+    missing = {"hidden_states", "timestep"} - arguments
     if missing and policy != "exact":
         raise ValueError(
             f"policy = {policy!r}: expected 'exact' for {name}, whose steps cannot be told apart: its "

@@ -94,4 +94,5 @@ FAMILY = Family(
     processors={"ZSingleStreamAttnProcessor": ZImageProcessor},
     plan=_plan,
     check=check,
+    splits_samples=False,
 )
