@@ -36,12 +36,11 @@ def check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
     """What is not known well enough of a model."""
     name = type(transformer).__name__
     arguments = signature_of(transformer).parameters.keys()
-    if cfg_parallel and not (
-        {"hidden_states", "return_dict"} <= arguments and hasattr(transformer, "cache_context")
-    ):
+    named = {"hidden_states", "return_dict"} <= arguments and hasattr(transformer, "cache_context")
+    if cfg_parallel and not named:
         raise ValueError(
-            f"cfg_parallel = True: expected False for {name}, whose guidance branches cannot be told apart: it "
-            "has no cache_context, or its forward no arguments hidden_states and return_dict"
+            f"cfg_parallel = True: expected False for {name}, whose guidance branches cannot be told apart: "
+            "it has no cache_context, or its forward no arguments hidden_states and return_dict"
         )
     missing = {"hidden_states", "timestep"} - arguments
     if missing and policy != "exact":
