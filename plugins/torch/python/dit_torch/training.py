@@ -92,6 +92,10 @@ class InputsHook:
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not torch.is_grad_enabled():
             return None
+        add = self._add if torch.compiler.is_compiling() else self._add_alone
+        return add(args, kwargs)
+
+    def _add(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, form = pytree.tree_flatten((args, kwargs))
         at = [n for n, x in enumerate(leaves) if _wanted(x)]
         if not at:
@@ -100,6 +104,9 @@ class InputsHook:
         for n, x in zip(at, given, strict=True):
             leaves[n] = x
         return pytree.tree_unflatten(leaves, form)
+
+    # Compilers that leave the hook alone would still begin with what it calls.
+    _add_alone = torch.compiler.disable(_add)
 
 
 class OutputHook:
@@ -112,8 +119,14 @@ class OutputHook:
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if not torch.is_grad_enabled():
             return None
+        count = self._count if torch.compiler.is_compiling() else self._count_alone
+        return count(output)
+
+    def _count(self, output: Any) -> Any:
         counts = self.parallel.group.rank == 0
         return pytree.tree_map(lambda x: _Output.apply(x, counts) if _wanted(x) else x, output)
+
+    _count_alone = torch.compiler.disable(_count)
 
 
 def sum_gradients_of(parameters: list[nn.Parameter], group: Group) -> None:
