@@ -18,7 +18,7 @@ def _rank(
     rank: int, ranks: int, meeting: str, results: Any, body: Callable[..., Any], args: tuple, named: dict
 ) -> None:
     dist.init_process_group(
-        "gloo", f"file://{meeting}", rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
+        "gloo", f"file://{meeting}", rank=rank, world_size=ranks, timeout=timedelta(seconds=180)
     )
     try:
         results.put((rank, None, body(*args, **named)))
