@@ -24,11 +24,12 @@ class DirectPipe {
   void run(bool sends, std::vector<std::byte>& memory, unsigned seed) {
     End& end = ends_[sends ? 0 : 1];
     Word* const said = sends ? &filled_ : &emptied_;
-    const PipeJob job{{said, sends ? &emptied_ : &filled_, nullptr, slots_.data(), &end.passed},
-                      memory.data(),
-                      memory.size(),
-                      &end.missing,
-                      sends};
+    const PipeJob job{
+        {said, sends ? &emptied_ : &filled_, &left_[sends ? 1 : 0], nullptr, slots_.data(), &end.passed},
+        memory.data(),
+        memory.size(),
+        &end.missing,
+        sends};
     const PipeTurn turn{kSlot, timeout_, end.state.get(), end.own.get()};
     TeamMeeting meeting(lanes_);
     std::vector<std::jthread> threads;
@@ -39,8 +40,8 @@ class DirectPipe {
       });
     }
   }
-  /// An end that has failed.
-  void break_off(bool sends) { std::atomic_ref(sends ? filled_ : emptied_).store(kPipeBroken); }
+  /// The rank of an end makes no more calls.
+  void leave(bool sends) { std::atomic_ref(left_[sends ? 0 : 1]).store(1); }
   [[nodiscard]] Word missing(bool sends) const { return ends_[sends ? 0 : 1].missing; }
 
  private:
@@ -53,6 +54,7 @@ class DirectPipe {
   Word timeout_;
   alignas(8) Word filled_ = 0;
   alignas(8) Word emptied_ = 0;
+  Word left_[2]{};  ///< of the sender, of the receiver
   std::vector<std::byte> slots_ = std::vector<std::byte>(kPipeSlots * kSlot);
   End ends_[2];
 };
@@ -101,14 +103,23 @@ TEST(DirectPipe, WhoDoesNotComeIsNoted) {
   EXPECT_EQ(in, std::vector<std::byte>(in.size(), std::byte{0xff})) << "what looks like a result";
 }
 
-TEST(DirectPipe, NobodyWaitsForAnEndThatHasFailed) {
+TEST(DirectPipe, NobodyWaitsForAnEndThatHasLeft) {
   for (const bool sends : {true, false}) {
     DirectPipe pipe(2, 0, 0);  // without a time limit nothing else would end the wait
-    pipe.break_off(!sends);
+    pipe.leave(!sends);
     std::vector<std::byte> memory(kSlot * kPipeSlots + 1);
     pipe.run(sends, memory, 1);
     EXPECT_EQ(pipe.missing(sends), 1U);
   }
+}
+
+TEST(DirectPipe, WhatWasSentBeforeItLeftArrives) {
+  DirectPipe pipe(2, 0, 0);
+  std::vector<std::byte> out = pattern(kSlot * kPipeSlots, 3), in(out.size());
+  pipe.run(true, out, 1);
+  pipe.leave(true);
+  pipe.run(false, in, 2);
+  EXPECT_EQ(in, out);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, Lo
   agreement.together([&] {
     table_.emplace(agreement.size(), peers, shape_, state, timeout, [&](const PipeTable::Place& place) {
       const Ends& ends = ends_.emplace_back(ends_at(place));
-      return Pipe{ends.said(), ends.heard(), nullptr, ends.slots, nullptr};
+      return Pipe{ends.said(), ends.heard(), ends.other_left(), nullptr, ends.slots, nullptr};
     });
   });
 }
@@ -102,12 +102,12 @@ unsigned long long HostWire::missing(int rank) const {
 bool HostWire::has_left(int rank) const {
   const int first = table_->first_of(rank);
   for (int index = first; first >= 0 && index < first + table_->pipes_of_peer(); ++index)
-    if (std::atomic_ref(*ends_[static_cast<std::size_t>(index)].heard()).load() == kPipeBroken) return true;
+    if (std::atomic_ref(*ends_[static_cast<std::size_t>(index)].other_left()).load() != 0) return true;
   return false;
 }
 
 void HostWire::tell_failure() {
-  for (const Ends& ends : ends_) std::atomic_ref(*ends.said()).store(kPipeBroken);
+  for (const Ends& ends : ends_) std::atomic_ref(*ends.own_left()).store(1);
 }
 
 void HostWire::finish(bool well) {

@@ -34,10 +34,13 @@ class HostWire final : public Wire {
   void finish(bool well) override;
 
  private:
-  /// What both ends of a pipe tell, each on a line of its own.
+  /// What both ends of a pipe tell, each on lines of its own: the devices how far they are, the hosts that
+  /// their rank makes no more calls.
   struct Words {
     alignas(128) Word filled;
     alignas(128) Word emptied;
+    alignas(128) Word sender_left;
+    alignas(128) Word receiver_left;
   };
   /// A pipe's slots and words.
   struct Ends {
@@ -46,6 +49,8 @@ class HostWire final : public Wire {
     bool sends;
     [[nodiscard]] Word* said() const { return sends ? &words->filled : &words->emptied; }
     [[nodiscard]] Word* heard() const { return sends ? &words->emptied : &words->filled; }
+    [[nodiscard]] Word* own_left() const { return sends ? &words->sender_left : &words->receiver_left; }
+    [[nodiscard]] Word* other_left() const { return sends ? &words->receiver_left : &words->sender_left; }
   };
   void map_pages(const Agreement& agreement, const std::vector<int>& peers);
   [[nodiscard]] std::size_t bytes_of_peer() const;

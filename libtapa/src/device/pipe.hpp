@@ -20,7 +20,7 @@ namespace tapa::device {
 /// directions of a line would take turns.
 inline constexpr int kPipeSlots = 32;
 
-/// What an end says that has failed: nothing comes any more.
+/// What the host says when its thread has ended by an error: nothing comes any more.
 inline constexpr Word kPipeBroken = ~Word{0};
 
 /// Bytes of the chunks of a slice: as long as a slot, or shorter so that the ways to the slots, from host to
@@ -42,13 +42,14 @@ struct PipeWords {
 struct Pipe {
   Word* said;            ///< what the device tells: chunks that it has filled, or emptied
   const Word* heard;     ///< what it goes by: chunks that the other end has done
+  const Word* left;      ///< not 0 once the other end's rank makes no more calls; null: nobody says
   std::uint32_t* bytes;  ///< when sending: of the chunk in each slot; null: the other end knows them
   std::byte* slots;      ///< kPipeSlots times as long as one is
   Word* passed;          ///< in device memory: chunks of calls before this one
 };
 /// One whose other end is a thread of the host.
 TAPA_HOST_DEVICE inline Pipe pipe_to_host(PipeWords& words, std::byte* slots, Word* passed) {
-  return {&words.device, &words.host, words.bytes, slots, passed};
+  return {&words.device, &words.host, nullptr, words.bytes, slots, passed};
 }
 
 /// A part of a message that one team moves.
@@ -107,11 +108,14 @@ class PipeMove {
         if (done >= wanted) return true;
         if (!team_.looks(spins)) continue;
         if (team_.aborted(*turn_.state)) return false;  // another team has, and said why
-        if (!team_.gives_up(turn_.timeout)) continue;
+        if (!has_left() && !team_.gives_up(turn_.timeout)) continue;
       }
       team_.lost(*turn_.state, job_.missing, turn_.own->sequence);
       return false;
     }
+  }
+  TAPA_HOST_DEVICE bool has_left() const {
+    return job_.pipe.left != nullptr && Team::acquire(job_.pipe.left) != 0;
   }
   TAPA_HOST_DEVICE void say(Word chunks) {
     team_.any(false);
