@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 PATIENCE = timedelta(seconds=0.1)  # until a wait looks whether it is in vain
+_MOST = 2000  # letters of an error that others are told; who has ended comes last in it
 
 
 class Abandoned(RuntimeError):
@@ -34,7 +35,7 @@ class Alarm:
         """Tells the others why rank `rank` comes to nothing more, in words that it returns. The first one's
         stay."""
         what = "left" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-        words = f"rank {rank} failed in its forward pass ({what[:500]})"
+        words = f"rank {rank} failed in its forward pass ({what[:_MOST]})"
         # Where who keeps the store has ended others are told by their connections to it.
         with contextlib.suppress(RuntimeError):
             if not self._store.check([self._key]):
