@@ -48,8 +48,6 @@ HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, Lo
   });
 }
 
-HostWire::~HostWire() = default;
-
 std::size_t HostWire::bytes_of_peer() const {
   const std::size_t pipe = sizeof(Words) + kPipeSlots * shape_.chunk;
   const std::size_t bytes = pipe * static_cast<std::size_t>(shape_.channels);
@@ -96,7 +94,7 @@ void HostWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
 }
 
 unsigned long long HostWire::missing(int rank) const {
-  return *static_cast<const volatile Word*>(table_->missing(rank));
+  return table_->missed_by(rank);
 }
 
 bool HostWire::has_left(int rank) const {

@@ -21,7 +21,6 @@ class HostWire final : public Wire {
   /// On the current device; collective. All ranks are of one host. `peers`: those that this one's device does
   /// not reach. `state`, `timeout`: as PipeTable's. Throws DeviceError, on all ranks alike.
   HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state, Word timeout);
-  ~HostWire() override;
 
   [[nodiscard]] std::string describe() const override;
   void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,

@@ -46,7 +46,7 @@ void PipeTable::add(PipeLaunch& launch, const WireMessage& message, bool sends) 
     const Slice slice = slice_of(message.bytes, channel, shape_.channels);
     if (slice.bytes == 0) continue;
     launch.job[launch.jobs++] = {message.memory + slice.begin, slice.bytes,
-                                 first_of(message.peer) + channel * 2 + (sends ? 0 : 1)};
+                                 index_of(message.peer, channel, sends)};
   }
 }
 

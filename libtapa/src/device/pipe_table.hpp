@@ -44,7 +44,13 @@ class PipeTable {
   /// Index of a rank's first pipe; the others follow. -1: it has none.
   [[nodiscard]] int first_of(int rank) const { return first_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int pipes_of_peer() const { return 2 * shape_.channels; }
-  [[nodiscard]] const PipeShape& shape() const { return shape_; }
+  [[nodiscard]] int index_of(int peer, int channel, bool sends) const {
+    return first_of(peer) + channel * 2 + (sends ? 0 : 1);
+  }
+  /// As Wire::missing().
+  [[nodiscard]] unsigned long long missed_by(int rank) const {
+    return *static_cast<const volatile Word*>(missing(rank));
+  }
 
   /// Pipes to and from so many peers.
   [[nodiscard]] static std::size_t count(std::size_t peers, int channels) {

@@ -52,7 +52,7 @@ void PipeWire::start(const std::vector<int>& peers, PipeMessengers messengers) {
   for (const int peer : peers) {
     for (int channel = 0; channel < shape_.channels; ++channel) {
       for (const bool sends : {true, false}) {
-        const auto index = static_cast<std::size_t>(table_->first_of(peer) + channel * 2 + (sends ? 0 : 1));
+        const auto index = static_cast<std::size_t>(table_->index_of(peer, channel, sends));
         shares[static_cast<std::size_t>(channel) % count].push_back(
             {{peer, channel}, sends, words() + index, slots(index), table_->missing(peer)});
       }
@@ -74,7 +74,7 @@ void PipeWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
 }
 
 unsigned long long PipeWire::missing(int rank) const {
-  return *static_cast<const volatile Word*>(table_->missing(rank));
+  return table_->missed_by(rank);
 }
 
 std::string PipeWire::failure() const {

@@ -18,6 +18,8 @@ def name_node(node: str, rank: int, gather: Gather) -> str:
     :param node: of this rank's host
     """
     told = gather((node, _gpu()))
+    if all(gpu is None for _, gpu in told):
+        return node
     rows = gather(_reached([gpu if where == node else None for where, gpu in told], rank))
     here = [other for other, (where, _) in enumerate(told) if where == node]
     group = next(at for at, members in enumerate(groups(here, rows)) if rank in members)

@@ -78,7 +78,7 @@ class _Output(torch.autograd.Function):
         return (gradient if ctx.counts else torch.zeros_like(gradient)), None
 
 
-def _wanted(x: Any) -> bool:
+def wants_gradient(x: Any) -> bool:
     return isinstance(x, Tensor) and x.requires_grad
 
 
@@ -97,7 +97,7 @@ class InputsHook:
 
     def _add(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, form = pytree.tree_flatten((args, kwargs))
-        at = [n for n, x in enumerate(leaves) if _wanted(x)]
+        at = [n for n, x in enumerate(leaves) if wants_gradient(x)]
         if not at:
             return None
         given = _Inputs.apply(self.parallel.number, *[leaves[n] for n in at])
@@ -124,7 +124,7 @@ class OutputHook:
 
     def _count(self, output: Any) -> Any:
         counts = self.parallel.group.rank == 0
-        return pytree.tree_map(lambda x: _Output.apply(x, counts) if _wanted(x) else x, output)
+        return pytree.tree_map(lambda x: _Output.apply(x, counts) if wants_gradient(x) else x, output)
 
     _count_alone = torch.compiler.disable(_count)
 

@@ -12,12 +12,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .asked import is_positive
 from .digest import described, digests_on_host
 from .given import tensors_of
 from .group import Group, give, take
 from .parallel import NotCopied
 from .patch import Patch
 from .tiles import answered, compute, tiles_of
+from .training import wants_gradient
 from .weights import Weights
 
 _STATE = "_dit_torch_vae"  # attribute of an enabled VAE
@@ -71,7 +73,7 @@ def enable_vae(
     :return: the VAE
     """
     with ExitStack() as undo:
-        seconds = timeout_seconds if _is_positive(timeout_seconds) else 300.0  # until that is told to all
+        seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until that is told to all
         ranks = take(group, seconds)
         undo.callback(give, ranks)
         before = ranks.together(lambda: _checked(vae, timeout_seconds, tiling))
@@ -106,10 +108,6 @@ def disable_vae(vae: nn.Module) -> nn.Module:
     return vae
 
 
-def _is_positive(number: Any) -> bool:
-    return isinstance(number, (int, float)) and 0 < number < float("inf")
-
-
 def _checked(vae: Any, timeout: Any, tiling: dict[str, Any]) -> dict[str, Any]:
     """Raises where it is wrong. The tiling that there is."""
     if not isinstance(vae, nn.Module):
@@ -118,7 +116,7 @@ def _checked(vae: Any, timeout: Any, tiling: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"vae: {type(vae).__name__} is not supported; expected {', '.join(SUPPORTED)}")
     if isinstance(getattr(vae, _STATE, None), _Enabled):
         raise ValueError("vae: enabled already; expected dit_torch.disable_vae(vae) before")
-    if not _is_positive(timeout):
+    if not is_positive(timeout):
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if any(getattr(module, "per_channel_scale1", None) is not None for module in vae.modules()):
         raise ValueError(
@@ -180,7 +178,9 @@ class _Shared:
             return self.original(*args, **kwargs)
         with torch.no_grad():
             results = compute(self.vae, tiles, self.group)
-        if torch.is_grad_enabled() and any(map(_wants, (*args, *kwargs.values(), *self.vae.parameters()))):
+        if torch.is_grad_enabled() and any(
+            map(wants_gradient, (*args, *kwargs.values(), *self.vae.parameters()))
+        ):
             results = [_NoBackward.apply(x, torch.empty(0, requires_grad=True)) for x in results]
         return answered(self.vae, results, self.original, args, kwargs)
 
@@ -192,10 +192,6 @@ class _Shared:
             f"{self.name}: {name}": f"{described(x)}, digest {one & (2**64 - 1):016x}"
             for (name, x), one in zip(given.items(), bits, strict=True)
         }
-
-
-def _wants(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.requires_grad
 
 
 class _NoBackward(torch.autograd.Function):
