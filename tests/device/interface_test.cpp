@@ -61,8 +61,8 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
   options.timeout = -1;
   expect(create(&comm, &options), "options.timeout is -1");
   options.timeout = 0;
-  options.wire = 5;
-  expect(create(&comm, &options), "options.wire is 5, expected a TAPA_DEVICE_WIRE");
+  options.wire = 99;
+  expect(create(&comm, &options), "options.wire is 99, expected a TAPA_DEVICE_WIRE");
   options.wire = 0;
   options.channels = 65;
   expect(create(&comm, &options), "options.channels is 65, expected 0 to 64");
