@@ -40,8 +40,8 @@ LearntPlan plan(const std::string& choice, double seconds, bool given_up = false
 
 /// A communicator of four ranks in a guest's program.
 struct Communicator {
-  explicit Communicator(std::vector<LearntSize> sizes = {}, bool limited = true) {
-    if (limited) tuner.limit(1000);
+  explicit Communicator(std::vector<LearntSize> sizes = {}, bool limited = true, double spent = 1000) {
+    if (limited) tuner.limit(spent);
     tuner.remember(std::move(sizes));
   }
   const ProbeKey key = Autotuner::key_of(true, kBytes, kOffer);
@@ -56,7 +56,7 @@ struct Communicator {
         continue;
       }
       Autotuner::Running& running = tuner.running(key, kBytes, kOffer);
-      if (running.autotuning.round_over()) static_cast<void>(tuner.end_round(key, running));
+      if (running.autotuning.round_over()) tuner.end_round(key, running, kBytes, kOffer);
       if (running.autotuning.complete()) {
         running.count();
         taken = tuner.decided(true, kBytes, kOffer, false)->text;
@@ -85,6 +85,31 @@ TEST(Autotuner, WithoutEarlierRunsMpiBegins) {
   Communicator comm;
   EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
   EXPECT_EQ(comm.tuner.used().sizes, 0);
+}
+
+// The model gives each plan 10 us.
+TEST(Autotuner, AfterMpisFirstCallsAPlanThatShouldBeMuchFasterIsTriedAtOnce) {
+  Communicator comm({}, true, 0);
+  const std::map<std::string, double> aggregation_wins{{"linear", 1e-5}, {"mpi", 2e-5}};
+  EXPECT_EQ(comm.call(5, aggregation_wins), "mpi");
+  EXPECT_EQ(comm.call(1, aggregation_wins), "linear");
+  EXPECT_EQ(comm.call(5, aggregation_wins), "linear") << "it stays";
+  EXPECT_EQ(comm.call(3000, aggregation_wins), "linear");
+  EXPECT_THAT(comm.called, ElementsAre("linear", "mpi"));
+}
+
+TEST(Autotuner, APlanThatDoesNotKeepWhatTheModelSaysCostsFiveCalls) {
+  Communicator comm({}, true, 0);
+  const std::map<std::string, double> mpi_wins{{"linear", 4e-5}, {"mpi", 2e-5}};
+  EXPECT_EQ(comm.call(5, mpi_wins), "mpi");
+  EXPECT_EQ(comm.call(5, mpi_wins), "linear");
+  EXPECT_EQ(comm.call(100, mpi_wins), "mpi") << "and what follows is on the account";
+}
+
+TEST(Autotuner, APlanThatIsNotSaidToBeMuchFasterThanMpiWaitsForTheAccount) {
+  Communicator comm({}, true, 0);
+  EXPECT_EQ(comm.call(20, {{"mpi", 1.2e-5}}), "mpi");
+  EXPECT_THAT(comm.called, ElementsAre("mpi"));
 }
 
 TEST(Autotuner, AnEarlierWinnerBeginsAndStays) {

@@ -20,7 +20,7 @@ constexpr unsigned kReviews = 16;
 
 constexpr double kClearGain = 0.1;
 
-// By the model alone.
+// By the model: over what it gives a flat exchange, or over what MPI has taken.
 constexpr double kSureGain = 1.3;
 
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
@@ -172,9 +172,11 @@ Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) 
   return Autotuning(std::move(choices), budget_, smallest, largest);
 }
 
-Autotuning Autotuner::try_again(const ProbeKey& key, Choice plan) {
+void Autotuner::begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi) {
   const auto [smallest, largest] = bytes_that_count(key, ranks_);
-  return Autotuning::trial(std::move(plan), budget_, smallest, largest);
+  running.otherwise = running.autotuning.choices();
+  running.autotuning = Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi));
+  running.tried = true;
 }
 
 void Autotuner::remember(std::vector<LearntSize> sizes) {
@@ -193,8 +195,7 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
   switch (start.kind) {
     case LearntStart::Kind::trial:
       if (!has(start.plan)) return;
-      running.otherwise = std::move(choices);
-      running.autotuning = try_again(key, start.plan);
+      begin_trial(running, key, start.plan);
       running.learnt = &*found;
       break;
     case LearntStart::Kind::mpi: {
@@ -225,20 +226,26 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
 std::unique_ptr<Autotuner::Running> Autotuner::begin(const ProbeKey& key, std::size_t bytes, Offer offer) {
   auto running = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer))));
   recall(*running, key, offer);
-  if (running->learnt == nullptr) trust_model(*running, key, bytes, offer);
+  running->tried |= running->learnt != nullptr || !budget_.limited() || source_.one_choice();
+  if (!running->tried) trust_model(*running, key, bytes, offer);
   return running;
 }
 
-/// A program that did not ask for plans has the first calls of one that should be far faster than each rank's
-/// messages to all others, which is what MPI's all-to-all comes to at least; MPI's have to show that it is
-/// not.
+/// A program that did not ask for plans has the calls of one that should be far faster than each rank's
+/// messages to all others, which is what MPI's all-to-all comes to at least, or than what MPI has taken where
+/// that is known. The plan's calls have to show that it is.
 void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t bytes, Offer offer) {
-  if (!budget_.limited() || !key.mpi || source_.one_choice()) return;
+  const auto& choices = running.autotuning.choices();
+  const auto mpi = std::ranges::find(choices, Algorithm::mpi, &Choice::algorithm);
+  if (mpi == choices.end()) return;
+  const auto at = static_cast<std::size_t>(mpi - choices.begin());
   const std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
   const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
-  if (flat == ranked.end() || flat->seconds < kSureGain * ranked.front().seconds) return;
-  running.otherwise = running.autotuning.choices();
-  running.autotuning = try_again(key, ranked.front().choice);
+  const double known = running.autotuning.median(at);
+  const double other = known > 0 ? known : flat != ranked.end() ? flat->seconds : 0;
+  const Candidate& best = ranked.front();
+  if (std::ranges::find(choices, best.choice) == choices.end() || other < kSureGain * best.seconds) return;
+  begin_trial(running, key, best.choice, running.autotuning.times(at));
 }
 
 /// What a competition knows now.
@@ -301,18 +308,18 @@ void Autotuner::end_trial(const ProbeKey& key, Running& running) {
   ++used_.refuted;
 }
 
-bool Autotuner::end_round(const ProbeKey& key, Running& running) {
+void Autotuner::end_round(const ProbeKey& key, Running& running, std::size_t bytes, Offer offer) {
   running.autotuning.end_round();
-  if (!running.autotuning.complete()) return false;
-  if (!running.otherwise.empty()) {
+  if (!running.autotuning.complete()) {
+    if (!std::exchange(running.tried, true)) trust_model(running, key, bytes, offer);
+  } else if (!running.otherwise.empty()) {
     end_trial(key, running);
-    return running.autotuning.complete();
+  } else {
+    running.before.reset();
+    running.learnt = nullptr;
+    running.until_review = UINT64_MAX;
+    if (budget_.limited() && key.mpi && running.autotuning.choices().size() > 1) wait_for_review(running);
   }
-  running.before.reset();
-  running.learnt = nullptr;
-  running.until_review = UINT64_MAX;
-  if (budget_.limited() && key.mpi && running.autotuning.choices().size() > 1) wait_for_review(running);
-  return true;
 }
 
 bool Autotuner::agree(Running& running, const MessageSpace& space, int tag, int rank) {

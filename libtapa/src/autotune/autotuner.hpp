@@ -108,6 +108,7 @@ class Autotuner {
     std::uint64_t calls = 0;             // that were no probes
     const LearntSize* learnt = nullptr;  // what an earlier run has found, as long as nothing else is known
     std::vector<Choice> otherwise;       // what competes when that does not hold; empty: it is no trial
+    bool tried = false;                  // there was a trial, or there shall be none
     bool held = false;                   // a trial has ended, and it does hold
 
     /// Whether the next call takes the same way as the last one, and is no probe.
@@ -154,8 +155,8 @@ class Autotuner {
   /// `tag`: of that operation; `rank`: this one in the communicator. No lock may be held, as MPI is called.
   [[nodiscard]] static bool agree(Running& running, const MessageSpace& space, int tag, int rank);
 
-  /// The round of a competition is over and agreed on. True: now it is decided.
-  bool end_round(const ProbeKey& key, Running& running);
+  /// The round of a competition is over and agreed on; the rest as for running().
+  void end_round(const ProbeKey& key, Running& running, std::size_t bytes, Offer offer);
 
   /// A probe has taken so long, and this rank has sent so many bytes. To be called once for each, also when
   /// it failed, so that all ranks stay in step.
@@ -168,9 +169,9 @@ class Autotuner {
   [[nodiscard]] const Autotuning* ended(const ProbeKey& key) const;
   [[nodiscard]] bool needs_review(const ProbeKey& key) const;
   [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);
-  [[nodiscard]] Autotuning try_again(const ProbeKey& key, Choice plan);
   [[nodiscard]] std::unique_ptr<Running> begin(const ProbeKey& key, std::size_t bytes, Offer offer);
   void trust_model(Running& running, const ProbeKey& key, std::size_t bytes, Offer offer);
+  void begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi = {});
   void recall(Running& running, const ProbeKey& key, Offer offer);
   void end_trial(const ProbeKey& key, Running& running);
   void wait_for_review(Running& running);

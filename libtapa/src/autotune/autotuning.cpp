@@ -28,10 +28,11 @@ Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::ui
 }
 
 Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest,
-                             std::uint64_t largest) {
-  Choice mpi;
-  mpi.algorithm = Algorithm::mpi;
-  Autotuning autotuning({std::move(plan), std::move(mpi)}, smallest, largest);
+                             std::uint64_t largest, std::vector<double> mpi) {
+  Choice other;
+  other.algorithm = Algorithm::mpi;
+  Autotuning autotuning({std::move(plan), std::move(other)}, smallest, largest);
+  autotuning.times_[1] = std::move(mpi);
   if (budget.limited()) autotuning.budget_ = &budget;
   autotuning.preferred_ = autotuning.incumbent_ = 1;
   autotuning.trying_ = true;
@@ -80,7 +81,7 @@ void Autotuning::measure_mpi() {
 // In a row, so that few calls come behind another plan's, and a program that makes few has the fast ones.
 void Autotuning::begin_trial() {
   std::vector<std::size_t> order(kMpiCalls, 0);
-  order.insert(order.end(), kMpiCalls, preferred_);
+  if (times_[preferred_].empty()) order.insert(order.end(), kMpiCalls, preferred_);
   begin_calls(std::move(order));
 }
 
@@ -161,7 +162,9 @@ bool Autotuning::take_times() {
   std::vector<bool> timed(choices_.size());
   for (std::size_t call = 0; call < order_.size(); ++call)
     timed[order_[call]] = timed[order_[call]] || counts(call);
-  const auto needs_none = [&](std::size_t i) { return in_doubt(i) || (measuring_ && i != preferred_); };
+  const auto needs_none = [&](std::size_t i) {
+    return in_doubt(i) || (measuring_ && i != preferred_) || (trying_ && !times_[i].empty());
+  };
   if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || needs_none(i); })) return false;
   for (std::size_t call = 0; call < order_.size(); ++call) {
     if (counts(call)) times_[order_[call]].push_back(seconds_[call]);

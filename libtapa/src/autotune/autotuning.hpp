@@ -70,11 +70,11 @@ class Autotuning {
   Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest = 0,
              std::uint64_t largest = UINT64_MAX);
 
-  /// What an earlier run has found: `plan` was faster than MPI. So it carries out the first kMpiCalls calls,
-  /// MPI as many, and it stays if that is so again; else MPI wins, and the others should be probed. With a
-  /// limited budget, which must outlive it, what the calls have taken longer is paid.
+  /// A plan that should be faster than MPI carries out the next kMpiCalls calls, MPI as many if its times
+  /// (`mpi`) are not known yet, and it stays if it is faster; else MPI wins, and the others should be probed.
+  /// With a limited budget, which must outlive it, what the calls have taken longer is paid.
   [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
-                                        std::uint64_t largest = UINT64_MAX);
+                                        std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {});
 
   /// A plan with what is known of it.
   struct Known {
@@ -121,6 +121,8 @@ class Autotuning {
   [[nodiscard]] double median(std::size_t choice) const;
   /// Its shortest time, 0 when it was never called.
   [[nodiscard]] double least(std::size_t choice) const;
+  /// What the calls of a choice have taken, in rounds that are over.
+  [[nodiscard]] const std::vector<double>& times(std::size_t choice) const { return times_[choice]; }
   /// Calls made of a choice in rounds that are over.
   [[nodiscard]] std::size_t calls_of(std::size_t choice) const {
     return known_calls_.empty() ? times_[choice].size() : known_calls_[choice];

@@ -88,7 +88,7 @@ bool Choosing::next_probe(const Subject& s, int tag, std::size_t bytes) {
   if (way.kind == Way::Kind::agree) {
     if (!Autotuner::agree(*way.running, s.state.space(), tag, s.state.rank())) return false;
     const auto parts = s.state.parts();
-    static_cast<void>(parts->tuner.end_round(way.key, *way.running));
+    parts->tuner.end_round(way.key, *way.running, bytes, offer);
     const Autotuning& tuned = way.running->autotuning;
     if (tuned.complete()) {
       if (s.state.rank() == 0 && tuned.choices().size() > 1) log_info(outcome(way.key, tuned));
