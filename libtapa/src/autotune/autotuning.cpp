@@ -27,8 +27,8 @@ Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::ui
   measure_mpi();
 }
 
-Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest,
-                             std::uint64_t largest, std::vector<double> mpi) {
+Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest, std::uint64_t largest,
+                             std::vector<double> mpi) {
   Choice other;
   other.algorithm = Algorithm::mpi;
   Autotuning autotuning({std::move(plan), std::move(other)}, smallest, largest);
