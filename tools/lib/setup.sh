@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 jobs=${JOBS:-$(nproc)}
+cuda=''
 # shellcheck source=tools/lib/flags.sh
 . "$root/tools/lib/flags.sh"
 
@@ -81,12 +82,20 @@ safe_environment() {
   export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_opal_warn_on_missing_libcuda=0
 }
 
+# Kernels take minutes to compile: only where a GPU is, for that one, or where `cuda` is set.
+cuda_settings() {
+  local architecture
+  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
+  if [ -n "$architecture$cuda" ]; then echo "-DTAPA_CUDA=AUTO -DCMAKE_CUDA_ARCHITECTURES=${architecture:-80}"; else echo -DTAPA_CUDA=OFF; fi
+}
+
 # build_preset PRESET [TARGET...]: configures and builds into build/PRESET, everything unless targets are named.
 build_preset() {
   local preset=$1
   shift
   say "configure $preset"
-  (cd "$root" && cmake --preset "$preset") || return 1
+  # shellcheck disable=SC2046
+  (cd "$root" && cmake --preset "$preset" $(cuda_settings)) || return 1
   say "build $preset${*:+: $*} ($jobs jobs)"
   (cd "$root" && cmake --build --preset "$preset" --parallel "$jobs" ${*:+--target "$@"})
 }
