@@ -3,7 +3,7 @@
 #   tapa_tool(NAME SOURCES... [LIBS ...])
 #   tapa_precompile_headers(TARGET PRIVATE HEADERS... | REUSE_FROM TARGET)
 #   tapa_compile_quickly()
-#   tapa_unit_test(NAME SOURCES... [LIBS ...] [ENV A=B ...] [TIMEOUT s] [SHARDS n] [EXCLUDE PATTERN] [LABELS ...])
+#   tapa_unit_test(NAME SOURCES... [LIBS ...] [ENV A=B ...] [TIMEOUT s] [SHARDS n] [EXCLUDE PATTERN] [ALONE] [LABELS ...])
 #   tapa_run_unit_test(TEST NAME [TIMEOUT s] [ENV A=B ...] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
@@ -145,11 +145,12 @@ function(tapa_skipped_test test why)
 endfunction()
 
 # GoogleTest cases without MPI. The folder's sources with the same libraries are one program in bin/tests, but each NAME is a test of
-# its own that runs the suites of its sources: a crash names it and leaves the others. Target `unit_tests` and label `unit` are all of
+# its own that runs the suites of its sources: a crash names it and leaves the others. ALONE: a program for what others' sources
+# define, too. Target `unit_tests` and label `unit` are all of
 # them. A long one runs as several tests, each a share of its cases; EXCLUDE is a pattern of cases that are left out.
 add_custom_target(unit_tests)
 function(tapa_unit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS;EXCLUDE" "LIBS;ENV;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;SHARDS;EXCLUDE" "LIBS;ENV;LABELS" ${ARGN})
   set(sources ${ARG_UNPARSED_ARGUMENTS})
   set(objects ${sources})
   list(FILTER objects INCLUDE REGEX "^\\$<")  # other libraries' objects
@@ -157,7 +158,11 @@ function(tapa_unit_test name)
   add_library(${name} OBJECT ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock tapa_build_flags)
   set_property(GLOBAL APPEND PROPERTY TAPA_UNIT_TESTS ${name})
-  tapa_unit_test_program(program ${ARG_LIBS})
+  if(ARG_ALONE)
+    tapa_unit_test_program(program ${name})
+  else()
+    tapa_unit_test_program(program ${ARG_LIBS})
+  endif()
   target_link_libraries(${program} PRIVATE ${name} ${ARG_LIBS})
   get_target_property(has ${program} SOURCES)
   list(REMOVE_ITEM objects ${has})
@@ -186,7 +191,7 @@ function(tapa_run_unit_test test name)
   tapa_test_properties(${test} "${ARG_TIMEOUT}" 0 "${ARG_ENV}" "${ARG_LABELS}")
 endfunction()
 
-# The program of this folder's cases that are linked with these libraries.
+# The program of this folder's cases that are linked with these libraries, or of one test.
 function(tapa_unit_test_program result)
   file(RELATIVE_PATH room ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   string(MAKE_C_IDENTIFIER "unit_${room}" program)
@@ -216,7 +221,9 @@ endfunction()
 # The filter that runs the suites of some sources, with all their parameters.
 function(tapa_suites_of result)
   set(patterns "")
-  foreach(source ${ARGN})
+  set(sources ${ARGN})
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source ${sources})
     get_filename_component(source ${source} ABSOLUTE)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
     file(STRINGS ${source} lines REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
