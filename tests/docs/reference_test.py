@@ -11,9 +11,9 @@ import sys
 PROGRAMS = {
     "Programs of libtapa": ["tapa-info", "tapa-plan", "tapa-tune", "tapa-sim"],
     "Benchmarks": ["tapa_alltoall", "tapa_alltoallv", "tapa_alltoallw", "tapa_ialltoall", "tapa_alltoall_persistent",
-                   "tapa_alltoall_select", "dit_exchange"],
-    "Programs of libdit": ["dit generate", "dit bench", "dit plan", "dit sim", "dit profile", "dit check", "dit compare", "dit inspect",
-                           "dit-conformance"],
+                   "tapa_alltoall_select"],
+    "Programs of libdit": ["dit_exchange", "dit generate", "dit bench", "dit plan", "dit sim", "dit profile", "dit check", "dit compare",
+                           "dit inspect", "dit-conformance"],
     "Emulated cluster": ["cluster up", "cluster run"],
 }  # fmt: skip
 
@@ -104,6 +104,40 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
+def program_help(program: str, bin_folder: str, cluster: str) -> str:
+    words = program.split()
+    first = [sys.executable, cluster] if words[0] == "cluster" else [os.path.join(bin_folder, words[0])]
+    return help_of([*first, *words[1:], "--help"])
+
+
+def heading(program: str) -> str:
+    return f"### `tools/{program}` (installed: `tapa-{program}`)" if program.startswith("cluster") else f"### `{program}`"
+
+
+def programs_tables(title: str, rows: dict[str, list[tuple[str, str]]]) -> list[str]:
+    """A table of the options that several of the programs have with one meaning, then one of each program's own."""
+    users = {row: [program for program in rows if row in rows[program]] for program in rows for row in rows[program]}
+    shared = {row: names for row, names in users.items() if len(names) > 1}
+    lines = []
+    if shared:
+        short = {program: program.split()[-1] for program in rows}
+        cells = [[f"`{names}`", in_words(list(rows), of, short), escaped(what)] for (names, what), of in shared.items()]
+        lines += [f"### Common options: {title[0].lower()}{title[1:]}", "", *table(["option", "programs", "meaning"], cells)]
+    for program in rows:
+        own = [[f"`{names}`", escaped(what)] for names, what in rows[program] if (names, what) not in shared]
+        lines += [heading(program), ""]
+        lines += table(["option", "meaning"], own) if own else ["Common options only.", ""]
+    return lines
+
+
+def in_words(all_of_them: list[str], some: list[str], short: dict[str, str]) -> str:
+    lacking = [program for program in all_of_them if program not in some]
+    if not lacking:
+        return "all"
+    names = ", ".join(f"`{short[program]}`" for program in (lacking if len(lacking) < len(some) else some))
+    return f"all but {names}" if len(lacking) < len(some) else names
+
+
 def library_options(bin_folder: str) -> dict[str, tuple[str, ...]]:
     """name -> (values, default, what for), as tapa-info tells."""
     text = help_of([os.path.join(bin_folder, "tapa-info"), "--options"])
@@ -162,9 +196,9 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
     lines = [
         "# Reference of options",
         "",
-        "Written by `cmake --build build/release --target reference` from what programs and sources say; a test compares. What a",
-        "variable or option is good for in practice: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md). Scripts of",
-        "`tools` and `bench`, and `first_calls`, `device_*` and `ulysses*`, are not here; they answer `--help`.",
+        "Written by `cmake --build build/release --target reference` from what programs and sources say; a test compares. How to use",
+        "them: [clusters.md](clusters.md), [drop-in.md](drop-in.md), [dit.md](dit.md). Scripts of `tools` and `bench`, and `first_calls`,",
+        "`device_*` and `ulysses*`, have `--help` instead.",
         "",
         "## Environment variables of libtapa and the drop-in",
         "",
@@ -186,14 +220,7 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
     settings = [[f"`{key}`", ", ".join(f"`{name}`" for name in readers.get(key, [])), *SETTINGS[key]] for key in SETTINGS]
     lines += table(["setting", "plugins", "values", "default", "meaning"], settings)
     for title, programs in PROGRAMS.items():
-        lines += [f"## {title}", ""]
-        for program in programs:
-            words = program.split()
-            first = [sys.executable, cluster] if words[0] == "cluster" else [os.path.join(bin_folder, words[0])]
-            rows = rows_of(help_of([*first, *words[1:], "--help"]))
-            name = f"tools/{program}` (installed: `tapa-{program}" if words[0] == "cluster" else program
-            lines += [f"### `{name}`{')' if words[0] == 'cluster' else ''}", ""]
-            lines += table(["option", "meaning"], [[f"`{names}`", escaped(what)] for names, what in rows])
+        lines += [f"## {title}", "", *programs_tables(title, {name: rows_of(program_help(name, bin_folder, cluster)) for name in programs})]
     lines += ["## Options of the build", "", "`cmake --preset release -DOPTION=VALUE`", ""]
     of_build = sorted(build_options(source).items())
     lines += table(["option", "default", "meaning"], [[f"`{name}`", value or "(empty)", escaped(what)] for name, (value, what) in of_build])
