@@ -84,3 +84,13 @@ target_compile_options(tapa_build_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
   $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-U_FORTIFY_SOURCE>
   $<$<AND:$<BOOL:${TAPA_FORTIFY}>,$<COMPILE_LANGUAGE:C,CXX>>:-D_FORTIFY_SOURCE=2>)
+
+# Whether there is a libstdc++ for libraries to have copies of. Sanitizers need the shared one.
+set(TAPA_HAVE_STATIC_LIBSTDCXX FALSE)
+if(NOT TAPA_SANITIZE)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -shared -static-libstdc++ -static-libgcc)
+  check_cxx_source_compiles("void* make() { return ::operator new(1); }" TAPA_STATIC_LIBSTDCXX)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+  set(TAPA_HAVE_STATIC_LIBSTDCXX ${TAPA_STATIC_LIBSTDCXX})
+endif()

@@ -10,6 +10,7 @@
 #   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_skipped_test(TEST WHY [LABELS ...])
 #   tapa_export_only(LIBRARY PATTERN...)
+#   tapa_own_libstdcxx(LIBRARY)
 #
 # A test that cannot run here (a program is missing, no namespaces) exits with 77 and counts as skipped.
 # The label "long" keeps a test out of a plain `tools/test`; `tools/test --long` runs it.
@@ -274,4 +275,12 @@ function(tapa_export_only library)
   file(CONFIGURE OUTPUT ${script} CONTENT "{\n  global:\n    ${patterns};\n  local:\n    *;\n};\n")
   target_link_options(${library} PRIVATE LINKER:--version-script=${script})
   set_property(TARGET ${library} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()
+
+# A process has one libstdc++.so, and programs bring theirs: conda's, Spack's, a vendor's. So a library that is loaded into other
+# people's programs neither needs one nor brings one; it has a copy of its own, of which tapa_export_only() lets nobody see anything.
+function(tapa_own_libstdcxx library)
+  if(TAPA_HAVE_STATIC_LIBSTDCXX)
+    target_link_options(${library} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
 endfunction()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every program and library of a tree is what a distribution would ship: looks for libraries in no folder of the caller's,
 exports what it should only, and leaves an attacker no fixed addresses, no tables to write to and no overflow unnoticed.
-Usage: binaries_test.py [--unfortified] FOLDER... (without optimisation and with sanitizers calls of the C library are not checked)"""
+Usage: binaries_test.py [--unfortified] [--shared-libstdcxx] FOLDER... (without optimisation and with sanitizers calls of the C
+library are not checked; with sanitizers, or where there is no static one, libraries share the libstdc++ of their process)"""
 
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 UNFORTIFIED = "--unfortified" in sys.argv
+SHARED_LIBSTDCXX = "--shared-libstdcxx" in sys.argv
 FOLDERS = [Path(word) for word in sys.argv[1:] if not word.startswith("-")]
 del sys.argv[1:]
 
@@ -29,6 +31,10 @@ EXPORTS = {
     r"platform\.so": r"load_platform|tapa_sim_world",  # what SimGrid and ranks.so look up
     r"ranks\.so": r"main",
 }
+
+
+# Those that are loaded by libtorch, which is linked with the libstdc++ of its process, and by our own simulator only.
+SHARE_LIBSTDCXX = r"libdit_torch\.so|platform\.so|ranks\.so"
 
 
 def is_binary(path: Path) -> bool:
@@ -59,6 +65,10 @@ def runpath(path: Path) -> list[str]:
     return found.group(1).split(":") if found else []
 
 
+def needed(path: Path) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(path, "-d"))
+
+
 def imported(path: Path) -> set[str]:
     lines = [line.split() for line in readelf(path, "--dyn-syms").splitlines()]
     return {words[7].split("@")[0] for words in lines if len(words) >= 8 and words[6] == "UND"}
@@ -69,7 +79,7 @@ def exported(path: Path) -> list[str]:
     names = []
     for line in readelf(path, "--dyn-syms").splitlines():
         words = line.split()
-        if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK") and words[6] != "UND" and words[3] != "NOTYPE":
+        if len(words) >= 8 and words[4] in ("GLOBAL", "WEAK", "UNIQUE") and words[6] != "UND" and words[3] != "NOTYPE":
             names.append(words[7].split("@")[0])
     return names
 
@@ -100,11 +110,13 @@ class Binaries(unittest.TestCase):
 
     def test_libraries_that_mpi_may_bring_are_not_linked(self) -> None:
         """MPI libraries bring other versions of these, and a process has one of each name."""
-        self.none(
-            (path, f"linked with {name}")
-            for path in self.all
-            for name in re.findall(r"\(NEEDED\).*\[((?:libhwloc|libfabric)\.so[^]]*)\]", readelf(path, "-d"))
-        )
+        self.none((path, f"linked with {name}") for path in self.all for name in needed(path) if re.match(r"lib(hwloc|fabric)\.so", name))
+
+    @unittest.skipIf(SHARED_LIBSTDCXX, "built so")
+    def test_libraries_do_not_choose_a_processs_libstdcxx(self) -> None:
+        own = [path for path in self.all if is_library(path) and not re.fullmatch(SHARE_LIBSTDCXX, path.name)]
+        self.assertTrue(own, "no library of ours")
+        self.none((path, f"linked with {name}") for path in own for name in needed(path) if re.match(r"lib(stdc\+\+|gcc_s)\.", name))
 
     def test_stacks_are_not_executable(self) -> None:
         self.none(

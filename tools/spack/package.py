@@ -28,7 +28,6 @@ class Tapa(CMakePackage):
     depends_on("mpi@3.1:")
     depends_on("hwloc@2:")
     depends_on("libfabric")
-    depends_on("spdlog +shared +fmt_external")
     depends_on("nlohmann-json")
     depends_on("cli11@2:", type="build")
     depends_on("googletest +gmock", type="test")

@@ -1,11 +1,10 @@
 #include "run/log.hpp"
 
 #include <mpi.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
+#include <array>
+#include <atomic>
 #include <cstdio>
-#include <memory>
 
 #include "run/world.hpp"
 
@@ -13,55 +12,41 @@ namespace tapa {
 
 namespace {
 
-std::string rank_prefix() {
-  if (!world_runs()) return "tapa";
+std::atomic<LogLevel> shown{LogLevel::warn};
+
+std::array<char, 24> rank_prefix() {
+  std::array<char, 24> text{"tapa"};
+  if (!world_runs()) return text;
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return "tapa " + std::to_string(rank);
+  std::snprintf(text.data(), text.size(), "tapa %d", rank);
+  return text;
 }
 
-// The library's only logger; not registered with spdlog, so that a program's own loggers never meet it. Never
-// destroyed: calls may come from destructors of globals.
-spdlog::logger& logger() {
-  static auto* const instance = [] {
-    auto* const made = new spdlog::logger("tapa", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("[" + rank_prefix() + "] %l: %v");
-    made->set_level(spdlog::level::warn);
-    made->flush_on(spdlog::level::trace);
-    return made;
-  }();
-  return *instance;
+/// Needs no memory: what is logged may be that there is none. In one write, as stderr has no buffer of its own.
+void log(LogLevel level, const char* name, const std::string& message) {
+  if (level > shown.load(std::memory_order_relaxed)) return;
+  std::fprintf(stderr, "[%s] %s: %s\n", rank_prefix().data(), name, message.c_str());
 }
 
 }  // namespace
 
 void set_log_level(LogLevel level) {
-  switch (level) {
-    case LogLevel::off:
-      return logger().set_level(spdlog::level::off);
-    case LogLevel::error:
-      return logger().set_level(spdlog::level::err);
-    case LogLevel::warn:
-      return logger().set_level(spdlog::level::warn);
-    case LogLevel::info:
-      return logger().set_level(spdlog::level::info);
-    case LogLevel::debug:
-      return logger().set_level(spdlog::level::debug);
-  }
+  shown.store(level, std::memory_order_relaxed);
 }
 
 void log_error(const std::string& message) {
-  logger().error(message);
+  log(LogLevel::error, "error", message);
 }
 void log_warn(const std::string& message) {
-  logger().warn(message);
+  log(LogLevel::warn, "warning", message);
 }
 void log_info(const std::string& message) {
-  logger().info(message);
+  log(LogLevel::info, "info", message);
 }
 
 void print_line(const std::string& line) {
-  const std::string text = "[" + rank_prefix() + "] " + line + "\n";
+  const std::string text = "[" + std::string(rank_prefix().data()) + "] " + line + "\n";
   std::fputs(text.c_str(), stderr);
 }
 
