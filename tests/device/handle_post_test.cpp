@@ -5,18 +5,23 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 
 #include "agreement_threads.hpp"
 
 namespace tapa::device {
 namespace {
 
-using Received = std::vector<std::vector<Handle>>;
+using Received = std::vector<Delivery>;
 
 /// A file that says whose it is and which.
 Handle file_of(int rank, std::size_t index) {
@@ -32,7 +37,8 @@ std::vector<Handle> files_of(int rank, std::size_t count) {
   return files;
 }
 
-void expect_files_of(int rank, std::size_t count, const std::vector<Handle>& files) {
+void expect_files_of(int rank, std::size_t count, const Delivery& delivery) {
+  const std::vector<Handle>& files = delivery.handles;
   ASSERT_EQ(files.size(), count) << "of rank " << rank;
   for (std::size_t index = 0; index < count; ++index) {
     std::array<std::size_t, 2> content{};
@@ -78,7 +84,7 @@ TEST(HandlePost, WithoutHandlesIsOneMeeting) {
   as_ranks(3, [](const Agreement& agreement) {
     const Received all = post_handles(agreement, {});
     ASSERT_EQ(all.size(), 3U);
-    for (const std::vector<Handle>& each : all) EXPECT_TRUE(each.empty());
+    for (const Delivery& each : all) EXPECT_TRUE(each.handles.empty() && each.missing.empty());
   });
 }
 
@@ -128,7 +134,8 @@ TEST(HandlePost, WhatCannotBeReceivedIsMissingAsAWhole) {
     few.reset();
     if (agreement.rank() == 0) expect_files_of(0, 100, all[0]);
     if (agreement.rank() == 1) {
-      EXPECT_TRUE(all[0].empty());
+      EXPECT_TRUE(all[0].handles.empty());
+      EXPECT_EQ(all[0].missing, "recvmsg: Too many open files");
     }
   });
   EXPECT_EQ(open_files(), before);
@@ -145,8 +152,61 @@ TEST(HandlePost, WithoutASocketNothingArrives) {
     agreement.meet();
     few.reset();
     expect_files_of(agreement.rank(), 1, all[static_cast<std::size_t>(agreement.rank())]);
-    EXPECT_TRUE(all[static_cast<std::size_t>(1 - agreement.rank())].empty());
+    const Delivery& other = all[static_cast<std::size_t>(1 - agreement.rank())];
+    EXPECT_TRUE(other.handles.empty());
+    EXPECT_EQ(other.missing, "a socket: Too many open files");
   });
+}
+
+/// A process may send what others of its user have left it of a number of files (RLIMIT_NOFILE), unless it
+/// has rights over the system's resources.
+class InFlight {
+ public:
+  InFlight() {
+    const rlimit few{100, 100};
+    EXPECT_TRUE(geteuid() != 0 || setuid(65534) == 0);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends_.data()), 0);
+    while (send()) continue;
+  }
+  void end() {
+    for (const int each : ends_) close(each);
+  }
+
+ private:
+  [[nodiscard]] bool send() const {
+    constexpr std::size_t kFiles = 60;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kFiles * sizeof(int))> control{};
+    char word = 0;
+    iovec part{&word, 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    *header = {CMSG_LEN(kFiles * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    std::vector<int> files(kFiles, STDERR_FILENO);
+    std::memcpy(CMSG_DATA(header), files.data(), kFiles * sizeof(int));
+    return sendmsg(ends_[0], &message, MSG_DONTWAIT) >= 0;
+  }
+  std::array<int, 2> ends_{};
+};
+
+TEST(HandlePost, WhatFindsNoRoomIsSentLater) {
+  const auto deliver = [] {
+    InFlight others;
+    EXPECT_EQ(errno, ETOOMANYREFS);
+    std::jthread end([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      others.end();
+    });
+    as_ranks(2, [](const Agreement& agreement) {
+      const Received all = post_handles(agreement, files_of(agreement.rank(), 2));
+      for (int rank = 0; rank < 2; ++rank) expect_files_of(rank, 2, all[static_cast<std::size_t>(rank)]);
+    });
+  };
+  EXPECT_EXIT((deliver(), std::_Exit(testing::Test::HasFailure() ? 1 : 0)), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

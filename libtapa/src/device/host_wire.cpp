@@ -62,14 +62,15 @@ void HostWire::map_pages(const Agreement& agreement, const std::vector<int>& pee
     mine.push_back(make_shared_file(std::max<std::size_t>(each * peers.size(), kSharedPage)));
     for (std::size_t place = 0; place < peers.size(); ++place) in_.emplace_back(mine[0], place * each, each);
   });
-  const std::vector<std::vector<Handle>> files = post_handles(agreement, std::move(mine));
+  const std::vector<Delivery> files = post_handles(agreement, std::move(mine));
   agreement.together([&] {
     for (const int peer : peers) {
-      const std::vector<Handle>& theirs = files[static_cast<std::size_t>(peer)];
-      if (theirs.empty())
-        throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
-                          "no shared memory came from rank " + std::to_string(agreement.name(peer)));
-      out_.emplace_back(theirs[0], place_among_peers(group, peer, agreement.rank()) * each, each);
+      const Delivery& theirs = files[static_cast<std::size_t>(peer)];
+      if (theirs.handles.empty())
+        throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "no shared memory came from rank " +
+                                                           std::to_string(agreement.name(peer)) + ": " +
+                                                           theirs.missing);
+      out_.emplace_back(theirs.handles[0], place_among_peers(group, peer, agreement.rank()) * each, each);
     }
   });
 }

@@ -37,6 +37,15 @@ void prepare(const Descriptor& socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 120'000);
 }
 
+Endpoint endpoint_of(const SocketAddress& address) {
+  Endpoint made{};
+  made.family = address.any.sa_family;
+  if (made.family != AF_INET && made.family != AF_INET6) return {};
+  made.port = made.family == AF_INET ? address.v4.sin_port : address.v6.sin6_port;
+  std::ranges::copy(host_of(address), made.host.begin());
+  return made;
+}
+
 }  // namespace
 
 std::span<const std::uint8_t> host_of(const SocketAddress& address) {
@@ -60,31 +69,34 @@ socklen_t length_of(const sockaddr& address) {
   return address.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
+Endpoint own_end(const Descriptor& socket) {
+  SocketAddress address{};
+  socklen_t length = sizeof(address);
+  return ::getsockname(socket.get(), &address.any, &length) == 0 ? endpoint_of(address) : Endpoint{};
+}
+
+Endpoint other_end(const Descriptor& socket) {
+  SocketAddress address{};
+  socklen_t length = sizeof(address);
+  return ::getpeername(socket.get(), &address.any, &length) == 0 ? endpoint_of(address) : Endpoint{};
+}
+
 bool must_wait() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-Descriptor listen_anywhere(int family, std::uint16_t& port) {
-  Descriptor made = new_socket(family);
-  if (!made.is_open()) {
-    if (errno == EAFNOSUPPORT) return made;
-    fail("socket");
-  }
-  if (family == AF_INET6) {  // IPv4 has a socket of its own
-    const int on = 1;
-    if (::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
-      fail("setsockopt IPV6_V6ONLY");
-  }
-  SocketAddress address{};
-  address.any.sa_family = static_cast<sa_family_t>(family);
-  if (::bind(made.get(), &address.any, length_of(address.any)) != 0) {
+Descriptor listen_at(const SocketAddress& host, SocketAddress& at) {
+  Descriptor made = new_socket(host.any.sa_family);
+  if (!made.is_open()) fail("socket");
+  at = host;
+  (host.any.sa_family == AF_INET ? at.v4.sin_port : at.v6.sin6_port) = 0;
+  if (::bind(made.get(), &at.any, length_of(at.any)) != 0) {
     if (errno == EADDRNOTAVAIL) return {};
     fail("bind");
   }
   if (::listen(made.get(), SOMAXCONN) != 0) fail("listen");
-  socklen_t length = sizeof(address);
-  if (::getsockname(made.get(), &address.any, &length) != 0) fail("getsockname");
-  port = ntohs(family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+  socklen_t length = sizeof(at);
+  if (::getsockname(made.get(), &at.any, &length) != 0) fail("getsockname");
   return made;
 }
 
@@ -113,7 +125,7 @@ Descriptor accept_one(const Descriptor& listening) {
   Descriptor made(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (made.is_open()) {
     prepare(made);
-  } else if (!must_wait() && errno != ECONNABORTED) {
+  } else if (!must_wait() && errno != ECONNABORTED && errno != EMFILE && errno != ENFILE) {
     fail("accept");
   }
   return made;

@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,17 +27,25 @@ union SocketAddress {
 /// Whether they are alike but for the port.
 [[nodiscard]] bool same_host(const SocketAddress& a, const SocketAddress& b);
 [[nodiscard]] socklen_t length_of(const sockaddr& address);
+/// The same for comparisons byte by byte.
+struct Endpoint {
+  std::uint16_t family, port;
+  std::array<std::uint8_t, 16> host;
+};
+/// Of a connection, as this machine sees it; all zeros when it has gone.
+[[nodiscard]] Endpoint own_end(const Descriptor& socket);
+[[nodiscard]] Endpoint other_end(const Descriptor& socket);
 /// Whether the call that has just failed (errno) may be made again later.
 [[nodiscard]] bool must_wait();
 
-/// Takes connections at any address of a family, AF_INET or AF_INET6. `port`: its port. Closed where the
-/// machine does not have that family.
-[[nodiscard]] Descriptor listen_anywhere(int family, std::uint16_t& port);
+/// Takes connections at an address of this machine, which is `at` and the port that the system gives. Closed
+/// where the machine no longer has the address.
+[[nodiscard]] Descriptor listen_at(const SocketAddress& host, SocketAddress& at);
 /// Under way, or closed, and `why` says why.
 [[nodiscard]] Descriptor begin_connect(const SocketAddress& address, std::string& why);
 /// How that went, once the socket can be written to: "" when it is connected. Throws nothing.
 [[nodiscard]] std::string end_connect(const Descriptor& socket);
-/// A connection that waits; closed when none does.
+/// A connection that waits; closed when none does, or this process may open no more files now.
 [[nodiscard]] Descriptor accept_one(const Descriptor& listening);
 
 /// Reads on until `got` is `bytes`. False when the other end has closed, or by an error: nothing more comes.

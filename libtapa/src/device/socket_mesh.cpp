@@ -1,13 +1,13 @@
 #include "device/socket_mesh.hpp"
 
 #include <poll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "device/device_error.hpp"
 #include "device/socket_interfaces.hpp"
@@ -20,33 +20,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kNext = std::chrono::milliseconds(500);  ///< until another address is tried beside
 constexpr auto kPause = std::chrono::milliseconds(100);
-constexpr std::size_t kStrangers = 256;  ///< connections at most that have not said who they are
-
-using Token = decltype(SocketContact::token);
-
-/// What the end that connects says first. The other end answers with the first one's token, and the first
-/// says yes: of several connections between two ranks one is meant.
-struct Hello {
-  Token token;  ///< of who is called
-  int rank;
-  int channel;
-};
-constexpr char kYes = 'y';
-
-Token new_token() {
-  Token token{};
-  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
-    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "getrandom gives no random bytes");
-  return token;
-}
+constexpr int kStrangers = 256;  ///< connections at most that have not said who they are
 
 /// A connection that this rank makes.
 struct Call {
   std::size_t address;  ///< which of the callee's
+  Clock::time_point late;
+  CallerTalk talk;
   Descriptor socket;
   bool connected = false;
-  Token answer{};
-  std::size_t got = 0;
 };
 
 /// A rank that this one calls: by one connection at each of its addresses, until one of them is answered, and
@@ -64,9 +46,8 @@ struct Callee {
 /// A connection that another has made to this rank.
 struct Caller {
   Descriptor socket;
-  Hello hello{};
-  std::size_t got = 0;
-  bool answered = false;
+  Clock::time_point late;
+  CalledTalk talk;
 };
 
 class Mesh {
@@ -103,12 +84,11 @@ class Mesh {
     const std::string wanted = wanted_interfaces();
     interfaces_ = choose_interfaces(list_interfaces(), wanted);
     SocketContact mine{};
-    mine.token = new_token();
-    for (const int family : {AF_INET, AF_INET6}) {
-      std::uint16_t port = 0;
-      Descriptor listening = listen_anywhere(family, port);
-      if (listening.is_open()) offer(mine, family, port);
-      if (listening.is_open()) listening_.push_back(std::move(listening));
+    mine.token = random_number();
+    digest_.emplace();
+    for (const SocketInterface& each : interfaces_) {
+      if (mine.count == static_cast<int>(mine.addresses.size())) break;
+      offer(mine, each);
     }
     if (mine.count > 0) return mine;
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED,
@@ -118,15 +98,13 @@ class Mesh {
                                            wanted + "\"");
   }
 
-  void offer(SocketContact& mine, int family, std::uint16_t port) {
-    for (const SocketInterface& each : interfaces_) {
-      if (each.address.any.sa_family != family || mine.count == static_cast<int>(mine.addresses.size()))
-        continue;
-      SocketAddress address = each.address;
-      (family == AF_INET ? address.v4.sin_port : address.v6.sin6_port) = htons(port);
-      mine.addresses[static_cast<std::size_t>(mine.count++)] = address;
-      mesh_.interfaces += (mesh_.interfaces.empty() ? "" : ", ") + each.name + " " + text_of(address);
-    }
+  void offer(SocketContact& mine, const SocketInterface& interface) {
+    SocketAddress at{};
+    Descriptor listening = listen_at(interface.address, at);
+    if (!listening.is_open()) return;
+    listening_.push_back(std::move(listening));
+    mine.addresses[static_cast<std::size_t>(mine.count++)] = at;
+    mesh_.interfaces += (mesh_.interfaces.empty() ? "" : ", ") + interface.name + " " + text_of(at);
   }
 
   void find_callees() {
@@ -170,7 +148,6 @@ class Mesh {
     const int ready = ::poll(wanted.data(), wanted.size(), static_cast<int>(kPause.count()));
     if (ready < 0 && errno != EINTR)
       throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, std::string("poll: ") + std::strerror(errno));
-    if (ready <= 0) return;
     std::erase_if(callers_, [&](Caller& caller) { return !hear(caller); });
     for (Callee& callee : callees_) follow(callee);
     for (const Descriptor& each : listening_) take_from(each);
@@ -186,8 +163,11 @@ class Mesh {
     const bool under_way = std::any_of(callee.calls.begin(), callee.calls.end(),
                                        [at](const Call& each) { return each.address == at; });
     if (under_way) return;
-    Call made{at, begin_connect(callee.addresses[at], callee.why[at]), false, {}, 0};
-    if (made.socket.is_open()) callee.calls.push_back(std::move(made));
+    Descriptor socket = begin_connect(callee.addresses[at], callee.why[at]);
+    if (!socket.is_open()) return;
+    const Pairing pairing{agreement_.rank(), callee.peer, callee.channel};
+    callee.calls.push_back(
+        {at, limit(), {pairing, contacts_[static_cast<std::size_t>(callee.peer)].token}, std::move(socket)});
   }
 
   /// What became of the calls of a peer.
@@ -195,29 +175,31 @@ class Mesh {
     for (std::size_t at = 0; at < callee.calls.size();) {
       Call& each = callee.calls[at];
       std::string why;
-      if (!proceed(callee, each, why)) {
-        callee.why[each.address] = why;
-        callee.calls.erase(callee.calls.begin() + static_cast<std::ptrdiff_t>(at));
+      const Talk talk = proceed(each, why);
+      if (talk == Talk::done) return answered(callee, at);
+      if (talk == Talk::under_way) {
+        ++at;
         continue;
       }
-      if (each.got == sizeof(Token)) return answered(callee, at);
-      ++at;
+      callee.why[each.address] = why;
+      callee.calls.erase(callee.calls.begin() + static_cast<std::ptrdiff_t>(at));
     }
   }
 
-  bool proceed(const Callee& callee, Call& call, std::string& why) const {
+  Talk proceed(Call& call, std::string& why) const {
     if (!call.connected) {
       pollfd ready{call.socket.get(), POLLOUT, 0};
-      if (::poll(&ready, 1, 0) <= 0) return true;
-      why = end_connect(call.socket);
-      if (!why.empty()) return false;
-      const Hello hello{contacts_[static_cast<std::size_t>(callee.peer)].token, agreement_.rank(),
-                        callee.channel};
-      call.connected = write_few(call.socket, &hello, sizeof(hello));
+      if (::poll(&ready, 1, 0) > 0) {
+        why = end_connect(call.socket);
+        if (!why.empty()) return Talk::failed;
+        call.connected = true;
+      }
     }
-    why = "no answer of that rank";
-    if (!call.connected || !read_on(call.socket, call.answer.data(), sizeof(Token), call.got)) return false;
-    return call.got < sizeof(Token) || call.answer == own().token;
+    const Talk talk = call.connected ? call.talk.proceed(*digest_, call.socket) : Talk::under_way;
+    why = "no rank of this job answers there, or something on the way translates addresses";
+    if (talk != Talk::under_way || Clock::now() < call.late) return talk;
+    why = "no answer";
+    return Talk::failed;
   }
 
   void answered(Callee& callee, std::size_t at) {
@@ -225,42 +207,44 @@ class Mesh {
     callee.calls.clear();
     callee.when = Clock::now();
     callee.next = call.address;
-    if (!write_few(call.socket, &kYes, sizeof(kYes))) return;  // and again
     keep(callee.peer, callee.channel++, std::move(call.socket));
   }
 
   void take_from(const Descriptor& listening) {
-    for (std::size_t taken = 0; taken < kStrangers; ++taken) {
+    for (int taken = 0; taken < kStrangers; ++taken) {
       Descriptor socket = accept_one(listening);
       if (!socket.is_open()) return;
-      if (callers_.size() >= kStrangers) callers_.erase(callers_.begin());
-      callers_.push_back({std::move(socket), {}, 0, false});
+      forget_stranger();
+      Caller caller{std::move(socket), limit(), {agreement_.rank(), own().token}};
+      if (hear(caller)) callers_.push_back(std::move(caller));
     }
+  }
+
+  /// Makes room when there are many: the first goes that has not shown who it is. A rank says that with its
+  /// first words, which are there when it is accepted, or soon after.
+  void forget_stranger() {
+    const auto is_stranger = [](const Caller& each) { return !each.talk.knows_caller(); };
+    const auto count = std::count_if(callers_.begin(), callers_.end(), is_stranger);
+    if (count >= kStrangers) callers_.erase(std::find_if(callers_.begin(), callers_.end(), is_stranger));
   }
 
   /// False when there is nothing more to hear: it is kept, or turned away.
   bool hear(Caller& caller) {
-    if (!caller.answered) {
-      if (!read_on(caller.socket, &caller.hello, sizeof(Hello), caller.got)) return false;
-      if (caller.got < sizeof(Hello)) return true;
-      const Hello& hello = caller.hello;
-      if (hello.token != own().token || !expects(hello)) return false;
-      const Token& answer = contacts_[static_cast<std::size_t>(hello.rank)].token;
-      if (!write_few(caller.socket, answer.data(), answer.size())) return false;
-      caller.answered = true;
-      caller.got = 0;
-    }
-    char word = 0;
-    if (!read_on(caller.socket, &word, sizeof(word), caller.got)) return false;
-    if (caller.got == 0) return true;
-    if (word == kYes) keep(caller.hello.rank, caller.hello.channel, std::move(caller.socket));
+    const Talk talk = caller.talk.proceed(*digest_, caller.socket);
+    if (talk == Talk::under_way) return Clock::now() < caller.late;
+    const Pairing& pairing = caller.talk.pairing();
+    if (talk == Talk::done && expects(pairing))
+      keep(pairing.caller, pairing.channel, std::move(caller.socket));
     return false;
   }
 
-  [[nodiscard]] bool expects(const Hello& hello) const {
-    return std::find(peers_.begin(), peers_.end(), hello.rank) != peers_.end() &&
-           hello.rank > agreement_.rank() && hello.channel >= 0 && hello.channel < channels_;
+  [[nodiscard]] bool expects(const Pairing& pairing) const {
+    return std::find(peers_.begin(), peers_.end(), pairing.caller) != peers_.end() &&
+           pairing.caller > agreement_.rank() && pairing.channel >= 0 && pairing.channel < channels_;
   }
+
+  /// Until when a connection that begins now may say nothing new: others have their turn.
+  [[nodiscard]] Clock::time_point limit() const { return Clock::now() + patience_ / 4; }
 
   void keep(int peer, int channel, Descriptor socket) {
     std::vector<PeerSocket>& some = mesh_.by_channel[static_cast<std::size_t>(channel)];
@@ -303,6 +287,7 @@ class Mesh {
   const std::vector<int>& peers_;
   int channels_;
   std::chrono::milliseconds patience_;
+  std::optional<KeyedDigest> digest_;
   std::vector<SocketInterface> interfaces_;
   std::vector<Descriptor> listening_;
   std::vector<SocketContact> contacts_;

@@ -1,6 +1,6 @@
 /// @file
-/// TCP connections between ranks of different nodes, made once. Strangers who find the port are turned away:
-/// both ends show what only ranks know.
+/// TCP connections between ranks of different nodes, made once, at addresses of the chosen interfaces alone.
+/// Strangers who find the port are turned away.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/agreement.hpp"
-#include "device/socket.hpp"
+#include "device/socket_handshake.hpp"
 
 namespace tapa::device {
 
@@ -21,7 +21,7 @@ struct PeerSocket {
 
 /// How a rank can be reached, as ranks tell each other. Plain data.
 struct SocketContact {
-  std::array<std::uint8_t, 16> token;  ///< who shows it is called by a rank
+  Number token;  ///< never sent over a connection
   std::array<SocketAddress, 8> addresses;
   int count;
 };
@@ -32,7 +32,8 @@ struct SocketMesh {
 };
 
 /// Collective over all ranks of the agreement. `peers`: ranks of other nodes, to whom this one is a peer,
-/// too. `patience`: for all connections. Throws DeviceError, on all ranks alike.
+/// too. `patience`: for all connections; a quarter of it for each that somebody tries. Throws DeviceError, on
+/// all ranks alike.
 [[nodiscard]] SocketMesh connect_peers(const Agreement& agreement, const std::vector<int>& peers,
                                        int channels,
                                        std::chrono::milliseconds patience = std::chrono::seconds(20));

@@ -119,15 +119,20 @@ std::vector<bool> Windows::check_alike(std::size_t bytes, int flags) const {
   return exists;
 }
 
-std::vector<std::optional<Import>> Windows::import_all(
-    const std::vector<Export>& exports, const std::vector<std::vector<Handle>>& handles) const {
+std::vector<std::optional<Import>> Windows::import_all(const std::vector<Export>& exports,
+                                                       const std::vector<Delivery>& deliveries) const {
   std::vector<std::optional<Import>> imports(exports.size());
   for (std::size_t rank = 0; rank < exports.size(); ++rank) {
     if (static_cast<int>(rank) == agreement_.rank() || exports[rank].by == Export::By::nothing) continue;
     try {
-      imports[rank].emplace(exports[rank], handles[rank]);
+      imports[rank].emplace(exports[rank], deliveries[rank].handles);
     } catch (const DeviceError&) {
       imports[rank].reset();  // its owner learns that this rank does not have it
+    }
+    if (!deliveries[rank].missing.empty()) {
+      std::fprintf(stderr, "tapa: rank %d: handles of rank %d's memory did not arrive: %s\n",
+                   agreement_.name(agreement_.rank()), agreement_.name(static_cast<int>(rank)),
+                   deliveries[rank].missing.c_str());
     }
   }
   return imports;

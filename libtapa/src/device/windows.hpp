@@ -77,7 +77,7 @@ class Windows {
   /// Which ranks register memory. Throws when the ranks' arguments do not fit together.
   [[nodiscard]] std::vector<bool> check_alike(std::size_t bytes, int flags) const;
   std::vector<std::optional<Import>> import_all(const std::vector<Export>& exports,
-                                                const std::vector<std::vector<Handle>>& handles) const;
+                                                const std::vector<Delivery>& deliveries) const;
   void publish(int window, const std::vector<std::byte*>& bases);
   void warn_of_freed(int window);
 
