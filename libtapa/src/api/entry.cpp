@@ -9,7 +9,6 @@
 #include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "comm/registry.hpp"
-#include "route/check_arguments.hpp"
 #include "route/claim.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
@@ -20,12 +19,6 @@
 namespace tapa {
 
 namespace {
-
-/// Checks the arguments as option "check" asks for.
-void check_call(const Arguments& arguments, const CommState& state) {
-  const Check check = state.rules().check;
-  if (check != Check::off) check_arguments(arguments, state.size(), check != Check::mpi);
-}
 
 /// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then
 /// `mpis` hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold
@@ -103,11 +96,8 @@ bool carry(const Arguments& arguments, Route& route) {
 Route find_route(const Arguments& arguments) {
   Route route;
   if (decide_like_before(arguments, route)) return route;
-  require_comm(arguments.comm);
-  route = decide_comm(arguments.comm, false);
-  if (route.carrier == Carrier::mpi) return route;
-  check_call(arguments, *route.state);
-  return decide_blocking(arguments, *route.state);
+  route = decide_comm(arguments, false);
+  return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
 }
 
 /// An operation of a checked call that ends later, and the copies on which it works, if any.
@@ -117,7 +107,6 @@ struct Begun {
 };
 
 Begun begin_later(const Arguments& arguments, CommState& state, Mode mode) {
-  check_call(arguments, state);
   Begun begun{nullptr, staged_call(arguments, state)};
   if (begun.staged && mode == Mode::nonblocking) begun.staged->fetch();
   begun.operation = begin(begun.staged ? begun.staged->arguments() : arguments, state, mode);
@@ -160,7 +149,6 @@ int run_blocking(const Arguments& arguments) {
 int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
   Route route;
   const auto ours = [&] {
-    require_comm(arguments.comm);
     require_request(request);
     route = decide_nonblocking(arguments);
     if (route.carrier == Carrier::mpi) {
@@ -177,7 +165,6 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
 int run_init(const Arguments& arguments, MPI_Request* request) {
   Route route;
   const auto ours = [&] {
-    require_comm(arguments.comm);
     require_request(request);
     route = decide_persistent(arguments);
     if (route.carrier == Carrier::mpi) {

@@ -162,10 +162,13 @@ class HandedCall {
   std::optional<CallForMpi> call_;
 };
 
-/// Null: there is no memory for it, and MPI may take the call as it was made.
+/// Null: MPI may take the call as it was made, as there is no memory for it, or to refuse it.
 HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
   try {
     return Kept<HandedCall>::make(arguments, how);
+  } catch (const Mistake&) {
+    if (!is_guest() || !mpi_checks().arguments) throw;
+    return nullptr;
   } catch (const std::bad_alloc&) {
     if (how == HandOver::staged) throw;
     return nullptr;
@@ -245,8 +248,10 @@ bool wants_bytes(const Arguments& arguments) {
   return !right;
 }
 
-/// Whether the ranks have agreed whether MPI takes GPU memory, and it does.
-bool takes_gpu_memory(const Route& route) {
+/// Whether MPI gets a call as it was made wherever its buffers are: as the ranks have agreed, or it refuses
+/// it.
+bool goes_as_made(const Route& route) {
+  if (route.reason == reasons::wrong) return true;
   return route.state != nullptr && route.state->rules().device.mpi_takes;
 }
 
@@ -314,6 +319,7 @@ void check_before_mpi(const Arguments& arguments) {
 
 HandOver hand_over(const Arguments& arguments, const Route& route) {
   if (route.how == HandOver::staged) return HandOver::staged;
+  if (route.reason == reasons::wrong) return HandOver::as_made;
   if (route.chosen)
     return !route.state->rules().mpi_is_forced && wants_bytes(arguments) ? HandOver::bytes
                                                                          : HandOver::as_made;
@@ -332,12 +338,12 @@ int run_by_mpi(const Arguments& arguments, const Route& route) {
 
 int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(start_handed(arguments, takes_gpu_memory(route), request));
+  return note.end(start_handed(arguments, goes_as_made(route), request));
 }
 
 int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(init_handed(arguments, takes_gpu_memory(route), request));
+  return note.end(init_handed(arguments, goes_as_made(route), request));
 }
 
 bool has_forwarded_init() {

@@ -74,7 +74,9 @@ void tell(const Route& route, const char* function, double seconds) {
 }  // namespace
 
 MpiNote::MpiNote(const Arguments& arguments, const Route& route)
-    : arguments_(&arguments), route_(&route), wanted_(route.chosen ? route.noted : report_is_wanted()) {
+    : arguments_(&arguments),
+      route_(&route),
+      wanted_(route.chosen ? route.noted : route.reason != reasons::wrong && report_is_wanted()) {
   if (!wanted_) return;
   freed_ = freed_communicators.load(std::memory_order_acquire);
   began_ = PMPI_Wtime();

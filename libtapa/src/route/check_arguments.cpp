@@ -4,8 +4,8 @@
 #include <string>
 
 #include "run/device_memory.hpp"
-#include "run/error.hpp"
-#include "world/guest.hpp"
+#include "run/own_mpi.hpp"
+#include "run/private_comm.hpp"
 
 namespace tapa {
 
@@ -14,13 +14,6 @@ namespace {
 // The first page of memory is never mapped: data there means a null pointer that is not MPI_BOTTOM with
 // addresses.
 constexpr std::intptr_t kLowestAddress = 4096;
-
-// What MPI itself says of MPI_IN_PLACE as receive buffer.
-#ifdef OPEN_MPI
-constexpr int kInPlaceAsMpi = MPI_ERR_ARG;
-#else
-constexpr int kInPlaceAsMpi = MPI_ERR_BUFFER;
-#endif
 
 struct Names {
   const char* buffer;
@@ -38,7 +31,7 @@ std::string indexed(const char* name, Form form, int peer) {
 
 void require_arrays(const Arguments& a, const Side& side, const Names& names) {
   const auto null = [](const std::string& what) {
-    throw CallError(MPI_ERR_ARG, what + " is null, expected an array");
+    throw Mistake(MPI_ERR_ARG, what + " is null, expected an array");
   };
   if (side.counts == nullptr && side.large_counts == nullptr) null(std::string(names.count) + "s");
   if (side.displs == nullptr && side.large_displs == nullptr) null(names.displ);
@@ -48,14 +41,14 @@ void require_arrays(const Arguments& a, const Side& side, const Names& names) {
 TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& names, int peer) {
   const MPI_Datatype type = side.type_of(peer);
   if (type == MPI_DATATYPE_NULL) {
-    throw CallError(MPI_ERR_TYPE,
-                    (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
-                        " is MPI_DATATYPE_NULL, expected a datatype");
+    throw Mistake(MPI_ERR_TYPE,
+                  (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
+                      " is MPI_DATATYPE_NULL, expected a datatype");
   }
   const TypeInfo info = type_info(type);
   if (!info.committed) {
-    throw CallError(MPI_ERR_TYPE, indexed(names.type, a.form == Form::w ? Form::w : Form::uniform, peer) +
-                                      " is not committed, expected a datatype after MPI_Type_commit");
+    throw Mistake(MPI_ERR_TYPE, indexed(names.type, a.form == Form::w ? Form::w : Form::uniform, peer) +
+                                    " is not committed, expected a datatype after MPI_Type_commit");
   }
   return info;
 }
@@ -68,8 +61,8 @@ void check_side(const Arguments& a, const Side& side, const Names& names, int ra
     if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
     const MPI_Count count = side.count_of(peer);
     if (count < 0) {
-      throw CallError(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
-                                         ", expected 0 or more");
+      throw Mistake(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
+                                       ", expected 0 or more");
     }
     if (block_bytes(info, count) == 0 || side.buffer != nullptr) continue;
     if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress) {
@@ -78,6 +71,20 @@ void check_side(const Arguments& a, const Side& side, const Names& names, int ra
                                           " elements");
     }
   }
+}
+
+/// Both ends of the block that this rank sends to itself, or of all blocks where they are equal.
+void check_own_block(const Arguments& a, int rank) {
+  const auto bytes = [&](const Side& side) {
+    return block_bytes(type_info(side.type_of(rank)), side.count_of(rank));
+  };
+  const std::size_t sent = bytes(a.send);
+  const std::size_t received = bytes(a.recv);
+  if (sent == received) return;
+  throw Mistake(MPI_ERR_TRUNCATE, indexed(send_names.count, a.form, rank) + " and its type make " +
+                                      std::to_string(sent) + " bytes, " +
+                                      indexed(recv_names.count, a.form, rank) + " and its type " +
+                                      std::to_string(received) + ", expected the same");
 }
 
 void check_uniform_sizes(const Arguments& a, bool strict) {
@@ -117,14 +124,14 @@ void require_host_memory(const Arguments& a, int ranks) {
   if (!a.in_place()) require_host_side(a, a.send, send_names, ranks);
 }
 
-void check_arguments(const Arguments& a, int ranks, bool strict) {
+void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
   if (a.recv.buffer == MPI_IN_PLACE) {
-    throw CallError(is_guest() ? kInPlaceAsMpi : MPI_ERR_BUFFER,
-                    "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
+    throw Mistake(MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
   }
   check_side(a, a.recv, recv_names, ranks);
   if (a.in_place()) return;
   check_side(a, a.send, send_names, ranks);
+  if (own >= 0) check_own_block(a, own);
   if (a.form == Form::uniform) {
     check_uniform_sizes(a, strict);
     if (strict && a.has_equal_buffers() && a.send.count > 0 && type_info(a.send.type).size > 0) {
@@ -132,6 +139,23 @@ void check_arguments(const Arguments& a, int ranks, bool strict) {
                       "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
     }
   }
+}
+
+// On a communicator of this rank alone, with calls that do no harm where they are not refused.
+const MpiChecks& mpi_checks() {
+  static const MpiChecks found = [] {
+    char sent = 0;
+    char received = 0;
+    int position = 0;
+    const int none = 0;
+    const int one = 1;
+    const MPI_Comm comm = alone_comm();
+    const int typeless = PMPI_Pack(&sent, 0, MPI_DATATYPE_NULL, &received, 1, &position, comm);
+    const int shorter =
+        TAPA_OWN_MPI(PMPI_Alltoallv)(&sent, &none, &none, MPI_BYTE, &received, &one, &none, MPI_BYTE, comm);
+    return MpiChecks{typeless != MPI_SUCCESS, shorter != MPI_SUCCESS};
+  }();
+  return found;
 }
 
 }  // namespace tapa

@@ -3,13 +3,27 @@
 #pragma once
 
 #include "run/arguments.hpp"
+#include "run/error.hpp"
 
 namespace tapa {
 
+/// A mistake that MPI finds too, in the call itself, before it talks to other ranks.
+class Mistake : public CallError {
+ public:
+  using CallError::CallError;
+};
+
 /// Throws CallError whose message names argument, value and what was expected. Not `strict`: what MPI lets
 /// pass, erroneous or not, passes too: blocks shorter than the receiver expects, a send buffer that is the
-/// receive buffer.
-void check_arguments(const Arguments& arguments, int ranks, bool strict);
+/// receive buffer. `own`: this rank, where MPI compares the two ends of its own block; else -1.
+void check_arguments(const Arguments& arguments, int ranks, bool strict, int own = -1);
+
+/// What this MPI looks at before it begins a call. Throws CallError.
+struct MpiChecks {
+  bool arguments;  ///< at any
+  bool own_block;  ///< also whether both ends of a rank's own block are as long
+};
+[[nodiscard]] const MpiChecks& mpi_checks();
 
 /// Throw CallError when an argument, or a block of a call, is in GPU memory, which can only be MPI's.
 void require_host_memory(const void* address, const char* name, const char* why);

@@ -26,6 +26,28 @@ Route left_to_mpi(const char* reason, CommState* state = nullptr) {
   return route;
 }
 
+/// Whether MPI is to refuse it. Throws CallError where that is ours.
+bool is_for_mpi_to_refuse(MPI_Comm comm) {
+  if (!is_guest()) require_comm(comm);
+  return comm == MPI_COMM_NULL;
+}
+
+/// Whether arguments are right. False, in a guest: they are not, and MPI says so. Throws CallError.
+bool are_right(const Arguments& a, const CommState& state, Check check) {
+  if (check == Check::off) return true;
+  const bool guest = is_guest();
+  try {
+    check_arguments(a, state.size(), check != Check::mpi,
+                    guest && mpi_checks().own_block ? state.rank() : -1);
+    return true;
+  } catch (const Mistake& mistake) {
+    if (!guest || !mpi_checks().arguments) throw;
+    error_notes().note(a.function, mistake.what());
+    say_if_fatal(a.comm);
+    return false;
+  }
+}
+
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
 bool on_device(const Arguments& a, int ranks) {
   if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
@@ -129,7 +151,9 @@ bool decide_like_before(const Arguments& arguments, Route& route) {
   return route.carrier != Carrier::plan;
 }
 
-Route decide_comm(MPI_Comm comm, bool alone) {
+Route decide_comm(const Arguments& arguments, bool alone) {
+  const MPI_Comm comm = arguments.comm;
+  if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
   CommState* state = remembered_state(comm);
   if (state == nullptr) {
     if (is_mpis_own(comm)) return left_to_mpi(reasons::foreign);
@@ -139,12 +163,19 @@ Route decide_comm(MPI_Comm comm, bool alone) {
     if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
     return left_to_mpi(reasons::alone);
   }
+  // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
+  // before.
+  const bool first = state->ready() || (is_guest() && !state->given_up());
+  if (first && !are_right(arguments, *state, state->ready() ? state->rules().check : own_check()))
+    return left_to_mpi(reasons::wrong);
   if (!state->ready()) {
     if (is_guest() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
     state->set_up(comm);
   }
   if (state->gpus_are_open()) state->ask_for_gpus(comm);
-  return state->rules().is_mpis ? left_to_mpi(reasons::device, state) : in_order(*state);
+  if (state->rules().is_mpis) return left_to_mpi(reasons::device, state);
+  if (!first) static_cast<void>(are_right(arguments, *state, state->rules().check));
+  return in_order(*state);
 }
 
 Route decide_blocking(const Arguments& arguments, CommState& state) {
@@ -169,6 +200,7 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 Route decide_nonblocking(const Arguments& arguments) {
+  if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
   if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
   if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
   CommState* const state = state_at(arguments.comm, false);
@@ -177,12 +209,14 @@ Route decide_nonblocking(const Arguments& arguments) {
     return left_to_mpi(reasons::not_ready);
   }
   const char* const reason = reason_for_mpi(arguments, *state);
-  return reason != nullptr ? left_to_mpi(reason, state) : in_order(*state);
+  if (reason != nullptr) return left_to_mpi(reason, state);
+  return are_right(arguments, *state, state->rules().check) ? in_order(*state) : left_to_mpi(reasons::wrong);
 }
 
 Route decide_persistent(const Arguments& arguments) {
+  if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
   if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
-  Route route = decide_comm(arguments.comm, !is_guest() || mpi_cannot(arguments));
+  Route route = decide_comm(arguments, !is_guest() || mpi_cannot(arguments));
   if (route.carrier == Carrier::mpi) return route;
   CommState& state = *route.state;
   if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);

@@ -30,16 +30,18 @@ void require_comm(MPI_Comm comm);
 /// A blocking call that is like one of this thread's last ones: its route, with a claim. False: it is none.
 [[nodiscard]] bool decide_like_before(const Arguments& arguments, Route& route);
 
-/// Before the arguments are checked: the communicator's state, which is set up where it is not; or why calls
-/// on it are MPI's. For calls that may synchronise; collective. `alone`: also for one rank. Throws CallError.
-[[nodiscard]] Route decide_comm(MPI_Comm comm, bool alone);
+/// The communicator's state, which is set up where it is not; or why the call is MPI's. The arguments are
+/// right then, as far as option "check" asks. A guest has MPI say what is wrong: it then has MPI's error
+/// class and error handler. For calls that may synchronise; collective. `alone`: also for one rank. Throws
+/// CallError.
+[[nodiscard]] Route decide_comm(const Arguments& arguments, bool alone);
 
 /// A blocking call with right arguments on the communicator of a state. Collective where buffers may be in
 /// GPU memory. `plan` with `how` staged: on copies in host memory. Throws CallError: also for memory of a GPU
 /// that no way knows.
 [[nodiscard]] Route decide_blocking(const Arguments& arguments, CommState& state);
 
-/// Nonblocking and persistent calls are MPI's, or `plan`. Local, but decide_persistent() is what
+/// Nonblocking and persistent calls are MPI's, or right and `plan`. Local, but decide_persistent() is what
 /// decide_comm() is.
 [[nodiscard]] Route decide_nonblocking(const Arguments& arguments);
 [[nodiscard]] Route decide_persistent(const Arguments& arguments);

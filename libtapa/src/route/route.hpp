@@ -25,6 +25,7 @@ enum class HandOver : std::uint8_t { as_made, bytes, staged };
 /// Why a call is MPI's. Static texts: the program's error handler may jump out of the call.
 namespace reasons {
 inline constexpr const char* foreign = "intercommunicator, or outside of MPI_Init and MPI_Finalize";
+inline constexpr const char* wrong = "arguments are wrong";
 inline constexpr const char* alone = "communicator of one rank";
 inline constexpr const char* not_ready = "communicator not set up";
 inline constexpr const char* device = "buffers may be in GPU memory";

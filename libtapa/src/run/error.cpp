@@ -94,10 +94,14 @@ bool errors_are_fatal(MPI_Comm comm) {
   return fatal;
 }
 
+void say_if_fatal(MPI_Comm comm) {
+  if (errors_are_fatal(comm)) say_before_the_end(comm);
+}
+
 int call_error_handler(MPI_Comm comm, int code) {
   if (comm == MPI_COMM_NULL && !world_runs()) return code;
   const MPI_Comm target = comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm;
-  if (errors_are_fatal(target)) say_before_the_end(target);
+  say_if_fatal(target);
   PMPI_Comm_call_errhandler(target, code);
   return code;
 }

@@ -91,6 +91,9 @@ int in_mpi(const char* function, const Call& call) {
 /// Whether errors on `comm` end the program.
 [[nodiscard]] bool errors_are_fatal(MPI_Comm comm);
 
+/// Prints the last error text where errors on `comm` end the program, as call_error_handler() does.
+void say_if_fatal(MPI_Comm comm);
+
 /// Calls the error handler of `comm`, of MPI_COMM_WORLD when it is null, if there is one, and returns `code`.
 /// May not return: see above. Where that handler ends the program the last error text is printed first: by
 /// the first rank of `comm` that has one, as programs fail alike on all ranks.

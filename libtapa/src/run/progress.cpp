@@ -109,7 +109,7 @@ struct Progress::Completion {
     delete static_cast<Completion*>(state);
     return MPI_SUCCESS;
   }
-  static int cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be cancelled
+  static int cancel(void*, int) { return MPI_ERR_REQUEST; }  // collectives cannot be cancelled
   static int poll(void*, MPI_Status*) {
     if (instance().poll() == 0) std::this_thread::yield();  // MPI_Wait of MPICH calls this without a break
     return MPI_SUCCESS;
