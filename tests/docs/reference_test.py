@@ -202,7 +202,8 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
         "",
         "## Environment variables of libtapa and the drop-in",
         "",
-        "Each is also an option of `TAPA_Comm_set(comm, key, value)`, with the key in brackets. Rank 0's values hold for all ranks, but for `TAPA_ENABLE`.",
+        "Each is also an option of `TAPA_Comm_set(comm, key, value)`, with the key in brackets. "
+        "Rank 0's values hold for all ranks, but for `TAPA_ENABLE`.",
         "",
     ]
     options = [[f"`{name}` ({key})", *map(escaped, (values, default, what))] for name, (key, what, values, default) in ours.items()]
