@@ -165,7 +165,8 @@ typedef struct dit_tensor {
   void* data;           /**< the first number */
   size_t bytes;         /**< of memory from there on: without strides exactly the tensor's, else at least what
                              the strides reach */
-  int64_t batch_stride; /**< in numbers, from sample to sample; at least 0 */
+  int64_t batch_stride; /**< in numbers, from sample to sample; at least 0; of a target so many that no two of
+                             its numbers share memory */
   int64_t row_stride;   /**< from row to row: 3 * heads * head_dim in a fused QKV product */
   int64_t head_stride;  /**< from head to head */
 } dit_tensor;

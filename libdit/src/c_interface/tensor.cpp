@@ -1,5 +1,7 @@
 #include "c_interface/tensor.hpp"
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 
 namespace dit::c_interface {
@@ -39,6 +41,28 @@ void require_memory(const char* name, const dit_tensor& tensor, const TensorShap
   }
 }
 
+/// What is written must have a place of its own, in whatever order batch, rows and heads lie.
+void require_apart(const char* name, const TensorShape& shape, const TensorStrides& strides) {
+  struct Step {
+    const char* name;
+    std::int64_t stride, count;
+  };
+  std::array<Step, 3> steps = {{{"batch_stride", strides.batch, shape.batch},
+                                {"row_stride", strides.row, shape.rows},
+                                {"head_stride", strides.head, shape.heads}}};
+  std::ranges::stable_sort(steps, {}, &Step::stride);
+  std::int64_t reach = shape.elements() == 0 ? 0 : shape.head_dim;
+  for (const Step& each : steps) {
+    if (each.count <= 1) continue;
+    if (each.stride < reach) {
+      throw std::invalid_argument(std::string(name) + "." + each.name + " = " + std::to_string(each.stride) +
+                                  ": expected at least " + std::to_string(reach) +
+                                  ", as a target's numbers must not share memory");
+    }
+    reach += (each.count - 1) * each.stride;
+  }
+}
+
 template <typename Byte>
 StridedTensor<Byte> to_tensor(const char* name, const dit_tensor& tensor, const TensorShape& shape,
                               std::size_t element_bytes) {
@@ -56,7 +80,9 @@ SourceTensor to_source(const char* name, const dit_tensor& tensor, const TensorS
 
 TargetTensor to_target(const char* name, const dit_tensor& tensor, const TensorShape& shape,
                        std::size_t element_bytes) {
-  return to_tensor<std::byte>(name, tensor, shape, element_bytes);
+  const TargetTensor target = to_tensor<std::byte>(name, tensor, shape, element_bytes);
+  require_apart(name, shape, target.strides);
+  return target;
 }
 
 void require_ranks(const UlyssesLayout& layout, int ranks) {

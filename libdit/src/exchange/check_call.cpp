@@ -36,6 +36,7 @@ struct Side {
   const void* buffer;
   const dit_block* blocks;
   const dit_strided_block* strided;
+  bool is_received;
   const std::size_t* counts = nullptr;
   const std::uint32_t* const* rows = nullptr;
 };
@@ -78,6 +79,17 @@ bool extent_of(const dit_strided_block& block, std::size_t& bytes) {
          !__builtin_add_overflow(bytes, block.row_bytes, &bytes);
 }
 
+// Whether planes lie behind each other, or a row of all of them before the next row.
+bool planes_are_apart(const dit_strided_block& block) {
+  const auto reaches = [&](std::size_t count, std::size_t stride, std::size_t next) {
+    std::size_t reach = 0;
+    return !__builtin_mul_overflow(count - 1, stride, &reach) &&
+           !__builtin_add_overflow(reach, block.row_bytes, &reach) && reach <= next;
+  };
+  return block.planes == 1 || block.rows == 1 || reaches(block.rows, block.row_stride, block.plane_stride) ||
+         reaches(block.planes, block.plane_stride, block.row_stride);
+}
+
 std::string check_strided(const Side& side, std::size_t size) {
   for (std::size_t peer = 0; peer < size; ++peer) {
     const dit_strided_block& block = side.strided[peer];
@@ -89,6 +101,9 @@ std::string check_strided(const Side& side, std::size_t size) {
     if (block.planes > 1 && block.plane_stride < block.row_bytes)
       return name() + ".plane_stride is " + to_string(block.plane_stride) +
              ", expected at least row_bytes, " + to_string(block.row_bytes);
+    if (side.is_received && !planes_are_apart(block))
+      return name() + ".plane_stride is " + to_string(block.plane_stride) +
+             ", expected planes behind or between " + "rows, as what is received must not overlap";
     std::size_t extent = 0;
     if (!extent_of(block, extent)) return name() + " ends past the end of memory: its extent has no number";
     if (std::string problem = check_extent(side, side.strided_name, peer, block.offset, extent);
@@ -218,10 +233,10 @@ std::string check_call(const dit_exchange_call* given, const ContextPlace& place
   if (!problem.empty()) return problem;
   const dit_exchange_call call = completed(*given);
   const std::size_t size = place.size();
-  const Side send{"send",         "send_blocks", "send_counts",    "send_rows",
-                  "send_strided", call.send,     call.send_blocks, call.send_strided};
-  const Side recv{"recv",         "recv_blocks", "recv_counts",    "recv_rows",
-                  "recv_strided", call.recv,     call.recv_blocks, call.recv_strided};
+  const Side send{"send",    "send_blocks",    "send_counts",     "send_rows", "send_strided",
+                  call.send, call.send_blocks, call.send_strided, false};
+  const Side recv{"recv",    "recv_blocks",    "recv_counts",     "recv_rows", "recv_strided",
+                  call.recv, call.recv_blocks, call.recv_strided, true};
   problem = check_fixed_fields(call, place.channels);
   if (problem.empty()) problem = check_blocks(send, size);
   if (problem.empty()) problem = check_blocks(recv, size);

@@ -181,6 +181,21 @@ static void test_starts(dit_transfer* transfer, void* source, size_t source_byte
                              .target = dense(target, target_bytes)};
   WRONG(dit_transfer_start(transfer, &call),
         "dit_transfer_start: call->source.row_stride = -1: expected at least 0, within memory");
+  const struct {
+    dit_tensor target;
+    const char* words;
+  } overlaps[] = {{{target, target_bytes, 0, 0, 8}, "row_stride = 0"},
+                  {{target, target_bytes, 0, 7, 8}, "row_stride = 7"},
+                  {{target, target_bytes, 0, 8, 0}, "head_stride = 0"}};
+  for (size_t i = 0; i < sizeof overlaps / sizeof *overlaps; ++i) {
+    snprintf(words, sizeof words,
+             "dit_transfer_start: call->target.%s: expected at least 8, as a target's numbers must not share "
+             "memory",
+             overlaps[i].words);
+    call = (dit_transfer_call){
+        .struct_size = sizeof call, .source = dense(source, source_bytes), .target = overlaps[i].target};
+    WRONG(dit_transfer_start(transfer, &call), words);
+  }
 }
 
 static void test_waits(dit_transfer** transfer, void* source, size_t source_bytes, void* target,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "sample_call.hpp"
@@ -96,6 +97,24 @@ TEST(CheckCall, Overlaps) {
   EXPECT_EQ(nested.check(),
             "call.recv_blocks[1] overlaps call.recv_blocks[0] by 24 bytes: what is received must not overlap "
             "other blocks");
+}
+
+TEST(CheckCall, StridedOverlaps) {
+  SampleCall sample;
+  std::array<dit_strided_block, SampleCall::size> blocks;
+  for (std::size_t peer = 0; peer < SampleCall::size; ++peer)
+    blocks[peer] = {peer * SampleCall::block_bytes, 4, 3, 4, 2, 12};
+  sample.call.send_strided = sample.call.recv_strided = blocks.data();
+  EXPECT_EQ(sample.check(), "");
+  for (dit_strided_block& each : blocks) each.row_stride = 8, each.plane_stride = 4;  // between the rows
+  EXPECT_EQ(sample.check(), "");
+  for (dit_strided_block& each : blocks) each.plane_stride = 8;
+  EXPECT_EQ(
+      sample.check(),
+      "call.recv_strided[0].plane_stride is 8, expected planes behind or between rows, as what is received "
+      "must not overlap");
+  sample.call.recv_strided = nullptr;  // what is sent may
+  EXPECT_EQ(sample.check(), "");
 }
 
 TEST(CheckCall, SelectionFields) {

@@ -193,6 +193,27 @@ TEST(Local, MembersForThreadsOfOnesOwn) {
   rank(members[0]);
 }
 
+TEST(Local, AMemberIsOneContextsAtATime) {
+  std::vector<dit_local_member> members = make_local_group({2});
+  const auto open = [&](std::size_t rank) {
+    return ExchangeContext(ExchangePlugin::load("local"), {&members[rank], 0, ""});
+  };
+  {
+    const ExchangeContext first = open(1);
+    const ExchangeContext other = open(0);
+    try {
+      (void)open(1);
+      FAIL();
+    } catch (const ExchangeError& error) {
+      EXPECT_EQ(error.status(), DIT_ERROR_ARGUMENT);
+      EXPECT_STREQ(error.what(),
+                   "exchange plugin local: options.communicator is rank 1 of a local group, which is open "
+                   "already: expected that its context is closed before the next open");
+    }
+  }
+  (void)open(1);
+}
+
 TEST(Local, MemberOfNoGroup) {
   dit_local_member member;
   try {

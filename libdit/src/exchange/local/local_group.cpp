@@ -77,7 +77,7 @@ void LocalJob::fail(const std::string& why) {
 }
 
 LocalGroup::LocalGroup(std::shared_ptr<LocalJob> job, std::vector<int> nodes, bool has_nodes)
-    : job_(std::move(job)), nodes_(std::move(nodes)), has_nodes_(has_nodes) {
+    : job_(std::move(job)), nodes_(std::move(nodes)), has_nodes_(has_nodes), is_open_(nodes_.size()) {
   if (has_nodes_) level_names_.push_back("node");
   level_names_.push_back("world");
 }
@@ -97,6 +97,20 @@ std::uint64_t& LocalGroup::started(int channel, int rank) {
   std::vector<std::uint64_t>& ranks = started_[channel];
   ranks.resize(nodes_.size());
   return ranks[static_cast<std::size_t>(rank)];
+}
+
+void LocalGroup::enter(int rank) {
+  const std::scoped_lock lock(job_->mutex);
+  if (is_open_[static_cast<std::size_t>(rank)])
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "options.communicator is rank " + to_string(rank) +
+                                                " of a local group, which is open already: expected that "
+                                                "its context is closed before the next open");
+  is_open_[static_cast<std::size_t>(rank)] = true;
+}
+
+void LocalGroup::leave(int rank) {
+  const std::scoped_lock lock(job_->mutex);
+  is_open_[static_cast<std::size_t>(rank)] = false;
 }
 
 void LocalGroup::start(int rank, const std::shared_ptr<LocalPart>& part) {

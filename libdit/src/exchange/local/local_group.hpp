@@ -64,6 +64,10 @@ class LocalGroup {
   [[nodiscard]] int slow_level() const;
   [[nodiscard]] LocalJob& job() { return *job_; }
 
+  /// A rank is one context's at a time. Throws PluginFailure when it is another's.
+  void enter(int rank);
+  void leave(int rank);
+
   /// Publishes a rank's side of its next exchange and copies between it and the ranks that are there already.
   void start(int rank, const std::shared_ptr<LocalPart>& part);
   /// True when the part is complete, well or with a problem.
@@ -104,6 +108,7 @@ class LocalGroup {
   std::shared_ptr<LocalJob> job_;
   std::vector<int> nodes_;
   bool has_nodes_;
+  std::vector<bool> is_open_;  // each rank; guarded by the job's mutex, as what follows
   std::vector<const char*> level_names_;
   std::string failure_;                                // why this group is of no use any more
   std::map<int, std::vector<std::uint64_t>> started_;  // exchanges, by channel and rank

@@ -32,8 +32,12 @@ using LocalRequests = std::vector<std::unique_ptr<LocalRequest>>;
 struct LocalContext {
   LocalContext(std::shared_ptr<LocalGroup> in_group, int own_rank, double timeout)
       : group(std::move(in_group)), rank(own_rank), timeout_seconds(timeout), levels(group->levels_of(rank)) {
+    group->enter(rank);
     totals.struct_size = sizeof(totals);
   }
+  ~LocalContext() { group->leave(rank); }
+  LocalContext(const LocalContext&) = delete;
+  LocalContext& operator=(const LocalContext&) = delete;
   [[nodiscard]] ContextPlace place() const {
     return {rank, static_cast<int>(group->level_names().size()), levels, channels};
   }
