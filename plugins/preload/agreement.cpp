@@ -43,6 +43,7 @@ constexpr double kGrace = 2;   // seconds for the ranks that have the drop-in to
 constexpr int kMostNamed = 8;  // ranks in a message
 
 std::atomic<Verdict> agreed{Verdict::open};
+std::array<bool, kFunctions> split{};  ///< functions that pass on some ranks only; written before the verdict
 
 /// Why a rank cannot use libtapa.
 enum Obstacle : int { no_libtapa, refused_mpi, lacking_mpi, kObstacles };
@@ -126,24 +127,27 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  std::array<long long, 7> words{};
+  static constexpr std::size_t kPassing = 5;
+  std::array<long long, kPassing + 2 * kFunctions> words{};
   Ballot() = default;
   /// `passing`: the functions that a tool takes past the drop-in.
-  Ballot(int rank, int obstacle, long long passing)
-      : words{kMagic,
-              -kMagic,
-              kVersion,
-              -kVersion,
+  Ballot(int rank, int obstacle, const std::array<bool, kFunctions>& passing)
+      : words{kMagic, -kMagic, kVersion, -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
-                                     : static_cast<long long>(rank) * kObstacles + obstacle,
-              passing,
-              -passing} {}
+                                     : static_cast<long long>(rank) * kObstacles + obstacle} {
+    for (std::size_t f = 0; f < kFunctions; ++f) {
+      words[kPassing + f] = passing[f] ? 1 : 0;
+      words[kPassing + kFunctions + f] = -words[kPassing + f];
+    }
+  }
   [[nodiscard]] bool same_everywhere() const {
     return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
   }
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
-  /// Whether the same functions pass on all ranks.
-  [[nodiscard]] bool same_pass() const { return words[5] == -words[6]; }
+  /// Whether a function passes on some ranks only.
+  [[nodiscard]] bool splits(std::size_t f) const {
+    return words[kPassing + f] != -words[kPassing + kFunctions + f];
+  }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
 };
@@ -246,10 +250,6 @@ Ballot reduce(const Ballot& mine, int rank, int size) {
 
 /// Rank 0 tells why, as far as it knows of another rank.
 void tell(const Ballot& all, const Judgement& judgement) {
-  if (all.all_can())
-    return say(
-        "a tool behind the drop-in takes over some all-to-alls on some ranks only; all-to-all stays with MPI "
-        "on all ranks");
   const int rank = all.first_rank_that_cannot();
   std::string why;
   switch (all.obstacle()) {
@@ -267,6 +267,16 @@ void tell(const Ballot& all, const Judgement& judgement) {
     }
   }
   say("rank %d of MPI_COMM_WORLD: %s; all-to-all stays with MPI on all ranks", rank, why.c_str());
+}
+
+void tell_split() {
+  std::string names;
+  for (std::size_t f = 0; f < kFunctions; ++f) {
+    if (split[f]) names += (names.empty() ? "" : ", ") + function_names()[f];
+  }
+  if (names.empty()) return;
+  say("a tool behind the drop-in takes over %s on some ranks only; on all ranks that stays with MPI",
+      names.c_str());
 }
 
 int own_obstacle(const Judgement& judgement) {
@@ -300,6 +310,12 @@ Verdict verdict() {
   return agreed.load(std::memory_order_acquire);
 }
 
+bool stays_with_mpi(const char* name) {
+  const auto& names = function_names();
+  const auto found = std::ranges::find(names, *name == 'P' ? name + 1 : name);
+  return found != names.end() && split[static_cast<std::size_t>(found - names.begin())];
+}
+
 void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
@@ -314,8 +330,9 @@ void agree() {
   TAPA_PMPI(MPI_Comm_size)(world(), &size);
   const Ballot mine(rank, own_obstacle(judgement), passing_functions());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
-  const bool ours = all.all_can() && all.same_pass();
-  if (rank == 0 && !ours) tell(all, judgement);
+  const bool ours = all.all_can();
+  for (std::size_t f = 0; f < kFunctions; ++f) split[f] = all.splits(f);
+  if (rank == 0) ours ? tell_split() : tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
   if (ours) hang_end();
   agreed.store(ours ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);

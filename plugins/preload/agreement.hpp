@@ -15,12 +15,16 @@ enum class Verdict {
 /// What was agreed.
 [[nodiscard]] Verdict verdict();
 
+/// Whether an all-to-all, by its MPI_ or PMPI_ name, stays with MPI all the same, on all ranks: a tool takes
+/// calls of it past the drop-in on some. To be asked when the verdict is `libtapa`.
+[[nodiscard]] bool stays_with_mpi(const char* name);
+
 /// To be called by every rank when MPI's own initialization has returned: one small reduction over
 /// MPI_COMM_WORLD, by its PMPI_ names; then libtapa is loaded and set up. When some ranks have no drop-in, or
 /// one of another version, the job is ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds.
-/// When libtapa's file is missing somewhere, the MPI is of a series that is refused, or a tool takes over
-/// all-to-alls behind the drop-in on some ranks only, all-to-all stays with MPI on all ranks; rank 0 says so.
-/// Further calls do nothing.
+/// When libtapa's file is missing somewhere, or the MPI is of a series that is refused, all-to-all stays with
+/// MPI on all ranks, and so do the functions that a tool takes over behind the drop-in on some ranks only;
+/// rank 0 says so. Further calls do nothing.
 void agree();
 
 /// Ends a program whose MPI is `foreign`, with a message.

@@ -55,6 +55,7 @@ class Function<int(Parameters...)> {
         tell_open();
         return behind;
       case Verdict::libtapa: {
+        if (stays_with_mpi(name_)) return keep(behind);
         const auto ours = reinterpret_cast<Address>(tapa_function(tapa_name_));
         return keep(ours != nullptr ? ours : behind);
       }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -93,21 +94,28 @@ bool passes(const char* name, const void* address) {
   return *name == 'M' && is_of_a_tool(name, address);
 }
 
-long long passing_functions() {
-  long long bits = 0;
-  int bit = 0;
-  for (const char* const prefix : {"MPI_", "MPIX_"}) {
-    for (const char* const call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
-                                   "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
-      for (const char* const suffix : {"", "_c"}) {
-        const std::string name = std::string(prefix) + call + suffix;
-        const void* const behind = dlsym(RTLD_NEXT, name.c_str());
-        if (behind != nullptr && passes(name.c_str(), behind)) bits |= 1LL << bit;
-        ++bit;
+const std::array<std::string, kFunctions>& function_names() {
+  static const auto* const names = [] {
+    auto* const made = new std::array<std::string, kFunctions>;  // outlives all destructors
+    auto name = made->begin();
+    for (const char* const prefix : {"MPI_", "MPIX_"}) {
+      for (const char* const call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
+                                     "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
+        for (const char* const suffix : {"", "_c"}) *name++ = std::string(prefix) + call + suffix;
       }
     }
-  }
-  return bits;
+    return made;
+  }();
+  return *names;
+}
+
+std::array<bool, kFunctions> passing_functions() {
+  std::array<bool, kFunctions> passing{};
+  std::ranges::transform(function_names(), passing.begin(), [](const std::string& name) {
+    const void* const behind = dlsym(RTLD_NEXT, name.c_str());
+    return behind != nullptr && passes(name.c_str(), behind);
+  });
+  return passing;
 }
 
 }  // namespace tapa::preload

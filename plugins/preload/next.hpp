@@ -4,6 +4,10 @@
 /// program calls, and one before it reaches MPI through it.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <string>
+
 namespace tapa::preload {
 
 /// Address of `name` in the objects behind the drop-in, or null.
@@ -25,7 +29,9 @@ namespace tapa::preload {
 /// drop-in then takes the call over. (One that calls the MPI_X behind it instead reaches MPI.)
 [[nodiscard]] bool passes(const char* name, const void* address);
 
-/// Which all-to-alls pass, a bit for each: calls of these go to a tool on this rank.
-[[nodiscard]] long long passing_functions();
+/// The MPI_ names of all-to-alls, and which of them pass: calls of these go to a tool on this rank.
+constexpr std::size_t kFunctions = 36;
+[[nodiscard]] const std::array<std::string, kFunctions>& function_names();
+[[nodiscard]] std::array<bool, kFunctions> passing_functions();
 
 }  // namespace tapa::preload

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "comm/comm_state.hpp"
+#include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
@@ -27,6 +28,7 @@ void begin_guest() noexcept {
     }
     Progress::instance().settle();
     if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world, began);
+    if (world->size() > 1) watch_for_past_calls();
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on

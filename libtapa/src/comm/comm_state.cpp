@@ -9,6 +9,7 @@
 #include "comm/learnt_comm.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
+#include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -146,6 +147,7 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
       given_up_ = true;
       return false;
     }
+    const WaitsInMpi waits(ranks.front());
     set_up(user, std::move(ranks));
     return true;
   } catch (const SetupError& e) {  // all ranks know

@@ -11,6 +11,7 @@
 #include "comm/learnt_comm.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/names.hpp"
+#include "comm/past_calls.hpp"
 #include "comm/report_text.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
@@ -43,17 +44,6 @@ Registry& registry() {
 }
 
 using Holder = std::shared_ptr<CommState>;
-
-/// Those that live and were set up, in that order.
-std::vector<Holder> living_states() {
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  std::vector<Holder> living;
-  for (const auto& weak : r.states) {
-    if (auto state = weak.lock()) living.push_back(std::move(state));
-  }
-  return living;
-}
 
 int delete_state(MPI_Comm, int, void* value, void*) {
   freed_communicators.fetch_add(1, std::memory_order_release);
@@ -130,6 +120,16 @@ void make_keyvals(Registry& r) {
 
 }  // namespace
 
+std::vector<Holder> living_states() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::vector<Holder> living;
+  for (const auto& weak : r.states) {
+    if (auto state = weak.lock()) living.push_back(std::move(state));
+  }
+  return living;
+}
+
 std::shared_ptr<CommState> find_state(MPI_Comm comm) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
@@ -165,6 +165,7 @@ void end_states() {
   for (const auto& state : living_states()) keep_learnt(*state);
   print_report();
   save_learnt();
+  stop_watching();
   end_world();
   freed_communicators.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();

@@ -18,6 +18,9 @@ class CommState;
 /// It has been set up.
 void enlist(const std::shared_ptr<CommState>& state);
 
+/// Those that live and were set up, in that order.
+[[nodiscard]] std::vector<std::shared_ptr<CommState>> living_states();
+
 /// MPI_Finalize has begun: prints the report, ends what is under way, frees what the states keep. Once.
 void end_states();
 
