@@ -4,7 +4,9 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <climits>
 
 #include "agreement.hpp"
 #include "options.hpp"
@@ -19,11 +21,22 @@ void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
+/// The loader may know the drop-in by a relative name, from the folder that is the current one when it is
+/// loaded.
 std::string file_beside_the_drop_in() {
   Dl_info self{};
   dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
-  const std::string file = self.dli_fname != nullptr ? self.dli_fname : "";
+  std::string file = self.dli_fname != nullptr ? self.dli_fname : "";
+  std::array<char, PATH_MAX> folder{};
+  if (file.find('/') != std::string::npos && file[0] != '/' &&
+      getcwd(folder.data(), folder.size()) != nullptr)
+    file = std::string(folder.data()) + "/" + file;
   return file.substr(0, file.rfind('/') + 1) + TAPA_LIBRARY_NAME;
+}
+
+/// Before the program can go elsewhere.
+__attribute__((constructor)) void note_libtapa_file() {
+  static_cast<void>(libtapa_file());
 }
 
 /// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.

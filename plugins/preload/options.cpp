@@ -14,7 +14,7 @@ namespace {
 constexpr double kAgreeTimeout = 30;
 
 std::string_view variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
@@ -26,7 +26,7 @@ bool yes_or_no(std::string_view text, bool standard) {
 }
 
 double seconds(const char* name, double standard, double where_wrong) {
-  const char* const text = std::getenv(name);
+  const char* const text = secure_getenv(name);
   if (text == nullptr || *text == '\0') return standard;
   char* end = nullptr;
   const double value = std::strtod(text, &end);

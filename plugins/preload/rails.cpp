@@ -108,7 +108,7 @@ std::vector<Nic> interfaces_up() {
 }
 
 std::optional<std::string> variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 

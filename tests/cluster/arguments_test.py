@@ -93,6 +93,18 @@ class Arguments(unittest.TestCase):
         self.assertEqual((status.returncode, status.stdout, status.stderr), (0, "no cluster is up\n", ""))
         self.assertEqual((down.returncode, down.stdout, down.stderr), (0, "", ""))
 
+    def test_the_state_lies_in_a_folder_of_the_user_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as runtime:
+            planted, own = os.path.join(runtime, "tapa-cluster"), os.path.join(runtime, "own")
+            os.mkdir(own, 0o700)
+            for plant in (lambda: os.symlink(own, planted), lambda: (os.unlink(planted), os.mkdir(planted), os.chmod(planted, 0o777))):
+                plant()
+                settings = {**os.environ, "XDG_RUNTIME_DIR": runtime}
+                done = subprocess.run([harness.TOOL, "down"], env=settings, capture_output=True, text=True, check=False)
+                message = f"cluster: {planted} is no folder of this user alone: set XDG_RUNTIME_DIR to a folder of your own\n"
+                self.assertEqual((done.returncode, done.stderr), (125, message))
+            self.assertEqual(os.listdir(own), [])
+
 
 if __name__ == "__main__":
     harness.main(needs_cluster=False)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ def locked() -> Iterator[None]:
     """Holds the lock under which clusters come and go."""
     while True:
         os.makedirs(root(), mode=0o700, exist_ok=True)
-        if os.stat(root()).st_uid != os.geteuid():
-            raise ClusterError(f"{root()} belongs to another user: set XDG_RUNTIME_DIR to a folder of your own")
+        facts = os.lstat(root())
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            raise ClusterError(f"{root()} is no folder of this user alone: set XDG_RUNTIME_DIR to a folder of your own")
         path = os.path.join(root(), "lock")
         with contextlib.suppress(FileNotFoundError), open(path, "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
