@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,13 +20,6 @@ void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-std::string file_beside_the_drop_in() {
-  Dl_info self{};
-  dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
-  const std::string file = self.dli_fname != nullptr ? self.dli_fname : "";
-  return file.substr(0, file.rfind('/') + 1) + TAPA_LIBRARY_NAME;
-}
-
 /// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
 void introduce(void* libtapa) {
   const auto guest = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
@@ -41,18 +35,29 @@ void* load() {
   return handle != nullptr ? handle : dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-void* open_libtapa() {
-  void* const handle = load();
-  if (handle == nullptr) end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
-  introduce(handle);
-  return handle;
+void* libtapa_handle = nullptr;  // kept until the process ends
+
+void open_libtapa() {
+  libtapa_handle = load();
+  if (libtapa_handle == nullptr)
+    end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
+  introduce(libtapa_handle);
+}
+
+void* libtapa() {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_libtapa);
+  return libtapa_handle;
 }
 
 }  // namespace
 
-const std::string& libtapa_file() {
-  static const auto* const file = new std::string(file_beside_the_drop_in());  // outlives all destructors
-  return *file;
+Path libtapa_file() {
+  Dl_info self{};
+  dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
+  const std::string_view drop_in = self.dli_fname != nullptr ? self.dli_fname : "";
+  Path file = drop_in.substr(0, drop_in.rfind('/') + 1);
+  return file += TAPA_LIBRARY_NAME;
 }
 
 bool libtapa_is_there() {
@@ -62,15 +67,6 @@ bool libtapa_is_there() {
   }
   return access(libtapa_file().c_str(), R_OK) == 0;
 }
-
-namespace {
-
-void* libtapa() {
-  static void* const handle = open_libtapa();  // kept until the process ends
-  return handle;
-}
-
-}  // namespace
 
 void load_libtapa() {
   static_cast<void>(libtapa());

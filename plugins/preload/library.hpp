@@ -2,12 +2,12 @@
 /// libtapa, which carries out the all-to-alls that were taken over.
 #pragma once
 
-#include <string>
+#include "text.hpp"
 
 namespace tapa::preload {
 
 /// The libtapa that would be loaded: beside the drop-in.
-[[nodiscard]] const std::string& libtapa_file();
+[[nodiscard]] Path libtapa_file();
 
 /// Whether libtapa is loaded already or its file can be read.
 [[nodiscard]] bool libtapa_is_there();

@@ -23,7 +23,8 @@ std::array<char, 24> rank_prefix() {
   return text;
 }
 
-/// Needs no memory: what is logged may be that there is none. In one write, as stderr has no buffer of its own.
+/// Needs no memory: what is logged may be that there is none. In one write, as stderr has no buffer of its
+/// own.
 void log(LogLevel level, const char* name, const std::string& message) {
   if (level > shown.load(std::memory_order_relaxed)) return;
   std::fprintf(stderr, "[%s] %s: %s\n", rank_prefix().data(), name, message.c_str());
