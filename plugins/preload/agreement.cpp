@@ -2,31 +2,28 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <string>
-#include <thread>
-#include <vector>
+#include <memory>
+#include <span>
 
 #include "library.hpp"
 #include "next.hpp"
 #include "options.hpp"
 #include "series.hpp"
+#include "text.hpp"
 
 namespace tapa::preload {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
 
 #if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
 constexpr MpiSeries kBuilt{Family::standard, MPI_ABI_VERSION, MPI_ABI_SUBVERSION};
@@ -83,14 +80,6 @@ MPI_Op minimum() {
 
 #define TAPA_PMPI(NAME) (reinterpret_cast<decltype(&P##NAME)>(next("P" #NAME)))
 
-std::string library_version() {
-  static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= 8192);
-  std::array<char, 8192> text{};  // MPICH's limit, also where this was built for Open MPI, whose is 256
-  int length = 0;
-  TAPA_PMPI(MPI_Get_library_version)(text.data(), &length);
-  return text.data();
-}
-
 /// Whether the MPI has the handles of the MPI 5 standard. Libraries with handles of their own give -1.
 bool has_standard_handles() {
   const auto ask = reinterpret_cast<int (*)(int*, int*)>(find_next("PMPI_Abi_get_version"));
@@ -100,7 +89,11 @@ bool has_standard_handles() {
 }
 
 Judgement judge() {
-  return judge_mpi(kBuilt, library_version(), has_standard_handles());
+  static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= 8192);
+  std::array<char, 8192> version{};  // MPICH's limit, also where this was built for Open MPI, whose is 256
+  int length = 0;
+  TAPA_PMPI(MPI_Get_library_version)(version.data(), &length);
+  return judge_mpi(kBuilt, version.data(), has_standard_handles());
 }
 
 /// Functions that libtapa needs, and that not every MPI of a compatible series has.
@@ -152,17 +145,29 @@ struct Ballot {
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
 };
 
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void sleep(double seconds) {
+  const auto whole = static_cast<time_t>(seconds);
+  const timespec time{whole, static_cast<long>(1e9 * (seconds - static_cast<double>(whole)))};
+  nanosleep(&time, nullptr);
+}
+
 /// Lets MPI move until `done` or for `limit` seconds. The others are usually there already, so polls come
 /// first.
 template <class Done>
 bool wait(Done done, double limit) {
-  const auto begin = Clock::now();
+  const double begin = now();
   for (int poll = 0; !done(); ++poll) {
-    if (Seconds(Clock::now() - begin).count() > limit) return false;
+    if (now() - begin > limit) return false;
     if (poll < 1000) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      sleep(1e-4);
     }
   }
   return true;
@@ -174,64 +179,94 @@ bool completed(MPI_Request& request) {
   return flag != 0;
 }
 
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  const auto named = std::min(ranks.size(), static_cast<std::size_t>(kMostNamed));
-  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  if (ranks.size() > named) text += " and " + std::to_string(ranks.size() - named) + " more";
-  return text + " of MPI_COMM_WORLD";
-}
+/// Ranks for a message, of which it names the first.
+class RankList {
+ public:
+  void add(int rank) {
+    if (number_ < kMostNamed) text_.add(number_ == 0 ? "" : ", ", rank);
+    ++number_;
+  }
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] Line text() const {
+    Line whole = number_ == 1 ? "rank " : "ranks ";
+    whole += text_;
+    if (number_ > kMostNamed) whole.add(" and ", number_ - kMostNamed, " more");
+    return whole += " of MPI_COMM_WORLD";
+  }
 
-[[noreturn]] void end_without(const std::vector<int>& ranks) {
+ private:
+  Line text_;
+  int number_ = 0;
+};
+
+[[noreturn]] void end_without(const RankList& ranks) {
   end_job(
       "%s %s not have the drop-in, others do: LD_PRELOAD was not passed on (mpirun -x LD_PRELOAD), or "
       "TAPA_ENABLE=0 is set there only",
-      list(ranks).c_str(), ranks.size() == 1 ? "does" : "do");
+      ranks.text().c_str(), ranks.number() == 1 ? "does" : "do");
 }
 
-/// Rank 0 asks who is there and ends the job with their names; every other rank tells, and waits for that.
-/// Point to point, as a collective call is never completed where ranks are missing.
-[[noreturn]] void name_and_end(int rank, int size) {
-  if (rank != 0) {
-    std::array<long long, 2> mine{kMagic, kVersion};
-    MPI_Request request{};
-    TAPA_PMPI(MPI_Isend)(mine.data(), 2, long_long(), 0, kTag, world(), &request);
-    wait([&] { return completed(request); }, kGrace);
-    // Rank 0 ends the job, or is itself without the drop-in; then the others speak up one after the other.
-    std::this_thread::sleep_for(Seconds(2 * kGrace + 0.5 * std::min(rank, 60)));
-    end_without({0});
+/// What a rank tells rank 0.
+struct Answer {
+  std::array<long long, 2> words;  ///< kMagic, kVersion
+  MPI_Request request;
+  bool came;
+};
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+/// A rank that is not 0 tells it, and waits for it to end the job.
+[[noreturn]] void tell_rank_0(int rank) {
+  std::array<long long, 2> mine{kMagic, kVersion};
+  MPI_Request request{};
+  TAPA_PMPI(MPI_Isend)(mine.data(), 2, long_long(), 0, kTag, world(), &request);
+  wait([&] { return completed(request); }, kGrace);
+  // Or rank 0 is itself without the drop-in; then the others speak up one after the other.
+  sleep(2 * kGrace + 0.5 * std::min(rank, 60));
+  RankList first;
+  first.add(0);
+  end_without(first);
+}
+
+/// Waits for what all other ranks tell, for a while.
+void listen(std::span<Answer> answers) {
+  for (std::size_t r = 1; r < answers.size(); ++r) {
+    TAPA_PMPI(MPI_Irecv)
+    (answers[r].words.data(), 2, long_long(), static_cast<int>(r), kTag, world(), &answers[r].request);
   }
-  std::vector<std::array<long long, 2>> theirs(static_cast<std::size_t>(size));
-  std::vector<MPI_Request> requests(theirs.size());
-  theirs[0] = {kMagic, kVersion};
-  for (int r = 1; r < size; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    TAPA_PMPI(MPI_Irecv)(theirs[i].data(), 2, long_long(), r, kTag, world(), &requests[i]);
-  }
-  std::vector<bool> came(theirs.size(), false);
-  came[0] = true;
-  wait(
-      [&] {
-        bool all = true;
-        for (std::size_t i = 1; i < came.size(); ++i) {
-          came[i] = came[i] || completed(requests[i]);
-          all = all && came[i];
-        }
-        return all;
-      },
-      kGrace);
-  std::vector<int> missing;
-  std::vector<int> others;
-  for (std::size_t i = 0; i < came.size(); ++i) {
-    if (!came[i] || theirs[i][0] != kMagic) {
-      missing.push_back(static_cast<int>(i));
-    } else if (theirs[i][1] != kVersion) {
-      others.push_back(static_cast<int>(i));
+  const auto others_came = [&] {
+    bool all = true;
+    for (Answer& answer : answers.subspan(1)) {
+      answer.came = answer.came || completed(answer.request);
+      all = all && answer.came;
+    }
+    return all;
+  };
+  wait(others_came, kGrace);
+}
+
+/// Rank 0 ends the job with the names of those that are not there. Point to point, as a collective call is
+/// never completed where ranks are missing.
+[[noreturn]] void name_and_end(int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  const std::unique_ptr<Answer[], Free> memory(static_cast<Answer*>(std::calloc(ranks, sizeof(Answer))));
+  if (memory == nullptr) end_job("no memory to ask %d ranks whether they have the drop-in", size);
+  const std::span<Answer> answers(memory.get(), ranks);
+  listen(answers);
+  RankList missing;
+  RankList others;
+  for (std::size_t r = 1; r < ranks; ++r) {
+    if (!answers[r].came || answers[r].words[0] != kMagic) {
+      missing.add(static_cast<int>(r));
+    } else if (answers[r].words[1] != kVersion) {
+      others.add(static_cast<int>(r));
     }
   }
-  if (!missing.empty()) end_without(missing);
-  if (!others.empty())
-    end_job("%s: another version of the drop-in than rank 0's, %s", list(others).c_str(), TAPA_VERSION);
+  if (missing.number() > 0) end_without(missing);
+  if (others.number() > 0)
+    end_job("%s: another version of the drop-in than rank 0's, %s", others.text().c_str(), TAPA_VERSION);
   end_job("the ranks did not answer each other for %g s in MPI_Init (TAPA_AGREE_TIMEOUT)", agree_timeout());
 }
 
@@ -244,35 +279,35 @@ Ballot reduce(const Ballot& mine, int rank, int size) {
   const double limit = agree_timeout();
   const bool ended =
       wait([&] { return completed(request); }, limit > 0 ? limit : std::numeric_limits<double>::infinity());
-  if (!ended || !all.same_everywhere()) name_and_end(rank, size);
-  return all;
+  if (ended && all.same_everywhere()) return all;
+  if (rank != 0) tell_rank_0(rank);
+  name_and_end(size);
 }
 
 /// Rank 0 tells why, as far as it knows of another rank.
 void tell(const Ballot& all, const Judgement& judgement) {
   const int rank = all.first_rank_that_cannot();
-  std::string why;
+  Line why;
   switch (all.obstacle()) {
     case no_libtapa:
-      why = std::string("cannot read the ") + TAPA_LIBRARY_NAME + " beside its drop-in (on rank 0 " +
-            libtapa_file() + ")";
+      why.add("cannot read the " TAPA_LIBRARY_NAME " beside its drop-in (on rank 0 ", libtapa_file(), ")");
       break;
     case refused_mpi:
-      why = judgement.fit == Fit::refused ? judgement.why : "runs an MPI that the drop-in was not built for";
+      why = judgement.fit == Fit::refused ? judgement.why
+                                          : Line("runs an MPI that the drop-in was not built for");
       break;
     default: {
       const char* const name = lacking_function();
-      why = std::string("runs an MPI that has no ") +
-            (name != nullptr ? name : "PMPI_ function of the build's");
+      why.add("runs an MPI that has no ", name != nullptr ? name : "PMPI_ function of the build's");
     }
   }
   say("rank %d of MPI_COMM_WORLD: %s; all-to-all stays with MPI on all ranks", rank, why.c_str());
 }
 
 void tell_split() {
-  std::string names;
+  Line names;
   for (std::size_t f = 0; f < kFunctions; ++f) {
-    if (split[f]) names += (names.empty() ? "" : ", ") + function_names()[f];
+    if (split[f]) names.add(names.empty() ? "" : ", ", function_names()[f]);
   }
   if (names.empty()) return;
   say("a tool behind the drop-in takes over %s on some ranks only; on all ranks that stays with MPI",
@@ -312,7 +347,8 @@ Verdict verdict() {
 
 bool stays_with_mpi(const char* name) {
   const auto& names = function_names();
-  const auto found = std::ranges::find(names, *name == 'P' ? name + 1 : name);
+  const std::string_view called = *name == 'P' ? name + 1 : name;
+  const auto found = std::ranges::find_if(names, [&](std::string_view one) { return one == called; });
   return found != names.end() && split[static_cast<std::size_t>(found - names.begin())];
 }
 

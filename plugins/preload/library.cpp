@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,22 +22,19 @@ void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-/// The loader may know the drop-in by a relative name, from the folder that is the current one when it is
-/// loaded.
-std::string file_beside_the_drop_in() {
+constinit Path file_of_libtapa;
+
+/// Before the program can go elsewhere: the loader may know the drop-in by a relative name, from the folder
+/// that is the current one now.
+__attribute__((constructor)) void note_libtapa_file() {
   Dl_info self{};
   dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
-  std::string file = self.dli_fname != nullptr ? self.dli_fname : "";
+  const std::string_view drop_in = self.dli_fname != nullptr ? self.dli_fname : "";
+  const auto slash = drop_in.rfind('/');
   std::array<char, PATH_MAX> folder{};
-  if (file.find('/') != std::string::npos && file[0] != '/' &&
-      getcwd(folder.data(), folder.size()) != nullptr)
-    file = std::string(folder.data()) + "/" + file;
-  return file.substr(0, file.rfind('/') + 1) + TAPA_LIBRARY_NAME;
-}
-
-/// Before the program can go elsewhere.
-__attribute__((constructor)) void note_libtapa_file() {
-  static_cast<void>(libtapa_file());
+  if (slash != std::string_view::npos && drop_in[0] != '/' && getcwd(folder.data(), folder.size()) != nullptr)
+    file_of_libtapa.add(std::string_view(folder.data()), std::string_view("/"));
+  file_of_libtapa.add(drop_in.substr(0, slash + 1), std::string_view(TAPA_LIBRARY_NAME));
 }
 
 /// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
@@ -54,18 +52,25 @@ void* load() {
   return handle != nullptr ? handle : dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-void* open_libtapa() {
-  void* const handle = load();
-  if (handle == nullptr) end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
-  introduce(handle);
-  return handle;
+void* libtapa_handle = nullptr;  // kept until the process ends
+
+void open_libtapa() {
+  libtapa_handle = load();
+  if (libtapa_handle == nullptr)
+    end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
+  introduce(libtapa_handle);
+}
+
+void* libtapa() {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_libtapa);
+  return libtapa_handle;
 }
 
 }  // namespace
 
-const std::string& libtapa_file() {
-  static const auto* const file = new std::string(file_beside_the_drop_in());  // outlives all destructors
-  return *file;
+const Path& libtapa_file() {
+  return file_of_libtapa;
 }
 
 bool libtapa_is_there() {
@@ -75,15 +80,6 @@ bool libtapa_is_there() {
   }
   return access(libtapa_file().c_str(), R_OK) == 0;
 }
-
-namespace {
-
-void* libtapa() {
-  static void* const handle = open_libtapa();  // kept until the process ends
-  return handle;
-}
-
-}  // namespace
 
 void load_libtapa() {
   static_cast<void>(libtapa());

@@ -2,12 +2,12 @@
 /// libtapa, which carries out the all-to-alls that were taken over.
 #pragma once
 
-#include <string>
+#include "text.hpp"
 
 namespace tapa::preload {
 
 /// The libtapa that would be loaded: beside the drop-in, wherever the program goes before.
-[[nodiscard]] const std::string& libtapa_file();
+[[nodiscard]] const Path& libtapa_file();
 
 /// Whether libtapa is loaded already or its file can be read.
 [[nodiscard]] bool libtapa_is_there();

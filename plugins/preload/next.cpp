@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <string>
-#include <vector>
+#include <cstring>
 
 #include "options.hpp"
+#include "text.hpp"
 
 namespace tapa::preload {
 
@@ -24,24 +24,50 @@ const char* file_of(const void* address) {
   return dladdr(address, &info) != 0 ? info.dli_fname : nullptr;
 }
 
-/// Files of the objects that were loaded after this one, in that order.
-std::vector<std::string> later_objects() {
-  struct List {
-    std::string self;
-    bool passed = false;
-    std::vector<std::string> files;
-  } list;
-  list.self = file_of(reinterpret_cast<const void*>(&find_next));
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, size_t, void* data) {
-        auto& l = *static_cast<List*>(data);
-        if (l.passed && *object->dlpi_name != '\0') l.files.emplace_back(object->dlpi_name);
-        l.passed = l.passed || l.self == object->dlpi_name;
-        return 0;
-      },
-      &list);
-  return list.files;
+const char* file_of_the_drop_in() {
+  const char* const file = file_of(reinterpret_cast<const void*>(&find_next));
+  return file != nullptr ? file : "";
 }
+
+/// Files of the objects that were loaded after this one, in that order: one after the other, an empty one
+/// last. (None may be opened while the loader goes through them.)
+class LaterObjects {
+ public:
+  LaterObjects() {
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, size_t, void* data) {
+          static_cast<LaterObjects*>(data)->see(object->dlpi_name);
+          return 0;
+        },
+        this);
+  }
+  LaterObjects(const LaterObjects&) = delete;
+  LaterObjects& operator=(const LaterObjects&) = delete;
+  ~LaterObjects() { std::free(names_); }
+
+  [[nodiscard]] const char* first() const { return names_ != nullptr ? names_ : ""; }
+  static const char* after(const char* name) { return name + std::strlen(name) + 1; }
+
+ private:
+  void see(const char* name) {
+    if (passed_ && *name != '\0') keep(name);
+    passed_ = passed_ || std::strcmp(name, self_) == 0;
+  }
+  void keep(const char* name) {
+    const auto bytes = std::strlen(name) + 1;
+    auto* const longer = static_cast<char*>(std::realloc(names_, length_ + bytes + 1));
+    if (longer == nullptr) return;
+    names_ = longer;
+    std::memcpy(names_ + length_, name, bytes);
+    length_ += bytes;
+    names_[length_] = '\0';
+  }
+
+  const char* self_ = file_of_the_drop_in();
+  bool passed_ = false;
+  char* names_ = nullptr;
+  std::size_t length_ = 0;
+};
 
 /// `name` in an object that is loaded, or in those it was linked with.
 void* find_in(const char* file, const char* name) {
@@ -64,8 +90,9 @@ bool is_of_a_tool(const char* name, const void* address) {
 void* find_next(const char* name) {
   if (void* const found = dlsym(RTLD_NEXT, name)) return found;
   // What was opened later, as interpreters open MPI, RTLD_NEXT does not see.
-  for (const auto& file : later_objects()) {
-    if (void* const found = find_in(file.c_str(), name)) return found;
+  const LaterObjects objects;
+  for (const char* file = objects.first(); *file != '\0'; file = LaterObjects::after(file)) {
+    if (void* const found = find_in(file, name)) return found;
   }
   return nullptr;
 }
@@ -94,24 +121,27 @@ bool passes(const char* name, const void* address) {
   return *name == 'M' && is_of_a_tool(name, address);
 }
 
-const std::array<std::string, kFunctions>& function_names() {
-  static const auto* const names = [] {
-    auto* const made = new std::array<std::string, kFunctions>;  // outlives all destructors
-    auto name = made->begin();
-    for (const char* const prefix : {"MPI_", "MPIX_"}) {
-      for (const char* const call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
-                                     "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
-        for (const char* const suffix : {"", "_c"}) *name++ = std::string(prefix) + call + suffix;
-      }
+constexpr FunctionNames make_function_names() {
+  FunctionNames names;
+  auto name = names.begin();
+  for (const std::string_view prefix : {"MPI_", "MPIX_"}) {
+    for (const std::string_view call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
+                                        "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
+      for (const std::string_view suffix : {"", "_c"}) (name++)->add(prefix, call, suffix);
     }
-    return made;
-  }();
-  return *names;
+  }
+  return names;
+}
+
+constinit const FunctionNames names_of_functions = make_function_names();
+
+const FunctionNames& function_names() {
+  return names_of_functions;
 }
 
 std::array<bool, kFunctions> passing_functions() {
   std::array<bool, kFunctions> passing{};
-  std::ranges::transform(function_names(), passing.begin(), [](const std::string& name) {
+  std::ranges::transform(function_names(), passing.begin(), [](const auto& name) {
     const void* const behind = dlsym(RTLD_NEXT, name.c_str());
     return behind != nullptr && passes(name.c_str(), behind);
   });

@@ -6,7 +6,8 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
+
+#include "text.hpp"
 
 namespace tapa::preload {
 
@@ -31,7 +32,8 @@ namespace tapa::preload {
 
 /// The MPI_ names of all-to-alls, and which of them pass: calls of these go to a tool on this rank.
 constexpr std::size_t kFunctions = 36;
-[[nodiscard]] const std::array<std::string, kFunctions>& function_names();
+using FunctionNames = std::array<Text<23>, kFunctions>;
+[[nodiscard]] const FunctionNames& function_names();
 [[nodiscard]] std::array<bool, kFunctions> passing_functions();
 
 }  // namespace tapa::preload

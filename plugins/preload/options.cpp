@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -19,11 +20,31 @@ std::string_view variable(const char* name) {
 }
 
 /// The words of libtapa's own table.
-bool yes_or_no(std::string_view text, bool standard) {
+bool yes_or_no(const char* name, bool standard) {
+  const auto text = variable(name);
   if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
   if (text == "0" || text == "off" || text == "no" || text == "false") return false;
   return standard;
 }
+
+/// A variable that is read once: programs may change it. -1: not yet.
+class Switch {
+ public:
+  constexpr Switch(const char* name, bool standard) : name_(name), standard_(standard) {}
+  bool on() {
+    if (on_.load(std::memory_order_relaxed) < 0)
+      on_.store(yes_or_no(name_, standard_) ? 1 : 0, std::memory_order_relaxed);
+    return on_.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  const char* name_;
+  bool standard_;
+  std::atomic<int> on_{-1};
+};
+
+constinit Switch enable{"TAPA_ENABLE", true};
+constinit Switch alloc_mem{"TAPA_ALLOC_MEM", false};
 
 double seconds(const char* name, double standard, double where_wrong) {
   const char* const text = secure_getenv(name);
@@ -43,13 +64,11 @@ void write_line(const char* format, va_list arguments) {
 }  // namespace
 
 bool enabled() {
-  static const bool value = yes_or_no(variable("TAPA_ENABLE"), true);
-  return value;
+  return enable.on();
 }
 
 bool shares_alloc_mem() {
-  static const bool value = yes_or_no(variable("TAPA_ALLOC_MEM"), false);
-  return value;
+  return alloc_mem.on();
 }
 
 double agree_timeout() {

@@ -6,32 +6,34 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
+#include <span>
+#include <string_view>
+
+#include "text.hpp"
 
 namespace tapa::preload {
 
 /// An IPv4 address of an interface.
 struct Nic {
-  std::string name;
+  std::string_view name;
   std::uint32_t address = 0;  ///< 10.99.0.1 is 0x0a630001
   std::uint32_t netmask = 0;  ///< of /24: 0xffffff00
 };
 
 /// What the decision depends on.
 struct RailSituation {
-  std::optional<std::string> option;  ///< TAPA_RAILS
-  std::optional<std::string>
-      include;                    ///< OMPI_MCA_btl_tcp_if_include: names or networks, separated by commas
+  std::string_view option;        ///< TAPA_RAILS, empty where it is not set
+  std::string_view include;       ///< OMPI_MCA_btl_tcp_if_include: names or networks, separated by commas
   std::optional<int> local_rank;  ///< OMPI_COMM_WORLD_LOCAL_RANK
-  std::vector<Nic> up;            ///< interfaces that are up and have an IPv4 address, without loopback
+  std::span<const Nic> up;        ///< interfaces that are up and have an IPv4 address, without loopback
 };
 
 /// What to do and why.
 struct RailDecision {
-  std::optional<std::string> include;  ///< new value of OMPI_MCA_btl_tcp_if_include, or nothing to change
-  std::string why;                     ///< one sentence
-  bool wrong_option = false;           ///< `why` is a complaint about TAPA_RAILS
+  std::string_view
+      include;  ///< new value of OMPI_MCA_btl_tcp_if_include, a part of the old; empty: nothing to change
+  Line why;     ///< one sentence
+  bool wrong_option = false;  ///< `why` is a complaint about TAPA_RAILS
 };
 
 /// Local rank i gets entry i mod n of the list that the user gave; entries of which nothing is up here are

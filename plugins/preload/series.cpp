@@ -41,11 +41,6 @@ MpiSeries numbered(Family family, std::string_view text) {
   return series;
 }
 
-std::string written(const MpiSeries& series) {
-  return std::string(name_of(series.family)) + " " + std::to_string(series.major) + "." +
-         std::to_string(series.minor);
-}
-
 bool shares_interface(const MpiSeries& built, const MpiSeries& running) {
   if (running.family == Family::relative || running.major == built.major) return true;
   const bool open_mpi = built.family == Family::open_mpi;
@@ -69,21 +64,22 @@ MpiSeries parse_library_version(std::string_view text) {
 
 Judgement judge_mpi(const MpiSeries& built, std::string_view running, bool standard) {
   const auto found = parse_library_version(running);
-  std::string runs(running.substr(0, running.find_first_of("\n,")));
-  if (standard) runs += " by the standard's interface (libmpi_abi)";
+  const auto runs = running.substr(0, running.find_first_of("\n,"));
   const bool open_mpi = found.family == Family::open_mpi;
   const bool same_handles =
       standard || built.family == Family::standard
           ? standard && built.family == Family::standard
           : found.family != Family::unknown && open_mpi == (built.family == Family::open_mpi);
+  Line why = "built for ";
+  why += name_of(built.family);
   if (!same_handles) {
-    return {Fit::foreign,
-            std::string("built for ") + name_of(built.family) + ", but this program runs " + runs};
+    why.add(", but this program runs ", runs, standard ? " by the standard's interface (libmpi_abi)" : "");
+    return {Fit::foreign, why};
   }
-  if (standard || found == built) return {Fit::same, ""};
-  const std::string what = "built for " + written(built) + ", this program runs " + runs;
-  if (shares_interface(built, found)) return {Fit::compatible, what + ", whose binary interface is the same"};
-  return {Fit::refused, what + ", whose binary interface may differ"};
+  if (standard || found == built) return {Fit::same, {}};
+  why.add(" ", built.major, ".", built.minor, ", this program runs ", runs, ", whose binary interface ");
+  const bool same = shares_interface(built, found);
+  return {same ? Fit::compatible : Fit::refused, why += same ? "is the same" : "may differ"};
 }
 
 }  // namespace tapa::preload

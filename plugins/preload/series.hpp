@@ -2,8 +2,9 @@
 /// Whether the MPI that a program runs can be served by a drop-in that was built for another one. Pure.
 #pragma once
 
-#include <string>
 #include <string_view>
+
+#include "text.hpp"
 
 namespace tapa::preload {
 
@@ -28,7 +29,7 @@ enum class Fit {
 
 struct Judgement {
   Fit fit = Fit::foreign;
-  std::string why;  ///< one sentence, empty for `same`
+  Line why;  ///< one sentence, empty for `same`
 };
 
 /// Reads what MPI_Get_library_version gives.

@@ -35,14 +35,14 @@ TEST(Series, NumbersMayBeMissingOrHuge) {
 TEST(JudgeMpi, TheSeriesOfTheBuildIsFineAndSilent) {
   const auto judgement = judge_mpi({Family::open_mpi, 4, 1}, kDebian12);
   EXPECT_EQ(judgement.fit, Fit::same);
-  EXPECT_EQ(judgement.why, "");
+  EXPECT_TRUE(judgement.why.empty());
   EXPECT_EQ(judge_mpi({Family::mpich, 4, 0}, kMpich).fit, Fit::same);
 }
 
 TEST(JudgeMpi, AnotherOneOfTheSameInterfaceIsAllowedAndSaid) {
   const auto judgement = judge_mpi({Family::open_mpi, 4, 0}, kDebian12);
   EXPECT_EQ(judgement.fit, Fit::compatible);
-  EXPECT_EQ(judgement.why,
+  EXPECT_EQ(std::string_view(judgement.why),
             "built for Open MPI 4.0, this program runs Open MPI v4.1.4, whose binary interface is the same");
   EXPECT_EQ(judge_mpi({Family::open_mpi, 4, 1}, "Open MPI v4.0.7").fit, Fit::compatible);
   EXPECT_EQ(judge_mpi({Family::mpich, 4, 1}, kMpich).fit, Fit::compatible);
@@ -54,7 +54,7 @@ TEST(JudgeMpi, OpenMpi5RunsWhatWasBuiltFor4ButNotTheReverse) {
   EXPECT_EQ(judge_mpi({Family::open_mpi, 4, 1}, "Open MPI v5.0.3").fit, Fit::compatible);
   const auto judgement = judge_mpi({Family::open_mpi, 5, 0}, kDebian12);
   EXPECT_EQ(judgement.fit, Fit::refused);
-  EXPECT_EQ(judgement.why,
+  EXPECT_EQ(std::string_view(judgement.why),
             "built for Open MPI 5.0, this program runs Open MPI v4.1.4, whose binary interface may differ");
 }
 
@@ -78,8 +78,8 @@ TEST(JudgeMpi, TheInterfaceOfTheStandardHasHandlesOfItsOwn) {
     EXPECT_EQ(judge_mpi({Family::mpich, 5, 0}, runs, false).fit == Fit::foreign, false);
     const auto judgement = judge_mpi({Family::mpich, 5, 0}, runs, true);
     EXPECT_EQ(judgement.fit, Fit::foreign);
-    EXPECT_THAT(judgement.why, HasSubstr("built for MPICH, but this program runs "));
-    EXPECT_THAT(judgement.why, HasSubstr(" by the standard's interface (libmpi_abi)"));
+    EXPECT_THAT(judgement.why.c_str(), HasSubstr("built for MPICH, but this program runs "));
+    EXPECT_THAT(judgement.why.c_str(), HasSubstr(" by the standard's interface (libmpi_abi)"));
     EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, true).fit, Fit::same);
     EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, false).fit, Fit::foreign);
   }
@@ -89,7 +89,7 @@ TEST(JudgeMpi, TheInterfaceOfTheStandardHasHandlesOfItsOwn) {
 TEST(JudgeMpi, OtherHandlesAreForeign) {
   const auto judgement = judge_mpi({Family::open_mpi, 4, 1}, kMpich);
   EXPECT_EQ(judgement.fit, Fit::foreign);
-  EXPECT_THAT(judgement.why, HasSubstr("built for Open MPI, but this program runs MPICH"));
+  EXPECT_THAT(judgement.why.c_str(), HasSubstr("built for Open MPI, but this program runs MPICH"));
   EXPECT_EQ(judge_mpi({Family::mpich, 4, 0}, kDebian12).fit, Fit::foreign);
   EXPECT_EQ(judge_mpi({Family::open_mpi, 4, 1}, "IBM Spectrum MPI 10.4").fit, Fit::foreign);
 }
