@@ -219,19 +219,22 @@ class Faults:
         """A rank that stands still is named by those that wait and have a time limit; afterwards all goes on."""
         for phase in PHASES if self.options.long else ["setup", "large", "nonblocking", "persistent"]:
             for delay in [0.0, 0.2] if self.options.long else [0.2]:
-                for timeout in ("0.5", "0") if self.options.long else ("0.5",):
+                pauses = [("0.5", 2), ("0", 2)] if self.options.long else [("0.5", 2)]
+                if self.options.long and phase == "large":
+                    pauses.append(("0.5", 60))
+                for timeout, pause in pauses:
                     rank = self.random.randrange(1, RANKS)
                     job = self.job(phase, 1 + delay, TAPA_TIMEOUT=timeout)
                     began = job.began(RANKS)
                     if began:
                         time.sleep(delay)
                         os.kill(job.pids[rank], signal.SIGSTOP)
-                        time.sleep(2)
+                        time.sleep(pause)
                         os.kill(job.pids[rank], signal.SIGCONT)
 
                     watched = phase in WATCHED and timeout != "0" and delay > 0  # before, it may stand still in MPI's own call
                     judge = functools.partial(judges.fault_of_stopped, rank=rank, watched=watched, began=began)
-                    self.finish(f"stop rank {rank} in {phase} after {delay} s, TAPA_TIMEOUT={timeout}", job, judge)
+                    self.finish(f"stop rank {rank} in {phase} after {delay} s for {pause} s, TAPA_TIMEOUT={timeout}", job, judge)
 
     # ---------------------------------------------------------------- what is refused
 
