@@ -20,6 +20,21 @@ void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
+const char* name_of_the_drop_in() {
+  Dl_info self{};
+  dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
+  return self.dli_fname != nullptr ? self.dli_fname : "";
+}
+
+/// The folder that the name is relative to; null where it is not.
+char* loaded_in = nullptr;
+
+/// Before the program can go elsewhere.
+__attribute__((constructor)) void note_folder() {
+  const std::string_view name = name_of_the_drop_in();
+  if (name.find('/') != std::string_view::npos && name.front() != '/') loaded_in = getcwd(nullptr, 0);
+}
+
 /// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
 void introduce(void* libtapa) {
   const auto guest = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
@@ -53,11 +68,10 @@ void* libtapa() {
 }  // namespace
 
 Path libtapa_file() {
-  Dl_info self{};
-  dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
-  const std::string_view drop_in = self.dli_fname != nullptr ? self.dli_fname : "";
-  Path file = drop_in.substr(0, drop_in.rfind('/') + 1);
-  return file += TAPA_LIBRARY_NAME;
+  const std::string_view drop_in = name_of_the_drop_in();
+  Path file;
+  if (loaded_in != nullptr) file.add(loaded_in, "/");
+  return file.add(drop_in.substr(0, drop_in.rfind('/') + 1), TAPA_LIBRARY_NAME);
 }
 
 bool libtapa_is_there() {

@@ -6,7 +6,7 @@
 
 namespace tapa::preload {
 
-/// The libtapa that would be loaded: beside the drop-in.
+/// The libtapa that would be loaded: beside the drop-in, wherever the program goes before.
 [[nodiscard]] Path libtapa_file();
 
 /// Whether libtapa is loaded already or its file can be read.

@@ -15,7 +15,7 @@ namespace {
 constexpr double kAgreeTimeout = 30;
 
 std::string_view variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
@@ -47,7 +47,7 @@ constinit Switch enable{"TAPA_ENABLE", true};
 constinit Switch alloc_mem{"TAPA_ALLOC_MEM", false};
 
 double seconds(const char* name, double standard, double where_wrong) {
-  const char* const text = std::getenv(name);
+  const char* const text = secure_getenv(name);
   if (text == nullptr || *text == '\0') return standard;
   char* end = nullptr;
   const double value = std::strtod(text, &end);

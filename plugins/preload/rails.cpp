@@ -155,7 +155,7 @@ class Interfaces {
 };
 
 std::string_view variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value == nullptr ? "" : value;
 }
 
