@@ -5,9 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <climits>
 
 #include "agreement.hpp"
 #include "options.hpp"
@@ -22,19 +20,19 @@ void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-constinit Path file_of_libtapa;
-
-/// Before the program can go elsewhere: the loader may know the drop-in by a relative name, from the folder
-/// that is the current one now.
-__attribute__((constructor)) void note_libtapa_file() {
+const char* name_of_the_drop_in() {
   Dl_info self{};
   dladdr(reinterpret_cast<const void*>(&libtapa_file), &self);
-  const std::string_view drop_in = self.dli_fname != nullptr ? self.dli_fname : "";
-  const auto slash = drop_in.rfind('/');
-  std::array<char, PATH_MAX> folder{};
-  if (slash != std::string_view::npos && drop_in[0] != '/' && getcwd(folder.data(), folder.size()) != nullptr)
-    file_of_libtapa.add(std::string_view(folder.data()), std::string_view("/"));
-  file_of_libtapa.add(drop_in.substr(0, slash + 1), std::string_view(TAPA_LIBRARY_NAME));
+  return self.dli_fname != nullptr ? self.dli_fname : "";
+}
+
+/// The folder that the name is relative to; null where it is not.
+char* loaded_in = nullptr;
+
+/// Before the program can go elsewhere.
+__attribute__((constructor)) void note_folder() {
+  const std::string_view name = name_of_the_drop_in();
+  if (name.find('/') != std::string_view::npos && name.front() != '/') loaded_in = getcwd(nullptr, 0);
 }
 
 /// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
@@ -69,8 +67,11 @@ void* libtapa() {
 
 }  // namespace
 
-const Path& libtapa_file() {
-  return file_of_libtapa;
+Path libtapa_file() {
+  const std::string_view drop_in = name_of_the_drop_in();
+  Path file;
+  if (loaded_in != nullptr) file.add(loaded_in, "/");
+  return file.add(drop_in.substr(0, drop_in.rfind('/') + 1), TAPA_LIBRARY_NAME);
 }
 
 bool libtapa_is_there() {

@@ -7,7 +7,7 @@
 namespace tapa::preload {
 
 /// The libtapa that would be loaded: beside the drop-in, wherever the program goes before.
-[[nodiscard]] const Path& libtapa_file();
+[[nodiscard]] Path libtapa_file();
 
 /// Whether libtapa is loaded already or its file can be read.
 [[nodiscard]] bool libtapa_is_there();
