@@ -128,6 +128,11 @@ def main() -> None:
         action="store_true",
         help="NCCL goes between nodes by what joins the GPUs: a fast link; with torchrun",
     )
+    parser.add_argument(
+        "--host",
+        action="store_true",
+        help="the link stands for the memory of one host, whose GPUs do not reach each other",
+    )
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache")
     parser.add_argument("--limit", type=int, default=600, help="seconds, after which it ends itself")
@@ -138,7 +143,10 @@ def main() -> None:
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
     size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
     # To the device engine the machine is several, and to NCCL if it shall not use what joins the GPUs.
-    os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
+    if options.host:
+        os.environ |= {"TAPA_GPU_PEERS": f"group:{rank}", "TAPA_GPU_WIRE": "sockets"}
+    else:
+        os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
     if options.nvlink:
         os.environ["TAPA_GPU_WIRE"] = "nccl"
     else:

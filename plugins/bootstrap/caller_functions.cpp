@@ -35,9 +35,12 @@ dit_bootstrap checked(const dit_bootstrap& given) {
 
 }  // namespace
 
-CallerFunctions::CallerFunctions(const dit_bootstrap& given, const std::string& node)
-    : given_(checked(given)), node_(given_.node == nullptr ? node : given_.node) {
-  given_.node = nullptr;  // the text is the program's
+CallerFunctions::CallerFunctions(const dit_bootstrap& given, const std::string& node,
+                                 const std::string& reach)
+    : given_(checked(given)),
+      node_(given_.node == nullptr ? node : given_.node),
+      reach_(given_.reach == nullptr ? reach : given_.reach) {
+  given_.node = given_.reach = nullptr;  // the texts are the program's
 }
 
 CallerFunctions::~CallerFunctions() {

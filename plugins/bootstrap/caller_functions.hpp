@@ -20,8 +20,9 @@ struct PeerBytes {
 /// Where there is one rank the program's are not called.
 class CallerFunctions {
  public:
-  /// Throws PluginFailure (DIT_ERROR_ARGUMENT) when the struct makes no sense. `node`: where it gives none.
-  CallerFunctions(const dit_bootstrap& given, const std::string& node);
+  /// Throws PluginFailure (DIT_ERROR_ARGUMENT) when the struct makes no sense. `node`, `reach`: where it
+  /// gives none.
+  CallerFunctions(const dit_bootstrap& given, const std::string& node, const std::string& reach = {});
   ~CallerFunctions();  ///< releases
   CallerFunctions(const CallerFunctions&) = delete;
   CallerFunctions& operator=(const CallerFunctions&) = delete;
@@ -31,6 +32,9 @@ class CallerFunctions {
   [[nodiscard]] int rank() const { return given_.rank; }
   [[nodiscard]] int size() const { return given_.size; }
   [[nodiscard]] const std::string& node() const { return node_; }
+  [[nodiscard]] const std::string& reach() const { return reach_; }
+  [[nodiscard]] bool on_device() const { return given_.on_device != 0; }
+  [[nodiscard]] int device() const { return given_.device; }
   [[nodiscard]] bool has_alltoallv() const { return given_.alltoallv != nullptr; }
   [[nodiscard]] bool makes_parts() const { return given_.make_part != nullptr || size() == 1; }
 
@@ -46,6 +50,7 @@ class CallerFunctions {
 
   dit_bootstrap given_;
   std::string node_;
+  std::string reach_;
 };
 
 /// The machine's boot id, or its name where there is none.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bootstrap/device.hpp"
 #include "bootstrap/line_ranks.hpp"
 #include "common/agree.hpp"
 #include "exchange/plugin_config.hpp"
@@ -24,12 +25,14 @@ struct Opening {
   std::uint64_t node = 0;  ///< hashes, of two kinds for nodes
   std::uint64_t other_node = 0;
   std::uint64_t config = 0;
+  std::uint64_t reach = 0;
   std::int32_t rank = 0;
   std::int32_t size = 0;
   std::uint8_t alltoallv = 0;
   std::uint8_t parts = 0;
   std::uint8_t limited = 0;  ///< has a time limit
-  std::uint8_t unused[5] = {};
+  std::uint8_t on_device = 0;
+  std::uint8_t unused[4] = {};
 };
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t begin) {
@@ -74,13 +77,26 @@ std::vector<int> nodes_of(const std::vector<Opening>& all) {
   return nodes;
 }
 
+/// The group of each rank, of those that reach each other's memory. Collective.
+std::vector<int> groups_of(const std::vector<Opening>& all, Ranks& ranks, int device) {
+  const auto on_device = [](const Opening& each) { return each.on_device != 0; };
+  if (bootstrap_devices.reach != nullptr && std::ranges::all_of(all, on_device))
+    return bootstrap_devices.reach(ranks, device);
+  std::vector<int> groups;
+  for (const Opening& each : all)
+    groups.push_back(static_cast<int>(std::ranges::find(all, each.reach, &Opening::reach) - all.begin()));
+  return groups;
+}
+
 }  // namespace
 
-BootstrapContext::BootstrapContext(const dit_bootstrap& given, Settings settings, const std::string& node)
+BootstrapContext::BootstrapContext(const dit_bootstrap& given, Settings settings, const std::string& node,
+                                   const std::string& reach)
     : settings_(std::move(settings)), devices_(settings_.timeout_seconds) {
   totals_.struct_size = sizeof(totals_);
-  auto functions = std::make_unique<CallerFunctions>(given, node);
+  auto functions = std::make_unique<CallerFunctions>(given, node, reach);
   node_ = functions->node();
+  reach_ = functions->reach();
   line_ = std::make_shared<Line>(std::move(functions));
   line_->start();
   try {
@@ -98,6 +114,8 @@ void BootstrapContext::agree_on_opening() {
   mine.node = hash_of(node_, 0xcbf29ce484222325U);
   mine.other_node = hash_of(node_, 0x9e3779b97f4a7c15U);
   mine.config = hash_of(settings_.config, 0xcbf29ce484222325U);
+  mine.reach = hash_of(reach_, 0xcbf29ce484222325U);
+  mine.on_device = functions.on_device() ? 1 : 0;
   mine.rank = rank();
   mine.size = size();
   mine.alltoallv = functions.has_alltoallv() ? 1 : 0;
@@ -112,7 +130,7 @@ void BootstrapContext::agree_on_opening() {
   require_alike(all, "options.communicator: make_part is null on one and not on the other",
                 [](const Opening& each) { return each.parts; });
   const std::vector<int> nodes = nodes_of(all);
-  levels_ = levels_of_nodes(nodes, rank());
+  levels_ = levels_of_reach(nodes, groups_of(all, ranks, functions.device()), rank());
   if (std::any_of(all.begin(), all.end(), [](const Opening& each) { return each.limited != 0; }))
     line_->share(SharedStarts::make(ranks, nodes));
 }

@@ -21,8 +21,9 @@ class BootstrapContext {
     std::string config;
   };
   /// Collective: all ranks throw when one does, but for what is wrong with `given`, DIT_ERROR_ARGUMENT. With
-  /// any other status `given` is released, in time. `node`: where it gives none.
-  BootstrapContext(const dit_bootstrap& given, Settings settings, const std::string& node);
+  /// any other status `given` is released, in time. `node`, `reach`: where it gives none.
+  BootstrapContext(const dit_bootstrap& given, Settings settings, const std::string& node,
+                   const std::string& reach);
   ~BootstrapContext() = default;
   BootstrapContext(const BootstrapContext&) = delete;
   BootstrapContext& operator=(const BootstrapContext&) = delete;
@@ -70,6 +71,7 @@ class BootstrapContext {
 
   Settings settings_;
   std::string node_;
+  std::string reach_;
   std::shared_ptr<Line> line_;
   Levels levels_;
   int channels_ = 1;

@@ -11,6 +11,7 @@ std::unique_ptr<DeviceExchange> make(Ranks& ranks, const DeviceSettings& setting
 
 }  // namespace
 
-const BootstrapDevices bootstrap_devices{make, DIT_CAPABILITY_DEVICE_STRIDED | DIT_CAPABILITY_STORES};
+const BootstrapDevices bootstrap_devices{make, groups_within_reach,
+                                         DIT_CAPABILITY_DEVICE_STRIDED | DIT_CAPABILITY_STORES};
 
 }  // namespace dit

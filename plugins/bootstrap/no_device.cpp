@@ -2,6 +2,6 @@
 
 namespace dit {
 
-const BootstrapDevices bootstrap_devices{nullptr, 0};
+const BootstrapDevices bootstrap_devices{nullptr, nullptr, 0};
 
 }  // namespace dit

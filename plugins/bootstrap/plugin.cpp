@@ -22,7 +22,7 @@ dit_status open(const dit_open_options* options, dit_context** context) {
         given == nullptr ? alone : *given,
         BootstrapContext::Settings{options->timeout_seconds,
                                    options->config == nullptr ? "" : options->config},
-        this_node()));
+        this_node(), ""));
   });
 }
 

@@ -9,20 +9,54 @@
 #include <atomic>
 #include <cstdio>
 #include <random>
+#include <string>
+#include <string_view>
 
 namespace dit {
 namespace {
 
 constexpr std::size_t kChannels = 64;  ///< those with greater numbers are not looked after
 
-using Name = std::array<char, 64>;
+struct File {
+  explicit File(int opened) : number(opened) {}
+  ~File() {
+    if (number >= 0) close(number);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const int number;
+};
 
-Name new_name() {
-  static std::atomic<unsigned> made{0};
-  Name name{};
-  std::snprintf(name.data(), name.size(), "/dit-starts-%ld-%u-%08x", static_cast<long>(getpid()), made++,
-                std::random_device()());
-  return name;
+/// How the others of a node find a file of a process.
+struct Place {
+  std::array<char, 48> path{};  ///< "": there is none
+  std::array<char, 48> title{};
+};
+
+Place new_place() {
+  Place place;
+  std::random_device random;
+  std::snprintf(place.title.data(), place.title.size(), "dit-starts-%08x%08x", random(), random());
+  return place;
+}
+
+/// An anonymous one, and none of /dev/shm: that may be full, in containers, and who writes to a full one is
+/// killed.
+int make_file(Place& place, std::size_t bytes) {
+  const int file = memfd_create(place.title.data(), MFD_CLOEXEC);
+  if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0)
+    std::snprintf(place.path.data(), place.path.size(), "/proc/%ld/fd/%d", static_cast<long>(getpid()), file);
+  return file;
+}
+
+/// -1 where it is not to be seen. Processes that number others differently may have another file at that
+/// path.
+int open_file(const Place& place) {
+  std::array<char, 96> target{};
+  const ssize_t length = readlink(place.path.data(), target.data(), target.size());
+  const std::string expected = std::string("/memfd:") + place.title.data() + " (deleted)";
+  if (length < 0 || std::string_view(target.data(), static_cast<std::size_t>(length)) != expected) return -1;
+  return open(place.path.data(), O_RDWR | O_CLOEXEC);
 }
 
 std::size_t bytes_for(std::size_t ranks) {
@@ -44,32 +78,19 @@ std::unique_ptr<SharedStarts> SharedStarts::make(Ranks& ranks, const std::vector
   const auto first =
       static_cast<std::size_t>(std::find(node_of.begin(), node_of.end(), node) - node_of.begin());
   const bool creates = first == starts->rank_;
-  Name mine{};
-  if (creates) mine = new_name();
-  bool mapped = creates && starts->map(mine.data(), true);
-  if (!mapped) mine = {};
-  const Name name = gather(ranks, mine)[first];
-  if (!creates) mapped = name[0] != '\0' && starts->map(name.data(), false);
-  const std::vector<char> all =
-      gather(ranks, static_cast<char>(mapped ? 1 : 0));  // nobody needs the name any more
-  if (creates && mapped) shm_unlink(name.data());
+  Place mine = new_place();
+  const File own(creates ? make_file(mine, bytes_for(node_of.size())) : -1);
+  const File file(open_file(gather(ranks, mine)[first]));
+  const std::vector<char> all = gather(ranks, static_cast<char>(starts->map(file.number) ? 1 : 0));
   for (std::size_t peer = 0; peer < all.size(); ++peer)
     if (node_of[peer] == node && all[peer] == 0) return nullptr;
   return starts;
 }
 
-bool SharedStarts::map(const char* name, bool create) {
-  const int file = shm_open(name, O_RDWR | (create ? O_CREAT | O_EXCL : 0), 0600);
+bool SharedStarts::map(int file) {
   if (file < 0) return false;
-  const std::size_t bytes = bytes_for(node_of_.size());
-  void* memory = MAP_FAILED;
-  if (!create || ftruncate(file, static_cast<off_t>(bytes)) == 0)
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory == MAP_FAILED) {
-    if (create) shm_unlink(name);
-    return false;
-  }
+  void* const memory = mmap(nullptr, bytes_for(node_of_.size()), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return false;
   counts_ = static_cast<std::uint64_t*>(memory);
   return true;
 }

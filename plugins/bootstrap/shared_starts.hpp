@@ -28,7 +28,7 @@ class SharedStarts {
 
  private:
   SharedStarts(int rank, const std::vector<int>& node_of);
-  [[nodiscard]] bool map(const char* name, bool create);
+  [[nodiscard]] bool map(int file);
   [[nodiscard]] std::uint64_t* at(std::size_t rank, int channel) const;
 
   std::size_t rank_;

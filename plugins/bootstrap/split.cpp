@@ -64,8 +64,12 @@ std::unique_ptr<BootstrapContext> BootstrapContext::split(int colour, int key) {
     throw;
   }
   if (!part) return nullptr;
+  if (line_->functions().on_device()) {
+    part->on_device = 1;
+    part->device = line_->functions().device();
+  }
   try {
-    return std::make_unique<BootstrapContext>(*part, settings_, node_);
+    return std::make_unique<BootstrapContext>(*part, settings_, node_, reach_);
   } catch (const PluginFailure& failure) {
     if (failure.status() == DIT_ERROR_ARGUMENT) release(*part);
     throw;

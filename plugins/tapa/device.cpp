@@ -58,10 +58,38 @@ struct Plain {
   std::vector<std::size_t> bytes, offsets;
 };
 
+/// The ranks as the engine's functions reach them, and what went wrong on the way.
+class Gathering {
+ public:
+  explicit Gathering(Ranks& ranks) : ranks_(ranks) {}
+
+  static int gather(void* context, const void* mine, void* all, std::size_t bytes) {
+    auto& self = *static_cast<Gathering*>(context);
+    try {
+      self.ranks_.allgather(mine, all, bytes);
+      return 0;
+    } catch (const PluginFailure& failure) {
+      self.unreached_.emplace(failure);
+    } catch (const std::exception& error) {
+      self.unreached_.emplace(DIT_ERROR_COMMUNICATION, error.what());
+    }
+    return 1;
+  }
+  void require(int code) const {
+    if (code == TAPA_DEVICE_ERR_ALLGATHER && unreached_) throw PluginFailure(*unreached_);
+    if (code != TAPA_DEVICE_SUCCESS) throw PluginFailure(status_of(code), TAPA_Device_last_error());
+  }
+  void forget() { unreached_.reset(); }
+
+ private:
+  Ranks& ranks_;
+  std::optional<PluginFailure> unreached_;
+};
+
 class TapaDevice final : public DeviceExchange {
  public:
   TapaDevice(Ranks& ranks, const MakeEngine& make_engine, const DeviceSettings& settings)
-      : ranks_(ranks),
+      : gathering_(ranks),
         device_(settings.device),
         size_(static_cast<std::size_t>(ranks.size())),
         order_(settings.device) {
@@ -70,9 +98,9 @@ class TapaDevice final : public DeviceExchange {
     TAPA_Device_options options{};
     options.struct_size = sizeof(options);
     options.timeout = settings.timeout_seconds > 0 ? std::min(settings.timeout_seconds, kNoLimit) : kNoLimit;
-    require(make_engine
-                ? make_engine(gather_of, this, options, &comm_)
-                : TAPA_Device_comm_create(ranks.rank(), ranks.size(), gather_of, this, &options, &comm_));
+    require(make_engine ? make_engine(Gathering::gather, &gathering_, options, &comm_)
+                        : TAPA_Device_comm_create(ranks.rank(), ranks.size(), Gathering::gather, &gathering_,
+                                                  &options, &comm_));
   }
   ~TapaDevice() override {
     if (comm_ != TAPA_DEVICE_COMM_NULL) (void)TAPA_Device_comm_free(&comm_);
@@ -134,7 +162,7 @@ class TapaDevice final : public DeviceExchange {
 
   void give_up(const std::string& why) noexcept override { (void)TAPA_Device_give_up(comm_, why.c_str()); }
   void restart() override {
-    unreached_.reset();
+    gathering_.forget();
     require(TAPA_Device_restart(comm_));
     storing_ = false;
   }
@@ -147,25 +175,9 @@ class TapaDevice final : public DeviceExchange {
 
  private:
   /// As TAPA_Device_allgather. What goes wrong is kept: the engine has no words for it.
-  static int gather_of(void* context, const void* mine, void* all, std::size_t bytes) {
-    auto& self = *static_cast<TapaDevice*>(context);
-    try {
-      self.ranks_.allgather(mine, all, bytes);
-      return 0;
-    } catch (const PluginFailure& failure) {
-      self.unreached_.emplace(failure);
-    } catch (const std::exception& error) {
-      self.unreached_.emplace(DIT_ERROR_COMMUNICATION, error.what());
-    }
-    return 1;
-  }
-  void require(int code) const {
-    if (code == TAPA_DEVICE_ERR_ALLGATHER && unreached_) throw PluginFailure(*unreached_);
-    if (code != TAPA_DEVICE_SUCCESS) throw PluginFailure(status_of(code), TAPA_Device_last_error());
-  }
+  void require(int code) const { gathering_.require(code); }
 
-  Ranks& ranks_;
-  std::optional<PluginFailure> unreached_;
+  Gathering gathering_;
   int device_;
   std::size_t size_;
   StreamOrder order_;
@@ -178,6 +190,16 @@ class TapaDevice final : public DeviceExchange {
 std::unique_ptr<DeviceExchange> make_tapa_device(Ranks& ranks, const MakeEngine& make_engine,
                                                  const DeviceSettings& settings) {
   return std::make_unique<TapaDevice>(ranks, make_engine, settings);
+}
+
+std::vector<int> groups_within_reach(Ranks& ranks, int device) {
+  std::unique_ptr<CurrentCudaDevice> current;
+  together(ranks, [&] { current = std::make_unique<CurrentCudaDevice>(device); });
+  std::vector<int> groups(static_cast<std::size_t>(ranks.size()));
+  Gathering gathering(ranks);
+  gathering.require(
+      TAPA_Device_reach(ranks.rank(), ranks.size(), Gathering::gather, &gathering, groups.data()));
+  return groups;
 }
 
 }  // namespace dit

@@ -4,6 +4,7 @@
 #include <tapa/device.h>
 
 #include <functional>
+#include <vector>
 
 #include "common/device_exchange.hpp"
 #include "common/ranks.hpp"
@@ -19,5 +20,9 @@ using MakeEngine = std::function<int(TAPA_Device_allgather gather, void* context
 /// TAPA_Device_comm_create.
 [[nodiscard]] std::unique_ptr<DeviceExchange> make_tapa_device(Ranks& ranks, const MakeEngine& make_engine,
                                                                const DeviceSettings& settings);
+
+/// The group of each rank, of those whose devices reach each other. Collective; all throw
+/// PluginFailure when one does.
+[[nodiscard]] std::vector<int> groups_within_reach(Ranks& ranks, int device);
 
 }  // namespace dit

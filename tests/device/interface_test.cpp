@@ -94,6 +94,8 @@ TEST(DeviceInterface, WithoutCudaEveryCallSaysHowToGetIt) {
   expect(TAPA_Device_begin_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_begin_stores: ");
   expect(TAPA_Device_end_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_end_stores: ");
   expect(TAPA_Device_describe(TAPA_DEVICE_COMM_NULL, nullptr), "TAPA_Device_describe: ");
+  int group = 0;
+  expect(TAPA_Device_reach(0, 1, nullptr, nullptr, &group), "TAPA_Device_reach: ");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/device_error.hpp"
 #include "device/islands.hpp"
 #include "device/lane_plan.hpp"
 
@@ -52,6 +53,32 @@ TEST(SplitByReach, AllOfAGroupAreWithinReach) {
 TEST(SplitByReach, HostsStayApart) {
   EXPECT_EQ(split({"a", "b", "a", "b"}, both({{0, 2}, {0, 1}, {1, 3}})), (Members{{0, 2}, {1, 3}}));
   EXPECT_EQ(split({"a", "b", "a"}, {}), (Members{{0}, {1}, {2}}));
+}
+
+TEST(WantedPeers, AllNoneOrThoseOfAGroup) {
+  for (const char* all : {"", "1"}) {
+    EXPECT_TRUE(wanted_peers(all).some);
+    EXPECT_EQ(wanted_peers(all).group, WantedPeers{}.group);
+  }
+  EXPECT_FALSE(wanted_peers("0").some);
+  EXPECT_TRUE(wanted_peers("group:a").some);
+  EXPECT_EQ(wanted_peers("group:a").group, wanted_peers("group:a").group);
+  EXPECT_NE(wanted_peers("group:a").group, wanted_peers("group:b").group);
+  EXPECT_NE(wanted_peers("group:a").group, wanted_peers("1").group);
+}
+
+TEST(WantedPeers, AnythingElseIsRefused) {
+  for (const std::string& wrong :
+       {std::string("2"), std::string("off"), std::string("group:"), "group:" + std::string(33, 'a')}) {
+    try {
+      (void)wanted_peers(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const DeviceError& error) {
+      EXPECT_EQ(error.code(), TAPA_DEVICE_ERR_ARG);
+      EXPECT_NE(std::string(error.what()).find('"' + wrong + "\", expected 0, 1, or group:"),
+                std::string::npos);
+    }
+  }
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ OTHERS = {
     "TAPA_BUILD": "`tools/cluster`, `tools/preload-path`: build tree to take programs from, a preset or a folder",
     "TAPA_DEVICE_NODE": "device engine: a name for this node; ranks with the same name share it (default: the machine's boot id)",
     "TAPA_GPU_PEERS": "device engine: 0: GPUs of one host are taken not to reach each other, as where cards refuse peer access, which "
-    "is found out by itself; memory of the host joins them (default: 1)",
+    "is found out by itself; memory of the host joins them; group:NAME: only ranks of the same name do, for trials (default: 1)",
     "TAPA_SIM_JOB": "set by `tapa-sim` for its simulations",
     "TAPA_SIM_PLATFORM": "set by `tapa-sim` for its simulations",
     "TAPA_SOCKET_IFNAME": "device engine: network interfaces for TCP between nodes, in the form of `NCCL_SOCKET_IFNAME` "

@@ -46,8 +46,8 @@ typedef struct dit_bootstrap {
   /** Makes the bootstrap of a part of the ranks, for `split`: `ranks` (`count` of them) are its members in
    * their new order. Called on all ranks, for one part after the other; where this rank is no member `part`
    * is null. It fills in `part` (struct_size is set), whose rank is this one's place in `ranks` and whose
-   * size is `count`; with a `node` of null it is on this one's node. When it fails the split fails on all
-   * ranks, and the context stays good. Null on all ranks: contexts cannot be split. */
+   * size is `count`; with a `node` of null it is on this one's node, and so with `reach`. When it fails the
+   * split fails on all ranks, and the context stays good. Null on all ranks: contexts cannot be split. */
   int (*make_part)(void* user, const int* ranks, int count, struct dit_bootstrap* part);
   /** No function will be called again with this `user`. Once; for a part, too. May be null. Called by close,
    * or, where close fails because a function does not return, when it has returned, by the plugin's thread.
@@ -55,6 +55,14 @@ typedef struct dit_bootstrap {
   void (*release)(void* user);
   /** What went wrong in the function that has just failed, for messages; copied at once. May be null. */
   const char* (*last_error)(void* user);
+  /** Ranks of a node with equal texts reach each other's memory; others are joined by the memory of their
+   * host, a level of its own, "host". Null: all of a node do, or those that `on_device` finds. For trials on
+   * hosts. */
+  const char* reach;
+  /** 1 on all ranks: what they exchange is in memory of their `device`s, which are asked whom they reach, by
+   * a build with CUDA. Collective in open. */
+  int on_device;
+  int device; /**< number of this rank's CUDA device, with on_device */
 } dit_bootstrap;
 
 /** The plugin's table, where it is linked in: for libdit's loader, or to be called itself. */

@@ -154,7 +154,10 @@ void WirePlan::check_ratios() const {
 }
 
 int WirePlan::level_named(const std::string& where, const std::string& name) const {
-  const auto found = std::find(shape_.levels.begin(), shape_.levels.end(), name);
+  auto found = std::find(shape_.levels.begin(), shape_.levels.end(), name);
+  // A file for links in a node is for those through the memory of a host, too.
+  if (found == shape_.levels.end() && name == "node")
+    found = std::find(shape_.levels.begin(), shape_.levels.end(), "host");
   if (found == shape_.levels.end()) {
     std::string names;
     for (const std::string& level : shape_.levels) {

@@ -109,6 +109,11 @@ typedef struct TAPA_Device_options {
  * @param comm      the result, free with TAPA_Device_comm_free */
 TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
                                      const TAPA_Device_options* options, TAPA_Device_comm* comm);
+/** Which ranks' GPUs, the current devices, reach each other's memory, as TAPA_Device_comm_create will find:
+ * ranks of one group do. The others of their host are reached through its memory. Collective, synchronises.
+ * @param groups the group of each rank, `size` of them: 0 and up, in order of their first ranks */
+TAPA_API int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void* context,
+                               int groups[]);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
  * ranks, of its node at most as long as a call does, and then says on stderr who did not come and is local.
  * Graphs that have recorded its calls are destroyed before. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "device/cuda_objects.hpp"
@@ -17,15 +16,6 @@ namespace {
 using Row = std::uint32_t;
 static_assert(TAPA_DEVICE_MAX_RANKS <= 32);
 
-/// Whether GPUs may be peers, as TAPA_GPU_PEERS says. Throws DeviceError.
-bool peers_are_wanted() {
-  const char* const value = files::variable("TAPA_GPU_PEERS");
-  const std::string_view word = value == nullptr ? "" : value;
-  if (word.empty() || word == "1") return true;
-  if (word == "0") return false;
-  throw DeviceError(TAPA_DEVICE_ERR_ARG, "TAPA_GPU_PEERS is \"" + std::string(word) + "\", expected 0 or 1");
-}
-
 bool can_map(const Export& memory) {
   if (memory.by != Export::By::ipc) return false;
   try {
@@ -36,23 +26,32 @@ bool can_map(const Export& memory) {
   }
 }
 
+struct Offer {
+  WantedPeers wanted;
+  Export memory;
+};
+
 /// Tries it: what the driver says of two devices leaves out containers, which see fewer of them, and systems
 /// that refuse to share memory.
 Row find_reached(const Agreement& agreement, const std::vector<int>& members) {
   std::optional<DeviceMemory> probe;
-  Export mine{};
-  bool wanted = true;
+  Offer mine{};
   agreement.together([&] {
-    wanted = peers_are_wanted();
+    const char* const text = files::variable("TAPA_GPU_PEERS");
+    mine.wanted = wanted_peers(text == nullptr ? "" : text);
     probe.emplace(1);
-    mine = export_memory(probe->get(), 1).how;
+    mine.memory = export_memory(probe->get(), 1).how;
   });
-  const std::vector<Export> exports = agreement.gather(mine);
+  const std::vector<Offer> offers = agreement.gather(mine);
+  const auto reaches = [&](const Offer& other) {
+    return mine.wanted.some && mine.wanted.group == other.wanted.group && can_map(other.memory);
+  };
   Row row = 0;
   for (std::size_t at = 0; at < members.size(); ++at) {
     const bool own = members[at] == agreement.rank();
-    if (own || (wanted && can_map(exports[static_cast<std::size_t>(members[at])]))) row |= Row{1} << at;
+    if (own || reaches(offers[static_cast<std::size_t>(members[at])])) row |= Row{1} << at;
   }
+  agreement.meet();  // until then the others may still be opening the probe
   return row;
 }
 

@@ -181,6 +181,16 @@ int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather,
   return create_communicator("TAPA_Device_comm_create", rank, size, allgather, context, none, options, comm);
 }
 
+int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void* context, int groups[]) {
+  return contained("TAPA_Device_reach", [&] {
+    const BesideCaptures beside;
+    const Agreement agreement(rank, size, allgather, context);
+    agreement.together([&] { require(groups != nullptr, "groups is null, expected room for all ranks"); });
+    const tapa::Partition found = agree_on_islands(agreement, agree_on_nodes(agreement)).groups;
+    for (int each = 0; each < size; ++each) groups[each] = found.group_of(each);
+  });
+}
+
 int TAPA_Device_comm_free(TAPA_Device_comm* comm) {
   return contained("TAPA_Device_comm_free", [&] {
     require(comm != nullptr && *comm != nullptr, "comm is null, expected the address of a communicator");

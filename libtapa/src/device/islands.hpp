@@ -3,7 +3,9 @@
 /// hosts of cards that refuse peer access.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <string_view>
 
 #include "device/agreement.hpp"
 #include "plan/partition.hpp"
@@ -20,7 +22,16 @@ struct Islands {
 /// node whose members it all reaches, in order of ranks. Pure.
 [[nodiscard]] Partition split_by_reach(const Partition& nodes, const std::function<bool(int, int)>& reaches);
 
-/// What the ranks' devices, the current ones, reach; nobody where TAPA_GPU_PEERS is 0. Collective. Throws
+/// Whom TAPA_GPU_PEERS lets a rank reach.
+struct WantedPeers {
+  bool some = true;
+  std::array<char, 32> group{};  ///< only ranks of the same
+};
+
+/// Of "1" or nothing, "0" and "group:NAME". Throws DeviceError. Pure.
+[[nodiscard]] WantedPeers wanted_peers(std::string_view text);
+
+/// What the ranks' devices, the current ones, reach, of those that TAPA_GPU_PEERS allows. Collective. Throws
 /// DeviceError, on all ranks alike.
 [[nodiscard]] Islands agree_on_islands(const Agreement& agreement, const Partition& nodes);
 

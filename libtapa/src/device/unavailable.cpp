@@ -30,6 +30,9 @@ int TAPA_Device_comm_create(int, int, TAPA_Device_allgather, void*, const TAPA_D
                             TAPA_Device_comm*) {
   return unavailable("TAPA_Device_comm_create");
 }
+int TAPA_Device_reach(int, int, TAPA_Device_allgather, void*, int*) {
+  return unavailable("TAPA_Device_reach");
+}
 int TAPA_Device_comm_free(TAPA_Device_comm*) {
   return unavailable("TAPA_Device_comm_free");
 }

@@ -70,7 +70,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 6 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 7 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;
@@ -199,6 +199,9 @@ DIT_API int dit_torch_reset(const char* exchange);
  *      "slot_bytes": n, "workspace_bytes": n, "wire_bytes": n,    memory of this rank
  *      "step": 0, "branch": 0, "policy": "exact", "wire": null or the policy in full, an object} */
 DIT_API int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* length);
+/** Whether all ranks of a group reach each other's memory: where they do not policies code what leaves a
+ * rank's GPU. */
+DIT_API int dit_torch_one_node(const char* group, int* one_node);
 /** The plugin's own words about a group (levels, wires, stores), as dit_torch_report gives text. */
 DIT_API int dit_torch_describe(const char* group, char* text, size_t bytes, size_t* length);
 

@@ -200,6 +200,13 @@ int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* len
   });
 }
 
+int dit_torch_one_node(const char* group, int* one_node) {
+  return guarded(__func__, [&] {
+    const dit::ExchangeContext& context = groups().get(name_of(group, "group"))->context();
+    required(one_node, "one_node") = context.leaves_node() ? 0 : 1;
+  });
+}
+
 int dit_torch_describe(const char* group, char* text, size_t bytes, size_t* length) {
   return guarded(__func__, [&] {
     const std::string full = groups().get(name_of(group, "group"))->context().describe();

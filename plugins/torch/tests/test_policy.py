@@ -458,3 +458,43 @@ def test_keys_of_text_are_text_where_queries_are_of_an_image() -> None:
         for rules in ([{"mode": "full"}], [text], [image], [text, image])
     )
     assert both == full / 2 and of_text + of_image == full + both and both < of_image < of_text < full
+
+
+def _in_pairs(variable: str, value: str, policies: list[str]) -> list[tuple[np.ndarray, dict[str, Any]]]:
+    """A picture by each policy, of pairs of ranks that reach each other, and what was sent."""
+    os.environ[variable] = f"{value}{dist.get_rank() // 2}"
+    told = []
+    for policy in policies:
+        model = tiny.flux(4)
+        dit_torch.enable(model, policy=policy, steps=len(STEPS), adapt=False)
+        given = tiny.flux_inputs()
+        x = given["hidden_states"]
+        with torch.no_grad():
+            for timestep in STEPS:
+                at = {"timestep": torch.full((1,), timestep), "hidden_states": x}
+                x = x - 0.25 * model(**given | at, return_dict=False)[0]
+        told.append((x.numpy(), dit_torch.report(model).levels))
+        dit_torch.disable(model)
+    return told
+
+
+@needs_library
+def test_through_a_hosts_memory_policies_do_what_they_do_between_nodes() -> None:
+    """Presets, and a file's rules for nodes; the pairs are on one host, or on two."""
+    rules = [{"mode": "fp8"}]
+    policies = ["exact", "balanced", "fast", "paper"]
+    policies.append(json.dumps({"format": "dit-wire-policy", "version": 1, "rules": rules}))
+    hosts = ranks.run(4, _in_pairs, "TAPA_GPU_PEERS", "group:", policies)
+    nodes = ranks.run(4, _in_pairs, "TAPA_DEVICE_NODE", "node ", policies)
+    exact = hosts[0][0][0]
+    for here, there in zip(hosts, nodes, strict=True):
+        for policy, (picture, levels), (other, between) in zip(policies, here, there, strict=True):
+            np.testing.assert_array_equal(picture, other, err_msg=policy)
+            assert (policy == "exact") == np.array_equal(picture, exact)
+            assert list(levels) == ["gpu", "host"] and list(between) == ["node", "world"]
+            assert levels["gpu"] == between["node"] and levels["gpu"]["share"] == 1
+            assert levels["host"] == between["world"]
+            assert (levels["host"]["share"] == 1) == (policy == "exact")
+            full = here[0][1]
+            assert levels["gpu"]["sent_bytes"] == full["gpu"]["sent_bytes"] > 0
+            assert policy == "exact" or levels["host"]["sent_bytes"] < full["host"]["sent_bytes"]

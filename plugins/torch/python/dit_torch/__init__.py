@@ -7,6 +7,7 @@ image = pipe(prompt).images[0]         # on all ranks alike
 print(dit_torch.report(pipe.transformer))
 """
 
+from .compare import compare
 from .enable import disable, enable, new_image, set_steps, sum_gradients
 from .group import init, launch
 from .install import install, uninstall
@@ -20,6 +21,7 @@ __all__ = [
     "Report",
     "Times",
     "Trace",
+    "compare",
     "disable",
     "disable_vae",
     "enable",

@@ -15,7 +15,7 @@ import torch
 
 from .processes import numbering
 
-VERSION = 6  # DIT_TORCH_VERSION
+VERSION = 7  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -48,6 +48,9 @@ class Bootstrap(ctypes.Structure):
         ("make_part", ctypes.c_void_p),
         ("release", ctypes.c_void_p),
         ("last_error", LAST_ERROR),
+        ("reach", ctypes.c_char_p),
+        ("on_device", ctypes.c_int),
+        ("device", ctypes.c_int),
     )
 
 
@@ -229,6 +232,12 @@ class Library:
         text = ctypes.create_string_buffer(length.value + 1)
         write(text, ctypes.c_size_t(length.value + 1), None)
         return text.value.decode(errors="replace")
+
+    def one_node(self, group: str) -> bool:
+        """Whether all ranks are on one, and their GPUs reach each other."""
+        found = ctypes.c_int()
+        self._call("dit_torch_one_node", group, ctypes.byref(found))
+        return found.value == 1
 
     def report(self, exchange: str) -> dict[str, Any]:
         return json.loads(self._text("dit_torch_report", exchange))

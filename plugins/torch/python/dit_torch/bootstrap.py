@@ -32,6 +32,12 @@ def node() -> str:
     return this if label is None else f"{this}/{label}"
 
 
+def _reach() -> str | None:
+    """Of ranks on hosts, for trials: TAPA_GPU_PEERS as group:NAME names those that reach each other."""
+    told = os.environ.get("TAPA_GPU_PEERS", "")
+    return told if told.startswith("group:") else None
+
+
 def _bytes(address: int | None, count: int) -> Tensor:
     """A tensor over memory of the caller's."""
     if not address or count == 0:
@@ -84,6 +90,8 @@ class Callbacks:
             Bootstrap.LAST_ERROR(lambda user: ctypes.addressof(self._error)),
         )
         allgather, alltoallv, last_error = self._functions
+        reach = _reach()
+        on_device = torch.cuda.is_available() and torch.cuda.is_initialized()
         self.struct = Bootstrap(
             struct_size=ctypes.sizeof(Bootstrap),
             rank=rank,
@@ -92,6 +100,9 @@ class Callbacks:
             alltoallv=alltoallv,
             last_error=last_error,
             node=node.encode(),
+            reach=None if reach is None else reach.encode(),
+            on_device=int(on_device),
+            device=torch.cuda.current_device() if on_device else 0,
         )
 
     def _guarded(self, function: Any) -> Any:

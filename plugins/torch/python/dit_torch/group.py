@@ -24,7 +24,6 @@ from ._library import Library, library
 from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
 from .processes import Process, this_process, who_ended
-from .reach import name_node
 
 logger = logging.getLogger("dit_torch")
 Result = TypeVar("Result")
@@ -279,11 +278,13 @@ class Group:
         try:
             found = self.together(library)
             self.agree({"libdit_torch.so": "found" if found else "not found"})
-            self._node = name_node(node(), self.rank, self.gather)
+            self._node = node()
             told = self.gather((self._node, this_process(dist.get_rank())))
-            self.one_node = len({where for where, _ in told}) == 1
             self._processes = [process for _, process in told]
             self._open(found)
+            self.one_node = len({where for where, _ in told}) == 1
+            if found is not None:
+                self.one_node = found.one_node(self.name)
         except Exception:
             self._count_failure()
             self._destroy([self.control, self._bootstrap])

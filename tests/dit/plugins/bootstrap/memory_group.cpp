@@ -103,7 +103,10 @@ dit_bootstrap MemoryGroup::bootstrap(int rank) {
           member.node.c_str(),
           parts ? MemoryFunctions::make_part : nullptr,
           MemoryFunctions::release,
-          MemoryFunctions::last_error};
+          MemoryFunctions::last_error,
+          member.reach,
+          0,
+          0};
 }
 
 void MemoryGroup::give_up() {

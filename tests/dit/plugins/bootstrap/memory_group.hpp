@@ -26,6 +26,7 @@ struct MemoryRank {
   MemoryGroup* group = nullptr;
   int rank = 0;
   std::string node = "one";
+  const char* reach = nullptr;
   std::function<int(const char* function)> before;  ///< asked first; a code other than 0 ends the call
   std::string words;                                ///< for last_error
   std::atomic<int> calls{0};
