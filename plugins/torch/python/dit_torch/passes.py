@@ -58,7 +58,8 @@ class Passes:
         if recoveries != self._recoveries:  # also after failures of another model of these ranks
             for forget in self._forget:
                 forget()
-            self.parallel.exchanges.make_anew()
+            for way in self.parallel.ways:
+                way.exchanges.make_anew()
             self._recoveries = recoveries
         self._under_way = True
 
