@@ -199,7 +199,7 @@ def enable(
         handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), split)
         handles.append(hooks)
         hooks.set()
-        handles.append(model.register_forward_hook(OutputHook(split)))
+        handles.append(model.register_forward_hook(OutputHook(split, passes)))
         set_processors(model, ours)
         if verification is not None:
             verification.compare(model)
