@@ -201,6 +201,39 @@ def test_a_rank_that_fails_is_not_waited_for(role: str) -> None:
         assert "rank 3 failed in its forward pass (MemoryError" in words
 
 
+def _cached() -> tuple[float, str]:
+    """A cache that keeps what is computed of tokens, which is there for some pictures only."""
+    from diffusers import TaylorSeerCacheConfig
+
+    model = tiny.wan(3)
+    config = TaylorSeerCacheConfig(
+        cache_interval=2, disable_cache_before_step=1, max_order=1, use_lite_mode=True
+    )
+
+    def pictures() -> list[np.ndarray]:
+        made = [_picture(model, "wan", "two calls", last=2)]
+        model.enable_cache(config)
+        made += [_picture(model, "wan", "two calls", steps=5, last=4)]
+        words = dit_torch.report(model).parallel if hasattr(model, "_dit_torch") else ""
+        model.disable_cache()
+        told.append(words)
+        return [*made, _picture(model, "wan", "two calls")]
+
+    told: list[str] = []
+    with torch.no_grad():
+        ones = pictures()
+        dit_torch.enable(model, parallel="auto", timeout_seconds=60)
+        found = pictures()
+        dit_torch.disable(model)
+    return max(float(np.abs(a - b).max()) for a, b in zip(found, ones, strict=True)), told[-1]
+
+
+def test_what_a_cache_keeps_stays_with_its_ranks() -> None:
+    for away, words in ranks.run(4, _cached):
+        assert away < 1e-4
+        assert words.endswith("by all 4 ranks (a cache keeps what ranks have computed of their tokens)")
+
+
 def _refused(**named: Any) -> str:
     with pytest.raises(ValueError) as told:
         dit_torch.enable(tiny.flux(3), **named)

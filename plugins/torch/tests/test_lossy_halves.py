@@ -87,14 +87,15 @@ def _within_budget() -> tuple[int, int, dict[str, str]]:
     """What is remembered at most with "auto", of a budget that one of its ways needs."""
     os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model, held = tiny.qwenimage(4), []
+    budget: int | None = None
     with torch.no_grad():
-        for budget in (None, 0):
-            budget = max(held) if budget == 0 else None
+        for _ in range(2):
             options: dict[str, Any] = {"policy": "fast", "steps": STEPS, "adapt": False}
             dit_torch.enable(model, parallel="auto", reference_bytes=budget, **options)
             _picture(model)
             report = dit_torch.report(model)
             held.append(sum(one["wire_bytes"] for one in report.exchanges))
+            budget = int(dit_torch.share(torch.tensor(held[0])))  # the first half has the longer text
             dit_torch.disable(model)
     return held[0], held[1], report.off
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .caches import check_caches
+from .caches import keeps_tokens
 from .guidance import BRANCHES, Call, Calls, Role, Size, told
 from .halves import First, Halves, Like
 from .inputs import Inputs
@@ -91,27 +91,25 @@ class GuidanceBranches:
     @no_graph_alone
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not torch.compiler.is_compiling():
-            self._decide(kwargs["hidden_states"] if "hidden_states" in kwargs else args[0])
+            self._decide(dict(zip(self._signature.parameters, args, strict=False)) | kwargs)
 
     @torch.compiler.disable
-    def _decide(self, x: Tensor) -> None:
+    def _decide(self, given: dict[str, Any]) -> None:
         """Who computes the call: before its inputs are split."""
-        self.size = Size(x.shape, x.dtype)
+        self.size = Size(given["hidden_states"].shape, given["hidden_states"].dtype)
         call = Call(self.context if self.context in BRANCHES else None, self.size)
         if self.whole is None:
             self.role = self.calls.next(call, self.splits)
             return
-        self.reason = self._why_not_now()
+        self.reason = self._why_not_now(given)
         self.role = self.calls.next(call, self.splits, self.reason == "")
         self.parallel.use(self.whole if self.role is Role.ALONE else self.half)
 
-    def _why_not_now(self) -> str:
+    def _why_not_now(self, given: dict[str, Any]) -> str:
         if torch.is_grad_enabled():
             return "halves have no gradients"
-        try:
-            check_caches(self.model, self.halves.whole.whole, True)
-        except ValueError as error:
-            return str(error)
+        if keeps_tokens(self.model, given):
+            return "a cache keeps what ranks have computed of their tokens"
         return self._several
 
     def _context(self, original: Any) -> Any:
