@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from guidance import BRANCHES
 from torch import Tensor, nn
 
 Inputs = dict[str, Any]
@@ -16,7 +17,7 @@ Inputs = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model and the shape of one forward pass."""
+    """A model and the shape of one forward pass, or of two: a guided step."""
 
     name: str
     transformer: str  # class in diffusers
@@ -24,6 +25,7 @@ class Case:
     inputs: Callable[[torch.device], Inputs]
     repeated: tuple[str, ...]  # classes of blocks that are compiled
     note: str
+    negative: Callable[[torch.device], Inputs] | None = None  # of the second pass
 
 
 def _random(device: torch.device, *shape: int) -> Tensor:
@@ -113,6 +115,7 @@ _SD3 = {
     "qk_norm": "rms_norm",
 }  # fmt: skip
 _WAN = {"num_attention_heads": 12, "ffn_dim": 8960, "num_layers": 30}
+_WAN_14B = {"num_attention_heads": 40, "ffn_dim": 13824, "num_layers": 40}
 
 CASES: dict[str, Case] = {
     case.name: case
@@ -126,10 +129,14 @@ CASES: dict[str, Case] = {
              "FLUX.2-dev, 1024x1024: 512 + 4096 tokens"),
         Case("qwen-1024", "QwenImageTransformer2DModel", {}, _qwen(64), ("QwenImageTransformerBlock",),
              "Qwen-Image, 1024x1024: 128 + 4096 tokens"),
+        Case("qwen-1024-guided", "QwenImageTransformer2DModel", {}, _qwen(64), ("QwenImageTransformerBlock",),
+             "Qwen-Image, 1024x1024, two passes a step: 128 and 32 + 4096 tokens", _qwen(64, 32)),
         Case("sd35-1024", "SD3Transformer2DModel", _SD3, _sd3(128), ("JointTransformerBlock",),
              "SD3.5-large, 1024x1024: 4096 + 333 tokens, 38 heads"),
         Case("wan-480p", "WanTransformer3DModel", _WAN, _wan(21, 60, 104), ("WanTransformerBlock",),
              "Wan 2.1 1.3B, 832x480, 81 frames: 32760 tokens, 12 heads"),
+        Case("wan-14b-480p-guided", "WanTransformer3DModel", _WAN_14B, _wan(21, 60, 104), ("WanTransformerBlock",),
+             "Wan 2.1 14B, 832x480, 81 frames, two passes a step: 32760 tokens, 40 heads", _wan(21, 60, 104)),
     )
 }  # fmt: skip
 
@@ -163,7 +170,8 @@ def shortened(case: Case, layers: int) -> Case:
 def tiny(case: Case) -> Case:
     """The same case with few layers and tokens, so that the program can be tried without a GPU."""
     config, inputs = _TINY[case.transformer]
-    return dataclasses.replace(case, config={**case.config, **config}, inputs=inputs)
+    negative = None if case.negative is None else inputs
+    return dataclasses.replace(case, config={**case.config, **config}, inputs=inputs, negative=negative)
 
 
 @contextlib.contextmanager
@@ -209,5 +217,14 @@ def build(case: Case, device: torch.device, seed: int = 0) -> nn.Module:
 
 
 def make_inputs(case: Case, device: torch.device, seed: int = 1) -> Inputs:
+    """Of one pass; of the two passes of a guided step by their names."""
     torch.manual_seed(seed)
-    return {**case.inputs(device), "return_dict": False}
+    first = {**case.inputs(device), "return_dict": False}
+    if case.negative is None:
+        return first
+    # Both of the same latents.
+    return dict(zip(BRANCHES, (first, {**first, **_without_latents(case.negative(device))}), strict=True))
+
+
+def _without_latents(inputs: Inputs) -> Inputs:
+    return {name: value for name, value in inputs.items() if name != "hidden_states"}

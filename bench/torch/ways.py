@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import guidance
 import peers
 import sd3
 import torch
@@ -22,13 +23,15 @@ class Way:
 
     model: nn.Module
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    step: Callable[[nn.Module, Inputs], Tensor] = guidance.step
 
     def forward(self, inputs: Inputs) -> Tensor:
+        """One pass, or the passes of a guided step."""
         with torch.no_grad(), self.around():
-            return self.model(**inputs)[0]
+            return self.step(self.model, inputs)
 
     def captured(self, inputs: Inputs) -> Callable[[], Tensor]:
-        """A forward pass as a CUDA graph: no work of the host is left but one launch."""
+        """The same as a CUDA graph: no work of the host is left but one launch."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             output = self.forward(inputs)
@@ -79,6 +82,18 @@ def _diffusers(model: nn.Module, function: Callable[..., Tensor] | None) -> Way:
     return Way(model, lambda: _exchange(function))
 
 
+def _branches(model: nn.Module, device: torch.device) -> Way:
+    """In each half of the ranks Q, K and V in one exchange, where it has several ranks."""
+    from diffusers import ContextParallelConfig
+
+    halves = guidance.Halves(device)
+    if halves.ranks == 1:
+        return Way(model, step=halves.step)
+    config = ContextParallelConfig(ulysses_degree=halves.ranks, mesh=halves.mesh)
+    model.enable_parallelism(config=config)  # type: ignore[operator]
+    return Way(model, lambda: _exchange(peers.packed_attention), halves.step)
+
+
 def _cache_dit(model: nn.Module, case: Case, asynchronous: bool) -> Way:
     import cache_dit
     from cache_dit import ParallelismConfig
@@ -92,25 +107,35 @@ def _cache_dit(model: nn.Module, case: Case, asynchronous: bool) -> Way:
     return Way(model)
 
 
-def _ours(model: nn.Module, options: dict[str, Any]) -> Way:
-    """dit_torch with the schedule and the policy that the way's name gives."""
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "uncompared": {"compare": False},  # inputs of a pass are not compared between ranks
+    "branches": {"cfg_parallel": True},
+    "auto": {"parallel": "auto"},
+}
+
+
+def _ours(model: nn.Module, words: list[str], more: dict[str, Any]) -> Way:
+    """dit_torch with the schedule, the policy and the options that the way's name gives."""
     import dit_torch
 
-    dit_torch.enable(model, **options)
+    options: dict[str, Any] = dict(zip(("schedule", "policy"), words, strict=False))
+    for word in words[2:]:
+        options |= _OPTIONS[word]
+    dit_torch.enable(model, **{**options, **more})
     return Way(model)
 
 
 # Ways that patch diffusers' classes for the whole process: they run after the others.
 PATCHING = ("cache-dit", "cache-dit-async")
 # Exact ways, in the order of the tables' columns.
-EXACT = ("one", "bound", "diffusers", "packed", "ours", *PATCHING)
-PEERS = ("diffusers", "packed", *PATCHING)
+EXACT = ("one", "bound", "diffusers", "packed", "branches", "ours", *PATCHING)
+PEERS = ("diffusers", "packed", "branches", *PATCHING)
 
 
 def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **more: Any) -> Way:
     """Ways: one (a GPU alone), bound (no exchange, so a wrong result), diffusers, packed (Q, K and V in one
-    exchange), cache-dit, cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY,
-    ours:SCHEDULE:POLICY:uncompared (inputs of a pass are not compared between ranks).
+    exchange), branches (a branch of guidance on each half of the ranks, packed within it), cache-dit,
+    cache-dit-async, ours, ours:SCHEDULE, ours:SCHEDULE:POLICY, ours:SCHEDULE:POLICY:OPTION with one of _OPTIONS.
 
     :param more: further arguments of dit_torch.enable
     """
@@ -118,12 +143,11 @@ def prepare(name: str, model: nn.Module, case: Case, device: torch.device, **mor
     set_kernel(model, device, dispatcher=name not in PATCHING)  # cache-dit has a dispatcher of its own
     words = name.split(":")
     if words[0] == "ours":
-        options: dict[str, Any] = dict(zip(("schedule", "policy"), words[1:], strict=False))
-        if words[3:] == ["uncompared"]:
-            options["compare"] = False
-        return _ours(model, {**options, **more})
+        return _ours(model, words[1:], more)
     if name == "one":
         return Way(model)
+    if name == "branches":
+        return _branches(model, device)
     if name in PATCHING:
         return _cache_dit(model, case, name.endswith("async"))
     if case.transformer == "SD3Transformer2DModel":
@@ -145,7 +169,7 @@ def reported(name: str, way: Way) -> dict[str, Any]:
     import dit_torch
 
     told = dit_torch.report(way.model)
-    words = ("schedule", "policy", "levels", "full_bytes", "exchange_bytes", "parameter_bytes", "peak_bytes", "off")
+    words = ("parallel", "schedule", "policy", "levels", "full_bytes", "exchange_bytes", "parameter_bytes", "peak_bytes", "off")
     return {"report": {word: getattr(told, word) for word in words}}
 
 

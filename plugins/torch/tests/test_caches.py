@@ -85,7 +85,7 @@ CACHES: dict[str, Callable[[], Any]] = {
 }
 
 
-def _cached(cfg_parallel: bool) -> dict[str, bool]:
+def _cached(options: dict[str, Any]) -> dict[str, bool]:
     """Enabled before the cache and after it; with a cache that has an effect."""
     told = {}
     for name, caches in (
@@ -95,13 +95,13 @@ def _cached(cfg_parallel: bool) -> dict[str, bool]:
     ):
         plain = _image(tiny.MODELS[name][0](3), name)
         for cache in caches:
-            if cfg_parallel and cache in ("pyramid", "faster"):
+            if "cfg_parallel" in options and cache in ("pyramid", "faster"):
                 continue
             model = tiny.MODELS[name][0](3)
             model.enable_cache(CACHES[cache]())
             one = _image(model, name)
             told[f"{name} {cache}: has an effect"] = not torch.allclose(one, plain, atol=0.01)
-            dit_torch.enable(model, cfg_parallel=cfg_parallel)
+            dit_torch.enable(model, **options)
             told[f"{name} {cache}: there before"] = torch.allclose(
                 _image(model, name), one, rtol=0, atol=1e-4
             )
@@ -114,9 +114,9 @@ def _cached(cfg_parallel: bool) -> dict[str, bool]:
     return told
 
 
-@pytest.mark.parametrize("cfg_parallel", [False, True])
-def test_caches_that_go_by_the_step(cfg_parallel: bool) -> None:
-    for told in ranks.run(2, _cached, cfg_parallel):
+@pytest.mark.parametrize("options", [{}, {"cfg_parallel": True}, {"parallel": "auto"}])
+def test_caches_that_go_by_the_step(options: dict[str, Any]) -> None:
+    for told in ranks.run(2, _cached, options):
         assert all(told.values()), [what for what, good in told.items() if not good]
 
 

@@ -191,6 +191,22 @@ def test_each_half_computes_half_of_a_batch(batch: int) -> None:
             assert batches == [max(1, batch // 2)] * 2, name
 
 
+def _with_coordinates() -> float:
+    """LTX-Video takes the places of each sample's tokens, as pipelines with conditions give them."""
+    model, given = tiny.ltx(3), tiny.ltx_inputs(batch=2)
+    given |= {"video_coords": tiny.noise(2, 3, 30, seed=1).abs(), "num_frames": None}
+    with torch.no_grad():
+        one = _call(model, **given)
+        dit_torch.enable(model, cfg_parallel=True)
+        away = float((_call(model, **given) - one).abs().max())
+        dit_torch.disable(model)
+    return away
+
+
+def test_tables_of_each_sample_are_halved_too() -> None:
+    assert max(ranks.run(2, _with_coordinates)) < 1e-5
+
+
 def _again() -> list[np.ndarray]:
     """On the first two of three ranks; the third is none of its business."""
     if torch.distributed.get_rank() == 2:

@@ -104,8 +104,8 @@ def _run(name: str) -> tuple[np.ndarray, list[np.ndarray]]:
     pipeline.set_progress_bar_config(disable=True)
     one = _latents(pipeline, given)
     every = []
-    for cfg_parallel in (False, True):
-        dit_torch.enable(pipeline.transformer, cfg_parallel=cfg_parallel)
+    for options in ({}, {"cfg_parallel": True}, {"parallel": "auto"}):
+        dit_torch.enable(pipeline.transformer, **options)
         every += [_latents(pipeline, given), _latents(pipeline, given)]
         dit_torch.disable(pipeline.transformer)
     return one, every

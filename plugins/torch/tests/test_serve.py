@@ -171,7 +171,7 @@ def _ask_all(port: int, count: int, answers: list[tuple[int, bytes]], server: An
 LONG = bool(os.environ.get("DIT_TORCH_TEST_LONG"))
 
 
-@pytest.mark.parametrize("options", [{}, {"cfg_parallel": True}])
+@pytest.mark.parametrize("options", [{}, {"cfg_parallel": True}, {"parallel": "auto"}])
 def test_each_answer_is_one_ranks_or_an_error_in_words(options: dict[str, Any]) -> None:
     count = 200 if LONG else 36
     told = ranks.run(2, _served, count, options, timeout=3000 if LONG else 150)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import pytest
@@ -270,6 +271,44 @@ def _refused() -> dict[str, str]:
         tell("policy", lambda: _backward(model, _inputs("flux")))
         dit_torch.disable(model)
     return told
+
+
+def _fails_on_its_way_back() -> tuple[str, float, float]:
+    """The last rank, in the first block; it goes on with the next pass, as do others when they are told."""
+    model = tiny.flux(4)
+    right, _ = _alone(model, "flux")
+    fails = False
+
+    def fail(gradient: torch.Tensor) -> None:
+        if fails:
+            raise MemoryError("none is left on this rank")
+
+    def mark(module: nn.Module, args: Any, output: Any) -> None:
+        for x in output:
+            x.register_hook(fail)
+
+    dit_torch.enable(model, timeout_seconds=100)
+    model.transformer_blocks[0].register_forward_hook(mark)
+    fails = torch.distributed.get_rank() == torch.distributed.get_world_size() - 1
+    begin = time.monotonic()
+    with pytest.raises((MemoryError, RuntimeError)) as told:
+        _backward(model, _inputs("flux"))
+    fails = False
+    model.zero_grad()
+    _backward(model, _inputs("flux"))
+    seconds = time.monotonic() - begin
+    dit_torch.sum_gradients(model)
+    away = _distance(_gradients(model), right)
+    dit_torch.disable(model)
+    return str(told.value), seconds, away
+
+
+@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
+def test_a_rank_that_fails_on_its_way_back_is_not_waited_for() -> None:
+    told = ranks.run(3, _fails_on_its_way_back)
+    for words, seconds, away in told[:2]:
+        assert "rank 2 failed" in words and seconds < 60 and away < 1e-5
+    assert "none is left" in told[2][0] and told[2][2] < 1e-5
 
 
 def test_what_has_no_backward_pass_says_so() -> None:

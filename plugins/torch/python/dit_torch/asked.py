@@ -10,6 +10,8 @@ from torch import nn
 
 from .caches import check_caches
 from .entries import Plan, checked, told
+from .group import Group
+from .guidance import why_not
 from .parallel import SCHEDULES
 from .plans import planned_classes
 from .policy import check_policy
@@ -17,6 +19,7 @@ from .processors import Family, family_of, processors_of, supported
 from .steps import steps_of
 
 MOST_BRANCHES = 2
+PARALLEL = ("ulysses", "auto")
 
 
 @dataclass
@@ -29,17 +32,19 @@ class Asked:
     originals: dict[str, Any]  # diffusers' processors by name
     makers: dict[str, Any]  # of ours
     alike: dict[str, object]  # what all ranks have to be asked for
+    no_halves: str  # why ranks are not halved; "": they are
 
 
 def ask(
     model: Any,
     enabled_already: bool,
-    whole: bool,
+    group: Group,
     schedule: Any,
     policy: Any,
     steps: Any,
     branches: Any,
     cfg_parallel: Any,
+    parallel: Any,
     timeout: Any,
     adapt: Any,
     reference_bytes: Any,
@@ -57,6 +62,11 @@ def ask(
         raise ValueError("transformer: enabled already; expected dit_torch.disable(transformer) before")
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule = {schedule!r}: expected one of {', '.join(SCHEDULES)}")
+    if parallel not in PARALLEL or (cfg_parallel and parallel != "ulysses"):
+        raise ValueError(
+            f"parallel = {parallel!r}, cfg_parallel = {cfg_parallel!r}: expected one of "
+            f"{', '.join(PARALLEL)}, the first of them with cfg_parallel"
+        )
     if not is_positive(timeout):
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
@@ -67,14 +77,12 @@ def ask(
         )
     family = _family(model, None if plan is None else checked(plan))
     family.check(model, policy, cfg_parallel)
-    refuse_others(model, whole, cfg_parallel)
+    refuse_others(model, group.whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
     most = MOST_BRANCHES if branches is None else branches
     branches = family.branches if branches is None else branches
     check_policy(policy, steps, branches)
-    if cfg_parallel and policy != "exact":
-        raise ValueError(f"policy = {policy!r}: expected 'exact' with cfg_parallel")
     alike = {
         "transformer": family.model,
         "schedule": schedule,
@@ -82,6 +90,7 @@ def ask(
         "steps": None if policy == "exact" else steps_of(steps),
         "branches": branches,
         "cfg_parallel": bool(cfg_parallel),
+        "parallel": parallel,
         "adapt": bool(adapt),
         "reference_bytes": reference_bytes,
         "compare": bool(compare),
@@ -89,7 +98,19 @@ def ask(
         "verify": bool(verify),
         "timeout_seconds": float(timeout),
     }
-    return Asked(family, branches, most, originals, makers, alike | _facts(model))
+    no_halves = "" if cfg_parallel else 'parallel = "ulysses"'
+    if parallel == "auto":
+        no_halves = why_not(group.size, verify, _told_apart(model, family, policy))
+    return Asked(family, branches, most, originals, makers, alike | _facts(model), no_halves)
+
+
+def _told_apart(model: nn.Module, family: Family, policy: Any) -> str:
+    """Why a model's branches of guidance cannot be told apart; "" where they can."""
+    try:
+        family.check(model, policy, True)
+    except ValueError as error:
+        return str(error).removeprefix("cfg_parallel = True: expected False for ")
+    return ""
 
 
 def _facts(model: nn.Module) -> dict[str, object]:

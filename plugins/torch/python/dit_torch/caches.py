@@ -52,6 +52,20 @@ def check_caches(model: Any, whole: bool, halves: bool) -> None:
         )
 
 
+def keeps_tokens(model: Any, given: dict[str, Any]) -> bool:
+    """Whether something is kept from pass to pass that a rank has computed of its tokens: passes have to be
+    computed by the same ranks then.
+
+    :param given: to the pass, by name
+    """
+    if any("cache" in name and value is not None for name, value in given.items()):
+        return True
+    names = {name for hooks in _hooks_of(model, within_blocks=True) for name in hooks}
+    if any("cache" in name or name in _BY_CALLS for name in names):
+        return True
+    return getattr(model, "_cache_config", None) is not None or bool(getattr(model, "_is_cached", False))
+
+
 def _refuse(cache: str) -> None:
     raise ValueError(
         f"transformer: its cache has a {cache}, by which each rank leaves out other blocks; expected "

@@ -15,12 +15,13 @@ from torch import nn
 
 from . import plan as plans
 from .asked import Asked, ask, device_of, is_positive
-from .cfg_parallel import GuidanceBranches, Halves
+from .cfg_parallel import GuidanceBranches
 from .entries import Entry, Plan
 from .exchanges import Exchanges
 from .group import Group, give, take
+from .halves import Halves
 from .inputs import Inputs
-from .parallel import NotCopied, Parallel
+from .parallel import NotCopied, Parallel, Way
 from .passes import Passes
 from .policy import Follower, check_policy
 from .processors import Family, processors_of
@@ -44,7 +45,8 @@ class Enabled(NotCopied):
     originals: dict[str, Any]  # diffusers' processors by name
     ours: dict[str, Any]  # in their place
     follower: Follower | None  # of a policy that may be lossy here
-    whole: Group  # of all ranks; parallel's is half of them with cfg_parallel
+    whole: Group  # of all ranks; parallel's may be half of them
+    guidance: GuidanceBranches | str  # of ranks that may be halved; else why they are not
     inputs: Inputs | None  # None: they are not compared
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
@@ -83,6 +85,7 @@ def enable(
     steps: Any = None,
     branches: int | None = None,
     cfg_parallel: bool = False,
+    parallel: str = "ulysses",
     timeout_seconds: float = 300.0,
     adapt: bool = True,
     reference_bytes: int | None = None,
@@ -102,6 +105,8 @@ def enable(
         many as diffusers' pipelines of the model make, which the first step shows
     :param cfg_parallel: with classifier-free guidance: each half of the ranks computes one of its branches.
         For an even number of ranks; pipelines without guidance get no faster by the second half
+    :param parallel: "ulysses"; "auto": halves of the ranks compute the branches of guidance, or the samples
+        of a call, where the calls turn out to have them, and all ranks compute all other calls together
     :param timeout_seconds: a rank that does not come for so long is named in an error; enable() itself waits
         three times as long for ranks that noticed a failure later
     :param adapt: a preset is left off, and results are exact, for shapes whose exact transfers take no longer
@@ -124,12 +129,13 @@ def enable(
             lambda: ask(
                 model,
                 isinstance(getattr(model, _STATE, None), Enabled),
-                whole.whole,
+                whole,
                 schedule,
                 policy,
                 steps,
                 branches,
                 cfg_parallel,
+                parallel,
                 timeout_seconds,
                 adapt,
                 reference_bytes,
@@ -141,68 +147,68 @@ def enable(
         family, branches, originals = asked.family, asked.branches, asked.originals
         if family.note and whole.rank == 0:
             logger.warning(family.note)
-        ranks, halves = whole, None
-        if cfg_parallel:
-            halves = Halves(whole)
-            half, parts = halves.half, halves.parts
-            ranks = whole.together(lambda: _taken(undo, half, seconds, parts))
-            halves.groups.append(ranks)
-        schedule = _schedule(schedule, ranks)
-        exchanges = Exchanges(
-            ranks,
-            number,
-            policy,
-            family.layers(model),
+        halves = _halves(undo, whole, seconds) if asked.no_halves == "" else None
+        groups = [whole] if halves is None else halves.groups
+        make_exchanges = functools.partial(
+            Exchanges,
+            owner=number,
+            policy=policy,
+            layers=family.layers(model),
             branches=branches,
-            side_stream=schedule != "flat",
             adapt=bool(adapt),
             reference_bytes=reference_bytes,
         )
-        exchanges.check(device_of(model))
-        parallel = Parallel(number, ranks, schedule, exchanges, halves=halves is not None)
-        undo.callback(parallel.close)
+        used = groups[1:] if cfg_parallel else groups
+        ways = [_way(ranks, schedule, make_exchanges(ranks), ranks is not whole) for ranks in used]
+        for way in ways:
+            way.exchanges.check(device_of(model))
+        split = Parallel(number, ways)
+        undo.callback(split.close)
         ours = {
-            name: originals[name] if make is None else make(parallel, layer, originals[name])
+            name: originals[name] if make is None else make(split, layer, originals[name])
             for layer, (name, make) in enumerate(asked.makers.items())
         }
         handles: list[Any] = []
         undo.callback(remove_all, handles)
         plan = family.plan(model)
-        hooks = Hooks(model, parallel, family, plan)
+        hooks = Hooks(model, split, family, plan)
         inputs = None
         if compare and whole.size > 1:
-            inputs = Inputs(model, number, whole, None if halves is None else ranks)
-        passes = Passes(parallel, [whole] if halves is None else halves.groups)
+            inputs = Inputs(model, number, whole, None if halves is None else groups[1])
+        passes = Passes(split, groups)
         if inputs is not None:
             passes.remembers(inputs.forget)
-        watch = Watch(passes, ours, hooks, inputs, whole, halves is not None)
+        watch = Watch(passes, ours, hooks, inputs, whole, bool(cfg_parallel))
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         verification = None
         if verify and whole.size > 1:
             alone = functools.partial(unsplit, model, hooks, originals, ours)
             verification = Verify(model, whole, alone)
             handles.append(verification)
-        follower = None if exchanges.never_lossy else Follower(model, parallel, steps, branches, asked.most)
-        if follower is not None:
-            handles.append(follower.register(model))
-            passes.remembers(follower.forget)
+        guidance = None
         if halves is not None:
-            guidance = GuidanceBranches(model, halves, inputs, family.splits_samples)
+            guidance = GuidanceBranches(model, split, halves, inputs, family.splits_samples)
             handles.append(guidance)
             passes.remembers(guidance.forget)
-        handles.append(model.register_forward_pre_hook(InputsHook(parallel), with_kwargs=True))
-        handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), parallel)
+        follower = None
+        if not all(way.exchanges.never_lossy for way in split.ways):
+            follower = Follower(model, split, steps, branches, asked.most)
+            handles.append(follower.register(model))
+            passes.remembers(follower.forget)
+        handles.append(model.register_forward_pre_hook(InputsHook(split), with_kwargs=True))
+        handles += plans.apply(model, tuple(entry for entry in plan if entry.module == ""), split)
         handles.append(hooks)
         hooks.set()
-        handles.append(model.register_forward_hook(OutputHook(parallel)))
+        handles.append(model.register_forward_hook(OutputHook(split, passes)))
         set_processors(model, ours)
         if verification is not None:
             verification.compare(model)
         passes.surround(model)
         handles.append(passes)
-        left = weakref.finalize(model, _gone.append, (parallel, whole))
+        left = weakref.finalize(model, _gone.append, (split, whole))
         left.atexit = False
-        this = Enabled(parallel, family, plan, handles, originals, ours, follower, whole, inputs, left)
+        choice = guidance or asked.no_halves
+        this = Enabled(split, family, plan, handles, originals, ours, follower, whole, choice, inputs, left)
         setattr(model, _STATE, this)
         undo.pop_all()
     return transformer
@@ -213,6 +219,19 @@ def _taken(undo: ExitStack, *what: Any) -> Group:
     group = take(*what)
     undo.callback(give, group)
     return group
+
+
+def _halves(undo: ExitStack, whole: Group, seconds: float) -> Halves:
+    """With the group of this rank's half. Collective."""
+    halves = Halves(whole)
+    halves.groups.append(whole.together(lambda: _taken(undo, halves.half, seconds, halves.parts)))
+    return halves
+
+
+def _way(ranks: Group, schedule: str, exchanges: Exchanges, halves: bool) -> Way:
+    schedule = _schedule(schedule, ranks)
+    exchanges.side_stream = schedule != "flat"
+    return Way(ranks, schedule, exchanges, halves)
 
 
 def _agree(whole: Group, ask: Callable[[], Asked]) -> tuple[int, Asked]:
@@ -235,16 +254,17 @@ def _agree(whole: Group, ask: Callable[[], Asked]) -> tuple[int, Asked]:
 
 def _release(parallel: Parallel, whole: Group) -> None:
     """Collective; what a torch.distributed that has ended cannot free any more is given up."""
+    groups = {way.group.name: way.group for way in reversed(parallel.ways)} | {whole.name: whole}
     try:
-        parallel.exchanges.close()
+        for way in parallel.ways:
+            way.exchanges.close()
     except RuntimeError:
         if whole.lives:
             raise
     finally:
         parallel.close()
-        give(parallel.group)
-        if whole is not parallel.group:
-            give(whole)
+        for group in groups.values():
+            give(group)
 
 
 def _schedule(schedule: str, ranks: Group) -> str:

@@ -44,10 +44,18 @@ class Traffic:
     def add(self, told: dict[str, Any]) -> None:
         """What the library tells of an exchange."""
         for level in told["levels"]:
-            known = self.levels.setdefault(level["name"], {"sent_bytes": 0, "share": 1.0})
-            known["sent_bytes"] += level["sent_bytes"]
-            known["share"] = level["share"]
+            self._add(level["name"], level)
         self.full_bytes += told["full_bytes"]
+
+    def join(self, other: Traffic) -> None:
+        for name, level in other.levels.items():
+            self._add(name, level)
+        self.full_bytes += other.full_bytes
+
+    def _add(self, name: str, level: dict[str, Any]) -> None:
+        known = self.levels.setdefault(name, {"sent_bytes": 0, "share": 1.0})
+        known["sent_bytes"] += level["sent_bytes"]
+        known["share"] = level["share"]
 
 
 def chooses_rows_by_value(policy: str) -> bool:
@@ -302,6 +310,13 @@ class Exchanges:
         if self.group.library is not None:
             for name in self.made.values():
                 self.group.library.reset(name)
+
+    def leave(self) -> None:
+        """With a policy: others carry the next passes. What is remembered would be old when these come back,
+        and takes memory meanwhile. Collective."""
+        for key in [key for key in self.made if key not in self._captured]:
+            self._free(key)
+        self.reset()
 
     def change_run(self, steps: int, branches: int) -> bool:
         """With a policy: other numbers of them. What there is is made anew under the same names, so that

@@ -52,8 +52,8 @@ class Inputs:
 
     :param number: the transformer's
     :param group: of all ranks
-    :param half: with cfg_parallel: of the ranks of this half. Then who puts the branches together says when
-        passes are compared, as the halves are at different ones
+    :param half: where halves of the ranks compute branches: of the ranks of this one. Then who puts these
+        together says when passes are compared, as the halves are at different ones
     """
 
     def __init__(self, model: nn.Module, number: int, group: Group, half: Group | None) -> None:

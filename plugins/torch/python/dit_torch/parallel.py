@@ -33,19 +33,48 @@ class NotCopied:
 
 
 @dataclass(eq=False)
-class Parallel(NotCopied):
-    """One enabled transformer. Processors and hooks hold it; compiled graphs only see its numbers."""
+class Way(NotCopied):
+    """Ranks that split the tokens of a pass, and how these travel."""
 
-    number: int  # of its own
     group: Group
     schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
     exchanges: Exchanges
+    halves: bool  # they are one of two halves
+
+
+@dataclass(eq=False)
+class Parallel(NotCopied):
+    """One enabled transformer. Processors and hooks hold it; compiled graphs only see its numbers.
+
+    :ivar ways: that a pass may go: of all ranks, of half of them
+    """
+
+    number: int  # of its own
+    ways: list[Way]
     tokens: Tokens = field(default_factory=Tokens)
-    halves: bool = False  # it is one of two, with cfg_parallel
 
     def __post_init__(self) -> None:
+        self._way = self.ways[0]
         enabled[self.number] = self
         finders[self.number] = self._find
+
+    def use(self, way: Way) -> None:
+        """In the pass that begins. Collective with a lossy policy, where it is another one."""
+        before, self._way = self._way, way
+        if way is not before and not before.exchanges.exact:
+            before.exchanges.leave()
+
+    @property
+    def group(self) -> Group:
+        return self._way.group
+
+    @property
+    def schedule(self) -> str:
+        return self._way.schedule
+
+    @property
+    def exchanges(self) -> Exchanges:
+        return self._way.exchanges
 
     @property
     def native(self) -> bool:
@@ -54,7 +83,7 @@ class Parallel(NotCopied):
     @property
     def no_training(self) -> str:
         """What there is no backward pass with, in words."""
-        if self.halves:
+        if self._way.halves:
             return "cfg_parallel"
         return "" if self.exchanges.never_lossy else f"policy = {self.exchanges.policy!r}"
 

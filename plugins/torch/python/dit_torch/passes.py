@@ -30,6 +30,7 @@ class Passes:
         self.parallel, self.groups = parallel, groups
         self._forget: list[Callable[[], None]] = []
         self._under_way = False
+        self._goes_back = False  # a backward pass has come to the transformer, and has not ended
         self._recoveries = [group.recoveries for group in groups]
         self._handles: list[Any] = []
 
@@ -49,7 +50,8 @@ class Passes:
 
     def begin(self) -> None:
         """Before all else of a pass. Collective after a failure."""
-        if self._under_way:
+        goes_on = torch._C._current_graph_task_id() >= 0  # it computes this pass again
+        if self._under_way or (self._goes_back and not goes_on):
             self.fail(None)  # by something that was not seen here
         for group in self.groups:
             if group.failed:
@@ -58,17 +60,26 @@ class Passes:
         if recoveries != self._recoveries:  # also after failures of another model of these ranks
             for forget in self._forget:
                 forget()
-            self.parallel.exchanges.make_anew()
+            for way in self.parallel.ways:
+                way.exchanges.make_anew()
             self._recoveries = recoveries
         self._under_way = True
 
     def fail(self, error: BaseException | None) -> None:
-        """This rank has left a pass: the others are told."""
-        if not self._under_way:
+        """This rank has left a pass, or the way back: the others are told."""
+        if not (self._under_way or self._goes_back):
             return
-        self._under_way = False
+        self._under_way = self._goes_back = False
         for group in self.groups:
             group.fail(error)
+
+    def go_back(self) -> None:
+        """A backward pass, whose errors nobody shows us: where it does not end the next pass says so."""
+        self._goes_back = True
+        torch.autograd.Variable._execution_engine.queue_callback(self._came_back)
+
+    def _came_back(self) -> None:
+        self._goes_back = False
 
     def _around(self, original: Any) -> Any:
         @functools.wraps(original)

@@ -66,7 +66,7 @@ class Follower:
         self._timesteps: Any = None  # the scheduler's; set_timesteps makes others
         self._count = parallel.exchanges.steps  # of the image before
         self._positions = list(signature_of(transformer).parameters)
-        self._last: Hashable = None  # sizes of what the last pass was given
+        self._last: Hashable = None  # sizes of what the last pass was given, and who computed it
         self._exact: set[Hashable] = set()  # those for which the policy was off
         self._pending: Moment | None = None
         self._beside: torch.cuda.Stream | None = None
@@ -84,7 +84,7 @@ class Follower:
         given = dict(zip(self._positions, args, strict=False)) | kwargs
         exchanges = self.parallel.exchanges
         steps = steps_of(self.steps)
-        sizes = tuple((name, x.shape, x.dtype) for name, x in tensors_of(given).items())
+        sizes = self.parallel.group.name, *((n, x.shape, x.dtype) for n, x in tensors_of(given).items())
         off = exchanges.nothing_coded
         if off:
             self._exact.add(self._last)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
-from .enable import enabled, plain
+from .enable import Enabled, enabled, plain
+from .exchanges import Traffic
 from .times import Times
 
 
@@ -19,8 +19,9 @@ class Report:
 
     model: str
     rank: int  # of torch.distributed
-    ranks: int  # that split tokens; with cfg_parallel half of all_ranks
+    ranks: int  # that split tokens, in the last pass; half of all_ranks where halves shared it
     all_ranks: int
+    parallel: str  # what all ranks, and what halves of them, computed, and why
     schedule: str
     policy: str
     processors: str  # "dit_torch" or "diffusers"
@@ -49,6 +50,7 @@ class Report:
         lines = [
             f"{self.model} on {self.ranks} ranks{half}: schedule {self.schedule}, policy {self.policy}, "
             f"processors of {self.processors}, exchange over {over}",
+            f"  parallel: {self.parallel}",
             *(f"  {entry}" for entry in self.plan),
             *(f"  exchange {one['exchange']}" for one in self.exchanges),
             *(f"  policy off for {shape}: {words}" for shape, words in self.off.items()),
@@ -76,6 +78,12 @@ def _bytes_of(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+def _parallel(this: Enabled) -> str:
+    if isinstance(this.guidance, str):
+        return f"{this.whole.size} ranks split the tokens of all calls ({this.guidance})"
+    return this.guidance.told()
+
+
 def report(transformer: nn.Module) -> Report:
     """Facts about an enabled transformer on this rank, since enable(). Local. Raises where a forward pass was
     not completed on a GPU, which the host learns later."""
@@ -84,15 +92,18 @@ def report(transformer: nn.Module) -> Report:
     this.whole.check()
     parallel.group.check()
     library = parallel.group.library
-    names = [] if parallel.exchanges.are_gone else list(parallel.exchanges.made.values())
+    exchanges = [way.exchanges for way in parallel.ways]
+    names = [name for one in exchanges if not one.are_gone for name in one.made.values()]
     if library is None:
         told: list[dict[str, Any]] = [{"exchange": name} for name in names]
     else:
         told = [library.report(name) for name in names]
-    traffic = copy.deepcopy(parallel.exchanges.freed)
+    traffic = Traffic()
+    for one in exchanges:
+        traffic.join(one.freed)
     if library is not None:
-        for one in told:
-            traffic.add(one)
+        for facts in told:
+            traffic.add(facts)
     kept = ("slot_bytes", "workspace_bytes", "wire_bytes")
     own = any(maker is not None for maker in this.family.processors.values())
     return Report(
@@ -100,6 +111,7 @@ def report(transformer: nn.Module) -> Report:
         rank=parallel.group.ranks[parallel.group.rank],
         ranks=parallel.group.size,
         all_ranks=this.whole.size,
+        parallel=_parallel(this),
         schedule=parallel.settled if own else "flat",
         policy=parallel.exchanges.policy,
         processors="dit_torch" if own else "diffusers",
@@ -111,8 +123,8 @@ def report(transformer: nn.Module) -> Report:
         levels=traffic.levels,
         full_bytes=traffic.full_bytes,
         exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
-        activation_bytes=_LIVE_TENSORS * parallel.exchanges.sequence_bytes(),
-        off=parallel.exchanges.off,
+        activation_bytes=_LIVE_TENSORS * max(one.sequence_bytes() for one in exchanges),
+        off={shape: words for one in exchanges for shape, words in one.off.items()},
         times=this.times,
         ranks_differ=this.inputs is not None and this.inputs.seen(),
     )

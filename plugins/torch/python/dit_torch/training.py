@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from .group import Group
 from .parallel import Parallel, enabled
+from .passes import Passes
 from .patch import no_graph_alone
 
 _BUCKET = 1 << 26  # bytes that are summed at once
@@ -69,13 +70,15 @@ class _Output(torch.autograd.Function):
     """An output as it is; its gradient counts on one rank."""
 
     @staticmethod
-    def forward(ctx: Any, output: Tensor, counts: bool) -> Tensor:
-        ctx.counts = counts
+    def forward(ctx: Any, output: Tensor, counts: bool, passes: Passes | None) -> Tensor:
+        ctx.counts, ctx.passes = counts, passes
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return (gradient if ctx.counts else torch.zeros_like(gradient)), None
+        if ctx.passes is not None:
+            ctx.passes.go_back()
+        return (gradient if ctx.counts else torch.zeros_like(gradient)), None, None
 
 
 def wants_gradient(x: Any) -> bool:
@@ -112,21 +115,22 @@ class InputsHook:
 class OutputHook:
     """Forward hook of a transformer, the last."""
 
-    def __init__(self, parallel: Parallel) -> None:
-        self.parallel = parallel
+    def __init__(self, parallel: Parallel, passes: Passes) -> None:
+        self.parallel, self.passes = parallel, passes
 
     @no_graph_alone
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if not torch.is_grad_enabled():
             return None
-        count = self._count if torch.compiler.is_compiling() else self._count_alone
-        return count(output)
+        return self._count(output, None) if torch.compiler.is_compiling() else self._count_alone(output)
 
-    def _count(self, output: Any) -> Any:
+    def _count(self, output: Any, passes: Passes | None) -> Any:
         counts = self.parallel.group.rank == 0
-        return pytree.tree_map(lambda x: _Output.apply(x, counts) if wants_gradient(x) else x, output)
+        return pytree.tree_map(lambda x: _Output.apply(x, counts, passes) if wants_gradient(x) else x, output)
 
-    _count_alone = torch.compiler.disable(_count)
+    @torch.compiler.disable
+    def _count_alone(self, output: Any) -> Any:
+        return self._count(output, self.passes)
 
 
 def sum_gradients_of(parameters: list[nn.Parameter], group: Group) -> None:
