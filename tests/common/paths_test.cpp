@@ -3,13 +3,17 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace files {
 namespace {
 
 namespace fs = std::filesystem;
 
 TEST(Paths, AreKnownFromTheLoading) {
-  const fs::path probe = PROBE;
+  const char* const named = std::getenv("PROBE");
+  ASSERT_NE(named, nullptr) << "expected PROBE, the library that says where it lies";
+  const fs::path probe = named;
   const fs::path before = fs::current_path();
   fs::current_path(probe.parent_path());
   void* const library = dlopen(("./" + probe.filename().string()).c_str(), RTLD_NOW | RTLD_LOCAL);
