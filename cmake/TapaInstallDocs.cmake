@@ -1,6 +1,6 @@
 # The pages that are installed: README, CHANGELOG, LICENSE and docs/, in the same folders to each other. A link to a file that
 # is not installed (sources, tests, examples) becomes its text alone, and programs are called as they are once installed.
-set(TAPA_DOC_FOLDERS "libtapa|libdit|plugins|tools|tests|bench|examples|packaging|cmake|CONTRIBUTING\\.md")
+set(TAPA_DOC_FOLDERS "common|libtapa|libdit|plugins|tools|tests|bench|examples|packaging|cmake|CONTRIBUTING\\.md")
 file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/docs/*.md)
 list(REMOVE_ITEM pages docs/mainpage.md)  # of the reference of the headers
 foreach(page README.md CHANGELOG.md ${pages})

@@ -51,7 +51,7 @@ SETTINGS = {
     "library": ("name or path", "`libnccl.so.2`", "NCCL's library, loaded at the first use of device memory"),
     "zero-cta": ("`0`, `1`", "`0`", "asks NCCL for its way by copy engines"),
 }
-SOURCES = ["libtapa/src", "libdit/src", "plugins", "tools", "bench"]
+SOURCES = ["common", "libtapa/src", "libdit/src", "plugins", "tools", "bench"]
 NAME = r"(?:TAPA|DIT)_[A-Z][A-Z0-9_]*[A-Z0-9]"
 
 
@@ -121,8 +121,8 @@ def variables_of(source: str) -> set[str]:
                     continue
                 with open(os.path.join(path, name), encoding="utf-8", errors="replace") as file:
                     text = file.read()
-                found.update(re.findall(rf'(?:getenv\(|environ(?:\.get)?[\[(]|_variable = |\$\{{?)"?({NAME})', text))
-                found.update(re.findall(rf'"({NAME})"', text) if "getenv" in text or "setenv" in text else [])
+                found.update(re.findall(rf'(?:getenv\(|variable\(|environ(?:\.get)?[\[(]|_variable = |\$\{{?)"?({NAME})', text))
+                found.update(re.findall(rf'"({NAME})"', text) if "files::variable" in text or "getenv" in text or "setenv" in text else [])
     return found
 
 

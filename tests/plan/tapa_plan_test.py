@@ -224,7 +224,10 @@ class BadInput(unittest.TestCase):
             ["--topology", "2x0"],
             '--topology 2x0: factor "0", expected an integer from 1 to 1048576 (for example 2x2x3: groups, slow to fast)',
         ),
-        (["--topology", "./no.json"], "--topology ./no.json: ./no.json: cannot be read, expected a topology file"),
+        (
+            ["--topology", "./no.json"],
+            "--topology ./no.json: ./no.json: cannot be read: No such file or directory, expected a topology file",
+        ),
         (["--topology", "2x2", "--ranks", "5"], "--topology 2x2: has 4 ranks, but --ranks is 5"),
         (["--topology", "2x2", "--ranks", "-3"], "--ranks is -3, expected at least 1"),
         (["--topology", "3000"], "--topology 3000: has 3000 ranks, expected at most 2048: the steps of every rank are made"),
@@ -250,7 +253,10 @@ class BadInput(unittest.TestCase):
             ["--topology", "2x2", "--split", "node", "--radix", "2", "--slow", "pairwise"],
             "--radix and --slow both say how groups exchange, expected one",
         ),
-        (["--topology", "2x2", "--counts", "/nonexistent"], "--counts /nonexistent: cannot be read"),
+        (
+            ["--topology", "2x2", "--counts", "/nonexistent"],
+            "--counts /nonexistent: cannot be read: No such file or directory, expected a line of numbers for each rank",
+        ),
         (["--topology", "2x2", "--svg", "--bytes", "1,2"], "--svg shows one size, expected one in --bytes"),
         (["--topology", "2x2", "--svg", "--compare"], "--svg shows one plan, expected no --compare"),
         (["--topology", "2x2", "--svg", "/nonexistent/x"], "--svg /nonexistent/x: cannot be written: No such file or directory"),

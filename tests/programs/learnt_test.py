@@ -152,7 +152,8 @@ def case_no_file() -> None:
             continue
         before = FILE.stat()
         text = run(TAPA_REPORT="1", TAPA_LOG="info")
-        assert re.search(r"info: cache .*: (is no file|No such device)", text) and "cannot be written: is no file" in text, text
+        assert re.search(r"info: cache .*: (is no regular file|is a folder|No such device)", text), text
+        assert re.search("cannot be written: is (no file|a folder)", text), text
         run(calls=20)
         after = FILE.stat()
         assert (before.st_mode, before.st_ino, before.st_rdev) == (after.st_mode, after.st_ino, after.st_rdev), (
@@ -205,6 +206,84 @@ def case_link() -> None:
     FILE.symlink_to(real)
     reported()
     assert FILE.is_symlink() and json.loads(real.read_text())["shapes"]
+
+
+# Runs as another user: waits until the file was read so often, and puts a link into its place.
+SWAP = """
+import ctypes, os, sys
+file, target, after = sys.argv[1], sys.argv[2], int(sys.argv[3])
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+os.symlink(target, file + "-link")
+libc, closed_after_reading = ctypes.CDLL(None), 0x10
+queue = libc.inotify_init1(0)
+assert libc.inotify_add_watch(queue, file.encode(), closed_after_reading) > 0
+print("ready", flush=True)
+for _ in range(after):
+    os.read(queue, 16)  # one event
+os.rename(file + "-link", file)
+"""
+
+
+def case_swapped() -> None:
+    """In a folder in which others may write nobody makes a run write over what the user has elsewhere."""
+    if os.geteuid() != 0:
+        sys.exit(77)  # another user's part cannot be played
+    reported()
+    good = FILE.read_text()
+    own = FOLDER / "home" / "own.json"  # what looks like one of ours is the easiest prey
+    own.parent.mkdir(mode=0o700)
+    own.write_text(good)
+    FOLDER.chmod(0o777)
+    swaps = 0
+    for after in (3, 2, 1, 0):
+        FILE.unlink()
+        FILE.write_text(good)
+        os.chown(FILE, 65534, 65534)
+        swap = [sys.executable, "-c", SWAP, str(FILE), str(own), str(after)]
+        with subprocess.Popen(swap, stdout=subprocess.PIPE, text=True) as attack:
+            assert attack.stdout and attack.stdout.readline() == "ready\n"
+            if after == 0:
+                attack.wait(10)
+            text = run(TAPA_REPORT="1", TAPA_LOG="info", TAPA_KEEP=str(1 << (20 + after)))
+            swaps += attack.poll() is not None
+            attack.kill()
+        assert own.read_text() == good, f"after {after} reads: {text}"
+    assert swaps >= 3 and "cannot be written: is a link of another user" in text, text
+
+
+def case_shared() -> None:
+    """A group's file stays the group's."""
+    reported()
+    group = 65534 if os.geteuid() == 0 else os.getegid()
+    os.chown(FILE, -1, group)
+    FILE.chmod(0o664)
+    reported(TAPA_SHM_LIMIT="1000")
+    assert len(content()["shapes"]) == 2
+    facts = FILE.stat()
+    assert (stat.S_IMODE(facts.st_mode), facts.st_gid) == (0o664, group), f"{oct(facts.st_mode)} {facts.st_gid}"
+
+
+def case_drafts() -> None:
+    """What a killed job has left is gone after an hour, and nothing else."""
+    killed, young, others = "learnt.json.aaaaaa.part", "learnt.json.bbbbbb.part", ("learnt.json.backup", "other.aaaaaa.part")
+    for name in (killed, young, *others):
+        (FOLDER / name).write_text("half")
+        if name != young:
+            os.utime(FOLDER / name, (1e9, 1e9))
+    reported()
+    assert {entry.name for entry in FOLDER.iterdir()} == {young, *others, FILE.name}, list(FOLDER.iterdir())
+
+
+def case_full() -> None:
+    """What a run has found has room, whatever others have found the same day."""
+    reported()
+    document = content()
+    document["shapes"] = [{**document["shapes"][0], "topology": str(number)} for number in range(64)]
+    FILE.write_text(json.dumps(document))
+    line, text = reported(TAPA_LOG="info")
+    assert "written" in text and used(line) == 0, text
+    line, text = reported()
+    assert used(line) >= 1, text
 
 
 def case_elsewhere_at_the_end() -> None:

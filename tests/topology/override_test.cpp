@@ -55,8 +55,8 @@ TEST(Override, File) {
   EXPECT_EQ(override_topology(path, 6).levels.size(), 2u);
   EXPECT_EQ(message(path, 7), "TAPA_TOPOLOGY=" + path + ": " + path + ": describes 6 ranks, expected 7");
   std::filesystem::remove(path);
-  EXPECT_EQ(message(path, 6),
-            "TAPA_TOPOLOGY=" + path + ": " + path + ": cannot be read, expected a topology file");
+  EXPECT_EQ(message(path, 6), "TAPA_TOPOLOGY=" + path + ": " + path +
+                                  ": cannot be read: No such file or directory, expected a topology file");
 }
 
 TEST(Override, AMillionRanksAreNotMadeForACommunicatorOfTwo) {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "files/output_file.hpp"
 #include "signals_held.hpp"
-#include "weights/atomic_file.hpp"
 
 namespace tapa {
 
@@ -14,7 +14,7 @@ namespace tapa {
 inline void write_file(const std::string& option, const std::string& name, const std::string& text) {
   const SignalsHeld held;
   try {
-    dit::write_atomically(name, [&](std::ostream& out) { out << text; });
+    files::write_file(name, [&](std::ostream& out) { out << text; });
   } catch (const std::runtime_error& error) {
     throw std::invalid_argument(option + " " + error.what());
   }
@@ -25,7 +25,7 @@ inline void require_writable(const std::string& option, const std::string& name)
   if (name.empty()) return;
   const SignalsHeld held;
   try {
-    dit::check_writable(name);
+    files::check_writable(name);
   } catch (const std::runtime_error& error) {
     throw std::invalid_argument(option + " " + error.what());
   }

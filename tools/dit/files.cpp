@@ -3,8 +3,8 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "files/output_file.hpp"
 #include "signals_held.hpp"
-#include "weights/atomic_file.hpp"
 
 namespace dit::tool {
 
@@ -29,7 +29,7 @@ void require_writable(const Output& output) {
     refuse(option, path, "a PNG is written, expected a name that ends in .png");
   const tapa::SignalsHeld held;
   try {
-    check_writable(path);
+    files::check_writable(path);
   } catch (const std::runtime_error& error) {
     throw std::invalid_argument(option + " " + error.what());
   }
@@ -64,7 +64,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
     return;
   }
   const tapa::SignalsHeld held;
-  write_atomically(path, [&](std::ostream& out) { out << text; });
+  files::write_file(path, [&](std::ostream& out) { out << text; });
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "files/environment.hpp"
 #include "run/process_age.hpp"
 
 namespace dit::tool {
@@ -11,7 +12,7 @@ namespace dit::tool {
 namespace {
 
 std::optional<int> number_of(const char* variable) {
-  const char* text = std::getenv(variable);
+  const char* text = files::variable(variable);
   if (text == nullptr || *text == '\0') return std::nullopt;
   char* end = nullptr;
   const long value = std::strtol(text, &end, 10);

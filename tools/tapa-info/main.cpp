@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <stdexcept>
 
@@ -12,11 +11,12 @@
 #include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "device/tokens.hpp"
+#include "files/environment.hpp"
+#include "files/input_file.hpp"
 #include "info.hpp"
 #include "tapa/device_mpi.h"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
-#include "topology/input_file.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 #include "version_flag.hpp"
@@ -85,7 +85,7 @@ tapa::Topology detected(std::vector<tapa::Record>& records) {
   for (std::size_t r = 0; r < texts.size(); ++r) {
     records.push_back(tapa::parse_record(texts[r], "record of rank " + std::to_string(r)));
   }
-  const char* forced = std::getenv("TAPA_TOPOLOGY");
+  const char* forced = files::variable("TAPA_TOPOLOGY");
   if (forced != nullptr && *forced != '\0') return tapa::detect(MPI_COMM_WORLD, forced);
   tapa::Topology topology = tapa::merge_records(records);
   tapa::compare_with_mpi(MPI_COMM_WORLD, topology);
@@ -101,7 +101,7 @@ void put(const std::string& option, const std::string& path, const std::string& 
 
 std::string options_table() {
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(environ, warnings);
+  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
   std::string out;
   for (const tapa::OptionInfo& info : tapa::option_table()) {
     const auto shown = [](std::string_view text) { return text.empty() ? "(none)" : std::string(text); };
@@ -125,22 +125,21 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
   facts.most_joined = tapa::device::kMaxTokens;
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(environ, warnings);
+  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
   return tapa::info::device_buffers(topology, records, facts, options.settings());
 }
 
 /// What earlier runs have left for jobs like this one.
 std::string learnt() {
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(environ, warnings);
+  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
   tapa::info::LearntFile file;
   file.path = tapa::learnt_file(options);
-  if (!file.path.empty() && std::filesystem::exists(file.path)) {
+  if (!file.path.empty()) {
     try {
-      if (!std::filesystem::is_regular_file(file.path)) throw std::invalid_argument("is no file");
-      const std::string text =
-          tapa::read_input_file(file.path, tapa::kMostLearntBytes, "cache", "a file of libtapa's");
-      file.content = tapa::parse_learnt(text, file.path);
+      file.content = tapa::parse_learnt(files::read_text(file.path, tapa::kMostLearntBytes), file.path);
+    } catch (const files::FileError& error) {
+      if (!error.is_missing()) file.problem = error.what();
     } catch (const std::invalid_argument& error) {
       file.problem = error.what();
     }

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "topology/input_file.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 
 namespace tapa::plan_tool {
 
 namespace {
+
+constexpr std::size_t kMostCountsBytes = std::size_t{1} << 30;  // of a matrix of a few thousand ranks
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw std::invalid_argument(reason);
@@ -110,8 +113,8 @@ std::vector<std::size_t> read_sizes(const std::string& text) {
 }
 
 Counts read_counts(const std::string& file, int ranks) {
-  std::ifstream in(file);
-  if (!in) refuse("--counts " + file + ": cannot be read");
+  std::istringstream in(
+      read_input_file(file, kMostCountsBytes, "--counts " + file, "a line of numbers for each rank"));
   const auto columns = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> matrix;
   std::string line;

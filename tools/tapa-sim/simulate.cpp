@@ -17,8 +17,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "files/output_file.hpp"
 #include "job.hpp"
-#include "weights/atomic_file.hpp"
 
 namespace tapa::sim_tool {
 
@@ -111,7 +111,7 @@ class Runner {
  public:
   Runner(const sim::Job& machine, const std::vector<Simulation>& simulations, const Limits& limits)
       : machine_(machine), simulations_(simulations), limits_(limits), folder_(library_folder()) {
-    dit::write_atomically(scratch_.file("hosts", 0), [&](std::ostream& hosts) {
+    files::write_file(scratch_.file("hosts", 0), [&](std::ostream& hosts) {
       for (int r = 0; r < machine.topology.ranks; ++r) hosts << "r" << r << "\n";
     });
   }
@@ -149,7 +149,7 @@ class Runner {
     job.data_limit = limits_.data_limit;
     job.results = scratch_.file("results", number);
     const std::string path = scratch_.file("job", number);
-    dit::write_atomically(path, [&](std::ostream& file) { file << sim::write_job(job); });
+    files::write_file(path, [&](std::ostream& file) { file << sim::write_job(job); });
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid < 0) throw std::runtime_error(std::string("no process can be started: ") + std::strerror(errno));

@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "autotune/tuning_file.hpp"
+#include "files/environment.hpp"
 #include "measure.hpp"
 #include "plan/choose.hpp"
 #include "topology/detect_mpi.hpp"
@@ -112,7 +112,7 @@ void print_left_out(const tapa::Tuning& tuning, const std::vector<std::size_t>& 
 }
 
 void run(const Options& options, int rank) {
-  const char* override_text = std::getenv("TAPA_TOPOLOGY");
+  const char* override_text = files::variable("TAPA_TOPOLOGY");
   const tapa::Topology topology = tapa::detect(MPI_COMM_WORLD, override_text == nullptr ? "" : override_text);
   if (options.dry_run) {
     if (rank == 0) {

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
 
 #include "exchange/exchange.hpp"
+#include "files/environment.hpp"
 
 namespace dit {
 namespace {
@@ -59,7 +59,7 @@ int ranks_on_same_cores(ExchangeContext& context, const cpu_set_t& own) {
 int compute_threads_for(ExchangeContext* context) {
   const cpu_set_t cores = own_cores();
   const int sharing = context != nullptr ? ranks_on_same_cores(*context, cores) : 1;
-  if (const char* wanted = std::getenv("DIT_THREADS"); wanted != nullptr) {
+  if (const char* wanted = files::variable("DIT_THREADS"); wanted != nullptr) {
     return threads_from(wanted);
   }
   return std::max(1, CPU_COUNT(&cores) / sharing);

@@ -1,10 +1,10 @@
 #include "exchange/plugin_path.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
+
+#include "files/environment.hpp"
+#include "files/paths.hpp"
 
 namespace dit {
 namespace {
@@ -13,19 +13,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "libdit-exchange-";
 constexpr std::string_view suffix = ".so";
-
-// Folder of the library or program that holds this function.
-fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  return fs::weakly_canonical(info.dli_fname, ignored).parent_path();
-}
-
-fs::path program_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
 
 class FolderList {
  public:
@@ -43,19 +30,19 @@ class FolderList {
 
 std::vector<PluginFolder> plugin_folders() {
   FolderList list;
-  if (const char* value = std::getenv("DIT_PLUGIN_PATH")) {
+  if (const char* value = files::variable("DIT_PLUGIN_PATH")) {
     std::string_view rest = value;
     while (!rest.empty()) {
       const std::string_view folder = rest.substr(0, rest.find(':'));
       rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-      list.add(fs::path(folder), "DIT_PLUGIN_PATH");
+      if (!folder.empty()) list.add(files::from_first_folder(folder), "DIT_PLUGIN_PATH");
     }
   }
-  if (const fs::path program = program_folder(); !program.empty()) {
+  if (const fs::path program = files::program_folder(); !program.empty()) {
     list.add(program, "folder of the program");
     list.add(program / "../lib", "lib beside the program's folder");
   }
-  list.add(own_folder(), "folder of libdit");
+  list.add(files::library_folder(), "folder of libdit");
   list.add(DIT_INSTALL_LIBDIR, "install folder");
   return list.folders;
 }

@@ -1,9 +1,10 @@
 #include "json/strict_json.hpp"
 
-#include <fstream>
 #include <set>
 #include <stdexcept>
 #include <vector>
+
+#include "files/input_file.hpp"
 
 namespace dit {
 namespace {
@@ -50,22 +51,11 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
-  std::error_code problem;
-  const std::uintmax_t size = std::filesystem::file_size(path, problem);
-  if (problem) {
-    throw std::runtime_error(path.string() + ": cannot be read: " + problem.message());
+  try {
+    return files::read_text(path, max_bytes);
+  } catch (const files::FileError& error) {
+    throw std::runtime_error(path.string() + ": cannot be read: " + error.what());
   }
-  if (size > max_bytes) {
-    throw std::runtime_error(path.string() + ": " + std::to_string(size) + " bytes, expected at most " +
-                             std::to_string(max_bytes));
-  }
-  std::string text(static_cast<std::size_t>(size), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file) {
-    throw std::runtime_error(path.string() + ": cannot be read");
-  }
-  return text;
 }
 
 std::string shown(const nlohmann::json& value) {

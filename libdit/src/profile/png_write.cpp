@@ -2,10 +2,10 @@
 #include <new>
 #include <stdexcept>
 
+#include "files/output_file.hpp"
 #include "profile/check_image.hpp"
 #include "profile/image.hpp"
 #include "profile/png_error.hpp"
-#include "weights/atomic_file.hpp"
 
 namespace dit {
 namespace {
@@ -120,7 +120,7 @@ std::string encode_png(const std::string& where, const Image& image,
 void write_png(const std::filesystem::path& path, const Image& image,
                const std::map<std::string, std::string>& text) {
   const std::string bytes = encode_png(path.string(), image, text);
-  write_atomically(path, [&](std::ostream& file) { file << bytes; });
+  files::write_file(path, [&](std::ostream& file) { file << bytes; });
 }
 
 }  // namespace dit

@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
+#include "files/output_file.hpp"
 #include "json/strict_json.hpp"
-#include "weights/atomic_file.hpp"
 #include "weights/embedded_model.hpp"
 #include "weights/safetensors.hpp"
 
@@ -94,7 +94,7 @@ void save_model(const std::filesystem::path& folder, const ModelConfig& config, 
   static_cast<void>(parse_model_config(text, (folder / kConfigName).string(), networks));
   std::filesystem::create_directories(folder);
   write_safetensors(folder / kWeightsName, weights, metadata);
-  write_atomically(folder / kConfigName, [&](std::ostream& file) { file << text; });
+  files::write_file(folder / kConfigName, [&](std::ostream& file) { file << text; });
 }
 
 }  // namespace dit

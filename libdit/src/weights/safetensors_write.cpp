@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "weights/atomic_file.hpp"
+#include "files/output_file.hpp"
 #include "weights/safetensors.hpp"
 #include "weights/safetensors_header.hpp"
 
@@ -77,7 +77,7 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
                        const std::map<std::string, std::string>& metadata) {
   const std::vector<Item> items = in_file_order(path, tensors);
   const std::string header = header_text(path, items, metadata);
-  write_atomically(path, [&](std::ostream& file) {
+  files::write_file(path, [&](std::ostream& file) {
     for (std::size_t i = 0; i < kSafetensorsPrefixBytes; ++i) {
       file.put(static_cast<char>(header.size() >> (8 * i) & 0xff));
     }

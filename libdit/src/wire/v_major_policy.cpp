@@ -1,9 +1,9 @@
 // The V-Major rule as text.
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <stdexcept>
 
+#include "files/input_file.hpp"
 #include "wire/v_major.hpp"
 
 namespace dit {
@@ -46,17 +46,12 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::string read_file(std::string_view value, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostListBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad() || (file.gcount() == 0 && !file.eof())) {
-    fail("ratio", value, "a file that can be read");
+  try {
+    return files::read_text(path, kMostListBytes);
+  } catch (const files::FileError& error) {
+    fail("ratio", value,
+         "a file of at most " + std::to_string(kMostListBytes) + " bytes (" + error.what() + ")");
   }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostListBytes) {
-    fail("ratio", value, "a file of at most " + std::to_string(kMostListBytes) + " bytes");
-  }
-  return text;
 }
 
 // Numbers between separators; lines and words without a number are left out in files.

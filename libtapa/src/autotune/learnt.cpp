@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "autotune/autotuning.hpp"
@@ -66,13 +67,21 @@ LearntSize joined(const LearntSize& old, LearntSize fresh) {
   return fresh;
 }
 
+/// What gives way first: what holds no more, then the older, then what few calls are of.
+auto worth(int today) {
+  return [today](const LearntSize& size) {
+    return std::tuple(days_between(size.day, today) <= kLearntDays, size.day, size.calls);
+  };
+}
+
 void add_size(std::vector<LearntSize>& sizes, const LearntSize& fresh, int today) {
   LearntSize stamped = fresh;
   if (stamped.day == 0) stamped.day = today;
   if (stamped.plans.size() > kMostLearntPlans) stamped.plans.resize(kMostLearntPlans);
   const auto old = std::ranges::find_if(sizes, [&](const LearntSize& s) { return same_calls(s, fresh); });
   if (old == sizes.end()) {
-    if (sizes.size() < kMostLearntSizes) sizes.push_back(std::move(stamped));
+    if (sizes.size() >= kMostLearntSizes) sizes.erase(std::ranges::min_element(sizes, {}, worth(today)));
+    sizes.push_back(std::move(stamped));
   } else if (fresh.day != 0) {  // nothing new
     old->calls = fresh.calls;
   } else {
@@ -96,13 +105,10 @@ std::size_t bytes_of(const LearntShape& shape) {
   return bytes;
 }
 
-/// No shape takes more than half of the file: what holds no more gives way, then sizes of few calls.
+/// No shape takes more than half of the file.
 void keep_what_fits(LearntShape& shape, int today) {
-  const auto worth = [&](const LearntSize& size) {
-    return std::pair(days_between(size.day, today) <= kLearntDays, size.calls);
-  };
   while (!shape.sizes.empty() && bytes_of(shape) > kMostLearntBytes / 2)
-    shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, worth));
+    shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, worth(today)));
 }
 
 void keep_what_fits(Learnt& learnt, int today) {
@@ -158,7 +164,8 @@ void add_to_run(Learnt& run, LearntShape shape) {
   const auto same =
       std::ranges::find_if(run.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
   if (same == run.shapes.end()) {
-    if (run.shapes.size() < kMostLearntShapes) run.shapes.push_back(std::move(shape));
+    if (run.shapes.size() >= kMostLearntShapes) run.shapes.erase(run.shapes.begin());
+    run.shapes.push_back(std::move(shape));
     return;
   }
   for (LearntSize& size : shape.sizes) {
@@ -182,11 +189,26 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
       old = before.shapes.end() - 1;
       old->sizes.clear();
     }
+    std::rotate(before.shapes.begin(), old, old + 1);  // of one day the newest is the first
+    old = before.shapes.begin();
     old->day = today;
     for (const LearntSize& size : fresh.sizes) add_size(old->sizes, size, today);
   }
   keep_what_fits(before, today);
   return before;
+}
+
+std::size_t without_room(const Learnt& run, const Learnt& after) {
+  std::size_t lost = 0;
+  for (const LearntShape& shape : run.shapes) {
+    const auto kept =
+        std::ranges::find_if(after.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
+    for (const LearntSize& size : shape.sizes) {
+      const auto same = [&](const LearntSize& s) { return same_calls(s, size); };
+      if (kept == after.shapes.end() || std::ranges::none_of(kept->sizes, same)) ++lost;
+    }
+  }
+  return lost;
 }
 
 bool differs(const Learnt& before, const Learnt& after) {

@@ -99,8 +99,11 @@ struct LearntStart {
 void add_to_run(Learnt& run, LearntShape shape);
 
 /// What the file should hold after a run. Results of the run take the place of older ones; what it has left
-/// out, as it was known to be slow, stays. No more than fits, the shapes that were used last.
+/// out, as it was known to be slow, stays. No more than fits: this run's first, then what was used last.
 [[nodiscard]] Learnt merged(Learnt before, const Learnt& run, int today);
+
+/// How many sizes of `run` are not in `after`, as there was no room.
+[[nodiscard]] std::size_t without_room(const Learnt& run, const Learnt& after);
 
 /// Whether it is worth a write: a new result, or one that would soon count as unused.
 [[nodiscard]] bool differs(const Learnt& before, const Learnt& after);

@@ -12,12 +12,8 @@ namespace tapa {
 /// longer, or is no regular file; without a line where there is none.
 [[nodiscard]] std::optional<std::string> text_of(const std::string& path);
 
-/// Puts it there under a name of its own first; readable by the user alone. A link stays, what it leads to is
-/// replaced. Returns why it could not, or "".
+/// Puts it there (files/output_file.hpp); a new one is readable by the user alone. What is neither empty nor
+/// begins like one of these is left. Returns why it could not, or "".
 [[nodiscard]] std::string replace_file(const std::string& path, const std::string& text);
-
-/// Whether there is a regular file that is neither empty nor begins like one of these: the user named it by
-/// mistake.
-[[nodiscard]] bool is_of_another(const std::string& path);
 
 }  // namespace tapa

@@ -15,12 +15,10 @@
 #endif
 
 #include "autotune/learnt_key.hpp"
+#include "files/environment.hpp"
 #include "tapa/tapa.h"
 #include "topology/json_reader.hpp"
 #include "topology/sysfs.hpp"
-
-// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
-extern char** environ;
 
 namespace tapa {
 
@@ -73,7 +71,7 @@ std::string settings_digest(const Options& options) {
     if (options.origin(info.name) == Origin::standard || is_beside(info.name)) continue;
     text += std::string(info.name) + "=" + options.text(info.name) + "\n";
   }
-  for (const std::string& entry : mpi_settings(environ)) text += entry + "\n";
+  for (const std::string& entry : mpi_settings(files::variables())) text += entry + "\n";
   return digest_of(text);
 }
 

@@ -1,19 +1,16 @@
 #include "comm/learnt_store.hpp"
 
-#include <sys/auxv.h>
-
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "autotune/learnt_file.hpp"
 #include "comm/learnt_disk.hpp"
 #include "comm/learnt_place.hpp"
+#include "files/paths.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "world/process_options.hpp"
@@ -32,15 +29,6 @@ struct Notes {
 Notes& notes() {
   static auto* const instance = new Notes;
   return *instance;
-}
-
-/// Where relative paths begin, however the program changes its folder: "" when that is not known.
-const std::string& first_folder() {
-  static const auto* const folder = [] {
-    std::error_code problem;
-    return new std::string(std::filesystem::current_path(problem).string());
-  }();
-  return *folder;
 }
 
 /// As the file was when it was first asked for.
@@ -92,21 +80,20 @@ void save() {
   const Learnt before = read_learnt(file);
   const Learnt after = merged(before, known.run, today());
   if (!differs(before, after)) return;
-  const std::string problem = is_of_another(file) ? "is not one of libtapa's" : write_learnt(file, after);
-  log_info("cache " + file + (problem.empty() ? ": written" : ": cannot be written: " + problem));
+  const std::string problem = write_learnt(file, after);
+  const std::size_t lost = without_room(known.run, after);
+  log_info("cache " + file +
+           (!problem.empty() ? ": cannot be written: " + problem
+            : lost == 0      ? ": written"
+                             : ": written; no room for " + std::to_string(lost) + " of this run's results"));
 }
 
 }  // namespace
 
 std::string learnt_file(const Options& options) {
-  if (::getauxval(AT_SECURE) != 0) return {};
   const std::string& file = options.text("cache");
   if (file.find('/') == std::string::npos) return {};  // 0
-  return file.front() == '/' || first_folder().empty() ? file : first_folder() + "/" + file;
-}
-
-void note_folder() {
-  static_cast<void>(first_folder());
+  return files::from_first_folder(file).string();
 }
 
 int today() {

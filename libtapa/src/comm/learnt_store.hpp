@@ -13,12 +13,8 @@
 
 namespace tapa {
 
-/// The file that these options name; "" where they name none, or the program runs with rights that its user
-/// does not have.
+/// The file that these options name; "" where they name none.
 [[nodiscard]] std::string learnt_file(const Options& options);
-
-/// The first call: what is named by a relative path is meant from here.
-void note_folder();
 
 /// Days since 1970, 1 at least.
 [[nodiscard]] int today();
@@ -26,7 +22,7 @@ void note_folder();
 /// What the file holds now; nothing where there is none, or none that can be read.
 [[nodiscard]] Learnt read_learnt(const std::string& file);
 
-/// Puts it there, whole or not at all; readable by the user alone. Why it could not, or "".
+/// Puts it there, whole or not at all. Why it could not, or "".
 [[nodiscard]] std::string write_learnt(const std::string& file, const Learnt& learnt);
 
 /// Whether options name a file; alike on all ranks that have them.

@@ -117,7 +117,6 @@ void keep_scratch() {
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
-  note_folder();
   keep_scratch();
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "device/device_error.hpp"
 #include "device/islands.hpp"
 #include "device/peer_memory.hpp"
+#include "files/environment.hpp"
 
 namespace tapa::device {
 
@@ -19,7 +19,7 @@ static_assert(TAPA_DEVICE_MAX_RANKS <= 32);
 
 /// Whether GPUs may be peers, as TAPA_GPU_PEERS says. Throws DeviceError.
 bool peers_are_wanted() {
-  const char* const value = std::getenv("TAPA_GPU_PEERS");
+  const char* const value = files::variable("TAPA_GPU_PEERS");
   const std::string_view word = value == nullptr ? "" : value;
   if (word.empty() || word == "1") return true;
   if (word == "0") return false;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "device/places.hpp"
 #include "device/socket_mesh.hpp"
 #include "device/socket_messenger.hpp"
+#include "files/environment.hpp"
 
 namespace tapa::device {
 
@@ -140,7 +140,7 @@ class Choice {
       check_cuda(cudaGetDevice(&device), "cudaGetDevice");
       check_cuda(cudaDeviceGetPCIBusId(mine.bus.data(), static_cast<int>(mine.bus.size()), device),
                  "cudaDeviceGetPCIBusId");
-      const char* const host = std::getenv("NCCL_HOSTID");
+      const char* const host = files::variable("NCCL_HOSTID");
       std::snprintf(mine.host.data(), mine.host.size(), "%s",
                     host != nullptr ? host : boot_of_machine().c_str());
     });
@@ -180,7 +180,7 @@ bool some_rank_has_fabric(const Agreement& agreement) {
            std::filesystem::directory_iterator();
   };
   const auto told = [](const char* name) {
-    const char* const value = std::getenv(name);
+    const char* const value = files::variable(name);
     return std::string_view(value == nullptr ? "" : value);
   };
   const bool verbs = has_entries("infiniband") && told("NCCL_IB_DISABLE") != "1";
@@ -192,7 +192,7 @@ bool some_rank_has_fabric(const Agreement& agreement) {
 
 /// What TAPA_GPU_WIRE asks for, where the program asks for nothing. Throws DeviceError.
 int wire_of_environment() {
-  const char* const value = std::getenv("TAPA_GPU_WIRE");
+  const char* const value = files::variable("TAPA_GPU_WIRE");
   const std::string_view word = value == nullptr ? "" : value;
   if (word.empty()) return TAPA_DEVICE_WIRE_AUTO;
   constexpr std::string_view kWords[] = {"auto", "nccl", "mpi", "staging", "sockets", "host"};

@@ -2,34 +2,10 @@
 /// A handle of what the system knows by a number: files and sockets.
 #pragma once
 
-#include <unistd.h>
-
-#include <utility>
+#include "files/descriptor.hpp"
 
 namespace tapa::device {
 
-/// An open file, closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    close();
-    number_ = std::exchange(other.number_, -1);
-    return *this;
-  }
-
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  void close() noexcept {
-    if (is_open()) ::close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_ = -1;
-};
+using files::Descriptor;
 
 }  // namespace tapa::device

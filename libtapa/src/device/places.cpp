@@ -5,11 +5,11 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 #include "device/device_error.hpp"
 #include "device/lane_plan.hpp"
+#include "files/environment.hpp"
 
 namespace tapa::device {
 
@@ -60,7 +60,7 @@ std::string boot_of_machine() {
 std::string own_node() {
   std::array<char, 64> processes{};
   const ssize_t length = readlink("/proc/self/ns/pid", processes.data(), processes.size() - 1);
-  const char* const label = std::getenv("TAPA_DEVICE_NODE");
+  const char* const label = files::variable("TAPA_DEVICE_NODE");
   return boot_of_machine() + "/" + (length > 0 ? processes.data() : "") + "/" +
          (label == nullptr ? "" : label);
 }

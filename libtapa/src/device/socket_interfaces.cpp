@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include <memory>
 
 #include "device/device_error.hpp"
+#include "files/environment.hpp"
 
 namespace tapa::device {
 
@@ -110,7 +110,7 @@ std::vector<SocketInterface> list_interfaces() {
 
 std::string wanted_interfaces() {
   for (const char* const name : {"TAPA_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
-    const char* const value = std::getenv(name);
+    const char* const value = files::variable(name);
     if (value != nullptr && *value != '\0') return value;
   }
   return "";

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
+#include "files/environment.hpp"
 #include "run/error.hpp"
 #include "run/handover.hpp"
 #include "run/private_comm.hpp"
@@ -175,7 +175,7 @@ Progress::Progress() {
 }
 
 void Progress::pick_driver() {
-  const char* wish = std::getenv("TAPA_PROGRESS");
+  const char* wish = files::variable("TAPA_PROGRESS");
   const std::string wanted = wish == nullptr ? "auto" : wish;
   const bool hook_possible = hooks().add != nullptr && hooks().remove != nullptr;
   const bool thread_possible = threads_allowed();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "files/environment.hpp"
 #include "topology/hwloc_library.hpp"
 #include "topology/sysfs.hpp"
 #endif
@@ -41,7 +42,7 @@ HwlocTopology load() {
   if (hwloc_topology_init(&raw) != 0) return {};
   HwlocTopology topology(raw);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (std::getenv("HWLOC_COMPONENTS") == nullptr) {
+  if (files::variable("HWLOC_COMPONENTS") == nullptr) {
     // These start a GPU runtime in every process, which costs memory and may break a later fork; NVML, RSMI
     // and Level Zero tell as much.
     for (const char* heavy : {"cuda", "opencl", "gl"}) {

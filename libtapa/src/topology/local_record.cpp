@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cstdlib>
 
+#include "files/environment.hpp"
 #include "topology/current_cuda_gpu.hpp"
 #include "topology/detect.hpp"
 #include "topology/hwloc_source.hpp"
@@ -16,7 +16,7 @@ constexpr const char* kSys = "/sys";
 constexpr const char* kProc = "/proc";
 
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = files::variable(name);
   return value == nullptr ? std::string() : value;
 }
 

@@ -1,12 +1,11 @@
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "files/environment.hpp"
+#include "files/paths.hpp"
 #include "topology/input_file.hpp"
 #include "topology/topology_file.hpp"
 
@@ -61,7 +60,7 @@ std::string read_file(const std::string& path) {
 
 /// The path that a name stands for.
 std::string find_file(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  if (names_topology_file(name)) return name;
   std::string known;
   for (const MachineFile& file : shipped_machines()) {
     if (file.name == name) return file.path;
@@ -167,24 +166,21 @@ Topology load_topology(const std::string& path_or_machine_name, int ranks, Place
   return std::move(topology);
 }
 
+bool names_topology_file(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
 std::vector<std::string> machine_folders() {
   std::vector<std::string> folders;
-  if (const char* variable = std::getenv("TAPA_MACHINES")) {
+  if (const char* const variable = files::variable("TAPA_MACHINES")) {
     std::istringstream list(variable);
     for (std::string folder; std::getline(list, folder, ':');) {
-      if (!folder.empty()) add_folder(folder, folders);
+      if (!folder.empty()) add_folder(files::from_first_folder(folder), folders);
     }
   }
-  static const int here = 0;  // lies in the library, or in the program that this is linked into
-  std::vector<fs::path> objects;
-  Dl_info info{};
-  if (dladdr(&here, &info) != 0 && info.dli_fname != nullptr) objects.emplace_back(info.dli_fname);
-  objects.emplace_back("/proc/self/exe");  // a program's own dli_fname is argv[0], which may have no folder
-  for (const fs::path& object : objects) {
-    std::error_code error;
-    fs::path folder = fs::canonical(object, error).parent_path();
+  for (fs::path folder : {files::library_folder(), files::program_folder()}) {
     // bin/, bin/tests/, lib/ and lib/x86_64-linux-gnu/ all lie at most two below the prefix
-    for (int up = 0; up < 2 && !error; ++up) {
+    for (int up = 0; up < 2 && !folder.empty(); ++up) {
       folder = folder.parent_path();
       add_folder(folder / "share" / "tapa" / "machines", folders);
     }

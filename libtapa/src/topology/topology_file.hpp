@@ -126,6 +126,9 @@ enum class Placement {
 /// `sources`.
 [[nodiscard]] std::string write_topology(const Topology& topology);
 
+/// Whether a topology is asked for by the path of a file.
+[[nodiscard]] bool names_topology_file(const std::string& name);
+
 /// Folders with machine files, in the order in which they are searched: those of TAPA_MACHINES (separated by
 /// ':'), then share/tapa/machines beside the library or program, in the build tree and once installed. Only
 /// existing ones.

@@ -2,9 +2,9 @@
 
 #include <mpi.h>
 
-#include <cstdlib>
 #include <string_view>
 
+#include "files/environment.hpp"
 #include "run/own_mpi.hpp"
 #include "tapa/device.h"
 
@@ -13,7 +13,7 @@ namespace tapa {
 namespace {
 
 bool is_on(const char* variable) {
-  const char* const text = std::getenv(variable);
+  const char* const text = files::variable(variable);
   return text != nullptr && std::string_view(text) == "1";
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "device/places.hpp"
+#include "files/environment.hpp"
 #include "run/error.hpp"
 #include "run/progress.hpp"
 #include "tapa/tapa.h"
@@ -47,7 +48,7 @@ std::uint64_t host_number() {
 
 /// Whether Open MPI's TCP transport was told to use one interface, by hand or by the drop-in.
 bool has_one_rail() {
-  const char* include = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  const char* include = files::variable("OMPI_MCA_btl_tcp_if_include");
   return include != nullptr && *include != '\0' && std::strchr(include, ',') == nullptr;
 }
 
@@ -147,7 +148,7 @@ NodeArena::Place place_of(const Cores& cores) {
 
 int ranks_started_here() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
-    if (const char* text = std::getenv(name)) return std::atoi(text);
+    if (const char* text = files::variable(name)) return std::atoi(text);
   }
   return 0;
 }

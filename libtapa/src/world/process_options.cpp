@@ -8,11 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "files/environment.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
-
-// POSIX leaves its declaration to programs; NOLINTNEXTLINE(readability-redundant-declaration)
-extern char** environ;
 
 namespace tapa {
 
@@ -35,7 +33,7 @@ const Settings& own_settings() {
 Options environment_options() {
   std::vector<std::string> warnings;
   try {
-    Options options = Options::from_environment(environ, warnings);
+    Options options = Options::from_environment(files::variables(), warnings);
     static std::once_flag once;
     std::call_once(once, [&] {
       set_log_level(options.settings().log);

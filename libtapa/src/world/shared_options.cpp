@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autotune/tuning_file.hpp"
+#include "files/paths.hpp"
 #include "run/world.hpp"
 #include "topology/input_file.hpp"
 #include "topology/override.hpp"
@@ -25,13 +26,15 @@ constexpr char kBad = '-';
 
 std::string read_tuning_file(const std::string& path) {
   if (path.empty()) return {};
-  return read_input_file(path, max_tuning_bytes, "option \"tuning\" is \"" + path + "\"", "a tuning file");
+  return read_input_file(files::from_first_folder(path), max_tuning_bytes,
+                         "option \"tuning\" is \"" + path + "\"", "a tuning file");
 }
 
 /// The topology that option "topology" asks for. The option describes the whole job, so that a program's
 /// sub-communicators get their part of it; where processes of other jobs are among them it describes these
 /// ranks.
-Topology topology_asked_for(const std::string& text, MPI_Comm comm) {
+Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
+  const std::string text = names_topology_file(asked) ? files::from_first_folder(asked).string() : asked;
   int world_size = 0;
   PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
   const std::vector<int> in_world = ranks_in_world(comm);

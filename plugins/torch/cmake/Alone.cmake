@@ -45,7 +45,7 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
   target_include_directories(nlohmann_json::nlohmann_json INTERFACE ${DIT_JSON_INCLUDE})
 endif()
 
-foreach(part libtapa/src/device libdit plugins/common plugins/cuda plugins/tapa plugins/bootstrap)
+foreach(part common libtapa/src/device libdit plugins/common plugins/cuda plugins/tapa plugins/bootstrap)
   add_subdirectory(${PROJECT_SOURCE_DIR}/${part} ${CMAKE_BINARY_DIR}/${part} EXCLUDE_FROM_ALL)
 endforeach()
 message(STATUS "dit_torch: libtorch ${DIT_TORCH_VERSION}; CUDA ${TAPA_CUDA_STATE}")

@@ -151,7 +151,7 @@ TEST(ModelFiles, MisuseNamesWhatIsWrong) {
                 ": no model.safetensors and no model.safetensors.index.json, expected one of them");
   folder.file("config.json", std::string((1 << 20) + 1, ' '));
   EXPECT_EQ(error(folder.path()),
-            (folder / "config.json").string() + ": 1048577 bytes, expected at most 1048576");
+            (folder / "config.json").string() + ": cannot be read: more than 1048576 bytes");
   ModelConfig bad = small_model_config();
   bad.steps = 0;
   EXPECT_THAT(message_of([&] { save_model(folder / "n", bad, {}, {}); }),

@@ -90,10 +90,11 @@ TEST(Safetensors, WhatIsNotAFileOfThisKind) {
   EXPECT_EQ(message_of([&] { SafetensorsFile{folder / "no"}; }),
             (folder / "no").string() + ": cannot be read: No such file or directory");
   EXPECT_EQ(message_of([&] { SafetensorsFile{folder.path()}; }),
-            folder.path().string() + ": not a regular file");
+            folder.path().string() + ": cannot be read: is a folder");
   const std::filesystem::path pipe = folder / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(message_of([&] { SafetensorsFile{pipe}; }), pipe.string() + ": not a regular file");
+  EXPECT_EQ(message_of([&] { SafetensorsFile{pipe}; }),
+            pipe.string() + ": cannot be read: is no regular file");
   EXPECT_EQ(message_of([&] { SafetensorsFile{folder.file("empty", "")}; }),
             (folder / "empty").string() +
                 ": 0 bytes, expected a safetensors file: 8 bytes of header length, a header, data");

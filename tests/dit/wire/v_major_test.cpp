@@ -127,9 +127,12 @@ TEST(VMajorText, Misuse) {
 
 TEST(VMajorText, MisuseOfFiles) {
   const auto error = [](const std::string& path) { return parse_error("v-major:ratio=@" + path); };
-  EXPECT_EQ(error("/no/such/file"), "v-major: ratio=@/no/such/file: expected a file that can be read");
-  EXPECT_EQ(error("/tmp"), "v-major: ratio=@/tmp: expected a file that can be read");
-  EXPECT_EQ(error(""), "v-major: ratio=@: expected a file that can be read");
+  EXPECT_EQ(
+      error("/no/such/file"),
+      "v-major: ratio=@/no/such/file: expected a file of at most 1048576 bytes (No such file or directory)");
+  EXPECT_EQ(error("/tmp"), "v-major: ratio=@/tmp: expected a file of at most 1048576 bytes (is a folder)");
+  EXPECT_EQ(error(""),
+            "v-major: ratio=@: expected a file of at most 1048576 bytes (No such file or directory)");
   const TemporaryFile empty(" \n,,\n");
   EXPECT_EQ(error(empty.path()), "v-major: ratio=@" + empty.path() +
                                      ": expected numbers from 0 to 1, one for each step; the file has none");
@@ -141,7 +144,8 @@ TEST(VMajorText, MisuseOfFiles) {
                                      ": expected numbers from 0 to 1, one for each step; line 3 has '1.01'");
   const TemporaryFile endless(std::string((1 << 20) + 1, ' '));
   EXPECT_EQ(error(endless.path()),
-            "v-major: ratio=@" + endless.path() + ": expected a file of at most 1048576 bytes");
+            "v-major: ratio=@" + endless.path() +
+                ": expected a file of at most 1048576 bytes (more than 1048576 bytes)");
 }
 
 TEST(VMajorSteps, ThePapersRule) {
