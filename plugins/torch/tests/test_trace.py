@@ -13,7 +13,7 @@ import ranks
 import tiny
 from dit_torch._library import library
 from dit_torch.times import Times, length, times_of, union, without
-from dit_torch.trace import spans_of
+from dit_torch.trace import put, spans_of
 
 SPANS = [(0, 2), (1, 3), (3, 4), (6, 6), (7, 9), (8, 8.5), (12, 10)]
 
@@ -137,3 +137,16 @@ def _failing() -> str:
 
 def test_errors_pass_through() -> None:
     assert ranks.run(1, _failing) == ["done"]
+
+
+def test_a_trace_is_whole_and_does_not_follow_a_link(tmp_path: Path) -> None:
+    written, file, thesis = tmp_path / "written", tmp_path / "trace.json", tmp_path / "thesis"
+    written.write_text("spans")
+    thesis.write_text("years of work")
+    file.symlink_to(thesis)
+    put(written, file)
+    assert (thesis.read_text(), file.read_text(), file.is_symlink()) == ("years of work", "spans", False)
+    with pytest.raises(FileNotFoundError):
+        put(tmp_path / "nothing", file)
+    assert file.read_text() == "spans"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["thesis", "trace.json", "written"]

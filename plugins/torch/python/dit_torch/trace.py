@@ -15,6 +15,8 @@ import dataclasses
 import json
 import os
 import re
+import secrets
+import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +33,17 @@ from .times import Span, Times, times_of, without
 _ON_DEVICE = re.compile(r"\btapa::|\bdit::|nccl|^Memcpy PtoP")
 _ON_HOST = re.compile(r"^dit(_reference|_sized)?::")
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def put(written: Path, file: Path) -> None:
+    """A copy at `file`, whole or not at all; a link there, which may be another user's, is replaced."""
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(3)}.part")
+    try:
+        with written.open("rb") as source, draft.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def spans_of(events: list[dict[str, Any]]) -> tuple[list[Span], list[Span]]:
@@ -92,9 +105,11 @@ class Trace:
         if kind is not None:
             return
         with tempfile.TemporaryDirectory() as folder:
-            file = self.file or Path(folder, "trace.json")
-            self._profiler.export_chrome_trace(str(file))
-            events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+            written = Path(folder, "trace.json")
+            self._profiler.export_chrome_trace(str(written))
+            events = json.loads(written.read_text(encoding="utf-8"))["traceEvents"]
+            if self.file is not None:
+                put(written, self.file)
         self.times = times_of(*spans_of(events))
         self.sent_bytes = {name: sent - self._before.get(name, 0) for name, sent in self._sent().items()}
         self._enabled.times = self.times
