@@ -107,7 +107,7 @@ class Flooder {
 
 TEST(HandleFlood, NoDeliveryIsLost) {
   constexpr int kRanks = 3;
-  constexpr int kDeliveries = 50;
+  constexpr int kDeliveries = 20;
   const Flooder flooder;
   // Between any two steps of a delivery the flooder has its turn.
   const auto gather = [&](Rank& me, const void* mine, void* all, std::size_t bytes) {

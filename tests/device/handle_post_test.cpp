@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -156,6 +157,22 @@ TEST(HandlePost, WithoutASocketNothingArrives) {
     EXPECT_TRUE(other.handles.empty());
     EXPECT_EQ(other.missing, "a socket: Too many open files");
   });
+}
+
+TEST(HandlePost, WhatAnotherUserSendsIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root is another user at will";
+  const int before = open_files();
+  as_ranks(2, [](const Agreement& agreement) {
+    // The system's own call: of this thread alone.
+    if (agreement.rank() == 1) {
+      ASSERT_EQ(syscall(SYS_setresuid, 65534, -1, -1), 0);
+    }
+    const Received all = post_handles(agreement, files_of(agreement.rank(), 1));
+    const Delivery& other = all[static_cast<std::size_t>(1 - agreement.rank())];
+    EXPECT_TRUE(other.handles.empty());
+    EXPECT_EQ(other.missing, "another user has sent them");
+  });
+  EXPECT_EQ(open_files(), before);
 }
 
 /// A process may send what others of its user have left it of a number of files (RLIMIT_NOFILE), unless it

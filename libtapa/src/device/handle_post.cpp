@@ -236,6 +236,7 @@ class Post {
   [[nodiscard]] std::string receive(int sent, std::size_t count, std::vector<Handle>& to) const {
     const int error = receive_letter(receives_, count, to);
     if (error == EAGAIN && sent != 0) return words_of("sendmsg", sent);
+    if (error == EPERM) return "another user has sent them";
     return error == 0 ? "" : words_of("recvmsg", error);
   }
 
