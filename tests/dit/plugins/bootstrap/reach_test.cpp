@@ -75,7 +75,9 @@ TEST(BootstrapReach, AllChecks) {
   run_memory_ranks(ranks, [](ExchangeContext& context) {
     for (const conformance::Check& check : conformance::all_checks()) {
       const conformance::Result result = run_check(check, context);
-      if (context.rank() == 0) EXPECT_EQ(result.problem, "") << result.name;
+      if (context.rank() == 0) {
+        EXPECT_EQ(result.problem, "") << result.name;
+      }
     }
   });
 }
