@@ -166,7 +166,7 @@ TEST_F(Loader, SearchPathKeepsItsOrder) {
   ASSERT_GE(folders.size(), 5u);
   EXPECT_EQ(folders[0].path, "/");
   EXPECT_EQ(folders[1].path, "/c");
-  EXPECT_EQ(folders[2].path, "rel");
+  EXPECT_EQ(folders[2].path, std::filesystem::current_path() / "rel");
   EXPECT_EQ(folders[3].reason, "folder of the program");
   set_path("/nowhere:" + folder);
   EXPECT_EQ(load("broken_version").words.find("exchange plugin " + file("broken_version")), 0u);
