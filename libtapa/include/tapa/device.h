@@ -111,7 +111,11 @@ TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather a
                                      const TAPA_Device_options* options, TAPA_Device_comm* comm);
 /** Which ranks' GPUs, the current devices, reach each other's memory, as TAPA_Device_comm_create will find:
  * ranks of one group do. The others of their host are reached through its memory. Collective, synchronises.
- * @param groups the group of each rank, `size` of them: 0 and up, in order of their first ranks */
+ * @param rank      of this process, 0 to size - 1
+ * @param size      ranks, 1 to TAPA_DEVICE_MAX_SIZE
+ * @param allgather used in this call
+ * @param context   passed to it
+ * @param groups    the group of each rank, `size` of them: 0 and up, in order of their first ranks */
 TAPA_API int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void* context,
                                int groups[]);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
