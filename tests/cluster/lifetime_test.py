@@ -33,7 +33,7 @@ class Lifetime(unittest.TestCase):
         mark = f"tapa-cluster-{harness.NAME}"
         up = harness.tool("up", "--name", harness.NAME, "--nodes", "3", "--nics", "2", "--rate", "50mbit")
         self.assertEqual(up.returncode, 0, up.stderr)
-        self.assertEqual(len(harness.processes(mark)), 4)
+        self.assertTrue(until(lambda: len(harness.processes(mark)) == 4), harness.processes(mark))
         status = harness.tool("status")
         self.assertEqual(status.stdout, up.stdout)
         first, *nodes = status.stdout.splitlines()

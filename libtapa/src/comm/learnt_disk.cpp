@@ -32,7 +32,7 @@ std::optional<std::string> text_of(const std::string& path) {
   try {
     return files::read_text(path, kMostLearntBytes);
   } catch (const files::FileError& error) {
-    if (!error.is_missing()) log_info("cache " + path + ": " + error.what());
+    if (!error.is_missing()) log_info("cache " + path + ": " + error.what() + "; it is not used");
     return std::nullopt;
   }
 }
