@@ -102,7 +102,10 @@ class Misuse(unittest.TestCase):
                     "v-major: format=int3: expected full, bf16, fp8, int8, int4, int2 or int1, also with residual- before it",
                 ),
                 (["--policy", "v-major:speed=3"], "v-major: speed=3: expected one of the keys warmup, refresh, ratio, boundary, format"),
-                (["--policy", "v-major:ratio=@none.txt"], "v-major: ratio=@none.txt: expected a file of at most 1048576 bytes (No such file or directory)"),
+                (
+                    ["--policy", "v-major:ratio=@none.txt"],
+                    "v-major: ratio=@none.txt: expected a file of at most 1048576 bytes (No such file or directory)",
+                ),
                 (["--policy", "v-major:boundary=rack"], "wire policy: rules[0].level = rack: expected one of world"),
                 (["--cache-budget", "2q"], '--cache-budget: "2q", expected a number of bytes such as 4096, 512MiB or 2GiB'),
                 (["--cache-budget", "-1"], '--cache-budget: "-1", expected a number of bytes such as 4096, 512MiB or 2GiB'),
