@@ -15,7 +15,6 @@ import dataclasses
 import json
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,6 +27,7 @@ from torch import nn
 from .enable import enabled
 from .report import report
 from .times import Span, Times, times_of, without
+from .whole_file import draft_of
 
 # Kernels and copies of libtapa and libdit; NCCL's where dit_torch goes over torch.distributed.
 _ON_DEVICE = re.compile(r"\btapa::|\bdit::|nccl|^Memcpy PtoP")
@@ -36,14 +36,9 @@ _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def put(written: Path, file: Path) -> None:
-    """A copy at `file`, whole or not at all; a link there, which may be another user's, is replaced."""
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(3)}.part")
-    try:
-        with written.open("rb") as source, draft.open("xb") as copy:
-            shutil.copyfileobj(source, copy)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    """A copy at `file`."""
+    with written.open("rb") as source, draft_of(file) as copy:
+        shutil.copyfileobj(source, copy)
 
 
 def spans_of(events: list[dict[str, Any]]) -> tuple[list[Span], list[Span]]:
@@ -99,18 +94,18 @@ class Trace:
     ) -> None:
         if torch.cuda.is_available() and kind is None:
             torch.cuda.synchronize()
-        if kind is None:
-            self._profiler.add_metadata_json("dit_torch", json.dumps(dataclasses.asdict(self._told())))
         self._profiler.__exit__(kind, error, where)
         if kind is not None:
             return
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder, "trace.json")
             self._profiler.export_chrome_trace(str(written))
-            events = json.loads(written.read_text(encoding="utf-8"))["traceEvents"]
+            traced = json.loads(written.read_text(encoding="utf-8"))
             if self.file is not None:
+                # Not the profiler's to write: it spoils quotes within words.
+                written.write_text(json.dumps({**traced, "dit_torch": dataclasses.asdict(self._told())}))
                 put(written, self.file)
-        self.times = times_of(*spans_of(events))
+        self.times = times_of(*spans_of(traced["traceEvents"]))
         self.sent_bytes = {name: sent - self._before.get(name, 0) for name, sent in self._sent().items()}
         self._enabled.times = self.times
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..whole_file import draft_of
 from .pictures import Frames
 from .result import HEADER, Comparison, Picture, decibels
 
@@ -90,18 +90,11 @@ class Page:
 
     def _write(self, text: str) -> None:
         """Whole, or not at all; an empty text only tries whether it can be."""
-        beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         try:
-            with beside.open("x", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if text:
-                beside.replace(self.path)
+            with draft_of(self.path, take_place=bool(text)) as file:
+                file.write(text.encode())
         except OSError as error:
             raise OSError(f"page = {self.path}: cannot be written: {error}") from error
-        finally:
-            beside.unlink(missing_ok=True)
 
 
 def _words(way: str, picture: Picture, frame: int) -> str:
