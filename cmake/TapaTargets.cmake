@@ -147,8 +147,8 @@ endfunction()
 
 # GoogleTest cases without MPI. The folder's sources with the same libraries are one program in bin/tests, but each NAME is a test of
 # its own that runs the suites of its sources: a crash names it and leaves the others. ALONE: a program for what others' sources
-# define, too. Target `unit_tests` and label `unit` are all of
-# them. A long one runs as several tests, each a share of its cases; EXCLUDE is a pattern of cases that are left out.
+# define, too. A long one runs as several tests, each a share of its cases; EXCLUDE is a pattern of cases that are left out. Target
+# `unit_tests` and label `unit` are all of them.
 add_custom_target(unit_tests)
 function(tapa_unit_test name)
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT;SHARDS;EXCLUDE" "LIBS;ENV;LABELS" ${ARGN})

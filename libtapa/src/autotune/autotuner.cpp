@@ -190,7 +190,6 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
   });
   if (found == learnt_.end() || !key.mpi) return;
   const LearntStart start = start_from(*found);
-  std::vector<Choice> choices = running.autotuning.choices();
   const auto has = [&](const Choice& choice) { return source_.possible(choice, offer.memory); };
   switch (start.kind) {
     case LearntStart::Kind::trial:
@@ -213,6 +212,7 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
       break;
     }
     case LearntStart::Kind::compete: {
+      std::vector<Choice> choices = running.autotuning.choices();
       const auto slow = [&](const Choice& choice) {
         return std::ranges::find(start.without, choice) != start.without.end();
       };
