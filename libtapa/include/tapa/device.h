@@ -238,7 +238,7 @@ TAPA_API int TAPA_Device_query(TAPA_Device_comm comm, int* rank);
 TAPA_API int TAPA_Device_give_up(TAPA_Device_comm comm, const char* why);
 /** After failures, on whatever ranks: the communicator is as it was when it was made, with its registrations,
  * and recorded graphs may be replayed. Waits for this rank's device. Collective; no rank makes a call before
- * all have come. TAPA_DEVICE_ERR_UNSUPPORTED between nodes. */
+ * all have come. TAPA_DEVICE_ERR_UNSUPPORTED where messages go through MPI, NCCL or sockets. */
 TAPA_API int TAPA_Device_restart(TAPA_Device_comm comm);
 
 /** How the ranks of a communicator are joined, in words: "2 nodes of 4 + 4 ranks, joined by nccl 2.28.9".

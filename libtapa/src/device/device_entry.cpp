@@ -337,7 +337,12 @@ int TAPA_Device_give_up(TAPA_Device_comm comm, const char* why) {
 int TAPA_Device_restart(TAPA_Device_comm comm) {
   return contained("TAPA_Device_restart", [&] {
     const BesideCaptures beside;
-    one_node(comm).restart();
+    Communicator& communicator = communicator_of(comm);
+    if (comm->lanes) {
+      comm->lanes->restart();
+    } else {
+      communicator.restart();
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <string>
 
 #include "device/device_error.hpp"
@@ -107,6 +108,13 @@ bool HostWire::has_left(int rank) const {
 
 void HostWire::tell_failure() {
   for (const Ends& ends : ends_) std::atomic_ref(*ends.own_left()).store(1);
+}
+
+// The words of a pipe, of both its ends, lie in the receiver's pages.
+void HostWire::restart() {
+  for (const SharedPages& pages : in_)
+    std::memset(pages.get(), 0, static_cast<std::size_t>(shape_.channels) * sizeof(Words));
+  table_->restart();
 }
 
 void HostWire::finish(bool well) {

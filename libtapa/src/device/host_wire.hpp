@@ -29,6 +29,7 @@ class HostWire final : public Wire {
   [[nodiscard]] std::string failure() const override { return ""; }
   [[nodiscard]] bool has_left(int rank) const override;
   void tell_failure() override;
+  void restart() override;
   void abandon() override { tell_failure(); }
   void finish(bool well) override;
 

@@ -286,6 +286,15 @@ void Lanes::finish() {
   wire_->finish(!has_failed());
 }
 
+// The wire first: it may refuse.
+void Lanes::restart() {
+  const CurrentDevice current(node_.device());
+  agreement_.together([&] { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
+  agreement_.together([&] { wire_->restart(); });
+  node_.restart();
+  agreement_.meet();
+}
+
 std::string Lanes::describe() const {
   std::string sizes;
   for (const std::vector<int>& members : nodes_.members) {

@@ -39,6 +39,8 @@ class Lanes {
   [[nodiscard]] std::string describe() const;
   /// See Wire::finish().
   void finish();
+  /// As TAPA_Device_restart. Collective. Throws DeviceError, on all ranks alike.
+  void restart();
   /// See Wire::tell_failure().
   void tell_failure() { wire_->tell_failure(); }
 

@@ -1,5 +1,6 @@
 #include "device/pipe_table.hpp"
 
+#include <cstring>
 #include <string>
 
 #include "device/device_error.hpp"
@@ -17,13 +18,13 @@ PipeTable::PipeTable(int ranks, const std::vector<int>& peers, const PipeShape& 
                      Word timeout, const std::function<Pipe(const Place&)>& pipe_at)
     : shape_(shape),
       first_(static_cast<std::size_t>(ranks), -1),
+      pipes_(count(peers.size(), shape.channels)),
       missing_(static_cast<std::size_t>(ranks) * sizeof(Word)),
       own_(sizeof(LocalState)),
-      passed_(count(peers.size(), shape.channels) * sizeof(Word)),
-      table_(count(peers.size(), shape.channels) * sizeof(PipeEntry)) {
+      passed_(pipes_ * sizeof(Word)),
+      table_(pipes_ * sizeof(PipeEntry)) {
   check_peers(peers.size());
-  auto* const own = reinterpret_cast<LocalState*>(own_.get());
-  turn_ = {shape_.chunk, timeout, state, own};
+  turn_ = {shape_.chunk, timeout, state, reinterpret_cast<LocalState*>(own_.get())};
   std::vector<PipeEntry> table;
   for (const int peer : peers) {
     first_[static_cast<std::size_t>(peer)] = static_cast<int>(table.size());
@@ -35,10 +36,17 @@ PipeTable::PipeTable(int ranks, const std::vector<int>& peers, const PipeShape& 
       }
     }
   }
+  PrivateStream().copy(table_.get(), table.data(), table.size() * sizeof(PipeEntry));
+  restart();
+}
+
+void PipeTable::restart() {
   PrivateStream stream;
+  stream.clear(passed_.get(), pipes_ * sizeof(Word));
+  stream.clear(own_.get(), sizeof(LocalState));
   const Word first = 1;
-  stream.copy(&own->sequence, &first, sizeof(first));
-  stream.copy(table_.get(), table.data(), table.size() * sizeof(PipeEntry));
+  stream.copy(&turn_.own->sequence, &first, sizeof(first));
+  std::memset(missing_.get(), 0, first_.size() * sizeof(Word));
 }
 
 void PipeTable::add(PipeLaunch& launch, const WireMessage& message, bool sends) const {

@@ -39,6 +39,8 @@ class PipeTable {
   /// Puts messages on a stream, as Wire::exchange().
   void launch(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
               cudaStream_t stream) const;
+  /// Counts begin anew. On the current device, with nothing under way. Throws DeviceError.
+  void restart();
   /// Where it is noted that a rank did not come: memory of the host.
   [[nodiscard]] Word* missing(int rank) const { return static_cast<Word*>(missing_.get()) + rank; }
   /// Index of a rank's first pipe; the others follow. -1: it has none.
@@ -66,6 +68,7 @@ class PipeTable {
 
   PipeShape shape_;
   std::vector<int> first_;
+  std::size_t pipes_;
   LastingMemory missing_;
   DeviceMemory own_, passed_, table_;
   PipeTurn turn_{};

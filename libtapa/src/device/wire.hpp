@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "device/device_error.hpp"
+
 namespace tapa::device {
 
 /// Device memory to send to a rank of the communicator, or to receive from it.
@@ -40,6 +42,12 @@ class Wire {
   [[nodiscard]] virtual bool has_left(int /*rank*/) const { return false; }
   /// This rank makes no more calls: who waits for it fails at once, where the wire can tell.
   virtual void tell_failure() {}
+  /// After a failure: as when it was made, at the same addresses, for recorded exchanges. All ranks' devices
+  /// are idle, and none goes on before all have been here. Throws DeviceError,
+  /// TAPA_DEVICE_ERR_UNSUPPORTED where messages may be under way.
+  virtual void restart() {
+    throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "messages through " + describe() + " cannot begin anew");
+  }
   /// Others are not waited for any more: something has failed, and memory that they may use stays.
   virtual void abandon() = 0;
   /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what
