@@ -12,7 +12,7 @@
 namespace tapa::device {
 namespace {
 
-constexpr std::size_t kSlot = 256;
+constexpr std::size_t kSlot = 2048;
 
 /// One pipe, and what its two ends know each for itself.
 class DirectPipe {
@@ -69,7 +69,7 @@ void expect_messages_arrive(int lanes, int delays) {
   DirectPipe pipe(lanes, delays, 0);
   unsigned seed = 0;
   for (const std::size_t bytes :
-       {1UL, 255UL, 256UL, 5000UL, kSlot * kPipeSlots, 3 * kSlot * kPipeSlots + 17}) {
+       {1UL, 255UL, kSlot, kSlot + 1, 2 * kSlot, 40000UL, kSlot * kPipeSlots, 3 * kSlot * kPipeSlots + 17}) {
     std::vector<std::byte> out = pattern(bytes, ++seed), in(bytes);
     {
       const std::jthread receiver([&] { pipe.run(false, in, seed + 100); });

@@ -56,6 +56,41 @@ TEST(Pipes, ChunksOverlapAndFitTheirSlots) {
   EXPECT_EQ(pipe_chunk(Word{1} << 30, 128), 128U);
 }
 
+void expect_all_bytes(Word slice, Word slot, bool between_devices) {
+  const PipeCut cut(slice, slot, between_devices);
+  Word done = 0;
+  for (Word step = 0; step < cut.count(); ++step) {
+    const Slice part = cut.at(step);
+    EXPECT_EQ(part.begin, done) << slice << " bytes, step " << step;
+    EXPECT_EQ(part.begin % kGrain, 0U) << slice << " bytes, step " << step;
+    EXPECT_LE(part.bytes, slot);
+    done += part.bytes;
+  }
+  EXPECT_EQ(done, slice) << "slots of " << slot;
+  if (slice <= slot * kPipeSlots) EXPECT_LE(cut.count(), Word{kPipeSlots}) << slice << " bytes";
+}
+
+TEST(Pipes, ChunksAreAllOfASlice) {
+  for (const bool between_devices : {false, true}) {
+    for (Word slice = 1; slice < 70000; slice += slice < 2000 ? 1 : 97)
+      expect_all_bytes(slice, 2048, between_devices);
+    for (Word slice = 1 << 15; slice < 1 << 22; slice += 12345)
+      expect_all_bytes(slice, 64 << 10, between_devices);
+  }
+}
+
+TEST(Pipes, BetweenDevicesTheFirstAndTheLastChunkAreShort) {
+  constexpr Word kSlot = 64 << 10, kChunk = 32 << 10;
+  const PipeCut cut(4 * kChunk, kSlot, true);
+  std::vector<Word> parts;
+  for (Word step = 0; step < cut.count(); ++step) parts.push_back(cut.at(step).bytes);
+  constexpr Word kEighth = kChunk / 8;
+  EXPECT_EQ(parts, (std::vector<Word>{kEighth, kEighth, 2 * kEighth, 4 * kEighth, kChunk, kChunk, 4 * kEighth,
+                                      2 * kEighth, kEighth, kEighth}));
+  EXPECT_EQ(PipeCut(4 * kChunk, kSlot, false).count(), 4U);
+  EXPECT_EQ(PipeCut(kChunk, kSlot, true).count(), 1U);
+}
+
 /// A receiver that does not come holds the sender back: no more is under way than there are slots.
 TEST(Pipes, NothingIsSentThatNobodyIsReadyFor) {
   Network network;

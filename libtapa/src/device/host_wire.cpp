@@ -11,12 +11,23 @@ namespace tapa::device {
 
 namespace {
 
-/// Thread blocks of a rank for each direction, all peers together: what a link of PCIe 5 takes.
-constexpr int kChannels = 8;
+/// Thread blocks of a rank for each direction, all peers together: what fills a link of PCIe 5.
+constexpr int kChannels = 32;
 constexpr std::size_t kSlot = std::size_t{64} << 10;
 
-PipeShape shape_for(std::size_t peers) {
-  return {std::clamp(kChannels / static_cast<int>(std::max<std::size_t>(peers, 1)), 1, kChannels), kSlot};
+/// All thread blocks find place at once: senders may wait for slots that receivers empty. `multiprocessors`:
+/// of the smallest device.
+PipeShape shape_for(std::size_t peers, int multiprocessors) {
+  const int fit = std::min(kChannels, multiprocessors / 2);
+  return {std::max(fit / static_cast<int>(std::max<std::size_t>(peers, 1)), 1), kSlot};
+}
+
+int multiprocessors_of_device() {
+  int device = 0, count = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
+  return count;
 }
 
 /// Place of a rank among those whose devices the owner's does not reach. `group`: the first rank of each
@@ -38,8 +49,12 @@ int first_of_group(const std::vector<int>& peers) {
 
 HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
                    Word timeout) {
+  int multiprocessors = 0;
+  agreement.together([&] { multiprocessors = multiprocessors_of_device(); });
   const std::vector<std::size_t> counts = agreement.gather(peers.size());
-  shape_ = shape_for(*std::max_element(counts.begin(), counts.end()));
+  const std::vector<int> sizes = agreement.gather(multiprocessors);
+  shape_ = shape_for(*std::max_element(counts.begin(), counts.end()),
+                     *std::min_element(sizes.begin(), sizes.end()));
   map_pages(agreement, peers);
   agreement.together([&] {
     table_.emplace(agreement.size(), peers, shape_, state, timeout, [&](const PipeTable::Place& place) {

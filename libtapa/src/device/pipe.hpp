@@ -30,6 +30,45 @@ TAPA_HOST_DEVICE constexpr Word pipe_chunk(Word slice, Word slot) {
   return least(slot, most(round_up(divide_up(slice, kPipeSlots), kGrain), kLeast));
 }
 
+/// How a slice is cut into chunks, which both ends know. Between two devices the first chunk and the last are
+/// cut again, into 1, 1, 2 and 4 eighths, the last the other way round: the receiver begins soon after the
+/// sender and ends soon after it, while what lies between keeps the way full.
+class PipeCut {
+ public:
+  TAPA_HOST_DEVICE PipeCut(Word slice, Word slot, bool between_devices)
+      : bytes_(slice), chunk_(pipe_chunk(slice, slot)), whole_(divide_up(slice, chunk_)) {
+    const bool short_enough = whole_ + 2 * (kPieces - 1) <= kPipeSlots;  // else a sender would wait for slots
+    ramps_ = between_devices && whole_ >= 2 && short_enough && chunk_ % (8 * kGrain) == 0;
+  }
+  TAPA_HOST_DEVICE Word count() const { return ramps_ ? whole_ + 2 * (kPieces - 1) : whole_; }
+  TAPA_HOST_DEVICE Slice at(Word step) const {
+    if (!ramps_) return part_of(step, 0, 8);
+    if (step < kPieces) return part_of(0, rising(step), rising(step + 1));
+    const Word last = whole_ + kPieces - 2;  // first step of the last chunk
+    if (step < last) return part_of(step - kPieces + 1, 0, 8);
+    const Word left = kPieces - (step - last);
+    return part_of(whole_ - 1, 8 - rising(left), 8 - rising(left - 1));
+  }
+
+ private:
+  static constexpr Word kPieces = 4;
+  /// Where piece `index` of the first chunk begins, in eighths.
+  TAPA_HOST_DEVICE static Word rising(Word index) { return index == 0 ? 0 : Word{1} << (index - 1); }
+  /// A part of a chunk, in eighths of what it has.
+  TAPA_HOST_DEVICE Slice part_of(Word index, Word begin, Word end) const {
+    const Word first = index * chunk_;
+    const Word length = least(chunk_, bytes_ - first);
+    const Word from = edge(length, begin);
+    return {first + from, edge(length, end) - from};
+  }
+  TAPA_HOST_DEVICE static Word edge(Word length, Word eighths) {
+    return eighths == 8 ? length : length * eighths / 8 / kGrain * kGrain;
+  }
+
+  Word bytes_, chunk_, whole_;
+  bool ramps_ = false;
+};
+
 /// What device and host tell each other of one pipe: memory of the host that both can use. The device writes
 /// the first part and the host the second.
 struct PipeWords {
@@ -40,12 +79,13 @@ struct PipeWords {
 
 /// One pipe as the device sees it.
 struct Pipe {
-  Word* said;            ///< what the device tells: chunks that it has filled, or emptied
-  const Word* heard;     ///< what it goes by: chunks that the other end has done
-  const Word* left;      ///< not 0 once the other end's rank makes no more calls; null: nobody says
-  std::uint32_t* bytes;  ///< when sending: of the chunk in each slot; null: the other end knows them
-  std::byte* slots;      ///< kPipeSlots times as long as one is
-  Word* passed;          ///< in device memory: chunks of calls before this one
+  Word* said;         ///< what the device tells: chunks that it has filled, or emptied
+  const Word* heard;  ///< what it goes by: chunks that the other end has done
+  const Word* left;   ///< not 0 once the other end's rank makes no more calls; null: nobody says
+  std::uint32_t*
+      bytes;         ///< of the chunk in each slot, when sending to a thread of the host; null: to a device
+  std::byte* slots;  ///< kPipeSlots times as long as one is
+  Word* passed;      ///< in device memory: chunks of calls before this one
 };
 /// One whose other end is a thread of the host.
 TAPA_HOST_DEVICE inline Pipe pipe_to_host(PipeWords& words, std::byte* slots, Word* passed) {
@@ -74,23 +114,19 @@ template <class Team>
 class PipeMove {
  public:
   TAPA_HOST_DEVICE PipeMove(Team& team, const PipeTurn& turn, const PipeJob& job)
-      : team_(team), turn_(turn), job_(job), chunk_(pipe_chunk(job.bytes, turn.slot)) {}
+      : team_(team), turn_(turn), job_(job), cut_(job.bytes, turn.slot, job.pipe.bytes == nullptr) {}
 
   TAPA_HOST_DEVICE void run() {
     const Word first = *job_.pipe.passed;
-    const Word chunks = divide_up(job_.bytes, chunk_);
+    const Word chunks = cut_.count();
     for (Word step = 0; step < chunks; ++step) {
-      if (!(job_.sends ? fill(first + step, chunk_at(step)) : empty(first + step, chunk_at(step)))) return;
+      if (!(job_.sends ? fill(first + step, cut_.at(step)) : empty(first + step, cut_.at(step)))) return;
     }
     team_.any(false);  // all lanes have read the count
     if (team_.lane() == 0) *job_.pipe.passed = first + chunks;
   }
 
  private:
-  TAPA_HOST_DEVICE Slice chunk_at(Word step) const {
-    const Word begin = step * chunk_;
-    return {begin, least(chunk_, job_.bytes - begin)};
-  }
   TAPA_HOST_DEVICE std::byte* slot(Word chunk) const {
     return job_.pipe.slots + chunk % kPipeSlots * turn_.slot;
   }
@@ -140,7 +176,7 @@ class PipeMove {
   Team& team_;
   const PipeTurn& turn_;
   const PipeJob& job_;
-  Word chunk_;
+  PipeCut cut_;
 };
 
 /// What team `index` of a launch does. Peers that come to nothing on this rank hear nothing after a failure.
