@@ -70,6 +70,13 @@ if(TAPA_FUZZ)
 endif()
 target_compile_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})
 target_link_options(tapa_build_flags INTERFACE ${TAPA_SANITIZE_FLAGS})
+# There are hundreds of test programs, and gold, of binutils, links one with libtorch in a tenth of the time.
+include(CheckLinkerFlag)
+check_linker_flag(CXX -fuse-ld=gold TAPA_HAS_GOLD)
+if(TAPA_HAS_GOLD AND TAPA_BUILD_TESTS AND NOT TAPA_SANITIZE AND NOT TAPA_FUZZ)
+  target_link_options(tapa_build_flags INTERFACE
+    $<$<AND:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,$<LINK_LANGUAGE:C,CXX>>:-fuse-ld=gold>)
+endif()
 # Programs lie anywhere in memory, and the tables of what they call are read-only before they begin.
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C CXX)
