@@ -15,10 +15,10 @@ class Check:
     """What all checks need."""
 
     def __init__(self) -> None:
-        this = dit_torch.group.launch()
+        this = dit_torch.launch()
         if torch.cuda.device_count() < this.local_size:
             os.environ["NCCL_HOSTID"] = f"rank-{this.rank}"  # NCCL shares a GPU only between hosts
-        dit_torch.group.init()
+        dit_torch.init()
         torch.backends.cudnn.allow_tf32 = False  # convolutions as exact as all else in fp32
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.group = dit_torch.group.take(None, timeout_seconds=120)  # enable() takes the same one

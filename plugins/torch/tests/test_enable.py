@@ -11,7 +11,7 @@ from torch import nn
 import dit_torch
 import ranks
 import tiny
-from dit_torch.group import launch
+from dit_torch.launch import launch
 from dit_torch.processors import processors_of
 
 

@@ -9,8 +9,8 @@ print(dit_torch.report(pipe.transformer))
 
 from .compare import compare
 from .enable import disable, enable, new_image, set_steps, sum_gradients
-from .group import init, launch
 from .install import install, uninstall
+from .launch import init, launch
 from .report import Report, report
 from .share import share
 from .times import Times

@@ -5,15 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime
-import hashlib
 import logging
-import os
 import pickle
 import time
-import weakref
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
@@ -23,185 +18,11 @@ from torch import Tensor
 from ._library import Library, library
 from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
+from .process_groups import gathered, kept_group, lives, ranks_of
 from .processes import Process, this_process, who_ended
 
 logger = logging.getLogger("dit_torch")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a launcher tells about this process."""
-
-    launcher: str
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-
-
-# launcher, then the variables for rank, size, local rank, local size
-_LAUNCHERS = (
-    ("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    (
-        "mpirun",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ),
-    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
-    ("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-)
-
-
-def launch(environment: dict[str, str] | None = None) -> Launch:
-    """Reads rank and size from what torchrun, mpirun, Slurm or MPICH's mpiexec set; else one process."""
-    env = dict(os.environ) if environment is None else environment
-    for name, rank, size, local_rank, local_size in _LAUNCHERS:
-        if rank in env and size in env:
-            numbers = (_number(env, one) for one in (rank, size, local_rank, local_size))
-            return Launch(name, *numbers)
-    return Launch("none", 0, 1, 0, 1)
-
-
-def _number(env: dict[str, str], name: str) -> int:
-    """0 where it is not set. Slurm writes how many nodes it is the number of: "3(x2)"."""
-    text = env.get(name) or "0"
-    try:
-        return int(text.split("(")[0])
-    except ValueError:
-        raise ValueError(f"{name} = {text!r} in the environment: expected a number") from None
-
-
-def _rendezvous(this: Launch, env: dict[str, str]) -> str:
-    """Where all processes of the job meet: they derive it alike, where the launcher gives no address."""
-    if "MASTER_ADDR" in env:
-        if "MASTER_PORT" not in env:
-            raise ValueError(
-                f"MASTER_PORT is not set, but MASTER_ADDR is {env['MASTER_ADDR']}: expected both"
-            )
-        return "env://"
-    jobs = (env.get(name) for name in ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"))
-    job = next(filter(None, jobs), os.getppid())  # MPICH says nothing: a node's processes have one parent
-    step = env.get("SLURM_STEP_ID", "")
-    port = env.get("MASTER_PORT", 20000 + zlib.crc32(f"{job}.{step}".encode()) % 10000)
-    one_node = "SLURM_LAUNCH_NODE_IPADDR" in env and env.get("SLURM_NNODES", "1") == "1"
-    if one_node or this.local_size == this.size:
-        return f"tcp://127.0.0.1:{port}"
-    raise ValueError(
-        f"MASTER_ADDR is not set: with {this.launcher} on several nodes, set it to the host name of rank 0's "
-        "node (and MASTER_PORT to a free port there)"
-    )
-
-
-def init(backend: str | None = None, timeout_seconds: float = 1800.0) -> Launch:
-    """Initialises torch.distributed, if nobody has, from what torchrun, mpirun or Slurm set, and makes the
-    GPU with the number of the local rank current. Returns what the launcher says about this process.
-
-    :param backend: of torch.distributed; None: "nccl" where there are GPUs, else "gloo"
-    """
-    this = launch()
-    if torch.cuda.is_available():
-        torch.cuda.set_device(this.local_rank % torch.cuda.device_count())
-    if not dist.is_initialized():
-        if backend is None:
-            backend = "nccl" if torch.cuda.is_available() else "gloo"
-        env = dict(os.environ)
-        alone = this.size == 1 and "MASTER_ADDR" not in env  # nobody is met: no port is needed
-        dist.init_process_group(
-            backend,
-            init_method=None if alone else _rendezvous(this, env),
-            store=dist.HashStore() if alone else None,
-            rank=this.rank,
-            world_size=this.size,
-            timeout=datetime.timedelta(seconds=timeout_seconds),
-        )
-    return this
-
-
-_kept: weakref.WeakValueDictionary[tuple[str, str], dist.ProcessGroup] = weakref.WeakValueDictionary()
-
-
-def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.ProcessGroup:
-    """A process group of that part that has this rank. Collective over the ranks of all parts. It stays until
-    torch.distributed ends and is given again for the same ranks and purpose: torch would give another one of
-    the same ranks the name of one that was destroyed, and so the addresses that it left."""
-    key = (purpose, str(parts))
-    group = _kept.get(key)
-    if group is None or not _lives(group):
-        own = next(part for part in parts if dist.get_rank() in part)
-        group = _kept[key] = _new_group(parts, own, purpose, **options)
-    return group
-
-
-def _new_group(parts: list[list[int]], own: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
-    """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
-    wants it. Else members alone do: then torch 2.11 wants them to have made as many groups before."""
-    if sorted(rank for part in parts for rank in part) != list(range(dist.get_world_size())):
-        with _count_of_groups(f"{purpose} {parts}"):
-            return dist.new_group(own, use_local_synchronization=True, **options)
-    made = [dist.new_group(part, **options) for part in parts]
-    return made[parts.index(own)]
-
-
-@contextlib.contextmanager
-def _count_of_groups(what: str) -> Iterator[None]:
-    """Torch names groups by how many there have been, and 2.15 counts those that only their members make,
-    too: the next group of all ranks, a program's own one also, would have other names on other ranks. So
-    ours are not counted, and get a number of their own (in 2.15: torch 2.11 takes another one)."""
-    world = torch.distributed.distributed_c10d._world
-    if not hasattr(world, "group_count"):  # a torch that names them otherwise
-        yield
-        return
-    before = world.group_count
-    world.group_count = int(hashlib.sha256(what.encode()).hexdigest(), 16)
-    try:
-        yield
-    finally:
-        world.group_count = before
-
-
-def _lives(group: dist.ProcessGroup | None) -> bool:
-    """Whether torch.distributed still knows a group. Programs may end it, and begin anew."""
-    try:
-        return dist.is_initialized() and bool(dist.get_process_group_ranks(group or dist.group.WORLD))
-    except (KeyError, ValueError, RuntimeError):
-        return False
-
-
-def gathered(
-    x: Tensor, ranks: int, group: dist.ProcessGroup | None, look: Callable[[], None] | None = None
-) -> Tensor:
-    """x of all ranks of a group, all of one shape, by rank: [ranks, ...]. Collective.
-
-    :param look: of a group of gloo's: asked while others are waited for; raises where that is in vain
-    """
-    every = x.new_empty((ranks, *x.shape))
-    own = x.contiguous().view(-1)
-    work = dist.all_gather_into_tensor(every.view(-1), own, group=group, async_op=look is not None)
-    if look is not None:
-        wait_for(work, look, group, own, every)
-    return every
-
-
-def ranks_of(process_group: dist.ProcessGroup | None) -> list[int]:
-    """Of a group that this process is in, None: of all. Raises where there is no such group."""
-    if not dist.is_initialized():
-        raise RuntimeError(
-            "torch.distributed is not initialised: call dit_torch.init() or "
-            "torch.distributed.init_process_group() first, and start with torchrun, mpirun or srun"
-        )
-    if process_group is dist.GroupMember.NON_GROUP_MEMBER or (
-        isinstance(process_group, dist.ProcessGroup) and dist.get_rank(process_group) < 0
-    ):
-        raise ValueError("group: this process is not a member; expected a group that it belongs to")
-    if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
-        raise ValueError(
-            f"group = {process_group!r}: expected a process group of torch.distributed, as "
-            "torch.distributed.new_group() gives it, or None for all ranks"
-        )
-    return list(dist.get_process_group_ranks(process_group or dist.group.WORLD))
 
 
 # How often groups of these ranks have failed: gloo groups that are kept are of no use then. Agreed when they
@@ -462,7 +283,7 @@ class Group:
     @property
     def lives(self) -> bool:
         """False once torch.distributed has ended, or begun anew."""
-        return _lives(self.control)
+        return lives(self.control)
 
     def close(self) -> None:
         """Collective. What cannot be closed, as a rank or torch.distributed is gone, is given up."""
@@ -495,7 +316,7 @@ class Group:
         _ended.clear()
         _ended.extend(take_ended())
         for group in groups:
-            if group is not None and self.whole and _lives(group):
+            if group is not None and self.whole and lives(group):
                 dist.destroy_process_group(group)
                 _ended.append(group)
 

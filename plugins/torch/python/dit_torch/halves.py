@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ._library import call
 from .awaited import Awaited
-from .group import Group, is_taken, kept_group
+from .group import Group, is_taken
+from .process_groups import kept_group
 from .verdict import is_captured
 
 

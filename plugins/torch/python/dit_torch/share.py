@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .group import ranks_of
+from .process_groups import ranks_of
 
 Shared = TypeVar("Shared")
 
