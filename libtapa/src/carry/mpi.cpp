@@ -313,8 +313,9 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
 
 // MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
-  if (is_guest() || own_check() == Check::off) return;
-  check_arguments(arguments, peers_of(arguments.comm), own_check() != Check::mpi);
+  const Check check = own_options().settings().check;
+  if (!is_guest() && check != Check::off)
+    check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 
 HandOver hand_over(const Arguments& arguments, const Route& route) {

@@ -37,24 +37,12 @@ const Learnt& learnt_before(const std::string& file) {
   return *learnt;
 }
 
-/// The environment's options; nothing when they are wrong, which others tell.
-const Options* own_options() {
-  static const auto* const options = []() -> const Options* {
-    try {
-      return new Options(environment_options());
-    } catch (const CallError&) {
-      return nullptr;
-    }
-  }();
-  return options;
-}
-
 /// Whether this process writes the file: rank 0 of the job, where there is one.
 bool keeps_file() {
   static const bool keeps = [] {
     int rank = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && own_options() != nullptr && !learnt_file(*own_options()).empty();
+    return rank == 0 && !learnt_file(own_options()).empty();
   }();
   return keeps;
 }
@@ -71,9 +59,7 @@ Learnt found_here(int ranks) {
 }
 
 void save() {
-  const Options* const options = own_options();
-  const std::string file = options != nullptr ? learnt_file(*options) : std::string();
-  if (file.empty()) return;
+  const std::string file = learnt_file(own_options());
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
   if (known.run.shapes.empty()) return;
@@ -141,7 +127,7 @@ std::string learnt_report() {
   if (!keeps_file()) return {};
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  const std::string file = " (" + learnt_file(*own_options()) + ")";
+  const std::string file = " (" + learnt_file(own_options()) + ")";
   if (known.sizes == 0) return "no earlier run's results fit" + file;
   return "earlier runs' results begin " + std::to_string(known.sizes) + " sizes, " +
          std::to_string(known.refuted) + " of them hold no more" + file;

@@ -94,20 +94,11 @@ int at_finalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-/// As the environment says; what is wrong there others tell.
-void keep_scratch() {
-  try {
-    Scratch::keep_at_most(environment_options().settings().keep);
-  } catch (const CallError&) {
-    return;
-  }
-}
-
 // Duplicates of a communicator make their own state, so nothing is copied.
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
-  keep_scratch();
+  Scratch::keep_at_most(own_options().settings().keep);
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");

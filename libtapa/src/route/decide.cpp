@@ -68,15 +68,10 @@ CallWay way_of_buffers(const Arguments& arguments, CommState& state) {
 /// By this process's environment and MPI; what a communicator's ranks agree on is in its state.
 bool mpi_takes_it_here() {
   static const bool takes = [] {
-    try {
-      const Options options = environment_options();
-      const Settings& s = options.settings();
-      if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
-      if (s.gpu == GpuBuffers::stage) return false;
-      return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
-    } catch (const CallError&) {
-      return mpi_takes_device_memory();
-    }
+    const Settings& s = own_options().settings();
+    if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
+    if (s.gpu == GpuBuffers::stage) return false;
+    return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
   }();
   return takes;
 }
@@ -166,7 +161,8 @@ Route decide_comm(const Arguments& arguments, bool alone) {
   // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
   // before.
   const bool first = state->ready() || (is_guest() && !state->given_up());
-  if (first && !are_right(arguments, *state, state->ready() ? state->rules().check : own_check()))
+  if (first &&
+      !are_right(arguments, *state, state->ready() ? state->rules().check : own_options().settings().check))
     return left_to_mpi(reasons::wrong);
   if (!state->ready()) {
     if (is_guest() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);

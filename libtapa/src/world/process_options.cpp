@@ -14,22 +14,6 @@
 
 namespace tapa {
 
-namespace {
-
-/// As they were when they were first asked for; the defaults where they are wrong, which others tell.
-const Settings& own_settings() {
-  static const auto* const settings = [] {
-    try {
-      return new Settings(environment_options().settings());
-    } catch (const CallError&) {
-      return new Settings(Options().settings());
-    }
-  }();
-  return *settings;
-}
-
-}  // namespace
-
 Options environment_options() {
   std::vector<std::string> warnings;
   try {
@@ -48,16 +32,15 @@ Options environment_options() {
   }
 }
 
-Check own_check() {
-  return own_settings().check;
-}
-
-double own_timeout() {
-  return own_settings().timeout;
-}
-
-bool report_is_wanted() {
-  return own_settings().report != Reporting::off;
+const Options& own_options() {
+  static const auto* const options = [] {
+    try {
+      return new Options(environment_options());
+    } catch (const CallError&) {
+      return new Options;
+    }
+  }();
+  return *options;
 }
 
 }  // namespace tapa

@@ -9,14 +9,13 @@ namespace tapa {
 /// Unknown names are warned about once. Throws CallError for wrong values.
 [[nodiscard]] Options environment_options();
 
-/// TAPA_CHECK of this process's environment, its default when it is wrong.
-[[nodiscard]] Check own_check();
+/// As they were when they were first asked for; the defaults where some are wrong, which others tell. Before
+/// the ranks agree on options there are only these.
+[[nodiscard]] const Options& own_options();
 
-/// TAPA_TIMEOUT of this process's environment, 0 when it is wrong: before the ranks agree on options there is
-/// only that.
-[[nodiscard]] double own_timeout();
-
-/// Whether this process's environment asks for the report, which then counts forwarded calls too.
-[[nodiscard]] bool report_is_wanted();
+/// Whether these ask for the report, which then counts forwarded calls too.
+[[nodiscard]] inline bool report_is_wanted() {
+  return own_options().settings().report != Reporting::off;
+}
 
 }  // namespace tapa
