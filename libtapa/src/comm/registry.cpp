@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <numeric>
 #include <optional>
 
 #include "comm/comm_state.hpp"
-#include "comm/gather_text.hpp"
 #include "comm/learnt_comm.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/names.hpp"
@@ -21,6 +21,7 @@
 #include "run/progress.hpp"
 #include "run/scratch.hpp"
 #include "run/world.hpp"
+#include "topology/detect_mpi.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
 #include "world/world.hpp"
@@ -82,8 +83,12 @@ void print_report() {
   try {
     const auto world = World::of_process();
     const bool all = is_guest() && world && world->options()->settings().report != Reporting::off;
-    if (all) text = gather_text(text, MPI_COMM_WORLD);
-  } catch (const CallError& e) {
+    if (all) {
+      const std::vector<std::string> texts = gather_records(MPI_COMM_WORLD, text);
+      text.clear();
+      if (world->rank() == 0) text = std::accumulate(texts.begin(), texts.end(), std::string());
+    }
+  } catch (const std::exception& e) {
     log_warn(std::string("the ranks' reports come apart: ") + e.what());
   }
   std::fputs(text.c_str(), stderr);

@@ -19,7 +19,6 @@
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
-#include "world/share_text.hpp"
 #include "world/shared_options.hpp"
 #include "world/take_next.hpp"
 
@@ -175,7 +174,7 @@ void World::agree(bool shares, MPI_Comm of) {
 
 /// Rank 0's, as it has them.
 void World::share_options(MPI_Comm of) {
-  const std::string packed = share_text(rank_ == 0 ? pack_options(of) : std::string(), of);
+  const std::string packed = share_text(of, rank_ == 0 ? pack_options(of) : std::string());
   SharedOptions shared = unpack_options(packed);
   options_ = std::make_shared<const Options>(std::move(shared.options));
   tuning_ = std::move(shared.tuning);
