@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "comm/learnt_comm.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"

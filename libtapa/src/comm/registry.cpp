@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "comm/comm_state.hpp"
-#include "comm/learnt_comm.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
