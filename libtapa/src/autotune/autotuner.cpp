@@ -1,7 +1,6 @@
 #include "autotune/autotuner.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "run/mpi_call.hpp"
@@ -25,12 +24,6 @@ constexpr double kSureGain = 1.3;
 
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
 constexpr double kNearby = 16;
-
-std::string in_microseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
-  return text;
-}
 
 Choice only_mpi() {
   Choice choice;

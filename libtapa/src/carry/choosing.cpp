@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "carry/explain.hpp"
 #include "carry/mpi_sample.hpp"
+#include "comm/names.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "carry/explain.hpp"
 #include "comm/names.hpp"
 #include "comm/report.hpp"
 #include "route/decide.hpp"

@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "carry/explain.hpp"
 #include "carry/mpi_sample.hpp"
 #include "carry/window_tags.hpp"
+#include "comm/names.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 

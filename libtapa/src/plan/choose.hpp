@@ -51,6 +51,9 @@ struct Offer {
 /// Whether plans were timed at sizes on both sides of this one.
 [[nodiscard]] bool covered(const std::vector<Measurement>& measurements, std::size_t bytes);
 
+/// A time as people are told it.
+[[nodiscard]] std::string in_microseconds(double seconds);
+
 /// One sentence: why the first was taken and by how much it beats the runner-up.
 [[nodiscard]] std::string why(const std::vector<Candidate>& ranked);
 
