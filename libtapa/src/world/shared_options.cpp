@@ -1,10 +1,10 @@
 #include "world/shared_options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <functional>
-#include <string_view>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "autotune/tuning_file.hpp"
@@ -19,10 +19,6 @@
 namespace tapa {
 
 namespace {
-
-// First byte of what rank 0 shares: whether options or the reason why there are none follow.
-constexpr char kGood = '+';
-constexpr char kBad = '-';
 
 std::string read_tuning_file(const std::string& path) {
   if (path.empty()) return {};
@@ -43,23 +39,6 @@ Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
   return override_topology(text, world_size).subset(in_world);
 }
 
-/// One part of several in a string: its length, a colon, its bytes.
-std::string framed(const std::string& part) {
-  return std::to_string(part.size()) + ":" + part;
-}
-
-std::string take_framed(std::string_view& from) {
-  const std::size_t colon = from.find(':');
-  std::size_t length = 0;
-  const auto [end, error] = std::from_chars(from.data(), from.data() + std::min(colon, from.size()), length);
-  if (colon == std::string_view::npos || error != std::errc() || length > from.size() - colon - 1) {
-    throw SetupError(MPI_ERR_INTERN, "what rank 0 shares is cut short");
-  }
-  std::string part(from.substr(colon + 1, length));
-  from.remove_prefix(colon + 1 + length);
-  return part;
-}
-
 }  // namespace
 
 OptionsDigest options_digest() {
@@ -72,27 +51,25 @@ OptionsDigest options_digest() {
   }
 }
 
+// Three texts, or the one reason why there are none.
 std::string pack_options(MPI_Comm comm) {
+  std::vector<std::string> parts;
   try {
     const Options options = environment_options();
     const std::string& topology = options.settings().topology;
-    return kGood + framed(options.serialize()) + framed(read_tuning_file(options.settings().tuning)) +
-           framed(topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm)));
+    parts = {options.serialize(), read_tuning_file(options.settings().tuning),
+             topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm))};
   } catch (const std::exception& e) {
-    return kBad + std::string(e.what());
+    parts = {e.what()};
   }
+  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(parts);
+  return {bytes.begin(), bytes.end()};
 }
 
 SharedOptions unpack_options(const std::string& packed) {
-  if (packed.empty() || packed[0] != kGood) {
-    throw SetupError(MPI_ERR_ARG, packed.empty() ? std::string("rank 0 sent no options") : packed.substr(1));
-  }
-  std::string_view rest = std::string_view(packed).substr(1);
-  SharedOptions shared;
-  shared.options = Options::deserialize(take_framed(rest));
-  shared.tuning = take_framed(rest);
-  shared.topology = take_framed(rest);
-  return shared;
+  auto parts = nlohmann::json::from_cbor(packed).get<std::vector<std::string>>();
+  if (parts.size() == 1) throw SetupError(MPI_ERR_ARG, parts[0]);
+  return {Options::deserialize(parts.at(0)), std::move(parts.at(1)), std::move(parts.at(2))};
 }
 
 }  // namespace tapa

@@ -20,7 +20,6 @@
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
 #include "world/shared_options.hpp"
-#include "world/take_next.hpp"
 
 namespace tapa {
 
@@ -140,7 +139,7 @@ bool World::open_arena(const std::optional<ShmSegment>& file) {
 
 /// MPI_COMM_WORLD's own, before other ranks can take any.
 void World::reserve() {
-  if (rank_ == 0) static_cast<void>(arena_->take_context(1));
+  if (rank_ == 0) static_cast<void>(arena_->contexts().take(1));
   if (nodes_ == 1) arena_->take_first(static_cast<std::size_t>(size_));
 }
 
@@ -190,12 +189,8 @@ void World::make_comms(MPI_Comm of) {
             "MPI_Comm_get_attr");
   if (found != 0) tag_limit_ = *upper;
   contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
-  if (arena_) {
-    join_rings();
-  } else {
-    own_contexts_ = std::vector<std::atomic<bool>>(contexts_ / static_cast<unsigned>(size_) + 1);
-    own_contexts_[0] = rank_ == 0 && is_guest();  // MPI_COMM_WORLD's
-  }
+  if (arena_) return join_rings();
+  if (rank_ == 0 && is_guest()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
 }
 
 void World::join_rings() {
@@ -252,19 +247,13 @@ std::optional<unsigned> World::take_context() {
   const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
   const auto owner = static_cast<unsigned>(arena_ ? node_of(rank_) : rank_);
   const unsigned most = contexts_ / owners + (owner < contexts_ % owners ? 1 : 0);
-  const auto found =
-      arena_ ? arena_->take_context(most) : take_next(next_context_, most, [&](unsigned number) {
-        return !own_contexts_[number].exchange(true);
-      });
+  const auto found = (arena_ ? arena_->contexts() : own_contexts_).take(most);
   return found ? std::optional(*found * owners + owner) : std::nullopt;
 }
 
 void World::give_context(unsigned context) {
-  if (arena_) {
-    arena_->give_context(context / static_cast<unsigned>(nodes_));
-  } else {
-    own_contexts_[context / static_cast<unsigned>(size_)].store(false);
-  }
+  const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
+  (arena_ ? arena_->contexts() : own_contexts_).give(context / owners);
 }
 
 }  // namespace tapa

@@ -6,6 +6,9 @@
 
 #include <mpi.h>
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,8 +123,8 @@ class World {
   int tag_limit_ = 32767;
   unsigned contexts_ = 1;
   // Where there is no arena.
-  std::vector<std::atomic<bool>> own_contexts_;
-  std::atomic<unsigned> next_context_{0};
+  std::array<std::atomic<std::uint64_t>, ArenaLayout::kContexts / 64> own_words_{};
+  Contexts own_contexts_{own_words_.data()};
   std::shared_ptr<const Options> options_;
   std::string tuning_;
   std::string topology_;
