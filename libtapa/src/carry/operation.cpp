@@ -40,11 +40,8 @@ void Operation::end() {
   if (!state_) return;
   leave_queue();
   run_.end(*state_, rules_->settings().keep);
-  {
-    const auto parts = state_->parts();
-    parts->order.give_back(std::exchange(tags_, {}));
-    window_.leave(*parts);
-  }
+  state_->parts()->order.give_back(std::exchange(tags_, {}));
+  window_.leave(*state_);
   types_.free();
   choosing_.begin();
   rules_.reset();
@@ -335,15 +332,11 @@ void complete(Operation& operation) {
   using namespace std::chrono_literals;
   constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
   const Rules& rules = operation.rules();
-  const Wait asked = rules.settings().wait;
-  const Wait wait = asked != Wait::automatic          ? asked
-                    : rules.wait == WaitPolicy::yield ? Wait::yield
-                                                      : Wait::spin;
   for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
     Progress::relay();
     if (idle % drive_every == 0) operation.state()->waiter().drive_mpi();
-    if (wait == Wait::yield) sched_yield();
-    if (wait == Wait::sleep) std::this_thread::sleep_for(20us);
+    if (rules.wait == WaitPolicy::yield) sched_yield();
+    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
   }
 }
 

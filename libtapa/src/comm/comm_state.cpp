@@ -23,16 +23,9 @@ namespace tapa {
 namespace {
 
 WaitPolicy policy_of(Wait wait, bool crowded) {
-  switch (wait) {
-    case Wait::spin:
-      return WaitPolicy::spin;
-    case Wait::yield:
-      return WaitPolicy::yield;
-    case Wait::sleep:
-      return WaitPolicy::sleep;
-    default:
-      return crowded ? WaitPolicy::yield : WaitPolicy::spin;
-  }
+  if (wait == Wait::sleep) return WaitPolicy::sleep;
+  const bool yields = wait == Wait::yield || (wait == Wait::automatic && crowded);
+  return yields ? WaitPolicy::yield : WaitPolicy::spin;
 }
 
 /// Said once, by rank 0.

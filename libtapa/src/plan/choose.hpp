@@ -25,6 +25,14 @@ struct Candidate {
   bool measured = false;
 };
 
+/// A choice with its reason, agreed between the ranks because it depends on agreed things only.
+struct Decision {
+  Choice choice;
+  std::string text;      ///< text form of the choice
+  std::string why;       ///< one sentence
+  double predicted = 0;  ///< seconds, 0 = unknown
+};
+
 /// What a call can use.
 struct Offer {
   bool mpi = false;     ///< leave it to MPI

@@ -134,6 +134,16 @@ int peers_of(MPI_Comm comm) {
   return size;
 }
 
+std::size_t bytes_sent(const Arguments& a, int peers) {
+  const Side& side = a.in_place() ? a.recv : a.send;
+  std::size_t bytes = 0;
+  for (int peer = 0; peer < peers; ++peer) {
+    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
+    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
+  }
+  return bytes;
+}
+
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || world_ends() || is_intercomm(comm);
 }

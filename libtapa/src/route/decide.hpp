@@ -27,6 +27,9 @@ void require_comm(MPI_Comm comm);
 /// Number of peers: the size of an intracommunicator, the remote size of an intercommunicator.
 [[nodiscard]] int peers_of(MPI_Comm comm);
 
+/// What this rank sends to so many peers, in all.
+[[nodiscard]] std::size_t bytes_sent(const Arguments& arguments, int peers);
+
 /// A blocking call that is like one of this thread's last ones: its route, with a claim. False: it is none.
 [[nodiscard]] bool decide_like_before(const Arguments& arguments, Route& route);
 
