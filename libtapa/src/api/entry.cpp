@@ -9,7 +9,6 @@
 #include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "comm/registry.hpp"
-#include "route/claim.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "run/device_memory.hpp"

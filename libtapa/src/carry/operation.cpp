@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "carry/mpi_sample.hpp"
-#include "carry/window_tags.hpp"
 #include "comm/names.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"

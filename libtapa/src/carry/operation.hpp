@@ -14,9 +14,9 @@
 
 #include "carry/call_numbers.hpp"
 #include "carry/choosing.hpp"
-#include "carry/held_types.hpp"
 #include "carry/persistent_window.hpp"
 #include "carry/run.hpp"
+#include "carry/staging.hpp"
 #include "route/route.hpp"
 #include "run/error.hpp"
 #include "run/unfinished.hpp"

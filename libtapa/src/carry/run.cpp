@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "carry/window_tags.hpp"
 #include "comm/machine_view.hpp"
 #include "run/error.hpp"
 #include "run/unfinished.hpp"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "carry/checksums.hpp"
+#include "carry/call_numbers.hpp"
 #include "carry/choosing.hpp"
 #include "carry/staging.hpp"
 #include "run/memory_run.hpp"

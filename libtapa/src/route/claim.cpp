@@ -1,5 +1,3 @@
-#include "route/claim.hpp"
-
 #include <optional>
 
 #include "route/decide.hpp"

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "route/check_arguments.hpp"
-#include "route/claim.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
 #include "run/device_memory.hpp"
