@@ -28,10 +28,7 @@ namespace tapa {
 /// several threads; the others only while no thread is in it.
 class Operation {
  public:
-  Operation() = default;
   ~Operation() { end(); }
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
 
   /// Makes it the next operation of a communicator. Collective in the sense that all ranks do so in the same
   /// order. `comm`: the program's, in a blocking call.
