@@ -59,7 +59,7 @@ void exchange_bytes(const std::shared_ptr<CommState>& state, bool uniform, const
                     const std::vector<std::size_t>& recv_bytes) {
   auto operation = acquire_operation();
   operation->begin(state, Mode::blocking, "TAPA_Selection_create");
-  Exchange& e = operation->exchange();
+  Exchange& e = operation->call().exchange;
   e = {};
   e.uniform = uniform;
   e.uniform_bytes = uniform ? send_bytes[0] : 0;
