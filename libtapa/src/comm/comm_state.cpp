@@ -28,12 +28,6 @@ WaitPolicy policy_of(Wait wait, bool crowded) {
   return yields ? WaitPolicy::yield : WaitPolicy::spin;
 }
 
-/// Said once, by rank 0.
-void warn_of_gpus(const std::string& message, int rank) {
-  static std::atomic<bool> said{false};
-  if (rank == 0 && !said.exchange(true)) log_warn(message + "; all-to-all is left to MPI");
-}
-
 /// What threads remember of communicators may hold no more.
 void forget_remembered() {
   freed_communicators.fetch_add(1, std::memory_order_release);
@@ -181,7 +175,7 @@ void CommState::use_device_comm() {
   const std::string message = gpu_message(membership_.gpu_rank, rules_->device.why);
   // A guest keeps nothing that it does not use.
   if (is_guest() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
-  warn_of_gpus(message, rank_);
+  if (rank_ == 0) warn_all_is_mpis(message);
 }
 
 void CommState::ask_for_gpus(MPI_Comm user) {

@@ -69,7 +69,8 @@ std::string pack_options(MPI_Comm comm) {
 SharedOptions unpack_options(const std::string& packed) {
   auto parts = nlohmann::json::from_cbor(packed).get<std::vector<std::string>>();
   if (parts.size() == 1) throw SetupError(MPI_ERR_ARG, parts[0]);
-  return {Options::deserialize(parts.at(0)), std::move(parts.at(1)), std::move(parts.at(2))};
+  return {std::make_shared<const Options>(Options::deserialize(parts.at(0))), std::move(parts.at(1)),
+          std::move(parts.at(2))};
 }
 
 }  // namespace tapa

@@ -6,15 +6,15 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "world/options.hpp"
 
 namespace tapa {
 
-/// The same as text, as it is on rank 0.
 struct SharedOptions {
-  Options options;
+  std::shared_ptr<const Options> options;
   std::string tuning;    ///< text of the tuning file, or empty
   std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
 };

@@ -19,7 +19,6 @@
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
-#include "world/shared_options.hpp"
 
 namespace tapa {
 
@@ -157,27 +156,17 @@ void World::agree(bool shares, MPI_Comm of) {
   if (!attaches_ && rank_ == 0 && size_ > 1)
     log_info("no cross-memory attach: the kernel refuses it to some rank");
   const bool alike = (all[1] | all[2]) == ~std::uint64_t{0};
-  if (alike) {
-    options_ = std::make_shared<const Options>(environment_options());
-  } else {
-    share_options(of);
-  }
-  if (options_->settings().shm_limit == 0) arena_.reset();
+  if (alike)
+    shared_.options = std::make_shared<const Options>(environment_options());
+  else
+    shared_ = unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string()));
+  if (options()->settings().shm_limit == 0) arena_.reset();
   has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
   // Also where the options speak of buffers in GPU memory.
-  const GpuBuffers gpu = options_->settings().gpu;
+  const GpuBuffers gpu = options()->settings().gpu;
   sees_gpus_ = gpu == GpuBuffers::mpi || gpu == GpuBuffers::stage ||
                (gpu != GpuBuffers::host &&
                 std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
-}
-
-/// Rank 0's, as it has them.
-void World::share_options(MPI_Comm of) {
-  const std::string packed = share_text(of, rank_ == 0 ? pack_options(of) : std::string());
-  SharedOptions shared = unpack_options(packed);
-  options_ = std::make_shared<const Options>(std::move(shared.options));
-  tuning_ = std::move(shared.tuning);
-  topology_ = std::move(shared.topology);
 }
 
 void World::make_comms(MPI_Comm of) {
@@ -220,7 +209,7 @@ void World::count_cores() {
 
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
 void World::describe_places() {
-  const Settings& s = options_->settings();
+  const Settings& s = options()->settings();
   const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !s.tuning.empty();
   if (size_ == 1 || !wanted || !s.topology.empty()) return;
   try {
