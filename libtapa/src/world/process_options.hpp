@@ -1,6 +1,12 @@
 /// @file
-/// The options of this process's environment, before the ranks agree on those of rank 0.
+/// The options of this process's environment, and how the ranks agree on those of rank 0.
 #pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 #include "world/options.hpp"
 
@@ -17,5 +23,26 @@ namespace tapa {
 [[nodiscard]] inline bool report_is_wanted() {
   return own_options().settings().report != Reporting::off;
 }
+
+/// What rank 0 decides for all: options, the tuning file, the topology asked for. One string, so that it
+/// travels with what the ranks tell each other anyway.
+struct SharedOptions {
+  std::shared_ptr<const Options> options;
+  std::string tuning;    ///< text of the tuning file, or empty
+  std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
+};
+
+/// Of this process's environment. `complete`: nothing else belongs to it, such as a file that it names.
+struct OptionsDigest {
+  std::uint64_t digest = 0;
+  bool complete = false;
+};
+[[nodiscard]] OptionsDigest options_digest();
+
+/// This process's, for the ranks of `comm`; or why there are none, which unpack_options() then throws.
+[[nodiscard]] std::string pack_options(MPI_Comm comm);
+
+/// Throws SetupError.
+[[nodiscard]] SharedOptions unpack_options(const std::string& packed);
 
 }  // namespace tapa

@@ -18,7 +18,6 @@
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
-#include "world/process_options.hpp"
 
 namespace tapa {
 

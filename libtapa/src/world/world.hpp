@@ -18,7 +18,7 @@
 #include "transport/shm_node.hpp"
 #include "world/hello.hpp"
 #include "world/node_arena.hpp"
-#include "world/shared_options.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 
