@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "autotune/learnt_file.hpp"
-#include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "plain_flags.h"
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "autotune/learnt_file.hpp"
-#include "autotune/learnt_key.hpp"
 #include "learnt_samples.hpp"
 
 namespace tapa {

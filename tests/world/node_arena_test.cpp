@@ -295,16 +295,16 @@ TEST(NodeArena, ContextsAreUniqueAndEnd) {
     const std::array arenas{map_arena(file, {2, 2, page_bytes()}), map_arena(file, {2, 2, page_bytes()})};
     std::set<unsigned> taken;
     for (unsigned i = 0; i < most; ++i) {
-      const auto context = arenas[i % 2]->take_context(most);
+      const auto context = arenas[i % 2]->contexts().take(most);
       ASSERT_TRUE(context.has_value()) << i << " of " << most;
       EXPECT_LT(*context, most);
       EXPECT_TRUE(taken.insert(*context).second) << *context;
     }
-    EXPECT_EQ(arenas[0]->take_context(most), std::nullopt);
+    EXPECT_EQ(arenas[0]->contexts().take(most), std::nullopt);
     for (const unsigned context : {most - 1, most / 2, 0U}) {
-      arenas[1]->give_context(context);
-      EXPECT_EQ(arenas[0]->take_context(most), context);
-      EXPECT_EQ(arenas[0]->take_context(most), std::nullopt);
+      arenas[1]->contexts().give(context);
+      EXPECT_EQ(arenas[0]->contexts().take(most), context);
+      EXPECT_EQ(arenas[0]->contexts().take(most), std::nullopt);
     }
     EXPECT_TRUE(arenas[0]->take(2).has_value()) << "units know nothing of it";
     EXPECT_FALSE(arenas[0]->take(2).has_value());
@@ -469,9 +469,9 @@ TEST_P(TwoMembers, TakeAtOnce) {
       meet(shared.begun, time);
       for (unsigned i = 0; i < late; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
       constexpr unsigned most = 4;
-      unsigned context = time % 2 == 0 ? arena.take_context(most).value_or(most) : most;
+      unsigned context = time % 2 == 0 ? arena.contexts().take(most).value_or(most) : most;
       const auto region = arena.take(members);
-      if (time % 2 != 0) context = arena.take_context(most).value_or(most);
+      if (time % 2 != 0) context = arena.contexts().take(most).value_or(most);
       if (region) {
         for (std::size_t i = 0; i < region->count; ++i) bad += shared.units[region->first + i].exchange(1);
       }
@@ -483,7 +483,7 @@ TEST_P(TwoMembers, TakeAtOnce) {
       }
       if (context < most) {
         shared.contexts[context] = 0;
-        arena.give_context(context);
+        arena.contexts().give(context);
       }
     }
     return bad;
@@ -519,14 +519,14 @@ TEST_P(TwoMembers, HaveContextsOfTheirOwn) {
     std::vector<unsigned> held;
     for (int step = 0; step < 20'000; ++step) {
       if (random() % 2 == 0 || held.empty()) {
-        const auto context = arena.take_context(most);
+        const auto context = arena.contexts().take(most);
         if (!context) continue;
         bad += *context < most && (*owners.shared)[*context].exchange(1) == 0 ? 0 : 1;
         held.push_back(*context);
       } else {
         std::swap(held[random() % held.size()], held.back());
         (*owners.shared)[held.back()] = 0;
-        arena.give_context(held.back());
+        arena.contexts().give(held.back());
         held.pop_back();
       }
     }

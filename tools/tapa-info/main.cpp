@@ -8,7 +8,6 @@
 
 #include "autotune/learnt_file.hpp"
 #include "comm/device_way.hpp"
-#include "comm/learnt_place.hpp"
 #include "comm/learnt_store.hpp"
 #include "device/tokens.hpp"
 #include "files/environment.hpp"

@@ -9,7 +9,6 @@
 #include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "comm/registry.hpp"
-#include "route/claim.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "run/device_memory.hpp"
@@ -35,19 +34,18 @@ int run_or_forward(const Arguments& arguments, const Ours& ours, const Mpis& mpi
   return code != MPI_SUCCESS || done ? code : mpis();
 }
 
-std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode) {
+std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode,
+                                 bool judges = false) {
   auto operation = acquire_operation();
   operation->begin(state.shared_from_this(), mode, arguments.function,
                    mode == Mode::blocking ? arguments.comm : MPI_COMM_NULL);
-  operation->take_arguments(arguments);
+  operation->take_arguments(arguments, judges);
   return operation;
 }
 
 /// In the order of calls. `judges`: only to find the block whose two ends differ. False: it is MPI's.
 bool run_in_order(const Arguments& arguments, Route& route, bool judges) {
-  auto operation = begin(arguments, *route.state, Mode::blocking);
-  if (judges) operation->judge();
-  return run_to_end(std::move(operation), route);
+  return run_to_end(begin(arguments, *route.state, Mode::blocking, judges), route);
 }
 
 void run_on_device(const Arguments& arguments, CommState& state) {

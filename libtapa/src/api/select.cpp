@@ -108,7 +108,7 @@ Block block_of(std::byte* data, const BlockRows& rows, std::size_t rowbytes) {
 /// Tells the operation the counts of all pairs where they are known, for the exchange of them is then not
 /// needed.
 void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operation& operation) {
-  Exchange& exchange = operation.exchange();
+  Exchange& exchange = operation.call().exchange;
   const std::lock_guard lock(selection.mutex);
   if (!selection.counts || selection.rowbytes != rowbytes) {
     auto matrix = selection.rows->matrix(rowbytes);
@@ -136,7 +136,7 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   auto operation = acquire_operation();
   operation->begin(selection.state, mode, call.function,
                    mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
-  Exchange& exchange = operation->exchange();
+  Exchange& exchange = operation->call().exchange;
   exchange = {};
   const auto row = static_cast<MPI_Aint>(call.rowbytes);
   auto* send = static_cast<std::byte*>(const_cast<void*>(call.sendbuf));

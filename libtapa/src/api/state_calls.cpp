@@ -2,20 +2,23 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <vector>
 
 #include "api/entry.hpp"
-#include "comm/begin_guest.hpp"
+#include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
 #include "comm/report.hpp"
 #include "plan/choice.hpp"
 #include "route/ways.hpp"
 #include "run/error.hpp"
+#include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
 #include "world/guest.hpp"
+#include "world/world.hpp"
 
 using namespace tapa;
 
@@ -38,6 +41,32 @@ void copy_text(const std::string& text, char* value, int size) {
 std::string own_version() {
   return std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
          std::to_string(TAPA_VERSION_PATCH);
+}
+
+/// Makes the world of MPI_COMM_WORLD, and sets that up where its ranks share memory or plans may carry its
+/// calls. Collective. What is not possible leaves all-to-all to MPI, on all ranks alike, and is said once.
+/// Ends the job when only this rank knows of a failure.
+void begin_guest() noexcept {
+  const double began = PMPI_Wtime();
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  try {
+    const std::shared_ptr<World> world = World::make(MPI_COMM_WORLD);
+    if (!world->options()->settings().enable) return;
+    World::set_of_process(world);
+    if (world->mates().size() > 1 && !world->arena() && world->nodes() == 1) {
+      if (rank == 0) warn_all_is_mpis("the ranks of this node can share no memory");
+      return;
+    }
+    Progress::instance().settle();
+    if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world, began);
+    if (world->size() > 1) watch_for_past_calls();
+  } catch (const SetupError& e) {  // all ranks know
+    if (rank == 0) warn_all_is_mpis(e.what());
+  } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
+    log_error(std::string("the ranks could not agree in MPI_Init: ") + e.what());
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+  }
 }
 
 }  // namespace

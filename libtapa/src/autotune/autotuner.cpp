@@ -1,7 +1,6 @@
 #include "autotune/autotuner.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "run/mpi_call.hpp"
@@ -25,12 +24,6 @@ constexpr double kSureGain = 1.3;
 
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
 constexpr double kNearby = 16;
-
-std::string in_microseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
-  return text;
-}
 
 Choice only_mpi() {
   Choice choice;
@@ -198,12 +191,9 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
       running.learnt = &*found;
       break;
     case LearntStart::Kind::mpi: {
-      std::vector<Autotuning::Known> known;
-      for (const LearntPlan& plan : found->plans) {
-        if (plan.choice.algorithm == Algorithm::mpi || has(plan.choice))
-          known.push_back({plan.choice, plan.seconds, static_cast<std::size_t>(plan.samples), plan.given_up});
-      }
       const auto is_mpi = [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; };
+      std::vector<LearntPlan> known = found->plans;
+      std::erase_if(known, [&](const LearntPlan& plan) { return !is_mpi(plan) && !has(plan.choice); });
       std::stable_partition(known.begin(), known.end(), is_mpi);
       if (known.size() < 2) return;  // nothing that MPI could be compared with later
       running.autotuning = Autotuning::finished(known);
@@ -254,10 +244,7 @@ static LearntSize size_of(const ProbeKey& key, const Autotuning& found) {
   size.uniform = key.uniform;
   size.bytes = key.size_class;
   size.decided = found.complete();
-  for (const Autotuning::Known& plan : found.known()) {
-    const auto calls = static_cast<int>(std::min<std::size_t>(plan.calls, INT32_MAX));
-    size.plans.push_back({plan.choice, plan.seconds, calls, plan.given_up});
-  }
+  size.plans = found.known();
   return size;
 }
 

@@ -23,26 +23,12 @@
 
 namespace tapa {
 
-/// A choice with its reason, agreed between the ranks because it depends on agreed things only.
-struct Decision {
-  Choice choice;
-  std::string text;
-  std::string why;
-  double predicted = 0;  ///< seconds, 0 = unknown
-};
-
 /// What a call goes by when plans are probed: calls of the same key compete with each other.
 struct ProbeKey {
   bool uniform = false;
   bool mpi = false;  ///< whether MPI may carry it out
   std::size_t size_class = 0;
   auto operator<=>(const ProbeKey&) const = default;
-};
-
-/// The plan of a call that is a probe.
-struct Probe {
-  ProbeKey key;
-  Decision decision;
 };
 
 /// Bytes of a block, rounded down to a power of two: sizes that are tuned together.

@@ -40,22 +40,22 @@ Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t sma
   return autotuning;
 }
 
-Autotuning Autotuning::finished(const std::vector<Known>& best_first) {
+Autotuning Autotuning::finished(const std::vector<LearntPlan>& best_first) {
   std::vector<Choice> choices;
-  for (const Known& plan : best_first) choices.push_back(plan.choice);
+  for (const LearntPlan& plan : best_first) choices.push_back(plan.choice);
   Autotuning autotuning(std::move(choices));
   autotuning.left_.clear();
   autotuning.ranking_.clear();
   for (std::size_t i = 0; i < best_first.size(); ++i) {
     if (best_first[i].seconds > 0) autotuning.times_[i] = {best_first[i].seconds};
-    autotuning.known_calls_.push_back(best_first[i].calls);
+    autotuning.known_calls_.push_back(best_first[i].samples);
     autotuning.ranking_.push_back(i);
   }
   autotuning.complete_ = true;
   return autotuning;
 }
 
-std::vector<Autotuning::Known> Autotuning::known() const {
+std::vector<LearntPlan> Autotuning::known() const {
   std::vector<std::size_t> order = ranking_;  // before the end: those given up
   if (!complete_) {
     std::vector<std::size_t> left = left_;
@@ -63,11 +63,12 @@ std::vector<Autotuning::Known> Autotuning::known() const {
                              [&](std::size_t i) { return std::pair(calls_of(i) < kFewCalls, median(i)); });
     order.insert(order.begin(), left.begin(), left.end());
   }
-  std::vector<Known> plans;
+  std::vector<LearntPlan> plans;
   for (const std::size_t i : order) {
     if (calls_of(i) == 0) continue;
     const bool given_up = complete_ ? i != ranking_.front() : std::ranges::find(left_, i) == left_.end();
-    plans.push_back({choices_[i], median(i), calls_of(i), given_up});
+    const auto calls = static_cast<int>(std::min<std::size_t>(calls_of(i), INT32_MAX));
+    plans.push_back({choices_[i], median(i), calls, given_up});
   }
   return plans;
 }

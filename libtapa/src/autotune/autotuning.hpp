@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "autotune/learnt.hpp"
 #include "autotune/probe_budget.hpp"
 #include "plan/choose.hpp"
 
@@ -76,19 +77,12 @@ class Autotuning {
   [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
                                         std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {});
 
-  /// A plan with what is known of it.
-  struct Known {
-    Choice choice;
-    double seconds = 0;  ///< median, 0 = it was not called
-    std::size_t calls = 0;
-    bool given_up = false;
-  };
   /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
-  [[nodiscard]] static Autotuning finished(const std::vector<Known>& best_first);
+  [[nodiscard]] static Autotuning finished(const std::vector<LearntPlan>& best_first);
 
   /// What is known now of the plans that were called, the best first: before the end those of few calls come
   /// behind the others, and those given up last.
-  [[nodiscard]] std::vector<Known> known() const;
+  [[nodiscard]] std::vector<LearntPlan> known() const;
 
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 
@@ -125,7 +119,7 @@ class Autotuning {
   [[nodiscard]] const std::vector<double>& times(std::size_t choice) const { return times_[choice]; }
   /// Calls made of a choice in rounds that are over.
   [[nodiscard]] std::size_t calls_of(std::size_t choice) const {
-    return known_calls_.empty() ? times_[choice].size() : known_calls_[choice];
+    return known_calls_.empty() ? times_[choice].size() : static_cast<std::size_t>(known_calls_[choice]);
   }
 
  private:
@@ -165,7 +159,7 @@ class Autotuning {
   std::vector<std::vector<double>> times_;  // of each choice, agreed
   std::vector<std::size_t> ranking_;        // until complete: those given up, the last one first
   bool complete_ = false;
-  std::vector<std::size_t> known_calls_;  // of each choice, of an earlier run; empty when it is of this one
+  std::vector<int> known_calls_;  // of each choice, of an earlier run; empty when it is of this one
 };
 
 }  // namespace tapa

@@ -1,6 +1,9 @@
 #include "autotune/learnt.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -14,15 +17,30 @@ namespace {
 // The day of the last use is written anew after so many days.
 constexpr int kUsedDays = 3;
 
+/// The first one of a list that is so, or null.
+template <class List, class Is>
+auto* first_of(List& list, const Is& is) {
+  const auto found = std::ranges::find_if(list, is);
+  return found == list.end() ? nullptr : &*found;
+}
+
 const LearntPlan* plan_of(const LearntSize& size, const Choice& choice) {
-  const auto found = std::ranges::find(size.plans, choice, &LearntPlan::choice);
-  return found == size.plans.end() ? nullptr : &*found;
+  return first_of(size.plans, [&](const LearntPlan& plan) { return plan.choice == choice; });
 }
 
 const LearntPlan* mpi_of(const LearntSize& size) {
-  const auto found = std::ranges::find(size.plans, Algorithm::mpi,
-                                       [](const LearntPlan& plan) { return plan.choice.algorithm; });
-  return found == size.plans.end() ? nullptr : &*found;
+  return first_of(size.plans, [](const LearntPlan& plan) { return plan.choice.algorithm == Algorithm::mpi; });
+}
+
+template <class Shapes>
+auto* same_place(Shapes& shapes, const LearntShape& shape) {
+  return first_of(shapes, [&](const LearntShape& s) { return s.same_place(shape); });
+}
+
+template <class Sizes>
+auto* same_calls(Sizes& sizes, const LearntSize& size) {
+  return first_of(sizes,
+                  [&](const LearntSize& s) { return s.uniform == size.uniform && s.bytes == size.bytes; });
 }
 
 /// The first plan, where it has beaten MPI; else null.
@@ -34,10 +52,6 @@ const LearntPlan* winner_of(const LearntSize& size) {
   const double gain = sure ? Autotuning::kGain : Autotuning::kEarlyGain;
   if (!size.decided && static_cast<std::size_t>(first.samples) < Autotuning::kFewCalls) return nullptr;
   return first.seconds < (1 - gain) * mpi->seconds ? &first : nullptr;
-}
-
-bool same_calls(const LearntSize& a, const LearntSize& b) {
-  return a.uniform == b.uniform && a.bytes == b.bytes;
 }
 
 int sum_of_calls(int a, int b) {
@@ -78,8 +92,8 @@ void add_size(std::vector<LearntSize>& sizes, const LearntSize& fresh, int today
   LearntSize stamped = fresh;
   if (stamped.day == 0) stamped.day = today;
   if (stamped.plans.size() > kMostLearntPlans) stamped.plans.resize(kMostLearntPlans);
-  const auto old = std::ranges::find_if(sizes, [&](const LearntSize& s) { return same_calls(s, fresh); });
-  if (old == sizes.end()) {
+  LearntSize* const old = same_calls(sizes, fresh);
+  if (old == nullptr) {
     if (sizes.size() >= kMostLearntSizes) sizes.erase(std::ranges::min_element(sizes, {}, worth(today)));
     sizes.push_back(std::move(stamped));
   } else if (fresh.day != 0) {  // nothing new
@@ -126,6 +140,12 @@ void keep_what_fits(Learnt& learnt, int today) {
   learnt.shapes.erase(learnt.shapes.begin() + static_cast<std::ptrdiff_t>(kept), learnt.shapes.end());
 }
 
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
 }  // namespace
 
 int days_between(int from, int to) {
@@ -161,17 +181,15 @@ std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where,
 }
 
 void add_to_run(Learnt& run, LearntShape shape) {
-  const auto same =
-      std::ranges::find_if(run.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
-  if (same == run.shapes.end()) {
+  LearntShape* const same = same_place(run.shapes, shape);
+  if (same == nullptr) {
     if (run.shapes.size() >= kMostLearntShapes) run.shapes.erase(run.shapes.begin());
     run.shapes.push_back(std::move(shape));
     return;
   }
   for (LearntSize& size : shape.sizes) {
-    const auto known =
-        std::ranges::find_if(same->sizes, [&](const LearntSize& s) { return same_calls(s, size); });
-    if (known == same->sizes.end()) {
+    LearntSize* const known = same_calls(same->sizes, size);
+    if (known == nullptr) {
       same->sizes.push_back(std::move(size));
       continue;
     }
@@ -201,11 +219,9 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
 std::size_t without_room(const Learnt& run, const Learnt& after) {
   std::size_t lost = 0;
   for (const LearntShape& shape : run.shapes) {
-    const auto kept =
-        std::ranges::find_if(after.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
+    const LearntShape* const kept = same_place(after.shapes, shape);
     for (const LearntSize& size : shape.sizes) {
-      const auto same = [&](const LearntSize& s) { return same_calls(s, size); };
-      if (kept == after.shapes.end() || std::ranges::none_of(kept->sizes, same)) ++lost;
+      if (kept == nullptr || same_calls(kept->sizes, size) == nullptr) ++lost;
     }
   }
   return lost;
@@ -213,16 +229,57 @@ std::size_t without_room(const Learnt& run, const Learnt& after) {
 
 bool differs(const Learnt& before, const Learnt& after) {
   if (before.shapes.size() != after.shapes.size()) return true;
-  for (const LearntShape& shape : after.shapes) {
-    const auto old =
-        std::ranges::find_if(before.shapes, [&](const LearntShape& s) { return s.same_place(shape); });
-    if (old == before.shapes.end() || shape.day - old->day >= kUsedDays) return true;
-    const auto same = [](const LearntSize& a, const LearntSize& b) {
-      return same_calls(a, b) && a.decided == b.decided && a.day == b.day && a.plans == b.plans;
+  const auto news = [&](const LearntShape& shape) {
+    const LearntShape* const old = same_place(before.shapes, shape);
+    if (old == nullptr || shape.day - old->day >= kUsedDays) return true;
+    const auto same = [](LearntSize a, const LearntSize& b) {
+      a.calls = b.calls;
+      return a == b;
     };
-    if (!std::ranges::equal(shape.sizes, old->sizes, same)) return true;
+    return !std::ranges::equal(shape.sizes, old->sizes, same);
+  };
+  return std::ranges::any_of(after.shapes, news);
+}
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo).
+std::string digest_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return digits.data();
+}
+
+std::string topology_digest(const Topology& topology, bool shares_buffers) {
+  std::string text = shares_buffers ? "shared" : "apart";
+  text += " " + std::to_string(topology.ranks) + " nic " + std::to_string(topology.nic_level);
+  for (const Level& level : topology.levels) {
+    text += " " + level.name;
+    for (const int group : level.group) text += "," + std::to_string(group);
   }
-  return false;
+  for (const Nic& nic : topology.nics)
+    text +=
+        " " + std::to_string(nic.node) + ":" + nic.provider + ":" + number_text(nic.bandwidth.value_or(0));
+  text += " cores " + number_text(topology.cores_per_rank.value_or(0));
+  return digest_of(text);
+}
+
+std::vector<std::string> mpi_settings(const char* const* environment) {
+  static constexpr std::array<std::string_view, 13> decide{
+      "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mpi_yield", "OMPI_MCA_mtl", "OMPI_MCA_pml", "OMPI_MCA_osc",
+      "MPIR_CVAR_",   "I_MPI_ADJUST",  "I_MPI_FABRICS",      "I_MPI_OFI",    "I_MPI_SHM",    "UCX_",
+      "FI_"};
+  // The drop-in itself gives each rank its own NIC; which there are the topology tells.
+  constexpr std::string_view each_ranks_own = "OMPI_MCA_btl_tcp_if_include=";
+  std::vector<std::string> found;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    if (entry.starts_with(each_ranks_own)) continue;
+    if (std::ranges::any_of(decide, [&](std::string_view name) { return entry.starts_with(name); }))
+      found.emplace_back(entry);
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace tapa

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/choice.hpp"
+#include "topology/topology.hpp"
 
 namespace tapa {
 
@@ -107,5 +109,19 @@ void add_to_run(Learnt& run, LearntShape shape);
 
 /// Whether it is worth a write: a new result, or one that would soon count as unused.
 [[nodiscard]] bool differs(const Learnt& before, const Learnt& after);
+
+// What times depend on, as short digests.
+
+/// 16 hexadecimal digits, the same in every process and on every machine.
+[[nodiscard]] std::string digest_of(std::string_view text);
+
+/// Of all that plans for these ranks depend on: levels and who is where in them, NICs, cores.
+/// `shares_buffers`: the ranks share memory.
+[[nodiscard]] std::string topology_digest(const Topology& topology, bool shares_buffers);
+
+/// The settings of MPI's own in an environment (NAME=value strings, ended by null) that decide which of its
+/// algorithms and transports carry data, sorted. Left out is what differs from job to job or from rank to
+/// rank.
+[[nodiscard]] std::vector<std::string> mpi_settings(const char* const* environment);
 
 }  // namespace tapa

@@ -1,10 +1,13 @@
 #include "autotune/learnt_file.hpp"
 
+#include <sys/resource.h>
+
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "autotune/tuning_file.hpp"
+#include "files/output_file.hpp"
 #include "topology/json_reader.hpp"
 
 namespace tapa {
@@ -97,6 +100,22 @@ nlohmann::ordered_json size_json(const LearntSize& size) {
   return out;
 }
 
+constexpr std::size_t kBeginning = 256;
+constexpr mode_t kOwnersAlone = 0600;
+
+/// A longer file than the process may write would end it by a signal.
+bool may_write(std::size_t bytes) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
+/// Whether the file that is there is empty or begins like one of these, damaged or not; written by a person's
+/// tool perhaps. Else the user has named it by mistake.
+bool may_be_ours(const files::OutputFile& place) {
+  const std::string text = files::read_beginning(place.open_regular(), kBeginning);
+  return text.empty() || text.find("\"tapa-learnt/") != std::string::npos;
+}
+
 }  // namespace
 
 Learnt parse_learnt(const std::string& text, const std::string& path) {
@@ -124,6 +143,20 @@ std::string learnt_json(const Learnt& learnt) {
     out["shapes"].push_back(std::move(row));
   }
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string write_learnt(const std::string& path, const Learnt& learnt) {
+  const std::string text = learnt_json(learnt);
+  if (text.size() > kMostLearntBytes) return "would be too long";
+  if (!may_write(text.size())) return "the process may write no such file";
+  try {
+    const files::OutputFile place(path);
+    if (place.is_regular() && !may_be_ours(place)) return "is not one of libtapa's";
+    place.replace([&](std::ostream& out) { out << text; }, kOwnersAlone);
+  } catch (const files::FileError& error) {
+    return error.what();
+  }
+  return {};
 }
 
 }  // namespace tapa

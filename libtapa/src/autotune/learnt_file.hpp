@@ -1,6 +1,5 @@
 /// @file
-/// The file of what was learnt, as text. It is untrusted like a tuning file, whose words for plans it uses.
-/// No MPI.
+/// The file of what was learnt. It is untrusted like a tuning file, whose words for plans it uses. No MPI.
 #pragma once
 
 #include <string>
@@ -15,5 +14,9 @@ namespace tapa {
 
 /// The file's text, format "tapa-learnt/1".
 [[nodiscard]] std::string learnt_json(const Learnt& learnt);
+
+/// Puts it into a file, whole or not at all (files/output_file.hpp); a new one is readable by the user alone.
+/// What is neither empty nor begins like one of these is left. Returns why it could not, or "".
+[[nodiscard]] std::string write_learnt(const std::string& path, const Learnt& learnt);
 
 }  // namespace tapa

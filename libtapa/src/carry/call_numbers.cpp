@@ -1,11 +1,12 @@
 #include "carry/call_numbers.hpp"
 
+#include <cstdint>
+#include <cstdio>
 #include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "carry/window_tags.hpp"
 #include "plan/planner.hpp"
 #include "run/error.hpp"
 
@@ -36,6 +37,14 @@ std::vector<int> who_tells(const CommState& state, const Choice& choice) {
   }
 }
 
+/// FNV-1a, 64 bits (Fowler, Noll, Vo).
+std::size_t checksum(const std::byte* data, std::size_t bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (std::size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3ULL;
+  return hash;
+}
+
 }  // namespace
 
 std::vector<int> other_ranks(const CommState& state) {
@@ -45,34 +54,34 @@ std::vector<int> other_ranks(const CommState& state) {
   return ranks;
 }
 
-void CallNumbers::start(const CommState& state, int tag, std::vector<int> members, std::size_t each,
-                        bool same) {
-  exchange_.start(state.space(), tag, std::move(members), each, outgoing_, same);
+void CallNumbers::start(const Call& call, int tag, std::vector<int> members, std::size_t each, bool same) {
+  exchange_.start(call.state->space(), call.tags.first + tag, std::move(members), each, outgoing_, same);
 }
 
-void CallNumbers::start_arrivals(const CommState& state, const TagWindow& tags) {
+void CallNumbers::start_arrivals(const Call& call) {
   outgoing_.assign(1, 1);
-  start(state, tags.first + window_tags::kArrivals, other_ranks(state), 1, true);
+  start(call, window_tags::kArrivals, other_ranks(*call.state), 1, true);
 }
 
-void CallNumbers::start_check(const CommState& state, const TagWindow& tags, const Exchange& exchange) {
+void CallNumbers::start_check(const Call& call) {
   outgoing_.clear();
-  for (const int peer : other_ranks(state))
-    outgoing_.push_back(exchange.send[static_cast<std::size_t>(peer)].bytes);
-  start(state, tags.first + window_tags::kCheck, other_ranks(state), 1, false);
+  for (const int peer : other_ranks(*call.state))
+    outgoing_.push_back(call.exchange.send[static_cast<std::size_t>(peer)].bytes);
+  start(call, window_tags::kCheck, other_ranks(*call.state), 1, false);
 }
 
-void CallNumbers::start_verdict(const CommState& state, const TagWindow& tags, const Exchange& exchange) {
+void CallNumbers::start_verdict(const Call& call) {
   outgoing_.assign({0, 0, 0, 0});  // whether there is one, its sender, bytes sent, bytes expected
   const auto compare = [&](int from, std::size_t sent) {
-    const std::size_t expected = exchange.recv[static_cast<std::size_t>(from)].bytes;
+    const std::size_t expected = call.exchange.recv[static_cast<std::size_t>(from)].bytes;
     if (outgoing_[0] == 0 && sent != expected)
       outgoing_ = {1, static_cast<std::size_t>(from), sent, expected};
   };
   for (std::size_t i = 0; i < exchange_.members().size(); ++i)
     compare(exchange_.members()[i], exchange_.from(i)[0]);
-  compare(state.rank(), exchange.send[static_cast<std::size_t>(state.rank())].bytes);
-  start(state, tags.first + window_tags::kVerdict, other_ranks(state), outgoing_.size(), true);
+  const int own = call.state->rank();
+  compare(own, call.exchange.send[static_cast<std::size_t>(own)].bytes);
+  start(call, window_tags::kVerdict, other_ranks(*call.state), outgoing_.size(), true);
 }
 
 void CallNumbers::judge(const CommState& state) const {
@@ -94,14 +103,13 @@ void CallNumbers::judge(const CommState& state) const {
   }
 }
 
-void CallNumbers::start_counts(const CommState& state, const TagWindow& tags, const Exchange& exchange,
-                               const Choice& choice) {
-  std::vector<int> members = who_tells(state, choice);
-  std::erase(members, state.rank());
+void CallNumbers::start_counts(const Call& call, const Choice& choice) {
+  std::vector<int> members = who_tells(*call.state, choice);
+  std::erase(members, call.state->rank());
   outgoing_.clear();
-  for (const Block& block : exchange.send) outgoing_.push_back(block.bytes);
-  for (const Block& block : exchange.recv) outgoing_.push_back(block.bytes);
-  start(state, tags.first + window_tags::kCounts, std::move(members), outgoing_.size(), true);
+  for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);
+  for (const Block& block : call.exchange.recv) outgoing_.push_back(block.bytes);
+  start(call, window_tags::kCounts, std::move(members), outgoing_.size(), true);
 }
 
 std::vector<std::size_t> CallNumbers::numbers() const {
@@ -125,6 +133,31 @@ Counts CallNumbers::counts(const CommState& state, const std::vector<std::size_t
     columns.insert(columns.end(), of_rank.begin() + static_cast<std::ptrdiff_t>(ranks), of_rank.end());
   }
   return Counts::partial(state.size(), std::move(known), std::move(rows), std::move(columns));
+}
+
+void Checksums::start(const Call& call, std::span<const std::byte* const> send) {
+  std::vector<std::size_t> outgoing;
+  for (const int peer : other_ranks(*call.state)) {
+    const auto at = static_cast<std::size_t>(peer);
+    outgoing.push_back(checksum(send[at], call.exchange.send[at].bytes));
+  }
+  sums_.start(call.state->space(), call.tags.first + window_tags::kSums, other_ranks(*call.state), 1,
+              outgoing, false);
+}
+
+void Checksums::check(const Call& call, std::span<std::byte* const> recv) const {
+  for (std::size_t i = 0; i < sums_.members().size(); ++i) {
+    const int peer = sums_.members()[i];
+    const auto at = static_cast<std::size_t>(peer);
+    const std::size_t arrived = checksum(recv[at], call.exchange.recv[at].bytes);
+    const std::size_t sent = sums_.from(i)[0];
+    if (arrived == sent) continue;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "the %zu bytes from rank %d to rank %d have checksum %016zx, expected %016zx",
+                  call.exchange.recv[at].bytes, peer, call.state->rank(), arrived, sent);
+    throw CallError(MPI_ERR_OTHER, text);
+  }
 }
 
 }  // namespace tapa

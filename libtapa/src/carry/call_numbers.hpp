@@ -1,12 +1,13 @@
 /// @file
-/// What ranks tell each other before a run, in a few numbers: that they make the call, what they send, their
-/// counts.
+/// What ranks tell each other beside a run, in a few numbers: that they make the call, what they send, their
+/// counts, checksums.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "comm/call_order.hpp"
+#include "carry/choosing.hpp"
 #include "comm/comm_state.hpp"
 #include "plan/choice.hpp"
 #include "plan/counts.hpp"
@@ -22,16 +23,15 @@ namespace tapa {
 class CallNumbers {
  public:
   /// That this rank makes the call, so that it can be named who does not.
-  void start_arrivals(const CommState& state, const TagWindow& tags);
+  void start_arrivals(const Call& call);
   /// Everybody tells everybody how much it sends to them, and then the first block whose two ends disagree,
   /// so that all ranks fail alike.
-  void start_check(const CommState& state, const TagWindow& tags, const Exchange& exchange);
-  void start_verdict(const CommState& state, const TagWindow& tags, const Exchange& exchange);
+  void start_check(const Call& call);
+  void start_verdict(const Call& call);
   /// Throws the CallError that all ranks throw, if some block's ends differ.
   void judge(const CommState& state) const;
   /// The ranks of a group tell each other their row and their column: what a choice needs to plan.
-  void start_counts(const CommState& state, const TagWindow& tags, const Exchange& exchange,
-                    const Choice& choice);
+  void start_counts(const Call& call, const Choice& choice);
   /// All numbers that the counts of this rank's part of the plan depend on, and these counts.
   [[nodiscard]] std::vector<std::size_t> numbers() const;
   [[nodiscard]] Counts counts(const CommState& state, const std::vector<std::size_t>& numbers) const;
@@ -44,10 +44,28 @@ class CallNumbers {
   [[nodiscard]] std::vector<int> missing() const { return exchange_.missing(8); }
 
  private:
-  void start(const CommState& state, int tag, std::vector<int> members, std::size_t each, bool same);
+  void start(const Call& call, int tag, std::vector<int> members, std::size_t each, bool same);
 
   SmallExchange exchange_;
   std::vector<std::size_t> outgoing_;
+};
+
+/// TAPA_CHECK=data: checksums of all blocks.
+class Checksums {
+ public:
+  /// Tells those of the blocks that are sent; `send`: where they lie, dense. Throws CallError.
+  void start(const Call& call, std::span<const std::byte* const> send);
+  /// Whether those of all others are there. Throws CallError.
+  [[nodiscard]] bool test() { return sums_.test(); }
+  /// Throws CallError where a block that has arrived, at `recv`, has another one.
+  void check(const Call& call, std::span<std::byte* const> recv) const;
+
+  [[nodiscard]] bool pending() const { return sums_.pending(); }
+  void give_up() { sums_.give_up(); }
+  [[nodiscard]] std::vector<int> missing() const { return sums_.missing(8); }
+
+ private:
+  SmallExchange sums_;
 };
 
 }  // namespace tapa

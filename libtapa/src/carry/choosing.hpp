@@ -16,15 +16,18 @@ namespace tapa {
 
 enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
-/// What a choice depends on.
-struct Subject {
-  CommState& state;
-  const Rules& rules;
-  const Exchange& exchange;
+/// A call as its operation has it.
+struct Call {
+  std::shared_ptr<CommState> state;
+  std::shared_ptr<const Rules> rules;  ///< as they are when it begins
+  const char* function = "";
+  MPI_Comm comm = MPI_COMM_NULL;  ///< blocking: the program's
   Mode mode = Mode::blocking;
+  Exchange exchange;
   bool has_arguments = false;  ///< of one of MPI's forms: MPI could carry it out
   bool large = false;          ///< that with large counts
   bool own_memory = false;     ///< persistent: it has a region to itself
+  TagWindow tags;
 
   /// What this call can use; alike on all ranks.
   [[nodiscard]] Offer offer() const;
@@ -40,7 +43,7 @@ class Choosing {
 
   /// Whether shared memory will carry the call, as far as that is known before it is chosen; alike on all
   /// ranks, also where the two ends of a block differ, when that is looked for. step() keeps to it.
-  [[nodiscard]] bool goes_through_memory(const Subject& subject);
+  [[nodiscard]] bool goes_through_memory(const Call& call);
 
   enum class Step : std::uint8_t {
     wait,    ///< not yet: the ranks are agreeing
@@ -48,10 +51,10 @@ class Choosing {
     counts,  ///< plan() wants counts first
   };
   /// Goes on; `tag`: of the operation, for what competitions agree on. Throws CallError.
-  [[nodiscard]] Step step(const Subject& subject, int tag);
+  [[nodiscard]] Step step(const Call& call, int tag);
   /// The choice of a call whose counts are wanted, and its plan for them.
   [[nodiscard]] const Choice& choice() const { return decision_.choice; }
-  void plan(const Subject& subject, const Counts& counts, const std::vector<std::size_t>& key);
+  void plan(const Call& call, const Counts& counts, const std::vector<std::size_t>& key);
 
   [[nodiscard]] const std::shared_ptr<PlanEntry>& entry() const { return entry_; }
   /// The competition whose probe the call is.
@@ -64,13 +67,13 @@ class Choosing {
   /// The call has ended: tells the autotuner how long a probe took, also when it failed, as all ranks stay in
   /// step; and what the next call with blocks of other sizes goes by. `memory`: bytes of all ranks, where
   /// memory carried it.
-  void end(const Subject& subject, double seconds, std::optional<std::uint64_t> memory);
+  void end(const Call& call, double seconds, std::optional<std::uint64_t> memory);
 
  private:
-  [[nodiscard]] bool learn_mean(const Subject& subject);
-  [[nodiscard]] bool next_probe(const Subject& subject, int tag, std::size_t bytes);
-  void plan_uniform(const Subject& subject);
-  [[nodiscard]] Step plan_blocks(const Subject& subject);
+  [[nodiscard]] bool learn_mean(const Call& call);
+  [[nodiscard]] bool next_probe(const Call& call, int tag, std::size_t bytes);
+  void plan_uniform(const Call& call);
+  [[nodiscard]] Step plan_blocks(const Call& call);
 
   std::shared_ptr<const Counts> known_;
   std::vector<std::size_t> key_;

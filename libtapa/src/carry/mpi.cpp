@@ -98,14 +98,6 @@ std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers)
   return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
 }
 
-/// The narrowed arrays of this thread's last blocking call. Kept: MPI's error handler may jump over any
-/// owner.
-MpiCallStorage& kept_storage() {
-  thread_local constinit MpiCallStorage* storage = nullptr;
-  if (storage == nullptr) storage = new MpiCallStorage;
-  return *storage;
-}
-
 /// What a call owns while MPI carries it out. MPI's error handler may jump over any owner on the stack, so
 /// the thread keeps it: what was jumped over goes with its next such call.
 template <class Call>
@@ -180,7 +172,8 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
   return guarded(arguments.comm, arguments.function, [&] {
     MpiCallStorage none;  // as a rule: each thread would keep some
     const bool arrays = needs_arrays(arguments);
-    narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0, arrays ? kept_storage() : none);
+    narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0,
+                       arrays ? *Kept<MpiCallStorage>::make() : none);
     return MPI_SUCCESS;
   });
 }
@@ -313,8 +306,9 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
 
 // MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
-  if (is_guest() || own_check() == Check::off) return;
-  check_arguments(arguments, peers_of(arguments.comm), own_check() != Check::mpi);
+  const Check check = own_options().settings().check;
+  if (!is_guest() && check != Check::off)
+    check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 
 HandOver hand_over(const Arguments& arguments, const Route& route) {

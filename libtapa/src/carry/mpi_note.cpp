@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "carry/explain.hpp"
 #include "comm/names.hpp"
 #include "comm/report.hpp"
 #include "route/decide.hpp"
@@ -17,17 +16,6 @@
 namespace tapa {
 
 namespace {
-
-/// What this rank sends, in all.
-std::size_t bytes_sent(const Arguments& a, int peers) {
-  const Side& side = a.in_place() ? a.recv : a.send;
-  std::size_t bytes = 0;
-  for (int peer = 0; peer < peers; ++peer) {
-    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
-    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
-  }
-  return bytes;
-}
 
 /// A call that was never ours.
 void keep(const Arguments& arguments, const char* reason, double seconds) {

@@ -8,74 +8,94 @@
 #include <thread>
 #include <utility>
 
-#include "carry/explain.hpp"
 #include "carry/mpi_sample.hpp"
-#include "carry/window_tags.hpp"
+#include "comm/names.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
 
+namespace {
+
+/// Runs MPI's own all-to-all beside a call, now and then.
+std::optional<double> seconds_of_mpi(const Call& call, std::size_t bytes_per_pair, const PlanEntry& entry) {
+  if (call.mode != Mode::blocking || call.comm == MPI_COMM_NULL || call.rules->report != Reporting::on)
+    return std::nullopt;
+  if (!call.state->parts()->report.sample_due(call.function, bytes_per_pair, entry.text)) return std::nullopt;
+  return sample_mpi(call.exchange, call.comm);
+}
+
+/// Tells whoever reads explanations, and the report. `bytes_per_pair`: 0 where the ranks had no reason to
+/// agree on a mean; then this rank's own does.
+void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double seconds,
+          const std::optional<double>& mpi_seconds) {
+  CommState& state = *call.state;
+  if (call.rules->explain && state.rank() == 0 && !entry.explained.exchange(true))
+    print_line(explanation(entry, call.function, state.size(), seconds));
+  if (call.rules->report == Reporting::off) return;
+  std::optional<Sample> sample;
+  if (mpi_seconds) sample = Sample{seconds, *mpi_seconds};
+  const std::uint64_t sent = total_bytes(call.exchange.send);
+  if (bytes_per_pair == 0) bytes_per_pair = sent / static_cast<std::size_t>(state.size());
+  state.parts()->report.count(call.function, bytes_per_pair, entry.text, {}, sent, seconds, sample);
+}
+
+}  // namespace
+
 void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function, MPI_Comm comm) {
-  state_ = std::move(state);
-  rules_ = state_->held_rules();
-  mode_ = mode;
-  function_ = function;
-  comm_ = comm;
+  call_.state = std::move(state);
+  call_.rules = call_.state->held_rules();
+  call_.mode = mode;
+  call_.function = function;
+  call_.comm = comm;
   stage_ = Stage::turn;
   outcome_ = {};
-  has_arguments_ = large_ = false;
+  call_.has_arguments = call_.large = call_.own_memory = false;
   mpi_seconds_.reset();
-  tags_ = {};
+  call_.tags = {};
   window_.begin();
   judging_ = by_memory_ = false;
   choosing_.begin();
   started_ = PMPI_Wtime();
-  watch_ = {function_, rules_->timeout, started_};
-  state_->parts()->order.enqueue(this);
+  watch_ = {call_.function, call_.rules->timeout, started_};
+  call_.state->parts()->order.enqueue(this);
   queued_ = true;
 }
 
 void Operation::end() {
-  if (!state_) return;
+  if (!call_.state) return;
   leave_queue();
-  run_.end(*state_, rules_->settings().keep);
-  {
-    const auto parts = state_->parts();
-    parts->order.give_back(std::exchange(tags_, {}));
-    window_.leave(*parts);
-  }
+  run_.end(*call_.state, call_.rules->settings().keep);
+  call_.state->parts()->order.give_back(std::exchange(call_.tags, {}));
+  window_.leave(*call_.state);
   types_.free();
   choosing_.begin();
-  rules_.reset();
-  state_.reset();
+  call_.rules.reset();
+  call_.state.reset();
   stage_ = Stage::idle;
 }
 
 void Operation::leave_queue() {
-  if (std::exchange(queued_, false)) state_->parts()->order.leave(this);
+  if (std::exchange(queued_, false)) call_.state->parts()->order.leave(this);
 }
 
-void Operation::take_arguments(const Arguments& arguments) {
-  has_arguments_ = true;
-  large_ = arguments.large;
-  normalise(arguments, state_->size(), exchange_);
-  if (mode_ == Mode::blocking) return;
-  types_.hold(exchange_.recv);
-  if (exchange_.in_place) {
-    exchange_.send = exchange_.recv;
+void Operation::take_arguments(const Arguments& arguments, bool judges) {
+  call_.has_arguments = true;
+  judging_ = judges;
+  call_.large = arguments.large;
+  normalise(arguments, call_.state->size(), call_.exchange);
+  if (call_.mode == Mode::blocking) return;
+  types_.hold(call_.exchange.recv);
+  if (call_.exchange.in_place) {
+    call_.exchange.send = call_.exchange.recv;
   } else {
-    types_.hold(exchange_.send);
+    types_.hold(call_.exchange.send);
   }
-}
-
-Subject Operation::subject() const {
-  return {*state_, *rules_, exchange_, mode_, has_arguments_, large_, window_.buffers() != nullptr};
 }
 
 bool Operation::at_rest() const {
   return stage_ == Stage::finished || stage_ == Stage::idle || stage_ == Stage::mpi ||
-         (stage_ == Stage::ready && mode_ == Mode::persistent);
+         (stage_ == Stage::ready && call_.mode == Mode::persistent);
 }
 
 bool Operation::advance(bool block) noexcept {
@@ -101,12 +121,13 @@ bool Operation::advance(bool block) noexcept {
 void Operation::fail(int code, const std::string& message) {
   outcome_.code = code;
   outcome_.message = message;
+  outcome_.out_of_tags = window_.out_of_tags();
   leave_queue();
-  if (numbers_.pending() || run_.in_flight()) tags_ = {};  // they may not be used again
+  if (numbers_.pending() || run_.in_flight()) call_.tags = {};  // they may not be used again
   run_.give_up();
   window_.give_up();
   numbers_.give_up();
-  choosing_.end(subject(), PMPI_Wtime() - started_, run_.bytes_through_memory());
+  choosing_.end(call_, PMPI_Wtime() - started_, run_.bytes_through_memory());
   stage_ = Stage::finished;
 }
 
@@ -115,7 +136,8 @@ bool Operation::step(bool block) {
     case Stage::turn:
       return step_turn();
     case Stage::window:
-      if (!window_.step(*state_, tags_)) return false;
+      if (!window_.step(*call_.state, call_.tags)) return false;
+      call_.own_memory = window_.buffers() != nullptr;
       after_turn();
       return true;
     case Stage::arrivals:
@@ -131,7 +153,7 @@ bool Operation::step(bool block) {
     case Stage::running:
       return step_running(block);
     case Stage::sums:
-      if (!run_.check_sums(subject())) return false;
+      if (!run_.check_sums(call_)) return false;
       finish();
       return true;
     default:
@@ -141,15 +163,15 @@ bool Operation::step(bool block) {
 
 bool Operation::step_turn() {
   {
-    const auto parts = state_->parts();
+    const auto parts = call_.state->parts();
     if (parts->order.first() != this) return false;
-    if (mode_ != Mode::persistent) {
+    if (call_.mode != Mode::persistent) {
       const auto tags = parts->order.take_window();
       if (!tags) return false;  // an earlier operation of the same tags is under way
-      tags_ = *tags;
+      call_.tags = *tags;
     }
   }
-  if (mode_ == Mode::persistent)
+  if (call_.mode == Mode::persistent)
     stage_ = Stage::window;
   else
     after_turn();
@@ -157,11 +179,11 @@ bool Operation::step_turn() {
 }
 
 void Operation::after_turn() {
-  by_memory_ = !judging_ && choosing_.goes_through_memory(subject());
+  by_memory_ = !judging_ && choosing_.goes_through_memory(call_);
   if (by_memory_) {
     stage_ = Stage::plan;  // who comes, and with which counts, is seen there
-  } else if (rules_->timeout > 0) {
-    numbers_.start_arrivals(*state_, tags_);
+  } else if (call_.rules->timeout > 0) {
+    numbers_.start_arrivals(call_);
     stage_ = Stage::arrivals;
   } else {
     after_arrivals();
@@ -170,8 +192,8 @@ void Operation::after_turn() {
 
 void Operation::after_arrivals() {
   stage_ = Stage::plan;
-  if (!rules_->compares() && !judging_) return;
-  numbers_.start_check(*state_, tags_, exchange_);
+  if (!call_.rules->compares() && !judging_) return;
+  numbers_.start_check(call_);
   stage_ = Stage::check;
 }
 
@@ -182,18 +204,18 @@ bool Operation::step_numbers() {
       after_arrivals();
       break;
     case Stage::check:
-      numbers_.start_verdict(*state_, tags_, exchange_);
+      numbers_.start_verdict(call_);
       stage_ = Stage::verdict;
       break;
     case Stage::verdict:
-      numbers_.judge(*state_);
+      numbers_.judge(*call_.state);
       if (judging_)
         throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
       stage_ = Stage::plan;
       break;
     default: {
       const std::vector<std::size_t> numbers = numbers_.numbers();
-      choosing_.plan(subject(), numbers_.counts(*state_, numbers), numbers);
+      choosing_.plan(call_, numbers_.counts(*call_.state, numbers), numbers);
       take_plan();
     }
   }
@@ -201,15 +223,15 @@ bool Operation::step_numbers() {
 }
 
 bool Operation::step_plan() {
-  if (exchange_.uniform && exchange_.uniform_bytes == 0) {
+  if (call_.exchange.uniform && call_.exchange.uniform_bytes == 0) {
     finish();
     return true;
   }
-  switch (choosing_.step(subject(), tags_.first + window_tags::kAgree)) {
+  switch (choosing_.step(call_, call_.tags.first + window_tags::kAgree)) {
     case Choosing::Step::wait:
       return false;
     case Choosing::Step::counts:
-      numbers_.start_counts(*state_, tags_, exchange_, choosing_.choice());
+      numbers_.start_counts(call_, choosing_.choice());
       stage_ = Stage::counts;
       return true;
     default:
@@ -221,16 +243,16 @@ bool Operation::step_plan() {
 }
 
 void Operation::take_plan() {
-  run_.choose(subject(), choosing_.entry(), window_.buffers());
+  run_.choose(call_, choosing_.entry(), window_.buffers());
   stage_ = Stage::ready;
-  if (mode_ == Mode::persistent) leave_queue();
+  if (call_.mode == Mode::persistent) leave_queue();
 }
 
 void Operation::start() {
   stage_ = Stage::launch;
   outcome_ = {};
   started_ = PMPI_Wtime();
-  watch_ = {function_, rules_->timeout, started_};
+  watch_ = {call_.function, call_.rules->timeout, started_};
 }
 
 /// False: not yet.
@@ -240,8 +262,9 @@ bool Operation::launch() {
   } else {
     if (!run_.claim()) return false;
     try {
-      sample();
-      run_.begin(subject(), tags_);
+      mpi_seconds_ = seconds_of_mpi(call_, choosing_.bytes_per_pair(call_.exchange), *run_.entry());
+      if (mpi_seconds_) started_ = PMPI_Wtime();
+      run_.begin(call_);
     } catch (...) {
       run_.unclaim();
       throw;
@@ -252,21 +275,12 @@ bool Operation::launch() {
   return true;
 }
 
-/// Runs MPI's own all-to-all beside this one, now and then.
-void Operation::sample() {
-  if (mode_ != Mode::blocking || comm_ == MPI_COMM_NULL || rules_->report != Reporting::on) return;
-  const std::size_t bytes = choosing_.bytes_per_pair(exchange_);
-  if (!state_->parts()->report.sample_due(function_, bytes, run_.entry()->text)) return;
-  mpi_seconds_ = sample_mpi(exchange_, comm_);
-  if (mpi_seconds_) started_ = PMPI_Wtime();
-}
-
 bool Operation::step_running(bool block) {
-  if (!run_.advance(subject(), block)) return false;
-  if (rules_->compares() && !run_.sizes_agree()) {
+  if (!run_.advance(call_, block)) return false;
+  if (call_.rules->compares() && !run_.sizes_agree()) {
     judging_ = true;
     after_arrivals();
-  } else if (rules_->check == Check::data) {
+  } else if (call_.rules->check == Check::data) {
     stage_ = Stage::sums;
   } else {
     finish();
@@ -275,38 +289,25 @@ bool Operation::step_running(bool block) {
 }
 
 void Operation::finish() {
-  if (run_.entry() != nullptr) run_.finish(exchange_);
+  if (run_.entry() != nullptr) run_.finish(call_.exchange);
   leave_queue();
   stage_ = Stage::finished;
-  if (run_.entry() != nullptr) tell();
-}
-
-/// The autotuner, whoever reads explanations, and the report.
-void Operation::tell() {
+  if (run_.entry() == nullptr) return;
   const double seconds = PMPI_Wtime() - started_;
-  choosing_.end(subject(), seconds, run_.bytes_through_memory());
-  if (rules_->explain && state_->rank() == 0 && !choosing_.entry()->explained.exchange(true))
-    print_line(explanation(*run_.entry(), function_, state_->size(), seconds));
-  if (rules_->report == Reporting::off) return;
-  std::optional<Sample> sample;
-  if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
-  const std::uint64_t sent = total_bytes(exchange_.send);
-  // Where the ranks had no reason to agree on a mean this rank's own does.
-  const std::size_t agreed = choosing_.bytes_per_pair(exchange_);
-  const std::size_t bytes = agreed != 0 ? agreed : sent / static_cast<std::size_t>(state_->size());
-  state_->parts()->report.count(function_, bytes, run_.entry()->text, {}, sent, seconds, sample);
+  choosing_.end(call_, seconds, run_.bytes_through_memory());
+  tell(call_, choosing_.bytes_per_pair(call_.exchange), *choosing_.entry(), seconds, mpi_seconds_);
 }
 
 bool Operation::is_mpis(Route& route) const {
   if (stage_ != Stage::mpi) return false;
   route.carrier = Carrier::mpi;
-  route.state = state_.get();
+  route.state = call_.state.get();
   route.chosen = route.noted = true;
   route.tried = choosing_.tried().has_value();
   if (route.tried) route.key = *choosing_.tried();
-  route.sent = total_bytes(exchange_.send);
-  route.uniform = exchange_.uniform;
-  route.bytes = choosing_.bytes_per_pair(exchange_);
+  route.sent = total_bytes(call_.exchange.send);
+  route.uniform = call_.exchange.uniform;
+  route.bytes = choosing_.bytes_per_pair(call_.exchange);
   return true;
 }
 
@@ -327,23 +328,19 @@ std::string Operation::waits_for() const {
     case Stage::plan:
       return "waits for the agreed mean size";
     default:
-      return run_.waits_for(subject());
+      return run_.waits_for(call_);
   }
 }
 
 void complete(Operation& operation) {
   using namespace std::chrono_literals;
   constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
-  const Rules& rules = operation.rules();
-  const Wait asked = rules.settings().wait;
-  const Wait wait = asked != Wait::automatic          ? asked
-                    : rules.wait == WaitPolicy::yield ? Wait::yield
-                                                      : Wait::spin;
+  const Rules& rules = *operation.call().rules;
   for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
     Progress::relay();
-    if (idle % drive_every == 0) operation.state()->waiter().drive_mpi();
-    if (wait == Wait::yield) sched_yield();
-    if (wait == Wait::sleep) std::this_thread::sleep_for(20us);
+    if (idle % drive_every == 0) operation.call().state->waiter().drive_mpi();
+    if (rules.wait == WaitPolicy::yield) sched_yield();
+    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
   }
 }
 

@@ -14,24 +14,21 @@
 
 #include "carry/call_numbers.hpp"
 #include "carry/choosing.hpp"
-#include "carry/held_types.hpp"
 #include "carry/persistent_window.hpp"
 #include "carry/run.hpp"
+#include "carry/staging.hpp"
 #include "route/route.hpp"
 #include "run/error.hpp"
 #include "run/unfinished.hpp"
 
 namespace tapa {
 
-/// Life: begin, fill exchange() (or take_arguments), advance until finished(); for persistent ones again
-/// start and advance. Objects are reused: in steady state nothing is allocated. advance() may be called from
-/// several threads; the others only while no thread is in it.
+/// Life: begin, describe call().exchange (or take_arguments), advance until finished(); for persistent ones
+/// again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be called
+/// from several threads; the others only while no thread is in it.
 class Operation {
  public:
-  Operation() = default;
   ~Operation() { end(); }
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
 
   /// Makes it the next operation of a communicator. Collective in the sense that all ranks do so in the same
   /// order. `comm`: the program's, in a blocking call.
@@ -40,22 +37,20 @@ class Operation {
 
   /// Takes checked arguments. Datatypes of nonblocking and persistent operations are held when they are
   /// needed after the call; count, displacement and type arrays are not read after it unless MPI carries the
-  /// call out.
-  void take_arguments(const Arguments& arguments);
-  /// The description, for callers that make their own blocks instead, and how its plan is chosen.
-  [[nodiscard]] Exchange& exchange() { return exchange_; }
+  /// call out. `judges`, blocking: only finds the block whose two ends differ, which all ranks know to be
+  /// there, and fails with it.
+  void take_arguments(const Arguments& arguments, bool judges = false);
+  /// The call, whose blocks others describe themselves instead, and how its plan is chosen.
+  [[nodiscard]] Call& call() { return call_; }
   [[nodiscard]] Choosing& choosing() { return choosing_; }
-  /// Blocking: only finds the block whose two ends differ, which all ranks know to be there, and fails with
-  /// it. After take_arguments().
-  void judge() { judging_ = true; }
 
   /// Advances as far as possible. Persistent operations stop when they are prepared. With `block` it may wait
   /// for a message. Returns whether it has come to rest. Never throws: see outcome().
   bool advance(bool block) noexcept;
-  /// Persistent: begins a run. Precondition: ready() and no run unfinished.
+  /// Persistent: begins a run. Precondition: it is prepared, and no run is unfinished.
   void start();
 
-  [[nodiscard]] bool ready() const { return stage_ == Stage::ready; }
+  [[nodiscard]] bool at_rest() const;
   [[nodiscard]] bool finished() const { return stage_ == Stage::finished; }
   /// Whether it has come to rest because MPI is to carry it out, on the program's communicator, when nothing
   /// of ours is alive; with what is to be told of that.
@@ -66,16 +61,11 @@ class Operation {
     int code = MPI_SUCCESS;
     std::string message;  ///< what went wrong
     CallError::Seen seen = CallError::Seen::here;
+    bool out_of_tags = false;  ///< too many persistent operations live; alike on all ranks
   };
   [[nodiscard]] const Outcome& outcome() const { return outcome_; }
-  /// Whether it failed because too many persistent operations live; alike on all ranks.
-  [[nodiscard]] bool out_of_tags() const { return window_.out_of_tags(); }
-  [[nodiscard]] const char* function() const { return function_; }
-  [[nodiscard]] const std::shared_ptr<CommState>& state() const { return state_; }
-  [[nodiscard]] const Rules& rules() const { return *rules_; }
 
-  /// Forgets everything but memory, so that the object can serve another call. Precondition: finished or
-  /// ready.
+  /// Forgets everything but memory, so that the object can serve another call. Precondition: it is at rest.
   void end();
 
  private:
@@ -96,7 +86,6 @@ class Operation {
     finished
   };
 
-  [[nodiscard]] bool at_rest() const;
   [[nodiscard]] bool step(bool block);
   bool step_turn();
   bool step_numbers();
@@ -106,29 +95,18 @@ class Operation {
   void after_arrivals();
   void take_plan();
   bool launch();
-  void sample();
   void finish();
   void fail(int code, const std::string& message);
-  void tell();
   void leave_queue();
-  [[nodiscard]] Subject subject() const;
   [[nodiscard]] std::string waits_for() const;
 
   mutable std::mutex mutex_;  // held in advance()
-  std::shared_ptr<CommState> state_;
-  std::shared_ptr<const Rules> rules_;
-  Mode mode_ = Mode::blocking;
-  const char* function_ = "";
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  Call call_;
   Stage stage_ = Stage::idle;
   bool queued_ = false;
   Outcome outcome_;
 
-  bool has_arguments_ = false;
-  bool large_ = false;
-  Exchange exchange_;
   HeldTypes types_;  // made of the caller's, which may be freed
-  TagWindow tags_;
   PersistentWindow window_;
   CallNumbers numbers_;
   bool judging_ = false;    // the ends of some block differ

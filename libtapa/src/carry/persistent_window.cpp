@@ -8,6 +8,14 @@
 
 namespace tapa {
 
+namespace {
+
+NodeArena& arena_of(const CommState& state) {
+  return *state.membership().world->arena();
+}
+
+}  // namespace
+
 void PersistentWindow::begin() {
   asked_ = 0;
   asking_ = out_of_tags_ = false;
@@ -24,7 +32,7 @@ void PersistentWindow::ask(CommState& state) {
     tag = parts->order.free_tag();
     numbers[0] = parts->order.free_windows(block_);
     if (state.rank() == 0 && parts->regions.available() && region_.count == 0)
-      region_ = parts->regions.take().value_or(ArenaRegion{});
+      region_ = arena_of(state).take(static_cast<std::size_t>(state.size())).value_or(ArenaRegion{});
   }
   if (state.rank() == 0) {
     numbers[1] = region_.first;
@@ -51,13 +59,13 @@ bool PersistentWindow::step(CommState& state, TagWindow& tags) {
   const std::size_t blocks = parts->order.blocks();
   if (++asked_ < blocks) return false;
   out_of_tags_ = true;
-  if (region_.count != 0) parts->regions.leave(std::exchange(region_, {}), region_.rounds);
+  if (region_.count != 0) arena_of(state).leave(std::exchange(region_, {}), region_.rounds);
   throw CallError(MPI_ERR_OTHER, "no message tags are left: " + std::to_string(CallOrder::kBlock * blocks) +
                                      " persistent requests of this communicator live, expected fewer");
 }
 
-void PersistentWindow::leave(const CommParts& parts) {
-  if (buffers_) parts.regions.leave(std::exchange(region_, {}), buffers_->round());
+void PersistentWindow::leave(const CommState& state) {
+  if (buffers_) arena_of(state).leave(std::exchange(region_, {}), buffers_->round());
   buffers_.reset();
 }
 

@@ -25,7 +25,7 @@ class PersistentWindow {
   [[nodiscard]] ShmBuffers* buffers() const { return buffers_.get(); }
 
   /// Gives the memory back.
-  void leave(const CommParts& parts);
+  void leave(const CommState& state);
   /// Forgets what is being asked; it can be asked no more.
   void give_up() { free_.give_up(); }
 

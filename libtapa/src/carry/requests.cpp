@@ -19,7 +19,7 @@ class OperationTask : public Task {
                 std::unique_ptr<StagedCall> staged)
       : operation_(std::move(operation)), keep_(std::move(keep)), staged_(std::move(staged)) {}
   ~OperationTask() override {
-    if (operation_->ready() || operation_->finished()) release_operation(std::move(operation_));
+    if (operation_->at_rest()) release_operation(std::move(operation_));
   }
 
   void start() noexcept override {}
@@ -27,7 +27,7 @@ class OperationTask : public Task {
     if (!operation_->advance(false)) return false;
     if (staged_ && result() == MPI_SUCCESS) copy(&StagedCall::put_back);
     const bool told =
-        operation_->outcome().seen == CallError::Seen::everywhere && operation_->state()->rank() != 0;
+        operation_->outcome().seen == CallError::Seen::everywhere && operation_->call().state->rank() != 0;
     if (result() != MPI_SUCCESS && !told) log_error(message());
     return true;
   }
@@ -35,7 +35,7 @@ class OperationTask : public Task {
     return copied_ == MPI_SUCCESS ? operation_->outcome().code : copied_;
   }
   [[nodiscard]] std::string message() const override {
-    return std::string(operation_->function()) + ": " +
+    return std::string(operation_->call().function) + ": " +
            (copied_ == MPI_SUCCESS ? operation_->outcome().message : copy_message_);
   }
 
@@ -109,13 +109,9 @@ void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
 bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
                        MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   complete(*operation);
-  if (operation->out_of_tags()) {
+  if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
     release_operation(std::move(operation));
-    return false;
-  }
-  if (operation->outcome().code != MPI_SUCCESS) {
-    const Operation::Outcome outcome = operation->outcome();
-    release_operation(std::move(operation));
+    if (outcome.out_of_tags) return false;
     throw CallError(outcome.code, outcome.message, outcome.seen);
   }
   const int code = Progress::instance().prepare(

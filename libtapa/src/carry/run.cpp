@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "carry/window_tags.hpp"
 #include "comm/machine_view.hpp"
 #include "run/error.hpp"
 #include "run/unfinished.hpp"
@@ -35,13 +34,13 @@ std::size_t piece(const Rules& rules, const Membership& membership) {
 }
 
 /// One that nobody uses; it goes back when its run has ended well.
-std::unique_ptr<Executor> take_executor(const Subject& s, PlanEntry& entry) {
-  if (auto executor = s.state.parts()->chooser.cache().take(entry)) return executor;
-  const Membership& membership = s.state.membership();
+std::unique_ptr<Executor> take_executor(const Call& c, PlanEntry& entry) {
+  if (auto executor = c.state->parts()->chooser.cache().take(entry)) return executor;
+  const Membership& membership = c.state->membership();
   return std::make_unique<Executor>(
-      entry.plan, std::make_unique<NodeTransport>(s.state.space(), membership.world->shm(),
-                                                  shm_limit(s.rules, entry.choice),
-                                                  piece(s.rules, membership), s.rules.wait));
+      entry.plan, std::make_unique<NodeTransport>(c.state->space(), membership.world->shm(),
+                                                  shm_limit(*c.rules, entry.choice),
+                                                  piece(*c.rules, membership), c.rules->wait));
 }
 
 /// The first blocks of both sides when all are equal, dense, lie one after the other and need no staging:
@@ -50,9 +49,9 @@ struct EqualBlocks {
   const std::byte* send;
   std::byte* recv;
 };
-std::optional<EqualBlocks> equal_blocks(const Subject& s, const ShmBuffers& buffers) {
-  const Exchange& e = s.exchange;
-  if (!e.uniform || s.rules.check == Check::data) return std::nullopt;
+std::optional<EqualBlocks> equal_blocks(const Call& c, const ShmBuffers& buffers) {
+  const Exchange& e = c.exchange;
+  if (!e.uniform || c.rules->check == Check::data) return std::nullopt;
   const std::byte* const send = in_row(e.send, e.uniform_bytes);
   std::byte* const recv = in_row(e.recv, e.uniform_bytes);
   if (send == nullptr || recv == nullptr) return std::nullopt;
@@ -63,17 +62,17 @@ std::optional<EqualBlocks> equal_blocks(const Subject& s, const ShmBuffers& buff
 
 }  // namespace
 
-void Run::choose(const Subject& s, std::shared_ptr<PlanEntry> entry, ShmBuffers* own) {
+void Run::choose(const Call& c, std::shared_ptr<PlanEntry> entry, ShmBuffers* own) {
   entry_ = std::move(entry);
   buffers_ = nullptr;
   if (entry_->choice.algorithm == Algorithm::memory)
-    buffers_ = own != nullptr ? own : &s.state.parts()->regions.common();
-  if (s.mode == Mode::persistent && entry_->plan) executor_ = take_executor(s, *entry_);
+    buffers_ = own != nullptr ? own : &c.state->parts()->regions.common();
+  if (c.mode == Mode::persistent && entry_->plan) executor_ = take_executor(c, *entry_);
 }
 
-void Run::begin(const Subject& s, const TagWindow& tags) {
+void Run::begin(const Call& c) {
   staged_ = false;
-  by_memory() ? begin_memory(s, tags) : begin_plan(s, tags);
+  by_memory() ? begin_memory(c) : begin_plan(c);
 }
 
 void Run::stage(const Exchange& exchange) {
@@ -83,12 +82,12 @@ void Run::stage(const Exchange& exchange) {
 
 // A rank that has no memory for its blocks, or a datatype that MPI refuses to pack, is waited for all the
 // same.
-void Run::begin_memory(const Subject& s, const TagWindow& tags) {
-  const Exchange& exchange = s.exchange;
-  if (const auto equal = equal_blocks(s, *buffers_))
+void Run::begin_memory(const Call& c) {
+  const Exchange& exchange = c.exchange;
+  if (const auto equal = equal_blocks(c, *buffers_))
     return memory_.begin_row(*buffers_, equal->send, equal->recv, exchange.uniform_bytes);
   ShmBlocks& blocks = memory_.describe(exchange);
-  const bool sums = s.rules.check == Check::data;
+  const bool sums = c.rules->check == Check::data;
   const bool overlaps = exchange.overlaps && ShmExchange::fits(*buffers_, blocks.send);
   if (sums || overlaps != exchange.overlaps) {
     staged_ = blocks.prepare([&] {
@@ -98,35 +97,35 @@ void Run::begin_memory(const Subject& s, const TagWindow& tags) {
         blocks.recv[i].data = staging_.recv()[i];
       }
     });
-    if (staged_ && sums) sums_.start(s.state, tags, exchange, staging_.send());
+    if (staged_ && sums) sums_.start(c, staging_.send());
   }
   memory_.begin_described(*buffers_, overlaps && !sums,
-                          !s.rules.compares() ? MemoryRun::Compare::nothing
-                          : exchange.uniform  ? MemoryRun::Compare::sums
-                                              : MemoryRun::Compare::blocks);
+                          !c.rules->compares() ? MemoryRun::Compare::nothing
+                          : exchange.uniform   ? MemoryRun::Compare::sums
+                                               : MemoryRun::Compare::blocks);
 }
 
-void Run::begin_plan(const Subject& s, const TagWindow& tags) {
-  const int most = tags.count - window_tags::kPlan;
+void Run::begin_plan(const Call& c) {
+  const int most = c.tags.count - window_tags::kPlan;
   if (entry_->plan->channels > most) {
     throw CallError(MPI_ERR_INTERN, "plan " + entry_->text + " needs " +
                                         std::to_string(entry_->plan->channels) + " tags, expected at most " +
                                         std::to_string(most));
   }
-  stage(s.exchange);
-  if (s.rules.check == Check::data) sums_.start(s.state, tags, s.exchange, staging_.send());
-  if (!executor_) executor_ = take_executor(s, *entry_);
+  stage(c.exchange);
+  if (c.rules->check == Check::data) sums_.start(c, staging_.send());
+  if (!executor_) executor_ = take_executor(c, *entry_);
   executor_->bind(staging_.send(), staging_.recv());
-  executor_->start(tags.first + window_tags::kPlan);
+  executor_->start(c.tags.first + window_tags::kPlan);
 }
 
-bool Run::advance(const Subject& s, bool block) {
+bool Run::advance(const Call& c, bool block) {
   if (executor_) return executor_->progress(block);
   constexpr int patience = 50;  // pauses in one call
   try {
     const auto done = [this] { return memory_.advance(); };
     bool ended = done();
-    Waiter waiter = s.state.waiter();
+    Waiter waiter = c.state->waiter();
     for (int idle = 0; block && !ended && idle < patience; ++idle) {
       waiter.pause(idle, true, done);
       waiter.count_quiet_poll();
@@ -136,7 +135,7 @@ bool Run::advance(const Subject& s, bool block) {
     return ended;
   } catch (...) {
     buffers_->release();
-    if (s.rules.compares() && !memory_.exchange().sizes_agree())
+    if (c.rules->compares() && !memory_.exchange().sizes_agree())
       return true;  // all ranks say which block it is
     throw;
   }
@@ -147,9 +146,9 @@ std::optional<std::uint64_t> Run::bytes_through_memory() const {
   return memory_.exchange().total_bytes();
 }
 
-bool Run::check_sums(const Subject& s) {
+bool Run::check_sums(const Call& c) {
   if (!sums_.test()) return false;
-  sums_.check(s.state.rank(), s.exchange, staging_.recv());
+  sums_.check(c, staging_.recv());
   return true;
 }
 
@@ -170,13 +169,13 @@ void Run::end(CommState& state, std::size_t keep) {
   entry_.reset();
 }
 
-std::string Run::waits_for(const Subject& s) const {
+std::string Run::waits_for(const Call& c) const {
   if (by_memory()) return tapa::waits_for(memory_.exchange());
   if (!executor_) return "waits for MPI";
   std::string text = "waits for";
-  const Topology& topology = *s.rules.topology;
+  const Topology& topology = *c.rules->topology;
   for (const Waiting& w : executor_->waiting(8)) {
-    const auto level = static_cast<std::size_t>(topology.level_of(s.state.rank(), w.peer));
+    const auto level = static_cast<std::size_t>(topology.level_of(c.state->rank(), w.peer));
     const auto phase = static_cast<std::size_t>(w.phase);
     text += (text.back() == 'r' ? " rank " : "; rank ") + std::to_string(w.peer) +
             (w.is_send ? " to take " : " to send ") + std::to_string(w.bytes) + " bytes, level " +

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "carry/checksums.hpp"
+#include "carry/call_numbers.hpp"
 #include "carry/choosing.hpp"
 #include "carry/staging.hpp"
 #include "run/memory_run.hpp"
@@ -18,7 +18,7 @@ class Run {
  public:
   /// By `entry`; `own`: memory of this operation's own, or null. A persistent operation takes all that
   /// options decide now: they may be others when it is started.
-  void choose(const Subject& subject, std::shared_ptr<PlanEntry> entry, ShmBuffers* own);
+  void choose(const Call& call, std::shared_ptr<PlanEntry> entry, ShmBuffers* own);
   [[nodiscard]] const PlanEntry* entry() const { return entry_.get(); }
   /// Whether MPI is to carry the call out instead.
   [[nodiscard]] bool is_mpis() const { return buffers_ == nullptr && entry_->plan == nullptr; }
@@ -32,17 +32,17 @@ class Run {
   }
 
   /// Begins a run that has its claim. Throws CallError.
-  void begin(const Subject& subject, const TagWindow& tags);
+  void begin(const Call& call);
   /// Goes on; true when it has ended. With `block` it may wait for a message. Throws CallError,
   /// TransportError.
-  [[nodiscard]] bool advance(const Subject& subject, bool block);
+  [[nodiscard]] bool advance(const Call& call, bool block);
   /// After its end, where memory has carried it: whether the two ends of all blocks are known to agree.
   [[nodiscard]] bool sizes_agree() const { return !by_memory() || memory_.exchange().sizes_agree(); }
   /// Bytes that all ranks have sent together, where memory has carried it.
   [[nodiscard]] std::optional<std::uint64_t> bytes_through_memory() const;
 
   /// After its end: whether all checksums are there; throws CallError where one is wrong.
-  [[nodiscard]] bool check_sums(const Subject& subject);
+  [[nodiscard]] bool check_sums(const Call& call);
   /// Puts what has arrived where it belongs.
   void finish(const Exchange& exchange);
 
@@ -57,11 +57,11 @@ class Run {
   /// Ranks whose checksums are missing, some of them.
   [[nodiscard]] std::vector<int> missing_sums() const { return sums_.missing(); }
   /// What it waits for.
-  [[nodiscard]] std::string waits_for(const Subject& subject) const;
+  [[nodiscard]] std::string waits_for(const Call& call) const;
 
  private:
-  void begin_memory(const Subject& subject, const TagWindow& tags);
-  void begin_plan(const Subject& subject, const TagWindow& tags);
+  void begin_memory(const Call& call);
+  void begin_plan(const Call& call);
   void stage(const Exchange& exchange);
 
   std::shared_ptr<PlanEntry> entry_;

@@ -41,25 +41,30 @@ struct Verdict {
   std::int32_t own_value = 0;
 };
 
-void exchange_lists(const std::shared_ptr<CommState>& state, const std::vector<std::byte>& send,
-                    const std::vector<std::size_t>& send_bytes, std::vector<std::byte>& recv,
+/// Blocks of these sizes, one behind the other.
+std::vector<Block> blocks_of(std::byte* at, const std::vector<std::size_t>& sizes) {
+  std::vector<Block> blocks;
+  for (const std::size_t bytes : sizes) {
+    blocks.emplace_back();
+    blocks.back().data = at;
+    blocks.back().bytes = bytes;
+    at += bytes;
+  }
+  return blocks;
+}
+
+/// Sends blocks to all ranks and receives others. `uniform`: all have the same size, on all ranks.
+void exchange_bytes(const std::shared_ptr<CommState>& state, bool uniform, const void* send,
+                    const std::vector<std::size_t>& send_bytes, void* recv,
                     const std::vector<std::size_t>& recv_bytes) {
   auto operation = acquire_operation();
   operation->begin(state, Mode::blocking, "TAPA_Selection_create");
-  Exchange& e = operation->exchange();
+  Exchange& e = operation->call().exchange;
   e = {};
-  const auto blocks = [](std::byte* at, const std::vector<std::size_t>& sizes, std::vector<Block>& into) {
-    for (const std::size_t bytes : sizes) {
-      Block block;
-      block.data = at;
-      block.bytes = bytes;
-      into.push_back(block);
-      at += bytes;
-    }
-  };
-  recv.resize(std::accumulate(recv_bytes.begin(), recv_bytes.end(), std::size_t{0}));
-  blocks(const_cast<std::byte*>(send.data()), send_bytes, e.send);
-  blocks(recv.data(), recv_bytes, e.recv);
+  e.uniform = uniform;
+  e.uniform_bytes = uniform ? send_bytes[0] : 0;
+  e.send = blocks_of(static_cast<std::byte*>(const_cast<void*>(send)), send_bytes);  // only read
+  e.recv = blocks_of(static_cast<std::byte*>(recv), recv_bytes);
   run_to_end(std::move(operation));
 }
 
@@ -67,22 +72,9 @@ void exchange_lists(const std::shared_ptr<CommState>& state, const std::vector<s
 template <class Record>
 std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, const std::vector<Record>& mine,
                                      std::size_t each) {
-  auto operation = acquire_operation();
-  operation->begin(state, Mode::blocking, "TAPA_Selection_create");
   std::vector<Record> theirs(mine.size());
-  Exchange& e = operation->exchange();
-  e = {};
-  e.uniform = true;
-  e.uniform_bytes = each * sizeof(Record);
-  for (std::size_t at = 0; at < mine.size(); at += each) {
-    Block block;
-    block.bytes = e.uniform_bytes;
-    block.data = reinterpret_cast<std::byte*>(const_cast<Record*>(&mine[at]));  // NOLINT: only read
-    e.send.push_back(block);
-    block.data = reinterpret_cast<std::byte*>(&theirs[at]);  // NOLINT: plain records
-    e.recv.push_back(block);
-  }
-  run_to_end(std::move(operation));
+  const std::vector<std::size_t> bytes(mine.size() / each, each * sizeof(Record));
+  exchange_bytes(state, true, mine.data(), bytes, theirs.data(), bytes);
   return theirs;
 }
 
@@ -266,7 +258,6 @@ void Talks::tell_headers() {
 
 void Talks::tell_lists() {
   std::vector<std::byte> outgoing;
-  std::vector<std::byte> incoming;
   std::vector<std::size_t> outgoing_bytes;
   std::vector<std::size_t> incoming_bytes;
   for (int peer = 0; peer < ranks_; ++peer) {
@@ -275,7 +266,9 @@ void Talks::tell_lists() {
     outgoing_bytes.push_back(bytes.size());
     incoming_bytes.push_back(static_cast<std::size_t>(header(peer).active) * sizeof(int));
   }
-  exchange_lists(state_, outgoing, outgoing_bytes, incoming, incoming_bytes);
+  std::vector<std::byte> incoming(
+      std::accumulate(incoming_bytes.begin(), incoming_bytes.end(), std::size_t{0}));
+  exchange_bytes(state_, false, outgoing.data(), outgoing_bytes, incoming.data(), incoming_bytes);
   std::size_t at = 0;
   for (int s = 0; s < ranks_; ++s) {
     std::vector<int> active(static_cast<std::size_t>(header(s).active));

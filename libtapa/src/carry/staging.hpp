@@ -1,6 +1,8 @@
 /// @file
-/// Blocks of a call as dense bytes: where they lie, or packed in memory of our own.
+/// What a call needs of its blocks beyond the program's: copies, types.
 #pragma once
+
+#include <mpi.h>
 
 #include <cstddef>
 #include <memory>
@@ -10,7 +12,8 @@
 
 namespace tapa {
 
-/// Reusable; keeps its memory between calls, see trim().
+/// Blocks as dense bytes: where they lie, or packed in memory of our own. Reusable; keeps its memory between
+/// calls, see trim().
 class Staging {
  public:
   /// Packs what is sent and not dense, or may be overwritten meanwhile; makes room for what is received and
@@ -31,6 +34,22 @@ class Staging {
   std::size_t size_ = 0;
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
+};
+
+/// Datatypes of a call that lasts longer than the program may keep them.
+class HeldTypes {
+ public:
+  HeldTypes() = default;
+  ~HeldTypes() { free(); }
+  HeldTypes(const HeldTypes&) = delete;
+  HeldTypes& operator=(const HeldTypes&) = delete;
+
+  /// Puts types of our own in the place of those of blocks. Throws CallError.
+  void hold(std::vector<Block>& blocks);
+  void free();
+
+ private:
+  std::vector<MPI_Datatype> types_;
 };
 
 }  // namespace tapa

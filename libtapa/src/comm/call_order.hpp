@@ -18,6 +18,17 @@ struct TagWindow {
   int count = 0;
 };
 
+/// What the tags of a window are for.
+namespace window_tags {
+inline constexpr int kCheck = 0;
+inline constexpr int kVerdict = 1;
+inline constexpr int kCounts = 2;
+inline constexpr int kSums = 3;
+inline constexpr int kArrivals = 4;
+inline constexpr int kAgree = 5;
+inline constexpr int kPlan = 6;  ///< the first of the plan's channels
+}  // namespace window_tags
+
 /// Half of the tags are dealt out to blocking and nonblocking operations, in turn. The other half is for
 /// persistent ones, which keep theirs as long as they live: which of these is free must be agreed between the
 /// ranks, as they free requests when they like. Not thread-safe.

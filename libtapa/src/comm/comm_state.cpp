@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "comm/learnt_comm.hpp"
+#include "comm/learnt_store.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
@@ -23,22 +23,9 @@ namespace tapa {
 namespace {
 
 WaitPolicy policy_of(Wait wait, bool crowded) {
-  switch (wait) {
-    case Wait::spin:
-      return WaitPolicy::spin;
-    case Wait::yield:
-      return WaitPolicy::yield;
-    case Wait::sleep:
-      return WaitPolicy::sleep;
-    default:
-      return crowded ? WaitPolicy::yield : WaitPolicy::spin;
-  }
-}
-
-/// Said once, by rank 0.
-void warn_of_gpus(const std::string& message, int rank) {
-  static std::atomic<bool> said{false};
-  if (rank == 0 && !said.exchange(true)) log_warn(message + "; all-to-all is left to MPI");
+  if (wait == Wait::sleep) return WaitPolicy::sleep;
+  const bool yields = wait == Wait::yield || (wait == Wait::automatic && crowded);
+  return yields ? WaitPolicy::yield : WaitPolicy::spin;
 }
 
 /// What threads remember of communicators may hold no more.
@@ -188,7 +175,7 @@ void CommState::use_device_comm() {
   const std::string message = gpu_message(membership_.gpu_rank, rules_->device.why);
   // A guest keeps nothing that it does not use.
   if (is_guest() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
-  warn_of_gpus(message, rank_);
+  if (rank_ == 0) warn_all_is_mpis(message);
 }
 
 void CommState::ask_for_gpus(MPI_Comm user) {

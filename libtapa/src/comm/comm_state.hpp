@@ -13,13 +13,61 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/comm_parts.hpp"
+#include "autotune/autotuner.hpp"
+#include "comm/call_order.hpp"
 #include "comm/device_calls.hpp"
-#include "comm/rules.hpp"
+#include "comm/mean_block.hpp"
+#include "comm/plan_chooser.hpp"
+#include "comm/report.hpp"
 #include "comm/setup.hpp"
+#include "comm/shared_regions.hpp"
 #include "run/memory_run.hpp"
 
 namespace tapa {
+
+/// What options and machine say of all calls on a communicator. Never changed: TAPA_Comm_set makes others.
+/// Alike on all ranks but for `wait`.
+struct Rules {
+  std::shared_ptr<const Options> options;
+  std::shared_ptr<const Topology> topology;
+  Check check = Settings{}.check;  ///< how arguments are checked
+  double timeout = 0;              ///< seconds after which one says whom a call waits for; 0: never
+  Reporting report = Reporting::off;
+  bool explain = false;
+  bool trusts_buffers = false;  ///< the program promises that no buffer is in GPU memory
+  bool is_mpis = false;         ///< MPI gets every call with nothing of it looked at: such buffers may come
+  bool mpi_is_forced = false;   ///< MPI is asked for by name: it gets calls exactly as they were made
+  bool fast = false;            ///< blocking calls may begin without a place in the order of calls
+  bool always_memory = false;   ///< ... and shared memory is the choice for all sizes
+  DeviceDecision device;        ///< which way buffers in GPU memory take
+  WaitPolicy wait = WaitPolicy::spin;  ///< by rank 0's wish, but each node's own number of cores
+
+  [[nodiscard]] const Settings& settings() const { return options->settings(); }
+  [[nodiscard]] bool compares() const { return check >= Check::counts; }
+  /// Whether persistent calls are MPI's: buffers may be in GPU memory, which it takes.
+  [[nodiscard]] bool leaves_persistent() const { return device.way == DeviceWay::engine && device.mpi_takes; }
+};
+
+/// The way of the last call with equal blocks that began without a place in the order of calls; the next one
+/// of that size takes the same.
+struct LastWay {
+  std::size_t bytes = 0;  ///< 0: none
+  bool mpi = false;
+  Autotuner::Running* counted = nullptr;
+};
+
+/// The parts of the state that its lock guards.
+struct CommParts {
+  CommParts(int rank, int ranks) : chooser(rank, ranks), tuner(chooser, ranks) {}
+
+  CallOrder order;
+  PlanChooser chooser;
+  Autotuner tuner;
+  MeanBlock mean;
+  SharedRegions regions;
+  Report report;
+  LastWay last;
+};
 
 /// State of one intracommunicator. Methods may be called from several threads, but for those that are
 /// collective; only these wait for other ranks.

@@ -1,5 +1,7 @@
 #include "comm/device_way.hpp"
 
+#include <array>
+
 #include "tapa/device.h"
 
 namespace tapa {
@@ -43,16 +45,8 @@ std::uint64_t digest(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) 
 }  // namespace
 
 std::string_view to_string(DeviceWay way) {
-  switch (way) {
-    case DeviceWay::host:
-      return "host";
-    case DeviceWay::mpi:
-      return "mpi";
-    case DeviceWay::stage:
-      return "stage";
-    default:
-      return "engine";
-  }
+  constexpr std::array<std::string_view, 4> names{"host", "mpi", "stage", "engine"};
+  return names.at(static_cast<std::size_t>(way));
 }
 
 DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& settings) {
@@ -78,20 +72,9 @@ DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& setti
 }
 
 int engine_wire(const DeviceDecision& decision, const Settings& settings) {
-  switch (settings.gpu_wire) {
-    case GpuWire::nccl:
-      return TAPA_DEVICE_WIRE_NCCL;
-    case GpuWire::mpi:
-      return TAPA_DEVICE_WIRE_MPI;
-    case GpuWire::staging:
-      return TAPA_DEVICE_WIRE_STAGING;
-    case GpuWire::sockets:
-      return TAPA_DEVICE_WIRE_SOCKETS;
-    case GpuWire::host:
-      return TAPA_DEVICE_WIRE_HOST;
-    default:
-      return decision.mpi_takes ? TAPA_DEVICE_WIRE_NCCL : TAPA_DEVICE_WIRE_AUTO;
-  }
+  static_assert(static_cast<int>(GpuWire::host) == TAPA_DEVICE_WIRE_HOST, "in the same order");
+  return settings.gpu_wire == GpuWire::automatic && decision.mpi_takes ? TAPA_DEVICE_WIRE_NCCL
+                                                                       : static_cast<int>(settings.gpu_wire);
 }
 
 CallTally tally_of(std::uint64_t bits, int rank, std::span<const std::size_t> send_bytes,

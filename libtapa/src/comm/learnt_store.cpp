@@ -1,30 +1,95 @@
 #include "comm/learnt_store.hpp"
 
+#include <mpi.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <ctime>
+#include <exception>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "autotune/learnt_file.hpp"
-#include "comm/learnt_disk.hpp"
-#include "comm/learnt_place.hpp"
+#include "comm/comm_state.hpp"
+#include "files/environment.hpp"
+#include "files/input_file.hpp"
 #include "files/paths.hpp"
-#include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/world.hpp"
+#include "tapa/tapa.h"
+#include "topology/json_reader.hpp"
+#include "topology/sysfs.hpp"
 #include "world/process_options.hpp"
+#include "world/world.hpp"
 
 namespace tapa {
 
 namespace {
 
+/// Not from /proc/cpuinfo, for which the kernel may measure clocks for milliseconds.
+std::string processor() {
+#ifdef __x86_64__
+  std::array<unsigned, 12> words{};
+  for (unsigned i = 0; i < 3; ++i) {
+    if (__get_cpuid(0x80000002U + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                    &words[4 * i + 3]) == 0)
+      return "x86-64";
+  }
+  std::array<char, sizeof words + 1> name{};
+  std::memcpy(name.data(), words.data(), sizeof words);
+  const std::string text = name.data();
+  const std::size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "x86-64" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
+#else
+  const std::string number = read_line("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
+  utsname system{};
+  ::uname(&system);
+  return std::string(system.machine) + (number.empty() ? "" : " " + number);
+#endif
+}
+
+std::string or_unknown(std::string text) {
+  return text.empty() ? "unknown" : std::move(text);
+}
+
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  PMPI_Get_library_version(text.data(), &length);
+  return or_unknown(plain_text(text.data(), 512));
+}
+
+/// Options that change neither plans nor what they take.
+bool is_beside(std::string_view name) {
+  static constexpr std::array<std::string_view, 10> beside{
+      "report", "explain",       "log",      "timeout",  "check",
+      "cache",  "agree-timeout", "machines", "fallback", "alloc-mem"};
+  return std::ranges::find(beside, name) != beside.end();
+}
+
+std::string settings_digest(const Options& options) {
+  std::string text;
+  for (const OptionInfo& info : option_table()) {
+    if (options.origin(info.name) == Origin::standard || is_beside(info.name)) continue;
+    text += std::string(info.name) + "=" + options.text(info.name) + "\n";
+  }
+  for (const std::string& entry : mpi_settings(files::variables())) text += entry + "\n";
+  return digest_of(text);
+}
+
 /// What this process knows. Never destroyed: MPI_Finalize may come after static objects end.
 struct Notes {
   std::mutex mutex;
   Learnt run;
-  int sizes = 0;
-  int refuted = 0;
+  Autotuner::Used used;
 };
 Notes& notes() {
   static auto* const instance = new Notes;
@@ -37,43 +102,51 @@ const Learnt& learnt_before(const std::string& file) {
   return *learnt;
 }
 
-/// The environment's options; nothing when they are wrong, which others tell.
-const Options* own_options() {
-  static const auto* const options = []() -> const Options* {
-    try {
-      return new Options(environment_options());
-    } catch (const CallError&) {
-      return nullptr;
-    }
-  }();
-  return options;
-}
-
 /// Whether this process writes the file: rank 0 of the job, where there is one.
 bool keeps_file() {
   static const bool keeps = [] {
     int rank = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && own_options() != nullptr && !learnt_file(*own_options()).empty();
+    return rank == 0 && !learnt_file(own_options()).empty();
   }();
   return keeps;
 }
 
 /// Of communicators of so many ranks.
 Learnt found_here(int ranks) {
-  Learnt found;
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  for (const LearntShape& shape : known.run.shapes) {
-    if (shape.ranks == ranks) found.shapes.push_back(shape);
-  }
+  Learnt found = known.run;
+  std::erase_if(found.shapes, [&](const LearntShape& shape) { return shape.ranks != ranks; });
   return found;
 }
 
+/// Whether the program has set an option of a communicator: then its times are no other's.
+bool altered(const Options& options) {
+  return std::ranges::any_of(
+      option_table(), [&](const OptionInfo& info) { return options.origin(info.name) == Origin::call; });
+}
+
+std::string digest(const MachineView& machine) {
+  return topology_digest(*machine.topology, machine.shares_buffers);
+}
+
+void note(CommState& state) {
+  if (!state.ready() || state.membership().world != World::of_process()) return;
+  const auto locked = state.parts();
+  const Options& options = *locked->chooser.options();
+  std::vector<LearntSize> sizes = locked->tuner.learnt(today() - kLearntDays / 2);
+  if (sizes.empty() || altered(options)) return;
+  Notes& known = notes();
+  const std::lock_guard lock(known.mutex);
+  known.used.sizes += locked->tuner.used().sizes;
+  known.used.refuted += locked->tuner.used().refuted;
+  add_to_run(known.run,
+             {learnt_where(options), state.size(), digest(locked->chooser.machine()), 0, std::move(sizes)});
+}
+
 void save() {
-  const Options* const options = own_options();
-  const std::string file = options != nullptr ? learnt_file(*options) : std::string();
-  if (file.empty()) return;
+  const std::string file = learnt_file(own_options());
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
   if (known.run.shapes.empty()) return;
@@ -90,6 +163,22 @@ void save() {
 
 }  // namespace
 
+LearntWhere learnt_where(const Options& options) {
+  static const auto* const fixed = [] {
+    auto* const where = new LearntWhere;
+    where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
+                     std::to_string(TAPA_VERSION_PATCH);
+    where->mpi = mpi_version();
+    where->cpu =
+        or_unknown(plain_text(processor(), 128)) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
+    PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
+    return where;
+  }();
+  LearntWhere where = *fixed;
+  where.settings = settings_digest(options);
+  return where;
+}
+
 std::string learnt_file(const Options& options) {
   const std::string& file = options.text("cache");
   if (file.find('/') == std::string::npos) return {};  // 0
@@ -100,23 +189,15 @@ int today() {
   return std::max(1, static_cast<int>(std::time(nullptr) / 86400));  // of a clock that was never set
 }
 
-Learnt read_learnt(const std::string& file) {
-  const std::optional<std::string> text = text_of(file);
-  if (!text) return {};
+Learnt read_learnt(const std::string& path) {
   try {
-    return parse_learnt(*text, file);
-  } catch (const std::invalid_argument& e) {
-    log_info(std::string(e.what()) + "; it is not used");
-    return {};
+    return parse_learnt(files::read_text(path, kMostLearntBytes), path);
+  } catch (const files::FileError& error) {
+    if (!error.is_missing()) log_info("cache " + path + ": " + error.what() + "; it is not used");
+  } catch (const std::invalid_argument& error) {
+    log_info(std::string(error.what()) + "; it is not used");
   }
-}
-
-std::string write_learnt(const std::string& file, const Learnt& learnt) {
-  return replace_file(file, learnt_json(learnt));
-}
-
-bool names_learnt_file(const Options& options) {
-  return options.text("cache").find('/') != std::string::npos;
+  return {};
 }
 
 std::string learnt_for(const Options& options, int ranks) {
@@ -129,22 +210,34 @@ std::string learnt_for(const Options& options, int ranks) {
   return fits.shapes.empty() ? std::string() : learnt_json(fits);
 }
 
-void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted) {
-  Notes& known = notes();
-  const std::lock_guard lock(known.mutex);
-  known.sizes += sizes_used;
-  known.refuted += sizes_refuted;
-  add_to_run(known.run, std::move(shape));
+void recall_learnt(const std::string& text, CommParts& parts) {
+  if (text.empty()) return;
+  const Learnt learnt = parse_learnt(text, "of rank 0");
+  const std::string here = digest(parts.chooser.machine());
+  for (const LearntShape& shape : learnt.shapes) {
+    if (shape.topology != here) continue;
+    log_info("a communicator begins with what is known of " + std::to_string(shape.sizes.size()) + " sizes");
+    parts.tuner.remember(shape.sizes);
+  }
+}
+
+void keep_learnt(CommState& state) noexcept {
+  if (state.rank() != 0 || state.size() < 2 || world_ends()) return;
+  try {
+    note(state);
+  } catch (const std::exception& e) {
+    log_info(std::string("what a communicator has found is left out: ") + e.what());
+  }
 }
 
 std::string learnt_report() {
   if (!keeps_file()) return {};
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  const std::string file = " (" + learnt_file(*own_options()) + ")";
-  if (known.sizes == 0) return "no earlier run's results fit" + file;
-  return "earlier runs' results begin " + std::to_string(known.sizes) + " sizes, " +
-         std::to_string(known.refuted) + " of them hold no more" + file;
+  const std::string file = " (" + learnt_file(own_options()) + ")";
+  if (known.used.sizes == 0) return "no earlier run's results fit" + file;
+  return "earlier runs' results begin " + std::to_string(known.used.sizes) + " sizes, " +
+         std::to_string(known.used.refuted) + " of them hold no more" + file;
 }
 
 void save_learnt() noexcept {

@@ -1,10 +1,7 @@
 /// @file
-/// What competitions have found: of the communicators of this process, and of earlier runs, from the file
-/// that TAPA_CACHE names and to it. A guest's: what cannot be read or written is left, with a line at
-/// TAPA_LOG=info.
+/// What competitions have found: of the communicators of this process, which a new one of their shape takes
+/// over, and of earlier runs, from the file that TAPA_CACHE names and to it.
 #pragma once
-
-#include <mpi.h>
 
 #include <string>
 
@@ -13,27 +10,33 @@
 
 namespace tapa {
 
-/// The file that these options name; "" where they name none.
+class CommState;
+struct CommParts;
+
+/// Where this process is, as far as what it finds depends on it: versions of libtapa and MPI, processor,
+/// settings of both, ranks of the job. MPI_Init was called.
+[[nodiscard]] LearntWhere learnt_where(const Options& options);
+
+/// The file that these options name; "" where they name none, alike on all ranks that have them.
 [[nodiscard]] std::string learnt_file(const Options& options);
 
 /// Days since 1970, 1 at least.
 [[nodiscard]] int today();
 
-/// What the file holds now; nothing where there is none, or none that can be read.
-[[nodiscard]] Learnt read_learnt(const std::string& file);
+/// What a file holds; nothing, with a line at TAPA_LOG=info that says why, where it cannot be read, is too
+/// long, or is no regular file; without a line where there is none.
+[[nodiscard]] Learnt read_learnt(const std::string& path);
 
-/// Puts it there, whole or not at all. Why it could not, or "".
-[[nodiscard]] std::string write_learnt(const std::string& file, const Learnt& learnt);
-
-/// Whether options name a file; alike on all ranks that have them.
-[[nodiscard]] bool names_learnt_file(const Options& options);
-
-/// What this process and that file know of communicators of so many ranks, as text for parse_learnt(), or "".
-/// The file is read once.
+/// What this process and that file know of communicators of so many ranks, as text for recall_learnt(), or
+/// "". The file is read once.
 [[nodiscard]] std::string learnt_for(const Options& options, int ranks);
 
-/// What a communicator has found of which this process is rank 0; sizes of its that used what was known.
-void note_learnt(LearntShape shape, int sizes_used, int sizes_refuted);
+/// What a communicator begins with; all its ranks have the same text, rank 0's, and the same topology. Throws
+/// std::invalid_argument.
+void recall_learnt(const std::string& text, CommParts& parts);
+
+/// Notes what a communicator has found, on its rank 0. Once, before it or MPI ends.
+void keep_learnt(CommState& state) noexcept;
 
 /// For the report: what was used of it; "" where there is none.
 [[nodiscard]] std::string learnt_report();

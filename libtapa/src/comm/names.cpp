@@ -1,6 +1,7 @@
 #include "comm/names.hpp"
 
 #include "comm/report_text.hpp"
+#include "plan/choose.hpp"
 #include "run/error.hpp"
 #include "run/world.hpp"
 #include "world/guest.hpp"
@@ -21,6 +22,13 @@ std::string name_for_report(MPI_Comm comm) {
   int size = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   return describe_ranks(ranks_in_world(comm), size);
+}
+
+std::string explanation(const PlanEntry& entry, const char* function, int ranks, double seconds) {
+  std::string line = name_here(function) + ", " + std::to_string(ranks) + " ranks, " +
+                     std::to_string(entry.bytes) + " B per pair: " + entry.text + " (" + entry.why + ")";
+  if (entry.predicted > 0) line += ", predicted " + in_microseconds(entry.predicted);
+  return line + ", first run " + in_microseconds(seconds);
 }
 
 }  // namespace tapa

@@ -13,17 +13,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/choice.hpp"
+#include "plan/choose.hpp"
 #include "run/executor.hpp"
 
 namespace tapa {
 
 /// A plan and why it was taken.
-struct PlanEntry {
-  Choice choice;
-  std::string text;                      ///< text form of the choice
-  std::string why;                       ///< one sentence
-  double predicted = 0;                  ///< seconds, 0 = unknown
+struct PlanEntry : Decision {
   std::size_t bytes = 0;                 ///< per pair; the average when sizes differ
   std::shared_ptr<const RankPlan> plan;  ///< null: carried out by MPI or in shared memory
   std::vector<Phase> phases;

@@ -119,10 +119,7 @@ std::shared_ptr<PlanEntry> PlanChooser::plan_for(std::string_view name, const De
                                                  std::size_t mean) {
   if (auto entry = cache_.find(name, key)) return entry;
   auto entry = std::make_shared<PlanEntry>();
-  entry->choice = decision.choice;
-  entry->text = decision.text;
-  entry->why = decision.why;
-  entry->predicted = decision.predicted;
+  static_cast<Decision&>(*entry) = decision;
   entry->bytes = mean;
   if (decision.choice.algorithm != Algorithm::mpi && decision.choice.algorithm != Algorithm::memory) {
     entry->plan =

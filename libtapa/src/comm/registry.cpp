@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <numeric>
 #include <optional>
 
 #include "comm/comm_state.hpp"
-#include "comm/gather_text.hpp"
-#include "comm/learnt_comm.hpp"
 #include "comm/learnt_store.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
@@ -21,6 +20,7 @@
 #include "run/progress.hpp"
 #include "run/scratch.hpp"
 #include "run/world.hpp"
+#include "topology/detect_mpi.hpp"
 #include "world/guest.hpp"
 #include "world/process_options.hpp"
 #include "world/world.hpp"
@@ -82,8 +82,12 @@ void print_report() {
   try {
     const auto world = World::of_process();
     const bool all = is_guest() && world && world->options()->settings().report != Reporting::off;
-    if (all) text = gather_text(text, MPI_COMM_WORLD);
-  } catch (const CallError& e) {
+    if (all) {
+      const std::vector<std::string> texts = gather_records(MPI_COMM_WORLD, text);
+      text.clear();
+      if (world->rank() == 0) text = std::accumulate(texts.begin(), texts.end(), std::string());
+    }
+  } catch (const std::exception& e) {
     log_warn(std::string("the ranks' reports come apart: ") + e.what());
   }
   std::fputs(text.c_str(), stderr);
@@ -94,20 +98,11 @@ int at_finalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-/// As the environment says; what is wrong there others tell.
-void keep_scratch() {
-  try {
-    Scratch::keep_at_most(environment_options().settings().keep);
-  } catch (const CallError&) {
-    return;
-  }
-}
-
 // Duplicates of a communicator make their own state, so nothing is copied.
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
-  keep_scratch();
+  Scratch::keep_at_most(own_options().settings().keep);
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");

@@ -106,7 +106,6 @@ class Joining {
   void talk();
   void take(const Word& all);
   void recall_learnt();
-  void share_learnt(std::size_t bytes);
   [[nodiscard]] bool shares_memory() const;
 
   MPI_Comm user_;
@@ -222,20 +221,16 @@ void Joining::take(const Word& all) {
   result_.context = static_cast<unsigned>(all.context - 1);
   result_.region = {static_cast<std::uint32_t>(all.first), static_cast<std::uint32_t>(all.count), all.rounds};
   note_gpus(user_, all.flags, result_);
-  share_learnt(all.learnt);
+  // What competitions on such communicators have found, in this process or in earlier runs.
+  if (all.learnt == 0) return;
+  result_.learnt.resize(all.learnt);
+  check_mpi(PMPI_Bcast(result_.learnt.data(), static_cast<int>(all.learnt), MPI_CHAR, 0, user_), "MPI_Bcast");
 }
 
-/// What competitions on such communicators have found, in this process or in earlier runs.
 void Joining::recall_learnt() {
   if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
   result_.learnt = learnt_for(*result_.world->options(), size_);
   word_.learnt = result_.learnt.size();
-}
-
-void Joining::share_learnt(std::size_t bytes) {
-  if (bytes == 0) return;
-  result_.learnt.resize(bytes);
-  check_mpi(PMPI_Bcast(result_.learnt.data(), static_cast<int>(bytes), MPI_CHAR, 0, user_), "MPI_Bcast");
 }
 
 /// The first number and the first units were reserved for it.
@@ -245,8 +240,7 @@ Membership Joining::run_as_whole(std::shared_ptr<World> world) {
   place(std::move(world), std::move(ranks));
   word_.context = 1;
   if (shares_memory()) word_.count = static_cast<std::uint64_t>(size_);
-  if (names_learnt_file(
-          *result_.world->options())) {  // alike on all ranks; nothing was found in this process yet
+  if (!learnt_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
     recall_learnt();
     check_mpi(PMPI_Bcast(&word_.learnt, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
   }

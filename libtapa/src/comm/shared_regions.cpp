@@ -22,14 +22,6 @@ void SharedRegions::expect_sleepers(bool sleepers) {
   if (common_) common_->expect_sleepers(sleepers);
 }
 
-std::optional<ArenaRegion> SharedRegions::take() const {
-  return membership_->world->arena()->take(membership_->in_world.size());
-}
-
-void SharedRegions::leave(const ArenaRegion& region, std::uint64_t rounds) const {
-  membership_->world->arena()->leave(region, rounds);
-}
-
 std::unique_ptr<ShmBuffers> SharedRegions::buffers(const ArenaRegion& region) const {
   const World& world = *membership_->world;
   const NodeArena& arena = *world.arena();

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "comm/setup.hpp"
@@ -33,10 +32,8 @@ class SharedRegions {
   [[nodiscard]] ShmBuffers& common() const { return *common_; }
   void expect_sleepers(bool sleepers);
 
-  /// Takes another region, on rank 0, which tells the others; nothing when there is none.
-  [[nodiscard]] std::optional<ArenaRegion> take() const;
+  /// Of another region, which rank 0 has taken.
   [[nodiscard]] std::unique_ptr<ShmBuffers> buffers(const ArenaRegion& region) const;
-  void leave(const ArenaRegion& region, std::uint64_t rounds) const;
 
  private:
   const Membership* membership_ = nullptr;

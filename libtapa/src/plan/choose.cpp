@@ -112,12 +112,6 @@ double correction(const std::vector<Candidate>& list, const std::vector<double>&
   return ratios.empty() ? 1 : median(std::move(ratios));
 }
 
-std::string microseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
-  return text;
-}
-
 }  // namespace
 
 bool covered(const std::vector<Measurement>& measurements, std::size_t bytes) {
@@ -199,11 +193,17 @@ std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& ra
   return list;
 }
 
+std::string in_microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
 std::string why(const std::vector<Candidate>& ranked) {
   if (ranked.empty()) return "no candidate";
   const auto say = [](const Candidate& c) {
-    return to_string(c.choice) + " (" + (c.measured ? "measured " : "predicted ") + microseconds(c.seconds) +
-           ")";
+    return to_string(c.choice) + " (" + (c.measured ? "measured " : "predicted ") +
+           in_microseconds(c.seconds) + ")";
   };
   if (ranked.size() == 1) return say(ranked[0]) + " is the only candidate";
   char factor[32];

@@ -25,6 +25,14 @@ struct Candidate {
   bool measured = false;
 };
 
+/// A choice with its reason, agreed between the ranks because it depends on agreed things only.
+struct Decision {
+  Choice choice;
+  std::string text;      ///< text form of the choice
+  std::string why;       ///< one sentence
+  double predicted = 0;  ///< seconds, 0 = unknown
+};
+
 /// What a call can use.
 struct Offer {
   bool mpi = false;     ///< leave it to MPI
@@ -50,6 +58,9 @@ struct Offer {
 
 /// Whether plans were timed at sizes on both sides of this one.
 [[nodiscard]] bool covered(const std::vector<Measurement>& measurements, std::size_t bytes);
+
+/// A time as people are told it.
+[[nodiscard]] std::string in_microseconds(double seconds);
 
 /// One sentence: why the first was taken and by how much it beats the runner-up.
 [[nodiscard]] std::string why(const std::vector<Candidate>& ranked);

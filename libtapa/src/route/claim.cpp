@@ -1,7 +1,6 @@
-#include "route/claim.hpp"
-
 #include <optional>
 
+#include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
 #include "run/datatype.hpp"
@@ -33,14 +32,6 @@ Uniform uniform_blocks(const Arguments& arguments) {
   if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
   const Side& sent = arguments.in_place() ? arguments.recv : arguments.send;
   return {static_cast<std::size_t>(sent.count) * type_info(sent.type).size};
-}
-
-std::uint64_t bytes_sent(const Arguments& arguments, int ranks) {
-  std::uint64_t bytes = 0;
-  for (int peer = 0; peer < ranks; ++peer)
-    bytes += static_cast<std::uint64_t>(arguments.send.count_of(peer)) *
-             type_info(arguments.send.type_of(peer)).size;
-  return bytes;
 }
 
 /// What carries a call out that need not be agreed on, and where such calls are counted.

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "route/check_arguments.hpp"
-#include "route/claim.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
 #include "run/device_memory.hpp"
@@ -68,15 +67,10 @@ CallWay way_of_buffers(const Arguments& arguments, CommState& state) {
 /// By this process's environment and MPI; what a communicator's ranks agree on is in its state.
 bool mpi_takes_it_here() {
   static const bool takes = [] {
-    try {
-      const Options options = environment_options();
-      const Settings& s = options.settings();
-      if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
-      if (s.gpu == GpuBuffers::stage) return false;
-      return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
-    } catch (const CallError&) {
-      return mpi_takes_device_memory();
-    }
+    const Settings& s = own_options().settings();
+    if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
+    if (s.gpu == GpuBuffers::stage) return false;
+    return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
   }();
   return takes;
 }
@@ -139,6 +133,16 @@ int peers_of(MPI_Comm comm) {
   return size;
 }
 
+std::size_t bytes_sent(const Arguments& a, int peers) {
+  const Side& side = a.in_place() ? a.recv : a.send;
+  std::size_t bytes = 0;
+  for (int peer = 0; peer < peers; ++peer) {
+    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
+    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
+  }
+  return bytes;
+}
+
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || world_ends() || is_intercomm(comm);
 }
@@ -166,7 +170,8 @@ Route decide_comm(const Arguments& arguments, bool alone) {
   // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
   // before.
   const bool first = state->ready() || (is_guest() && !state->given_up());
-  if (first && !are_right(arguments, *state, state->ready() ? state->rules().check : own_check()))
+  if (first &&
+      !are_right(arguments, *state, state->ready() ? state->rules().check : own_options().settings().check))
     return left_to_mpi(reasons::wrong);
   if (!state->ready()) {
     if (is_guest() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);

@@ -27,6 +27,9 @@ void require_comm(MPI_Comm comm);
 /// Number of peers: the size of an intracommunicator, the remote size of an intercommunicator.
 [[nodiscard]] int peers_of(MPI_Comm comm);
 
+/// What this rank sends to so many peers, in all.
+[[nodiscard]] std::size_t bytes_sent(const Arguments& arguments, int peers);
+
 /// A blocking call that is like one of this thread's last ones: its route, with a claim. False: it is none.
 [[nodiscard]] bool decide_like_before(const Arguments& arguments, Route& route);
 
@@ -45,6 +48,17 @@ void require_comm(MPI_Comm comm);
 /// decide_comm() is.
 [[nodiscard]] Route decide_nonblocking(const Arguments& arguments);
 [[nodiscard]] Route decide_persistent(const Arguments& arguments);
+
+// Blocking calls that can begin at once: ranks that share memory, no earlier call that has not begun, nothing
+// to be agreed. They need no place in the order of calls, whose bookkeeping would cost as much as a short
+// exchange.
+
+/// The route of a checked call on host memory: `memory` with its buffers claimed, `mpi`, or else `plan`, for
+/// which nothing was done.
+[[nodiscard]] Route claim(const Arguments& arguments, CommState& state);
+
+/// The same where the blocks are known to be equal.
+[[nodiscard]] Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks);
 
 /// The call on copies in host memory when something of it is in GPU memory, not fetched yet; else null. For
 /// nonblocking and persistent calls on the communicator of a state, and local.

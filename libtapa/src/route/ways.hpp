@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "comm/comm_parts.hpp"
+#include "comm/comm_state.hpp"
 
 namespace tapa {
 

@@ -227,8 +227,8 @@ std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& inf
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
-  // The last types that this thread saw: those of two sides. Handles of MPI's own types are never freed; one
-  // of a derived type that was freed may come again for another type.
+  // The last types that this thread saw, the newest first: those of two sides. Handles of MPI's own types are
+  // never freed; one of a derived type that was freed may come again for another type.
   struct Seen {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     bool permanent = false;
@@ -236,7 +236,6 @@ TypeInfo type_info(MPI_Datatype type) {
     TypeInfo info;
   };
   thread_local std::array<Seen, 2> seen;
-  thread_local std::size_t oldest = 0;
   const std::uint64_t before = freed_types.load(std::memory_order_acquire);
   for (const Seen& s : seen) {
     if (s.type == type && (s.permanent || s.freed == before)) return s.info;
@@ -244,8 +243,8 @@ TypeInfo type_info(MPI_Datatype type) {
   const bool permanent = is_permanent(type);
   const TypeInfo info = permanent ? decode_type(type) : info_of_derived(type);
   if (!info.committed) return info;
-  seen[oldest] = {type, permanent, before, info};
-  oldest = (oldest + 1) % seen.size();
+  seen[1] = seen[0];
+  seen[0] = {type, permanent, before, info};
   return info;
 }
 

@@ -20,18 +20,6 @@ void check(int code, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + text);
 }
 
-/// Rank 0's text on every rank.
-std::string broadcast(MPI_Comm comm, std::string text) {
-  unsigned long long size = text.size();
-  check(PMPI_Bcast(&size, 1, MPI_UNSIGNED_LONG_LONG, 0, comm), "MPI_Bcast");
-  if (size > static_cast<unsigned long long>(std::numeric_limits<int>::max())) {
-    throw std::runtime_error("topology of " + std::to_string(size) + " bytes is too large to send");
-  }
-  text.resize(size);
-  check(PMPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm), "MPI_Bcast");
-  return text;
-}
-
 /// The override is read by rank 0 only, so that all ranks have the same even when their file systems differ.
 Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int ranks) {
   std::string result;
@@ -42,7 +30,7 @@ Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int r
       result = std::string("-") + error.what();
     }
   }
-  result = broadcast(comm, std::move(result));
+  result = share_text(comm, std::move(result));
   if (result[0] == '-') throw std::invalid_argument(result.substr(1));
   Topology topology = read_topology(std::string_view(result).substr(1), "override");
   topology.sources = {{"override", true, "TAPA_TOPOLOGY=" + text}};
@@ -50,6 +38,16 @@ Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int r
 }
 
 }  // namespace
+
+std::string share_text(MPI_Comm comm, std::string text) {
+  unsigned long long size = text.size();
+  check(PMPI_Bcast(&size, 1, MPI_UNSIGNED_LONG_LONG, 0, comm), "MPI_Bcast");
+  if (size > static_cast<unsigned long long>(std::numeric_limits<int>::max()))
+    throw std::runtime_error("a text of " + std::to_string(size) + " bytes is too large to send");
+  text.resize(size);
+  check(PMPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm), "MPI_Bcast");
+  return text;
+}
 
 std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) {
   int ranks = 0;

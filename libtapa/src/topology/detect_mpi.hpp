@@ -17,6 +17,10 @@ namespace tapa {
 /// Throws std::invalid_argument for a bad override, on all ranks alike; std::runtime_error when MPI fails.
 [[nodiscard]] Topology detect(MPI_Comm comm, const std::string& override_text);
 
+/// Rank 0's text, on every rank. Collective and blocking. Throws std::runtime_error when MPI fails or the
+/// text has more than 2 GiB.
+[[nodiscard]] std::string share_text(MPI_Comm comm, std::string text);
+
 /// Every rank's text, on every rank. Collective and blocking. Throws std::runtime_error when MPI fails or the
 /// texts have more than 2 GiB together.
 [[nodiscard]] std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine);

@@ -26,7 +26,7 @@ namespace {
 
 // Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
 // nothing has come yet.
-constexpr std::uint64_t kMagic = 0x7461706100000008;
+constexpr std::uint64_t kMagic = 0x7461706100000009;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 

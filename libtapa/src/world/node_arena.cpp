@@ -9,7 +9,6 @@
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
 #include "transport/shm_ring.hpp"
-#include "world/take_next.hpp"
 
 namespace tapa {
 
@@ -52,6 +51,22 @@ std::optional<ArenaLayout> arena_layout(std::size_t ranks, std::size_t most_byte
   return std::nullopt;
 }
 
+std::optional<unsigned> Contexts::take(unsigned most) {
+  const unsigned begin = next_.load(std::memory_order_relaxed);
+  for (unsigned tried = 0; tried < most; ++tried) {
+    const unsigned context = (begin + tried) % most;
+    const std::uint64_t bit = std::uint64_t{1} << context % 64;
+    if ((words_[context / 64].fetch_or(bit, std::memory_order_acquire) & bit) != 0) continue;
+    next_.store(context + 1, std::memory_order_relaxed);
+    return context;
+  }
+  return std::nullopt;
+}
+
+void Contexts::give(unsigned context) {
+  words_[context / 64].fetch_and(~(std::uint64_t{1} << context % 64), std::memory_order_release);
+}
+
 std::shared_ptr<NodeArena> NodeArena::map(int fd, const ArenaLayout& layout, std::string& why) {
   static_assert(sizeof(Entry) == kEntryBytes && sizeof(Doorbell) <= ArenaLayout::kLine &&
                 sizeof(Place) <= ArenaLayout::kLine);
@@ -68,7 +83,10 @@ std::shared_ptr<NodeArena> NodeArena::map(int fd, const ArenaLayout& layout, std
 }
 
 NodeArena::NodeArena(Mapping mapping, MapShare share, const ArenaLayout& layout)
-    : layout_(layout), share_(std::move(share)), mapping_(std::move(mapping)) {}
+    : layout_(layout),
+      share_(std::move(share)),
+      mapping_(std::move(mapping)),
+      contexts_(reinterpret_cast<std::atomic<std::uint64_t>*>(at(layout.contexts_at()))) {}
 
 Doorbell* NodeArena::bell(std::size_t rank) const {
   return reinterpret_cast<Doorbell*>(at(layout_.bell_at(rank)));
@@ -80,10 +98,6 @@ NodeArena::Place& NodeArena::place(std::size_t rank) const {
 
 NodeArena::Entry& NodeArena::entry(std::size_t unit) const {
   return reinterpret_cast<Entry*>(at(layout_.entries_at()))[unit];
-}
-
-std::atomic<std::uint64_t>& NodeArena::contexts(std::size_t word) const {
-  return reinterpret_cast<std::atomic<std::uint64_t>*>(at(layout_.contexts_at()))[word];
 }
 
 /// All of them, or none.
@@ -146,17 +160,6 @@ void NodeArena::free_units(const ArenaRegion& region) {
     entry(region.first + i).rounds.store(rounds, std::memory_order_relaxed);
     entry(region.first + i).taken.store(0, std::memory_order_release);
   }
-}
-
-std::optional<unsigned> NodeArena::take_context(unsigned most) {
-  return take_next(next_context_, most, [&](unsigned context) {
-    const std::uint64_t bit = std::uint64_t{1} << context % 64;
-    return (contexts(context / 64).fetch_or(bit, std::memory_order_acquire) & bit) == 0;
-  });
-}
-
-void NodeArena::give_context(unsigned context) {
-  contexts(context / 64).fetch_and(~(std::uint64_t{1} << context % 64), std::memory_order_release);
 }
 
 }  // namespace tapa

@@ -59,6 +59,22 @@ struct ArenaRegion {
   std::uint64_t rounds = 0;  ///< that exchanges have used of them before
 };
 
+/// Numbers below 64 times as many words, a bit for each that is taken. Thread-safe, and safe between
+/// processes where the words are shared.
+class Contexts {
+ public:
+  /// `words` are borrowed, and 0 in the beginning.
+  explicit Contexts(std::atomic<std::uint64_t>* words = nullptr) : words_(words) {}
+  /// One below `most` that is not taken; nothing when all are. One given back is handed out again as late as
+  /// can be: messages that nobody has received may still be on their way.
+  [[nodiscard]] std::optional<unsigned> take(unsigned most);
+  void give(unsigned context);
+
+ private:
+  std::atomic<std::uint64_t>* words_;
+  std::atomic<unsigned> next_{0};  // this process looks from here on
+};
+
 /// One rank's view of it. What it hands out is thread-safe, and safe between processes.
 class NodeArena {
  public:
@@ -92,11 +108,8 @@ class NodeArena {
   /// The first `count` units are taken, before others can take any.
   void take_first(std::size_t count);
 
-  /// A number that no other communicator of this node has: below `most`; nothing when all are taken. One
-  /// given back is handed out again as late as can be: messages that nobody has received may still be on
-  /// their way.
-  [[nodiscard]] std::optional<unsigned> take_context(unsigned most);
-  void give_context(unsigned context);
+  /// Numbers of communicators, alike on this node.
+  [[nodiscard]] Contexts& contexts() { return contexts_; }
 
  private:
   /// What is known of a unit. Zero-initialised and never constructed.
@@ -109,14 +122,13 @@ class NodeArena {
   NodeArena(Mapping mapping, MapShare share, const ArenaLayout& layout);
   [[nodiscard]] std::byte* at(std::size_t offset) const { return mapping_.address() + offset; }
   [[nodiscard]] Entry& entry(std::size_t unit) const;
-  [[nodiscard]] std::atomic<std::uint64_t>& contexts(std::size_t word) const;
   [[nodiscard]] bool take_units(std::size_t first, std::size_t count);
   void free_units(const ArenaRegion& region);
 
   ArenaLayout layout_;
   MapShare share_;
   Mapping mapping_;
-  std::atomic<unsigned> next_context_{0};  // this process looks from here on
+  Contexts contexts_;
 };
 
 }  // namespace tapa

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <initializer_list>
 #include <numeric>
 #include <stdexcept>
 
@@ -41,14 +40,22 @@ bool parse_bool(std::string_view text) {
   throw Unacceptable{"0 or 1"};
 }
 
-template <class Value, std::size_t N>
-Value parse_word(std::string_view text, const std::array<std::pair<std::string_view, Value>, N>& words) {
-  std::string expected;
-  for (const auto& [word, value] : words) {
-    if (text == word) return value;
-    if (word != "0" && word != "1") expected += (expected.empty() ? "" : "|") + std::string(word);
+/// A value as it was given, and what the option allows.
+struct Value {
+  std::string_view text;
+  std::string_view allowed;
+};
+
+/// For options whose enumerators are in the order of the words that they allow.
+template <class Enumerator>
+Enumerator parse_word(const Value& value) {
+  std::string_view rest = value.allowed;
+  for (int at = 0;; ++at) {
+    const std::size_t end = rest.find('|');
+    if (value.text == rest.substr(0, end)) return static_cast<Enumerator>(at);
+    if (end == std::string_view::npos) throw Unacceptable{std::string(value.allowed)};
+    rest.remove_prefix(end + 1);
   }
-  throw Unacceptable{expected};
 }
 
 Reporting parse_reporting(std::string_view text) {
@@ -76,15 +83,6 @@ std::optional<double> parse_nic_rate(std::string_view text) {
   return named ? std::nullopt : rate;
 }
 
-/// For options that another part of the library reads from the environment, at a time when there is no state
-/// yet.
-void one_of(std::string_view text, std::initializer_list<std::string_view> words) {
-  if (std::ranges::find(words, text) != words.end()) return;
-  std::string expected;
-  for (const std::string_view word : words) expected += (expected.empty() ? "" : "|") + std::string(word);
-  throw Unacceptable{expected};
-}
-
 std::optional<Choice> parse_plan(std::string_view text) {
   if (text.empty() || text == "auto") return std::nullopt;
   try {
@@ -96,150 +94,113 @@ std::optional<Choice> parse_plan(std::string_view text) {
 
 struct Row {
   OptionInfo info;
-  void (*apply)(Settings&, std::string_view);
+  void (*apply)(Settings&, const Value&);
 };
 
 // The table of options. A new option is one row here and one field in Settings.
 constexpr Row rows[] = {
     {{"enable", "TAPA_ENABLE", "0|1", "1", "0 hands every call to MPI"},
-     [](Settings& s, std::string_view v) { s.enable = parse_bool(v); }},
+     [](Settings& s, const Value& v) { s.enable = parse_bool(v.text); }},
     {{"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
       "replaces detection: in the environment it describes the whole job, set on a communicator its ranks"},
-     [](Settings& s, std::string_view v) { s.topology = v; }},
+     [](Settings& s, const Value& v) { s.topology = v.text; }},
     {{"machines", "TAPA_MACHINES", "folder", "", "where described machines are looked up by name"},
-     [](Settings& s, std::string_view v) { s.machines = v; }},
+     [](Settings& s, const Value& v) { s.machines = v.text; }},
     {{"tuning", "TAPA_TUNING", "file", "", "tuning file written by tapa-tune"},
-     [](Settings& s, std::string_view v) { s.tuning = v; }},
+     [](Settings& s, const Value& v) { s.tuning = v.text; }},
     {{"plan", "TAPA_PLAN", "auto or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
       "forces one plan for all calls"},
-     [](Settings& s, std::string_view v) { s.plan = parse_plan(v); }},
+     [](Settings& s, const Value& v) { s.plan = parse_plan(v.text); }},
     {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
       "rate of one NIC, when detection cannot know it"},
-     [](Settings& s, std::string_view v) { s.nic_rate = parse_nic_rate(v); }},
+     [](Settings& s, const Value& v) { s.nic_rate = parse_nic_rate(v.text); }},
     {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
       "which NICs carry the data between nodes, when detection takes the wrong ones"},
-     [](Settings& s, std::string_view v) { s.nics = v; }},
+     [](Settings& s, const Value& v) { s.nics = v.text; }},
     {{"rails", "TAPA_RAILS", "auto|on|off", "auto",
       "drop-in: whether each rank keeps to one NIC of Open MPI's list; auto: when they are in one network"},
-     [](Settings&, std::string_view v) {
-       one_of(v, {"auto", "on", "off"});
-     }},
+     [](Settings&, const Value& v) { parse_word<int>(v); }},
     {{"alloc-mem", "TAPA_ALLOC_MEM", "off|on", "off",
       "drop-in: whether MPI_Alloc_mem gives memory that the node's ranks can map; a forked child shares it"},
-     [](Settings&, std::string_view v) { parse_bool(v); }},
+     [](Settings&, const Value& v) { parse_bool(v.text); }},
     {{"agree-timeout", "TAPA_AGREE_TIMEOUT", "seconds, 0 = for ever", "30",
       "drop-in: how long MPI_Init waits for ranks that may not have it, before it ends the job"},
-     [](Settings&, std::string_view v) { parse_number(v, "a number of seconds"); }},
+     [](Settings&, const Value& v) { parse_number(v.text, "a number of seconds"); }},
     {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
       "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
-     [](Settings&, std::string_view v) {
-       one_of(v, {"auto", "hook", "thread", "none"});
-     }},
+     [](Settings&, const Value& v) { parse_word<int>(v); }},
     {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
       "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
       "every block agree; data: and its checksum is right"},
-     [](Settings& s, std::string_view v) {
-       s.check = parse_word<Check, 7>(v, {{{"off", Check::off},
-                                           {"mpi", Check::mpi},
-                                           {"args", Check::args},
-                                           {"counts", Check::counts},
-                                           {"data", Check::data},
-                                           {"0", Check::off},
-                                           {"1", Check::counts}}});
+     [](Settings& s, const Value& v) {
+       const std::string_view word = v.text == "0" ? "off" : v.text == "1" ? "counts" : v.text;
+       s.check = parse_word<Check>({word, v.allowed});
      }},
     {{"timeout", "TAPA_TIMEOUT", "seconds, 0 = never", "0",
       "a call that lasts longer prints who waits for whom, again each time its age doubles"},
-     [](Settings& s, std::string_view v) { s.timeout = parse_number(v, "a number of seconds, 0 or more"); }},
+     [](Settings& s, const Value& v) { s.timeout = parse_number(v.text, "a number of seconds, 0 or more"); }},
     {{"fallback", "TAPA_FALLBACK", "error|print|silent", "print",
       "what happens when the plan asked for cannot be carried out: an error, MPI with a warning, or MPI"},
-     [](Settings& s, std::string_view v) {
-       s.fallback = parse_word<Fallback, 3>(
-           v, {{{"error", Fallback::error}, {"print", Fallback::print}, {"silent", Fallback::silent}}});
-     }},
+     [](Settings& s, const Value& v) { s.fallback = parse_word<Fallback>(v); }},
     {{"explain", "TAPA_EXPLAIN", "0|1", "0",
       "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured"},
-     [](Settings& s, std::string_view v) { s.explain = parse_bool(v); }},
+     [](Settings& s, const Value& v) { s.explain = parse_bool(v.text); }},
     {{"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr"},
-     [](Settings& s, std::string_view v) {
-       s.log = parse_word<LogLevel, 5>(v, {{{"off", LogLevel::off},
-                                            {"error", LogLevel::error},
-                                            {"warn", LogLevel::warn},
-                                            {"info", LogLevel::info},
-                                            {"debug", LogLevel::debug}}});
-     }},
+     [](Settings& s, const Value& v) { s.log = parse_word<LogLevel>(v); }},
     {{"report", "TAPA_REPORT", "0|1|passive", "0",
       "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
       "calls, for comparison; passive: it does not"},
-     [](Settings& s, std::string_view v) { s.report = parse_reporting(v); }},
+     [](Settings& s, const Value& v) { s.report = parse_reporting(v.text); }},
     {{"adapt", "TAPA_ADAPT", "off|on", "on",
       "on: the first blocking calls of each size probe the most promising plans and MPI's own, then the "
       "fastest is kept; sizes that a tuning file covers are not probed"},
-     [](Settings& s, std::string_view v) {
-       s.adapt = parse_word<bool, 4>(v, {{{"off", false}, {"on", true}, {"0", false}, {"1", true}}});
+     [](Settings& s, const Value& v) {
+       const std::string_view word = v.text == "0" ? "off" : v.text == "1" ? "on" : v.text;
+       s.adapt = parse_word<int>({word, v.allowed}) != 0;
      }},
     {{"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
       "the file that keeps what blocking calls have found for the next run of the same shape on the same "
       "machine with the same libraries; 0: none"},
-     [](Settings&, std::string_view v) {
-       if (v.find('/') == std::string_view::npos && v != "0" && v != "off" && v != "no" && v != "false")
-         throw Unacceptable{"0 or the path of a file, with a / in it"};
+     [](Settings&, const Value& v) {
+       const bool none = v.text == "0" || v.text == "off" || v.text == "no" || v.text == "false";
+       if (!none && v.text.find('/') == std::string_view::npos) throw Unacceptable{std::string(v.allowed)};
      }},
     {{"gpu", "TAPA_GPU", "auto|mpi|stage|host", "auto",
       "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
       "MPI "
       "that knows such memory, else copies to the host and back; mpi hands MPI all calls; stage always "
       "copies; host promises that no buffer is there"},
-     [](Settings& s, std::string_view v) {
-       s.gpu = parse_word<GpuBuffers, 4>(v, {{{"auto", GpuBuffers::automatic},
-                                              {"mpi", GpuBuffers::mpi},
-                                              {"stage", GpuBuffers::stage},
-                                              {"host", GpuBuffers::host}}});
-     }},
+     [](Settings& s, const Value& v) { s.gpu = parse_word<GpuBuffers>(v); }},
     {{"gpu-mpi", "TAPA_GPU_MPI", "auto|yes|no", "auto",
       "whether MPI takes buffers in GPU memory; auto asks it"},
-     [](Settings& s, std::string_view v) {
-       s.gpu_mpi = parse_word<GpuMpi, 3>(
-           v, {{{"auto", GpuMpi::automatic}, {"yes", GpuMpi::yes}, {"no", GpuMpi::no}}});
-     }},
+     [](Settings& s, const Value& v) { s.gpu_mpi = parse_word<GpuMpi>(v); }},
     {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets|host", "auto",
       "what joins the nodes of ranks whose buffers in GPU memory take the device engine, or GPUs of one host "
       "that do not reach each other; auto takes the first that works, but nothing other than nccl where MPI "
       "takes such buffers itself"},
-     [](Settings& s, std::string_view v) {
-       s.gpu_wire = parse_word<GpuWire, 6>(v, {{{"auto", GpuWire::automatic},
-                                                {"nccl", GpuWire::nccl},
-                                                {"mpi", GpuWire::mpi},
-                                                {"staging", GpuWire::staging},
-                                                {"sockets", GpuWire::sockets},
-                                                {"host", GpuWire::host}}});
-     }},
+     [](Settings& s, const Value& v) { s.gpu_wire = parse_word<GpuWire>(v); }},
     {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
       "as long in plans that pass blocks on"},
-     [](Settings& s, std::string_view v) { s.shm_limit = parse_bytes(v); }},
+     [](Settings& s, const Value& v) { s.shm_limit = parse_bytes(v.text); }},
     {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
       "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
       "as long for more than 32 ranks with a core each; "
       "read when a communicator is set up"},
-     [](Settings& s, std::string_view v) { s.attach_from = parse_bytes(v); }},
+     [](Settings& s, const Value& v) { s.attach_from = parse_bytes(v.text); }},
     {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
       "elsewhere"},
-     [](Settings& s, std::string_view v) { s.piece = parse_bytes(v); }},
+     [](Settings& s, const Value& v) { s.piece = parse_bytes(v.text); }},
     {{"keep", "TAPA_KEEP", "bytes", "33554432",
       "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
       "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
       "freed after the call"},
-     [](Settings& s, std::string_view v) { s.keep = parse_bytes(v); }},
+     [](Settings& s, const Value& v) { s.keep = parse_bytes(v.text); }},
     {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
       "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
-     [](Settings& s, std::string_view v) {
-       s.wait = parse_word<Wait, 4>(v, {{{"auto", Wait::automatic},
-                                         {"spin", Wait::spin},
-                                         {"yield", Wait::yield},
-                                         {"sleep", Wait::sleep}}});
-     }},
+     [](Settings& s, const Value& v) { s.wait = parse_word<Wait>(v); }},
 };
 
 constexpr std::size_t kRows = std::size(rows);
@@ -297,7 +258,7 @@ std::size_t row_of(std::string_view name) {
 
 void apply(Settings& settings, std::size_t row, std::string_view value, std::string_view whose) {
   try {
-    rows[row].apply(settings, value);
+    rows[row].apply(settings, {value, rows[row].info.allowed});
   } catch (const Unacceptable& e) {
     throw std::invalid_argument(std::string(whose) + " is \"" + std::string(value) + "\", expected " +
                                 e.expected);
@@ -311,14 +272,8 @@ std::span<const OptionInfo> option_table() {
 }
 
 std::string_view to_string(Origin origin) {
-  switch (origin) {
-    case Origin::environment:
-      return "environment";
-    case Origin::call:
-      return "TAPA_Comm_set";
-    default:
-      return "default";
-  }
+  constexpr std::array<std::string_view, 3> names{"default", "environment", "TAPA_Comm_set"};
+  return names.at(static_cast<std::size_t>(origin));
 }
 
 Options::Options() : origins_(kRows, Origin::standard) {
@@ -365,33 +320,24 @@ Origin Options::origin(std::string_view name) const {
   return origins_[row_of(name)];
 }
 
-// NAME \0 VALUE \0 ORIGIN for every option that is not at its default; values come from C strings, so hold no
-// \0.
+// As an environment has them; values come from C strings, so hold no \0.
 std::string Options::serialize() const {
   std::string bytes;
   for (std::size_t row = 0; row < kRows; ++row) {
     if (origins_[row] == Origin::standard) continue;
-    bytes.append(infos[row].name).push_back('\0');
-    bytes.append(texts_[row]).push_back('\0');
-    bytes.push_back(static_cast<char>(origins_[row]));
+    bytes.append(infos[row].variable).append("=").append(texts_[row]).push_back('\0');
   }
   return bytes;
 }
 
-Options Options::deserialize(std::string_view bytes) {
-  Options options;
-  while (!bytes.empty()) {
-    const std::size_t name_end = bytes.find('\0');
-    const std::size_t value_end =
-        name_end == std::string_view::npos ? name_end : bytes.find('\0', name_end + 1);
-    if (value_end == std::string_view::npos || value_end + 1 >= bytes.size()) {
-      throw std::invalid_argument("options of rank 0 are cut short");
-    }
-    options.set(bytes.substr(0, name_end), bytes.substr(name_end + 1, value_end - name_end - 1),
-                static_cast<Origin>(bytes[value_end + 1]));
-    bytes.remove_prefix(value_end + 2);
-  }
-  return options;
+Options Options::deserialize(const std::string& bytes) {
+  if (!bytes.empty() && bytes.back() != '\0') throw std::invalid_argument("options of rank 0 are cut short");
+  std::vector<const char*> environment;
+  for (std::size_t at = 0; at < bytes.size(); at = bytes.find('\0', at) + 1)
+    environment.push_back(&bytes[at]);
+  environment.push_back(nullptr);
+  std::vector<std::string> none;
+  return from_environment(environment.data(), none);
 }
 
 }  // namespace tapa

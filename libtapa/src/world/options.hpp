@@ -15,6 +15,7 @@
 
 namespace tapa {
 
+// In the order of the words that the options allow.
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
 enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host };
 enum class GpuMpi : std::uint8_t { automatic, yes, no };
@@ -84,9 +85,9 @@ class Options {
 
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
-  /// All values and origins as bytes for another rank, and back.
+  /// What the environment says, as bytes for another rank, and back.
   [[nodiscard]] std::string serialize() const;
-  static Options deserialize(std::string_view bytes);
+  static Options deserialize(const std::string& bytes);
 
  private:
   Settings settings_;

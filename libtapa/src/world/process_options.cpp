@@ -1,31 +1,44 @@
 #include "world/process_options.hpp"
 
-#include <mpi.h>
-
+#include <algorithm>
+#include <functional>
 #include <mutex>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
+#include <utility>
 #include <vector>
 
+#include "autotune/tuning_file.hpp"
 #include "files/environment.hpp"
-#include "run/error.hpp"
+#include "files/paths.hpp"
 #include "run/log.hpp"
+#include "run/world.hpp"
+#include "topology/input_file.hpp"
+#include "topology/override.hpp"
+#include "topology/topology_file.hpp"
+#include "world/world.hpp"
 
 namespace tapa {
 
 namespace {
 
-/// As they were when they were first asked for; the defaults where they are wrong, which others tell.
-const Settings& own_settings() {
-  static const auto* const settings = [] {
-    try {
-      return new Settings(environment_options().settings());
-    } catch (const CallError&) {
-      return new Settings(Options().settings());
-    }
-  }();
-  return *settings;
+std::string read_tuning_file(const std::string& path) {
+  if (path.empty()) return {};
+  return read_input_file(files::from_first_folder(path), max_tuning_bytes,
+                         "option \"tuning\" is \"" + path + "\"", "a tuning file");
+}
+
+/// The topology that option "topology" asks for. The option describes the whole job, so that a program's
+/// sub-communicators get their part of it; where processes of other jobs are among them it describes these
+/// ranks.
+Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
+  const std::string text = names_topology_file(asked) ? files::from_first_folder(asked).string() : asked;
+  int world_size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  const std::vector<int> in_world = ranks_in_world(comm);
+  if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end())
+    return override_topology(text, static_cast<int>(in_world.size()));
+  return override_topology(text, world_size).subset(in_world);
 }
 
 }  // namespace
@@ -48,16 +61,47 @@ Options environment_options() {
   }
 }
 
-Check own_check() {
-  return own_settings().check;
+const Options& own_options() {
+  static const auto* const options = [] {
+    try {
+      return new Options(environment_options());
+    } catch (const CallError&) {
+      return new Options;
+    }
+  }();
+  return *options;
 }
 
-double own_timeout() {
-  return own_settings().timeout;
+OptionsDigest options_digest() {
+  try {
+    const Options options = environment_options();
+    const Settings& s = options.settings();
+    return {std::hash<std::string>{}(options.serialize()), s.topology.empty() && s.tuning.empty()};
+  } catch (const CallError&) {
+    return {};
+  }
 }
 
-bool report_is_wanted() {
-  return own_settings().report != Reporting::off;
+// Three texts, or the one reason why there are none.
+std::string pack_options(MPI_Comm comm) {
+  std::vector<std::string> parts;
+  try {
+    const Options options = environment_options();
+    const std::string& topology = options.settings().topology;
+    parts = {options.serialize(), read_tuning_file(options.settings().tuning),
+             topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm))};
+  } catch (const std::exception& e) {
+    parts = {e.what()};
+  }
+  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(parts);
+  return {bytes.begin(), bytes.end()};
+}
+
+SharedOptions unpack_options(const std::string& packed) {
+  auto parts = nlohmann::json::from_cbor(packed).get<std::vector<std::string>>();
+  if (parts.size() == 1) throw SetupError(MPI_ERR_ARG, parts[0]);
+  return {std::make_shared<const Options>(Options::deserialize(parts.at(0))), std::move(parts.at(1)),
+          std::move(parts.at(2))};
 }
 
 }  // namespace tapa

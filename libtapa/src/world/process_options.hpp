@@ -1,6 +1,12 @@
 /// @file
-/// The options of this process's environment, before the ranks agree on those of rank 0.
+/// The options of this process's environment, and how the ranks agree on those of rank 0.
 #pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 #include "world/options.hpp"
 
@@ -9,14 +15,34 @@ namespace tapa {
 /// Unknown names are warned about once. Throws CallError for wrong values.
 [[nodiscard]] Options environment_options();
 
-/// TAPA_CHECK of this process's environment, its default when it is wrong.
-[[nodiscard]] Check own_check();
+/// As they were when they were first asked for; the defaults where some are wrong, which others tell. Before
+/// the ranks agree on options there are only these.
+[[nodiscard]] const Options& own_options();
 
-/// TAPA_TIMEOUT of this process's environment, 0 when it is wrong: before the ranks agree on options there is
-/// only that.
-[[nodiscard]] double own_timeout();
+/// Whether these ask for the report, which then counts forwarded calls too.
+[[nodiscard]] inline bool report_is_wanted() {
+  return own_options().settings().report != Reporting::off;
+}
 
-/// Whether this process's environment asks for the report, which then counts forwarded calls too.
-[[nodiscard]] bool report_is_wanted();
+/// What rank 0 decides for all: options, the tuning file, the topology asked for. One string, so that it
+/// travels with what the ranks tell each other anyway.
+struct SharedOptions {
+  std::shared_ptr<const Options> options;
+  std::string tuning;    ///< text of the tuning file, or empty
+  std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
+};
+
+/// Of this process's environment. `complete`: nothing else belongs to it, such as a file that it names.
+struct OptionsDigest {
+  std::uint64_t digest = 0;
+  bool complete = false;
+};
+[[nodiscard]] OptionsDigest options_digest();
+
+/// This process's, for the ranks of `comm`; or why there are none, which unpack_options() then throws.
+[[nodiscard]] std::string pack_options(MPI_Comm comm);
+
+/// Throws SetupError.
+[[nodiscard]] SharedOptions unpack_options(const std::string& packed);
 
 }  // namespace tapa

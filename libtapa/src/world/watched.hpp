@@ -14,8 +14,9 @@ namespace tapa {
 /// ranks nothing has come: `missing()` gives them. Throws CallError.
 template <class Missing>
 void wait_watched(MPI_Request& request, const Missing& missing) {
-  if (own_timeout() <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-  Watch watch("set-up", own_timeout());
+  const double timeout = own_options().settings().timeout;
+  if (timeout <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  Watch watch("set-up", timeout);
   for (int complete = 0; complete == 0;) {
     check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
     if (complete != 0) return;

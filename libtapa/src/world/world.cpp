@@ -18,10 +18,6 @@
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
 #include "world/guest.hpp"
-#include "world/process_options.hpp"
-#include "world/share_text.hpp"
-#include "world/shared_options.hpp"
-#include "world/take_next.hpp"
 
 namespace tapa {
 
@@ -141,7 +137,7 @@ bool World::open_arena(const std::optional<ShmSegment>& file) {
 
 /// MPI_COMM_WORLD's own, before other ranks can take any.
 void World::reserve() {
-  if (rank_ == 0) static_cast<void>(arena_->take_context(1));
+  if (rank_ == 0) static_cast<void>(arena_->contexts().take(1));
   if (nodes_ == 1) arena_->take_first(static_cast<std::size_t>(size_));
 }
 
@@ -159,27 +155,17 @@ void World::agree(bool shares, MPI_Comm of) {
   if (!attaches_ && rank_ == 0 && size_ > 1)
     log_info("no cross-memory attach: the kernel refuses it to some rank");
   const bool alike = (all[1] | all[2]) == ~std::uint64_t{0};
-  if (alike) {
-    options_ = std::make_shared<const Options>(environment_options());
-  } else {
-    share_options(of);
-  }
-  if (options_->settings().shm_limit == 0) arena_.reset();
+  if (alike)
+    shared_.options = std::make_shared<const Options>(environment_options());
+  else
+    shared_ = unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string()));
+  if (options()->settings().shm_limit == 0) arena_.reset();
   has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
   // Also where the options speak of buffers in GPU memory.
-  const GpuBuffers gpu = options_->settings().gpu;
+  const GpuBuffers gpu = options()->settings().gpu;
   sees_gpus_ = gpu == GpuBuffers::mpi || gpu == GpuBuffers::stage ||
                (gpu != GpuBuffers::host &&
                 std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
-}
-
-/// Rank 0's, as it has them.
-void World::share_options(MPI_Comm of) {
-  const std::string packed = share_text(rank_ == 0 ? pack_options(of) : std::string(), of);
-  SharedOptions shared = unpack_options(packed);
-  options_ = std::make_shared<const Options>(std::move(shared.options));
-  tuning_ = std::move(shared.tuning);
-  topology_ = std::move(shared.topology);
 }
 
 void World::make_comms(MPI_Comm of) {
@@ -191,12 +177,8 @@ void World::make_comms(MPI_Comm of) {
             "MPI_Comm_get_attr");
   if (found != 0) tag_limit_ = *upper;
   contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
-  if (arena_) {
-    join_rings();
-  } else {
-    own_contexts_ = std::vector<std::atomic<bool>>(contexts_ / static_cast<unsigned>(size_) + 1);
-    own_contexts_[0] = rank_ == 0 && is_guest();  // MPI_COMM_WORLD's
-  }
+  if (arena_) return join_rings();
+  if (rank_ == 0 && is_guest()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
 }
 
 void World::join_rings() {
@@ -226,7 +208,7 @@ void World::count_cores() {
 
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
 void World::describe_places() {
-  const Settings& s = options_->settings();
+  const Settings& s = options()->settings();
   const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !s.tuning.empty();
   if (size_ == 1 || !wanted || !s.topology.empty()) return;
   try {
@@ -253,19 +235,13 @@ std::optional<unsigned> World::take_context() {
   const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
   const auto owner = static_cast<unsigned>(arena_ ? node_of(rank_) : rank_);
   const unsigned most = contexts_ / owners + (owner < contexts_ % owners ? 1 : 0);
-  const auto found =
-      arena_ ? arena_->take_context(most) : take_next(next_context_, most, [&](unsigned number) {
-        return !own_contexts_[number].exchange(true);
-      });
+  const auto found = (arena_ ? arena_->contexts() : own_contexts_).take(most);
   return found ? std::optional(*found * owners + owner) : std::nullopt;
 }
 
 void World::give_context(unsigned context) {
-  if (arena_) {
-    arena_->give_context(context / static_cast<unsigned>(nodes_));
-  } else {
-    own_contexts_[context / static_cast<unsigned>(size_)].store(false);
-  }
+  const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
+  (arena_ ? arena_->contexts() : own_contexts_).give(context / owners);
 }
 
 }  // namespace tapa

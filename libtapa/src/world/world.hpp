@@ -6,6 +6,9 @@
 
 #include <mpi.h>
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +18,7 @@
 #include "transport/shm_node.hpp"
 #include "world/hello.hpp"
 #include "world/node_arena.hpp"
-#include "world/options.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 
@@ -82,11 +85,9 @@ class World {
   void give_context(unsigned context);
 
   // What rank 0 has.
-  [[nodiscard]] const std::shared_ptr<const Options>& options() const { return options_; }
-  [[nodiscard]] const std::string& tuning() const { return tuning_; }  ///< text of the tuning file, or ""
-  [[nodiscard]] const std::string& topology() const {
-    return topology_;
-  }  ///< what TAPA_TOPOLOGY asks for, or ""
+  [[nodiscard]] const std::shared_ptr<const Options>& options() const { return shared_.options; }
+  [[nodiscard]] const std::string& tuning() const { return shared_.tuning; }
+  [[nodiscard]] const std::string& topology() const { return shared_.topology; }
   /// How each rank describes its place, for merge_records(); empty where that was not asked for.
   [[nodiscard]] const std::vector<std::string>& records() const { return records_; }
 
@@ -96,7 +97,6 @@ class World {
   [[nodiscard]] bool open_arena(const std::optional<ShmSegment>& file);
   void reserve();
   void agree(bool shares, MPI_Comm of);
-  void share_options(MPI_Comm of);
   void make_comms(MPI_Comm of);
   void join_rings();
   void count_cores();
@@ -120,11 +120,9 @@ class World {
   int tag_limit_ = 32767;
   unsigned contexts_ = 1;
   // Where there is no arena.
-  std::vector<std::atomic<bool>> own_contexts_;
-  std::atomic<unsigned> next_context_{0};
-  std::shared_ptr<const Options> options_;
-  std::string tuning_;
-  std::string topology_;
+  std::array<std::atomic<std::uint64_t>, ArenaLayout::kContexts / 64> own_words_{};
+  Contexts own_contexts_{own_words_.data()};
+  SharedOptions shared_;
   std::vector<std::string> records_;
 };
 
