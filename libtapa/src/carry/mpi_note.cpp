@@ -22,7 +22,7 @@ namespace {
 std::size_t bytes_sent(const Arguments& a, int peers) {
   const Side& side = a.in_place() ? a.recv : a.send;
   std::size_t bytes = 0;
-  for (int peer = 0; peer < peers; ++peer) {
+  for (int peer = 0; peer < a.blocks(side, peers); ++peer) {
     if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
     bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
   }

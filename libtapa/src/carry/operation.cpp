@@ -58,7 +58,7 @@ void Operation::leave_queue() {
 
 void Operation::take_arguments(const Arguments& arguments) {
   has_arguments_ = true;
-  large_ = arguments.large;
+  large_ = arguments.large || arguments.neighbours;
   normalise(arguments, state_->size(), exchange_);
   if (mode_ == Mode::blocking) return;
   types_.hold(exchange_.recv);
@@ -66,6 +66,8 @@ void Operation::take_arguments(const Arguments& arguments) {
     exchange_.send = exchange_.recv;
   } else {
     types_.hold(exchange_.send);
+    types_.hold(exchange_.send_parts);
+    types_.hold(exchange_.recv_parts);
   }
 }
 

@@ -125,7 +125,7 @@ class Operation {
   Outcome outcome_;
 
   bool has_arguments_ = false;
-  bool large_ = false;
+  bool large_ = false;  // MPI's all-to-all may not take it
   Exchange exchange_;
   HeldTypes types_;  // made of the caller's, which may be freed
   TagWindow tags_;
