@@ -1,12 +1,13 @@
 /* What a program that nobody tuned pays for its first all-to-alls, in all, at whichever call it stops, and
  * for MPI_Init. Knows nothing of libtapa: bench/first-calls runs it with and without the drop-in.
  *
- * Usage: first_calls FORM BYTES MOST REPEATS; FORM: blocking, v, nonblocking or persistent (where MPI has
- * it). Prints lines for each N of 1, 3, 10, ... up to MOST, with microseconds of the slowest rank:
- *   world N, if REPEATS is 0: from the first call of the process, on MPI_COMM_WORLD, to the end of the Nth
- *   dup N, if it is not: dup + N calls + free, mean of communicators with REPEATS calls in all (3 at least)
- *   init: MPI_Init
- * first_calls none calls no all-to-all; init, and life: from MPI_Init to the end of MPI_Finalize.
+ * Usage: first_calls FORM BYTES MOST REPEATS; FORM: blocking, v, nonblocking, persistent (where MPI has it)
+ * or neighbours: MPI_Neighbor_alltoall with all that touch a rank in a torus of three dimensions, its corners
+ * too, on a communicator of its own in place of MPI_COMM_WORLD. Prints lines for each N of 1, 3, 10, ... up
+ * to MOST, with microseconds of the slowest rank: world N, if REPEATS is 0: from the first call of the
+ * process, on MPI_COMM_WORLD, to the end of the Nth dup N, if it is not: dup + N calls + free, mean of
+ * communicators with REPEATS calls in all (3 at least) init: MPI_Init first_calls none calls no all-to-all;
+ * init, and life: from MPI_Init to the end of MPI_Finalize.
  *
  * Ends with status 3 when wrong data came. What is in a block depends on who sends it to whom, its first and
  * last 8 bytes also on the call, in the first and the last call of each N. It is compared when the clock has
@@ -30,12 +31,13 @@
 static const int steps[] = {1, 3, 10, 30, 100, 300, 1000, 3000, 10000};
 enum { kSteps = sizeof steps / sizeof *steps, kEdge = 8, kSample = 2 * kEdge + 1, kWrong = 3 };
 
-typedef enum { kBlocking, kV, kNonblocking, kPersistent, kForms, kNone } Form;
-static const char* const names[kForms] = {"blocking", "v", "nonblocking", "persistent"};
+typedef enum { kBlocking, kV, kNonblocking, kPersistent, kNeighbours, kForms, kNone } Form;
+static const char* const names[kForms] = {"blocking", "v", "nonblocking", "persistent", "neighbours"};
 
 static Form form;
-static char *send, *recv, *expected; /* a block for each rank */
-static int bytes, rank, size, number, *counts, *displs;
+static MPI_Comm base;
+static char *send, *recv, *expected; /* a block for each peer */
+static int bytes, rank, size, number, peers, *peer, *counts, *displs;
 static MPI_Request prepared = MPI_REQUEST_NULL;
 
 static double now(void) {
@@ -59,18 +61,17 @@ static void stamp_block(char* block, int from, int to, int call) {
 }
 
 static void stamp(int call) {
-  for (int to = 0; to < size; ++to) stamp_block(send + (size_t)to * (size_t)bytes, rank, to, call);
+  for (int i = 0; i < peers; ++i) stamp_block(send + (size_t)i * (size_t)bytes, rank, peer[i], call);
 }
 
 static void expect(int call) {
-  for (int from = 0; from < size; ++from)
-    stamp_block(expected + (size_t)from * (size_t)bytes, from, rank, call);
+  for (int i = 0; i < peers; ++i) stamp_block(expected + (size_t)i * (size_t)bytes, peer[i], rank, call);
 }
 
 /* The ends and the middle of each block. */
 static void sample(const char* blocks, char* to) {
   const size_t edge = bytes < kEdge ? (size_t)bytes : kEdge;
-  for (int i = 0; i < size; ++i, blocks += bytes, to += kSample) {
+  for (int i = 0; i < peers; ++i, blocks += bytes, to += kSample) {
     memcpy(to, blocks, edge);
     memcpy(to + kEdge, blocks + (size_t)bytes - edge, edge);
     to[2 * kEdge] = blocks[bytes / 2];
@@ -78,11 +79,11 @@ static void sample(const char* blocks, char* to) {
 }
 
 static void compare(const char* got, const char* right, size_t block, const char* habit, int call) {
-  if (memcmp(got, right, block * (size_t)size) == 0) return;
+  if (memcmp(got, right, block * (size_t)peers) == 0) return;
   int from = 0;
   while (memcmp(got + (size_t)from * block, right + (size_t)from * block, block) == 0) ++from;
   fprintf(stderr, "first_calls: %s, %s, %d bytes: wrong data from rank %d to rank %d in call %d\n",
-          names[form], habit, bytes, from, rank, call);
+          names[form], habit, bytes, peer[from], rank, call);
   MPI_Abort(MPI_COMM_WORLD, kWrong);
 }
 
@@ -108,6 +109,9 @@ static void call(MPI_Comm comm) {
     case kPersistent:
       MPI_Start(&prepared);
       MPI_Wait(&prepared, MPI_STATUS_IGNORE);
+      break;
+    case kNeighbours:
+      MPI_Neighbor_alltoall(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, comm);
       break;
     default:
       MPI_Alltoall(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, comm);
@@ -139,16 +143,16 @@ static void calls_to(int last, MPI_Comm comm) {
 
 static void world(int most) {
   double at[kSteps];
-  const size_t kept = (size_t)size * kSample;
+  const size_t kept = (size_t)peers * kSample;
   char* const samples = calloc(kSteps + 1, kept);
   if (samples == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
   int n = 0;
   stamp(1);
   MPI_Barrier(MPI_COMM_WORLD);
   const double began = now();
-  begin(MPI_COMM_WORLD);
+  begin(base);
   for (; n < kSteps && steps[n] <= most; ++n) {
-    calls_to(steps[n], MPI_COMM_WORLD);
+    calls_to(steps[n], base);
     at[n] = now() - began;
     sample(recv, samples + (size_t)n * kept);
   }
@@ -170,7 +174,7 @@ static double life(int calls, bool checked) {
   stamp(before + 1);
   MPI_Barrier(MPI_COMM_WORLD);
   const double began = now();
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_dup(base, &comm);
   begin(comm);
   while (number < before + calls) {
     calls_to(checked ? number + 1 : before + calls, comm);
@@ -195,25 +199,53 @@ static void short_lived(int most, int repeats) {
   }
 }
 
-static void prepare(void) {
-  send = calloc((size_t)size, (size_t)bytes);
-  recv = calloc((size_t)size, (size_t)bytes);
-  expected = calloc((size_t)size, (size_t)bytes);
-  counts = calloc((size_t)size, sizeof *counts);
-  displs = calloc((size_t)size, sizeof *displs);
-  if (send == NULL || recv == NULL || expected == NULL || counts == NULL || displs == NULL)
-    MPI_Abort(MPI_COMM_WORLD, 2);
+static void* zeros(size_t items, size_t each) {
+  void* const memory = calloc(items, each);
+  if (memory == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
+  return memory;
+}
+
+/* Whether two ranks are one or touch each other in the torus. */
+static bool touch(int a, int b, const int dims[3]) {
+  for (int d = 2; d >= 0; a /= dims[d], b /= dims[d], --d) {
+    const int apart = (a % dims[d] - b % dims[d] + dims[d]) % dims[d];
+    if (apart > 1 && apart < dims[d] - 1) return false;
+  }
+  return true;
+}
+
+static void find_peers(void) {
+  int dims[3] = {0, 0, 0};
+  MPI_Dims_create(size, 3, dims);
+  peer = zeros((size_t)size, sizeof *peer);
   for (int i = 0; i < size; ++i) {
-    fill(send + (size_t)i * (size_t)bytes, rank, i);
-    fill(expected + (size_t)i * (size_t)bytes, i, rank);
+    if (form != kNeighbours || (i != rank && touch(i, rank, dims))) peer[peers++] = i;
+  }
+  base = MPI_COMM_WORLD;
+  if (form == kNeighbours)
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, peers, peer, peer, peers, peer, peer, MPI_INFO_NULL, 0,
+                                   &base);
+}
+
+static void prepare(void) {
+  find_peers();
+  send = zeros((size_t)size, (size_t)bytes);
+  recv = zeros((size_t)size, (size_t)bytes);
+  expected = zeros((size_t)size, (size_t)bytes);
+  counts = zeros((size_t)size, sizeof *counts);
+  displs = zeros((size_t)size, sizeof *displs);
+  for (int i = 0; i < peers; ++i) {
+    fill(send + (size_t)i * (size_t)bytes, rank, peer[i]);
+    fill(expected + (size_t)i * (size_t)bytes, peer[i], rank);
     counts[i] = bytes, displs[i] = i * bytes;
   }
   memset(recv, 0x55, (size_t)size * (size_t)bytes); /* so that it is there */
 }
 
 static void release(void) {
+  if (base != MPI_COMM_WORLD) MPI_Comm_free(&base);
   free(send), free(recv), free(expected);
-  free(counts), free(displs);
+  free(counts), free(displs), free(peer);
 }
 
 /* Whether what the command line asks for can be done; rank 0 says why not. */
@@ -224,10 +256,10 @@ static bool wanted(int argc, char** argv, int* most, int* repeats) {
   *most = argc == 5 ? atoi(argv[3]) : 0, *repeats = argc == 5 ? atoi(argv[4]) : 0;
   if (form != kNone && (form == kForms || bytes < 1 || *most < 1 || *repeats < 0)) {
     if (rank == 0)
-      fprintf(
-          stderr,
-          "usage: first_calls none, or blocking|v|nonblocking|persistent BYTES MOST REPEATS, numbers of 1 "
-          "or more, REPEATS of 0 or more\n");
+      fprintf(stderr,
+              "usage: first_calls none, or blocking|v|nonblocking|persistent|neighbours BYTES MOST REPEATS, "
+              "numbers of 1 "
+              "or more, REPEATS of 0 or more\n");
     return false;
   }
 #ifndef Alltoall_init
@@ -240,10 +272,11 @@ static bool wanted(int argc, char** argv, int* most, int* repeats) {
 }
 
 int main(int argc, char** argv) {
-  const int status = plain_flags(
-      argc, argv,
-      "usage: mpirun -n RANKS first_calls none | blocking|v|nonblocking|persistent BYTES MOST REPEATS\n"
-      "What 1, 3, ... MOST all-to-alls take in all, in microseconds; see bench/first-calls.\n");
+  const int status =
+      plain_flags(argc, argv,
+                  "usage: mpirun -n RANKS first_calls none | blocking|v|nonblocking|persistent|neighbours "
+                  "BYTES MOST REPEATS\n"
+                  "What 1, 3, ... MOST all-to-alls take in all, in microseconds; see bench/first-calls.\n");
   if (status >= 0) return status;
   const double began = now();
   MPI_Init(&argc, &argv);

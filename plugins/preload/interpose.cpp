@@ -137,6 +137,16 @@ class Function<int(Parameters...)> {
 
 extern "C" {
 
+TAPA_TAKE_OVER(MPI, Neighbor_alltoall, (TAPA_UNIFORM(int)), (TAPA_UNIFORM_ARGUMENTS))
+TAPA_TAKE_OVER(MPI, Neighbor_alltoallv, (TAPA_VECTOR(int, int)), (TAPA_VECTOR_ARGUMENTS))
+TAPA_TAKE_OVER(MPI, Neighbor_alltoallw, (TAPA_TYPED(int, MPI_Aint)), (TAPA_TYPED_ARGUMENTS))
+TAPA_TAKE_OVER(MPI, Ineighbor_alltoall, (TAPA_UNIFORM(int), MPI_Request* request),
+               (TAPA_UNIFORM_ARGUMENTS, request))
+TAPA_TAKE_OVER(MPI, Ineighbor_alltoallv, (TAPA_VECTOR(int, int), MPI_Request* request),
+               (TAPA_VECTOR_ARGUMENTS, request))
+TAPA_TAKE_OVER(MPI, Ineighbor_alltoallw, (TAPA_TYPED(int, MPI_Aint), MPI_Request* request),
+               (TAPA_TYPED_ARGUMENTS, request))
+
 TAPA_TAKE_OVER_CALLS(, int, int)
 #ifdef TAPA_HAVE_MPI_LARGE_COUNT
 TAPA_TAKE_OVER_CALLS(_c, MPI_Count, MPI_Aint)

@@ -130,6 +130,9 @@ constexpr FunctionNames make_function_names() {
       for (const std::string_view suffix : {"", "_c"}) (name++)->add(prefix, call, suffix);
     }
   }
+  for (const std::string_view call : {"Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw",
+                                      "Ineighbor_alltoall", "Ineighbor_alltoallv", "Ineighbor_alltoallw"})
+    (name++)->add("MPI_", call);
   return names;
 }
 

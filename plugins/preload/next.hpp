@@ -31,7 +31,7 @@ namespace tapa::preload {
 [[nodiscard]] bool passes(const char* name, const void* address);
 
 /// The MPI_ names of all-to-alls, and which of them pass: calls of these go to a tool on this rank.
-constexpr std::size_t kFunctions = 36;
+constexpr std::size_t kFunctions = 42;
 using FunctionNames = std::array<Text<23>, kFunctions>;
 [[nodiscard]] const FunctionNames& function_names();
 [[nodiscard]] std::array<bool, kFunctions> passing_functions();

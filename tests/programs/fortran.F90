@@ -23,6 +23,9 @@ program alltoalls
   integer :: rank, ranks, ierror, p, i, errors
   integer, allocatable :: send(:), recv(:), counts(:), displs(:), byte_displs(:), zeros(:), ones(:)
   TYPE_T, allocatable :: types(:), from_bottom(:)
+  integer, allocatable :: others(:)
+  integer(kind=MPI_ADDRESS_KIND), allocatable :: wide_displs(:)
+  COMM_T :: graph
   REQUEST_T :: request
   integer(kind=MPI_ADDRESS_KIND) :: address
 #ifdef INTERFACE_F08
@@ -91,6 +94,29 @@ program alltoalls
   call MPI_Ialltoallw(send, counts, byte_displs, types, recv, counts, byte_displs, types, MPI_COMM_WORLD, request, ierror)
   call MPI_Wait(request, status, ierror)
   call check('ialltoallw', ierror)
+
+  ! Neighbours of each other, and of themselves, are all ranks.
+  allocate(others(ranks), wide_displs(ranks))
+  do p = 1, ranks
+    others(p) = p - 1
+    wide_displs(p) = byte_displs(p)
+  end do
+  call MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, ranks, others, ones, ranks, others, ones, MPI_INFO_NULL, .false., &
+                                      graph, ierror)
+  call fill()
+  call MPI_Neighbor_alltoall(send, n, MPI_INTEGER, recv, n, MPI_INTEGER, graph, ierror)
+  call check('neighbor alltoall', ierror)
+
+  call fill()
+  call MPI_Neighbor_alltoallw(send, counts, wide_displs, types, recv, counts, wide_displs, types, graph, ierror)
+  call check('neighbor alltoallw', ierror)
+
+  call fill()
+  call MPI_Ineighbor_alltoallv(send, counts, displs, MPI_INTEGER, recv, counts, displs, MPI_INTEGER, graph, request, ierror)
+  call MPI_Wait(request, status, ierror)
+  call check('ineighbor alltoallv', ierror)
+  call MPI_Comm_free(graph, ierror)
+  deallocate(others, wide_displs)
 
   call MPI_Finalize(ierror)
   deallocate(send, recv, counts, displs, byte_displs, zeros, ones, types, from_bottom)

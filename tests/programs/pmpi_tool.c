@@ -36,13 +36,15 @@ enum {
   wait,
   test,
   comm_rank,
+  neighbor_alltoall,
   kCounters
 };
 static const char* const names[kCounters] = {
-    "MPI_Init",      "MPI_Init_thread", "MPI_Comm_dup",   "MPI_Comm_split", "MPI_Alltoall",  "MPI_Alltoallv",
-    "MPI_Alltoallw", "MPI_Ialltoall",   "MPI_Ialltoallv", "MPI_Isend",      "MPI_Irecv",     "MPI_Barrier",
-    "MPI_Allreduce", "MPI_Iallreduce",  "MPI_Bcast",      "MPI_Gather",     "MPI_Alloc_mem", "MPI_Free_mem",
-    "MPI_Wait",      "MPI_Test",        "MPI_Comm_rank"};
+    "MPI_Init",      "MPI_Init_thread",      "MPI_Comm_dup",  "MPI_Comm_split", "MPI_Alltoall",
+    "MPI_Alltoallv", "MPI_Alltoallw",        "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Isend",
+    "MPI_Irecv",     "MPI_Barrier",          "MPI_Allreduce", "MPI_Iallreduce", "MPI_Bcast",
+    "MPI_Gather",    "MPI_Alloc_mem",        "MPI_Free_mem",  "MPI_Wait",       "MPI_Test",
+    "MPI_Comm_rank", "MPI_Neighbor_alltoall"};
 static int counts[kCounters];
 
 int MPI_Init(int* argc, char*** argv) {
@@ -65,6 +67,11 @@ int MPI_Alltoall(const void* send, int sendcount, MPI_Datatype sendtype, void* r
                  MPI_Datatype recvtype, MPI_Comm comm) {
   ++counts[alltoall];
   return NEXT(MPI_Alltoall)(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
+}
+int MPI_Neighbor_alltoall(const void* send, int sendcount, MPI_Datatype sendtype, void* recv, int recvcount,
+                          MPI_Datatype recvtype, MPI_Comm comm) {
+  ++counts[neighbor_alltoall];
+  return NEXT(MPI_Neighbor_alltoall)(send, sendcount, sendtype, recv, recvcount, recvtype, comm);
 }
 int MPI_Alltoallv(const void* send, const int* sendcounts, const int* sdispls, MPI_Datatype sendtype,
                   void* recv, const int* recvcounts, const int* rdispls, MPI_Datatype recvtype,

@@ -43,6 +43,21 @@ static int exchange(MPI_Comm comm, int* send, int* recv, int n) {
   return wrong;
 }
 
+/* What a rank of a ring sends down comes from above. */
+static int exchange_in_ring(MPI_Comm comm, int rank, int ranks) {
+  const int periodic = 1, down = (rank + ranks - 1) % ranks, up = (rank + 1) % ranks;
+  int send[2] = {value(rank, down, 0), value(rank, up, 1)}, recv[2], wrong = 0;
+  MPI_Comm ring;
+  MPI_Cart_create(comm, 1, &ranks, &periodic, 0, &ring);
+  for (int round = 0; round < kRounds; ++round) {
+    MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, ring);
+    wrong += (recv[0] != value(down, rank, 1)) + (recv[1] != value(up, rank, 0));
+    recv[0] = recv[1] = -1;
+  }
+  MPI_Comm_free(&ring);
+  return wrong;
+}
+
 int main(int argc, char** argv) {
   static const int sizes[] = {1, 300, kMost};
   int rank, ranks, wrong = 0;
@@ -59,6 +74,7 @@ int main(int argc, char** argv) {
     wrong += exchange(MPI_COMM_WORLD, send, recv, sizes[s]);
     wrong += exchange(copy, send, recv, sizes[s]);
   }
+  wrong += exchange_in_ring(copy, rank, ranks);
   MPI_Isend(&rank, 1, MPI_INT, (rank + 1) % ranks, 3, copy, &request);
   MPI_Recv(send, 1, MPI_INT, (rank + ranks - 1) % ranks, 3, copy, MPI_STATUS_IGNORE);
   MPI_Wait(&request, MPI_STATUS_IGNORE);

@@ -1,7 +1,12 @@
-// Memory for blocks that are packed as a whole: how much of it stays between exchanges.
+// Memory for blocks that are packed as a whole: how much of it stays between exchanges. Blocks of several
+// parts.
 #include "run/shm_blocks.hpp"
 
 #include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
 
 namespace tapa {
 namespace {
@@ -42,6 +47,44 @@ TEST(ShmBlocks, KeepsShortRoomsAndGivesLongOnesBack) {
   blocks.release_rooms();
   EXPECT_EQ(blocks.held_bytes(), 0U);
   MPI_Type_free(&gaps);
+}
+
+/// Blocks of two bytes each that lie apart.
+std::vector<Block> parts_in(std::array<char, 6>& memory) {
+  std::vector<Block> parts;
+  for (const std::size_t at : {4U, 0U}) {
+    Block part;
+    part.data = reinterpret_cast<std::byte*>(memory.data() + at);
+    part.bytes = 2;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+TEST(ShmBlocks, MovesSeveralBlocksOfARankAsOne) {
+  std::array<char, 6> from{'c', 'd', '-', '-', 'a', 'b'};
+  std::array<char, 6> to{'.', '.', '.', '.', '.', '.'};
+  const std::vector<Block> sent = parts_in(from);
+  const std::vector<Block> received = parts_in(to);
+  Exchange exchange;
+  exchange.send.resize(1);
+  exchange.recv.resize(1);
+  exchange.send[0].bytes = exchange.recv[0].bytes = 4;
+  exchange.send[0].parts = sent;
+  exchange.recv[0].parts = received;
+  ShmBlocks blocks;
+  blocks.describe(exchange, MPI_COMM_SELF);
+  EXPECT_EQ(blocks.send[0].data, nullptr);
+  std::array<std::byte, 4> packed{};
+  blocks.gather(0, 0, 4, packed.data());
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(packed.data()), 4), "abcd");
+  blocks.scatter(0, 0, 4, packed.data());
+  EXPECT_EQ(std::string(to.data(), 6), "cd..ab");
+  to.fill('.');
+  blocks.copy(0);
+  EXPECT_EQ(std::string(to.data(), 6), "cd..ab");
+  // Where they end is not known of fewer bytes.
+  EXPECT_THROW(blocks.scatter(0, 0, 3, packed.data()), TransportError);
 }
 
 }  // namespace

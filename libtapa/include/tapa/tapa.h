@@ -115,6 +115,39 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
                                MPI_Request* request);
 /** @} */
 
+/** @defgroup neighbours All-to-all along the edges of a topology
+ * As MPI_Neighbor_alltoall and kin on communicators with a topology, in which a rank may have no neighbours,
+ * be its own, or have several edges to another one. Where all ranks share memory, small and large blocks go
+ * through it; else calls are MPI's. TAPA_Neighbor_* set a communicator up, as blocking all-to-alls do.
+ * Several blocks between the same two ranks are matched as MPI matches them.
+ * @{ */
+/** As MPI_Neighbor_alltoall. */
+TAPA_API int TAPA_Neighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Neighbor_alltoallv. */
+TAPA_API int TAPA_Neighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                                     MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
+                                     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Neighbor_alltoallw. */
+TAPA_API int TAPA_Neighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                     const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
+                                     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+/** As MPI_Ineighbor_alltoall. */
+TAPA_API int TAPA_Ineighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                     MPI_Request* request);
+/** As MPI_Ineighbor_alltoallv. */
+TAPA_API int TAPA_Ineighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                                      MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
+                                      const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                                      MPI_Request* request);
+/** As MPI_Ineighbor_alltoallw. */
+TAPA_API int TAPA_Ineighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                      const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
+                                      const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                      MPI_Request* request);
+/** @} */
+
 /** @defgroup persistent Persistent all-to-all
  * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Making a request is collective and may
  * synchronise: it sets the communicator up. `info` is not read and may be MPI_INFO_NULL. Start with

@@ -38,7 +38,7 @@ std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, M
                                  bool judges = false) {
   auto operation = acquire_operation();
   operation->begin(state.shared_from_this(), mode, arguments.function,
-                   mode == Mode::blocking ? arguments.comm : MPI_COMM_NULL);
+                   mode == Mode::blocking && !arguments.neighbours ? arguments.comm : MPI_COMM_NULL);
   operation->take_arguments(arguments, judges);
   return operation;
 }
@@ -93,7 +93,7 @@ bool carry(const Arguments& arguments, Route& route) {
 /// The route of a blocking call, whose arguments are right unless it is MPI's.
 Route find_route(const Arguments& arguments) {
   Route route;
-  if (decide_like_before(arguments, route)) return route;
+  if (!arguments.neighbours && decide_like_before(arguments, route)) return route;
   route = decide_comm(arguments, false);
   return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
 }
@@ -138,7 +138,7 @@ int run_blocking(const Arguments& arguments) {
     if (carry(arguments, route)) return true;
     const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
     if (!agreed) route.how = hand_over(arguments, route);
-    if (!route.chosen && route.how == HandOver::as_made) remember_passing(arguments);
+    if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_passing(arguments);
     return false;
   };
   return run_or_forward(arguments, ours, [&] { return run_by_mpi(arguments, route); });
@@ -178,6 +178,16 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
     return false;
   };
   return run_or_forward(arguments, ours, [&] { return init_by_mpi(arguments, route, request); });
+}
+
+int run_neighbours(Arguments arguments, bool nonblocking, MPI_Request* request) {
+  arguments.neighbours = true;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    arguments.edges = edges_at(arguments.comm, nonblocking);
+    return MPI_SUCCESS;
+  });
+  if (code != MPI_SUCCESS) return code;
+  return nonblocking ? run_nonblocking(arguments, request) : run_blocking(arguments);
 }
 
 }  // namespace tapa

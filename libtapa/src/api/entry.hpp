@@ -22,4 +22,7 @@ int run_blocking(const Arguments& arguments);
 int run_nonblocking(const Arguments& arguments, MPI_Request* request);
 int run_init(const Arguments& arguments, MPI_Request* request);
 
+/// A call along the edges of the communicator's topology, which are still to be found.
+int run_neighbours(Arguments arguments, bool nonblocking, MPI_Request* request);
+
 }  // namespace tapa

@@ -243,8 +243,8 @@ bool wants_bytes(const Arguments& arguments) {
 
 /// Whether MPI gets a call as it was made wherever its buffers are: as the ranks have agreed, or it refuses
 /// it.
-bool goes_as_made(const Route& route) {
-  if (route.reason == reasons::wrong) return true;
+bool goes_as_made(const Arguments& arguments, const Route& route) {
+  if (arguments.neighbours || route.reason == reasons::wrong) return true;
   return route.state != nullptr && route.state->rules().device.mpi_takes;
 }
 
@@ -319,6 +319,7 @@ HandOver hand_over(const Arguments& arguments, const Route& route) {
                                                                          : HandOver::as_made;
   const bool foreign = route.reason == reasons::foreign;
   if (!foreign) check_before_mpi(arguments);
+  if (arguments.neighbours) return HandOver::as_made;
   if (route.state == nullptr && gpu_use() == GpuUse::cuda &&
       must_stage_for_mpi(arguments, peers_of(arguments.comm)))
     return HandOver::staged;
@@ -332,12 +333,12 @@ int run_by_mpi(const Arguments& arguments, const Route& route) {
 
 int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(start_handed(arguments, goes_as_made(route), request));
+  return note.end(start_handed(arguments, goes_as_made(arguments, route), request));
 }
 
 int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(init_handed(arguments, goes_as_made(route), request));
+  return note.end(init_handed(arguments, goes_as_made(arguments, route), request));
 }
 
 bool has_forwarded_init() {

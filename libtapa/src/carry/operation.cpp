@@ -82,7 +82,7 @@ void Operation::leave_queue() {
 void Operation::take_arguments(const Arguments& arguments, bool judges) {
   call_.has_arguments = true;
   judging_ = judges;
-  call_.large = arguments.large;
+  call_.large = arguments.large || arguments.neighbours;
   normalise(arguments, call_.state->size(), call_.exchange);
   if (call_.mode == Mode::blocking) return;
   types_.hold(call_.exchange.recv);
@@ -90,6 +90,8 @@ void Operation::take_arguments(const Arguments& arguments, bool judges) {
     call_.exchange.send = call_.exchange.recv;
   } else {
     types_.hold(call_.exchange.send);
+    types_.hold(call_.exchange.send_parts);
+    types_.hold(call_.exchange.recv_parts);
   }
 }
 

@@ -71,6 +71,12 @@ CommState::~CommState() {
   release();
 }
 
+const Edges* CommState::edges(MPI_Comm user, bool nonblocking) {
+  KnownEdges& known = nonblocking ? nonblocking_edges_ : blocking_edges_;
+  std::call_once(known.looked, [&] { known.edges = edges_of(user, nonblocking); });
+  return known.edges.get();
+}
+
 void CommState::release() {
   std::uint64_t rounds = 0;
   if (parts_) {

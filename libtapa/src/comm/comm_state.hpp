@@ -98,6 +98,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
+  /// The edges of its topology for blocking or nonblocking calls; null: it has none. Throws CallError.
+  [[nodiscard]] const Edges* edges(MPI_Comm user, bool nonblocking);
+
   // The rest needs ready().
 
   /// Its place in its world.
@@ -171,6 +174,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<bool> gpus_are_open_ = false;
   std::optional<DeviceCalls> device_calls_;
   MemoryRun memory_run_;
+  struct KnownEdges {
+    std::once_flag looked;
+    std::unique_ptr<const Edges> edges;
+  };
+  KnownEdges blocking_edges_;
+  KnownEdges nonblocking_edges_;
 };
 
 }  // namespace tapa

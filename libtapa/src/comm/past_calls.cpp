@@ -164,7 +164,8 @@ struct PastCall {
 
 /// MPI's all-to-all that this thread is in, if it is in one and not through this library.
 std::optional<PastCall> past_call() {
-  constexpr std::array names{"MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw"};
+  constexpr std::array names{"MPI_Alltoall",          "MPI_Alltoallv",          "MPI_Alltoallw",
+                             "MPI_Neighbor_alltoall", "MPI_Neighbor_alltoallv", "MPI_Neighbor_alltoallw"};
   std::array<void*, 64> frames{};
   const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
   const void* const own = place_of(reinterpret_cast<const void*>(&watch_for_past_calls)).object;

@@ -1,5 +1,6 @@
 #include "route/check_arguments.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -54,8 +55,9 @@ TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& name
 }
 
 void check_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
-  if (a.form != Form::uniform) require_arrays(a, side, names);
-  const int peers = a.form == Form::uniform ? 1 : ranks;
+  const int blocks = a.blocks(side, ranks);
+  if (a.form != Form::uniform && blocks > 0) require_arrays(a, side, names);
+  const int peers = a.form == Form::uniform ? std::min(blocks, 1) : blocks;
   TypeInfo info;
   for (int peer = 0; peer < peers; ++peer) {
     if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
@@ -64,7 +66,7 @@ void check_side(const Arguments& a, const Side& side, const Names& names, int ra
       throw Mistake(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
                                        ", expected 0 or more");
     }
-    if (block_bytes(info, count) == 0 || side.buffer != nullptr) continue;
+    if (block_bytes(info, count) == 0 || side.buffer != nullptr || a.leads_nowhere(side, peer)) continue;
     if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress) {
       throw CallError(MPI_ERR_BUFFER, std::string(names.buffer) + " is null, expected a buffer of " +
                                           indexed(names.count, a.form, peer) + " = " + std::to_string(count) +
@@ -100,9 +102,9 @@ void check_uniform_sizes(const Arguments& a, bool strict) {
 
 void require_host_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
   TypeInfo info;
-  for (int peer = 0; peer < ranks; ++peer) {
+  for (int peer = 0; peer < a.blocks(side, ranks); ++peer) {
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
-    if (block_bytes(info, side.count_of(peer)) == 0) continue;
+    if (block_bytes(info, side.count_of(peer)) == 0 || a.leads_nowhere(side, peer)) continue;
     const auto first = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
     require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer,
                         "of a GPU whose driver is not CUDA's, and that this process first used when the "
@@ -128,9 +130,13 @@ void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
   if (a.recv.buffer == MPI_IN_PLACE) {
     throw Mistake(MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
   }
+  if (a.neighbours && a.in_place())
+    throw Mistake(MPI_ERR_BUFFER,
+                  "sendbuf is MPI_IN_PLACE, expected a buffer: neighbours have none in place");
   check_side(a, a.recv, recv_names, ranks);
   if (a.in_place()) return;
   check_side(a, a.send, send_names, ranks);
+  if (a.neighbours) return;  // whom ends belong to differs from edge to edge
   if (own >= 0) check_own_block(a, own);
   if (a.form == Form::uniform) {
     check_uniform_sizes(a, strict);

@@ -115,7 +115,8 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
   {
     const auto parts = state.parts();
     if (!parts->order.idle()) return route;
-    const Pick chosen = choose_blocks(*parts, rules, !arguments.large);
+    const Pick chosen =
+        arguments.neighbours ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
     if (!chosen.algorithm || begins_with_words(chosen, rules)) return route;
     route = begin_at_once(state, *parts, chosen);
   }
@@ -158,7 +159,7 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
 
 Route claim(const Arguments& arguments, CommState& state) {
   if (arguments.has_equal_buffers()) return in_order(state);  // what is sent may have to be copied first
-  if (arguments.form != Form::uniform) return claim_blocks(arguments, state);
+  if (arguments.form != Form::uniform || arguments.neighbours) return claim_blocks(arguments, state);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return in_order(state);  // there is no exchange
   // Where buffers may be in GPU memory the ranks agree first, in each call.

@@ -47,6 +47,11 @@ bool are_right(const Arguments& a, const CommState& state, Check check) {
   }
 }
 
+/// A call of a neighbourhood where there is none, as MPI will say.
+bool has_no_edges(const Arguments& a) {
+  return a.neighbours && a.edges == nullptr;
+}
+
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
 bool on_device(const Arguments& a, int ranks) {
   if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
@@ -94,6 +99,20 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
   }
 }
 
+/// Why a neighbourhood's calls are MPI's; null: they go through memory. Alike on all ranks, who know neither
+/// the others' edges nor their blocks.
+const char* reason_for_mpi_of_neighbours(CommState& state) {
+  const Rules& rules = state.rules();
+  if (!rules.settings().enable) return reasons::disabled;
+  if (rules.mpi_is_forced) return reasons::asked;
+  if (state.device_calls() != nullptr) return reasons::device;
+  const auto& plan = rules.settings().plan;
+  const auto parts = state.parts();
+  const bool memory = parts->regions.available() && parts->chooser.one_choice() &&
+                      (!plan || plan->algorithm == Algorithm::memory);
+  return memory ? nullptr : reasons::apart;
+}
+
 /// Why a nonblocking call is MPI's although its communicator is set up; null: it is not. Decided at the call,
 /// not when its turn comes: what MPI carries out must begin in the program's own order.
 const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
@@ -103,6 +122,7 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   if (rules.mpi_is_forced) return reasons::asked;
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (rules.leaves_persistent()) return reasons::device;
+  if (arguments.neighbours) return reason_for_mpi_of_neighbours(state);
   const std::optional<std::size_t> bytes = uniform_bytes(arguments);
   const auto parts = state.parts();
   const Offer offer{true, parts->regions.available(), true};
@@ -136,7 +156,7 @@ int peers_of(MPI_Comm comm) {
 std::size_t bytes_sent(const Arguments& a, int peers) {
   const Side& side = a.in_place() ? a.recv : a.send;
   std::size_t bytes = 0;
-  for (int peer = 0; peer < peers; ++peer) {
+  for (int peer = 0; peer < a.blocks(side, peers); ++peer) {
     if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
     bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
   }
@@ -145,6 +165,13 @@ std::size_t bytes_sent(const Arguments& a, int peers) {
 
 bool is_mpis_own(MPI_Comm comm) {
   return !world_began() || world_ends() || is_intercomm(comm);
+}
+
+const Edges* edges_at(MPI_Comm comm, bool nonblocking) {
+  if (comm == MPI_COMM_NULL) return nullptr;
+  CommState* state = remembered_state(comm);
+  if (state == nullptr && !is_mpis_own(comm)) state = state_at(comm, true);
+  return state != nullptr ? state->edges(comm, nonblocking) : nullptr;
 }
 
 bool decide_like_before(const Arguments& arguments, Route& route) {
@@ -167,6 +194,7 @@ Route decide_comm(const Arguments& arguments, bool alone) {
     if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
     return left_to_mpi(reasons::alone);
   }
+  if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
   // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
   // before.
   const bool first = state->ready() || (is_guest() && !state->given_up());
@@ -184,6 +212,9 @@ Route decide_comm(const Arguments& arguments, bool alone) {
 }
 
 Route decide_blocking(const Arguments& arguments, CommState& state) {
+  if (arguments.neighbours) {
+    if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
+  }
   switch (way_of_buffers(arguments, state)) {
     case CallWay::host:
       return claim(arguments, state);
@@ -213,6 +244,7 @@ Route decide_nonblocking(const Arguments& arguments) {
     if (is_guest()) remember_waiting(arguments.comm);
     return left_to_mpi(reasons::not_ready);
   }
+  if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
   const char* const reason = reason_for_mpi(arguments, *state);
   if (reason != nullptr) return left_to_mpi(reason, state);
   return are_right(arguments, *state, state->rules().check) ? in_order(*state) : left_to_mpi(reasons::wrong);

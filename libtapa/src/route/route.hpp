@@ -32,6 +32,7 @@ inline constexpr const char* device = "buffers may be in GPU memory";
 inline constexpr const char* no_progress = "nothing would make it progress";
 inline constexpr const char* proven = "no plan is known to be faster";
 inline constexpr const char* asked = "TAPA_PLAN=mpi";
+inline constexpr const char* apart = "neighbours that share no memory";
 inline constexpr const char* tags = "no tags are left";
 inline constexpr const char* disabled = "TAPA_ENABLE=0";
 inline constexpr const char* tried = "tried in comparison";

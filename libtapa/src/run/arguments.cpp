@@ -28,6 +28,17 @@ void fill_row(const Side& side, const TypeInfo& info, std::vector<Block>& blocks
   }
 }
 
+Block block_of(const Arguments& a, const Side& side, const TypeInfo& info, int peer) {
+  Block block;
+  block.count = side.count_of(peer);
+  block.bytes = block_bytes(info, block.count);
+  if (block.bytes == 0) return block;
+  const bool dense = info.dense(block.count);
+  block.data = address_at(side.buffer, block_offset(a.form, side, info, peer) + (dense ? info.first : 0));
+  if (!dense) block.type = side.type_of(peer);
+  return block;
+}
+
 void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Block>& blocks) {
   blocks.resize(static_cast<std::size_t>(ranks));
   TypeInfo info;
@@ -37,17 +48,38 @@ void fill_side(const Arguments& a, const Side& side, int ranks, std::vector<Bloc
   }
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
-    const MPI_Count count = side.count_of(peer);
-    std::byte* const base = address_at(side.buffer, block_offset(a.form, side, info, peer));
-    Block block;
-    block.bytes = block_bytes(info, count);
-    block.count = count;
-    if (block.bytes != 0) {
-      const bool dense = info.dense(count);
-      block.data = dense ? address_at(base, info.first) : base;
-      if (!dense) block.type = side.type_of(peer);
+    blocks[static_cast<std::size_t>(peer)] = block_of(a, side, info, peer);
+  }
+}
+
+/// The blocks along the edges of a neighbourhood; `parts`: of those of a rank that has several.
+void fill_edges(const Arguments& a, const Side& side, int ranks, std::vector<Block>& blocks,
+                std::vector<Block>& parts) {
+  const Edges::Side& edges = a.edges_of(side);
+  blocks.assign(static_cast<std::size_t>(ranks), {});
+  parts.clear();
+  parts.reserve(edges.repeats ? edges.blocks.size() : 0);  // spans point there
+  TypeInfo info;
+  if (a.form != Form::w && !edges.peers.empty()) info = type_info(side.type);
+  const auto described = [&](int block) {
+    if (a.form == Form::w) info = type_info(side.type_of(block));
+    return block_of(a, side, info, block);
+  };
+  for (const Edges::Peer& peer : edges.peers) {
+    const std::span own =
+        std::span(edges.blocks)
+            .subspan(static_cast<std::size_t>(peer.first), static_cast<std::size_t>(peer.number));
+    Block& block = blocks[static_cast<std::size_t>(peer.rank)];
+    if (own.size() == 1) {
+      block = described(own[0]);
+      continue;
     }
-    blocks[static_cast<std::size_t>(peer)] = block;
+    const std::size_t first = parts.size();
+    for (const int one : own) {
+      parts.push_back(described(one));
+      block.bytes += parts.back().bytes;
+    }
+    block.parts = std::span(parts).subspan(first);
   }
 }
 
@@ -94,6 +126,14 @@ MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int pee
 }
 
 void normalise(const Arguments& a, int ranks, Exchange& exchange) {
+  if (a.neighbours) {
+    exchange.in_place = exchange.uniform = false;
+    exchange.uniform_bytes = 0;
+    fill_edges(a, a.send, ranks, exchange.send, exchange.send_parts);
+    fill_edges(a, a.recv, ranks, exchange.recv, exchange.recv_parts);
+    exchange.overlaps = a.has_equal_buffers() && share_memory(exchange.send, exchange.recv);
+    return;
+  }
   exchange.in_place = a.in_place();
   exchange.uniform = a.form == Form::uniform;
   fill_side(a, a.recv, ranks, exchange.recv);
@@ -119,7 +159,12 @@ std::byte* in_row(const std::vector<Block>& blocks, std::size_t bytes) {
 
 void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
   if (block.bytes == 0) return;
-  if (!block.runs.empty()) {
+  if (!block.parts.empty()) {
+    for (const Block& part : block.parts) {
+      gather_block(part, to, comm);
+      to += part.bytes;
+    }
+  } else if (!block.runs.empty()) {
     gather_rows(block.data, block.row_bytes, block.runs, to);
   } else if (block.type != MPI_DATATYPE_NULL) {
     pack(block.data, block.count, block.type, type_info(block.type), to, comm);
@@ -130,7 +175,12 @@ void gather_block(const Block& block, std::byte* to, MPI_Comm comm) {
 
 void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   if (block.bytes == 0) return;
-  if (!block.runs.empty()) {
+  if (!block.parts.empty()) {
+    for (const Block& part : block.parts) {
+      scatter_block(from, part, comm);
+      from += part.bytes;
+    }
+  } else if (!block.runs.empty()) {
     scatter_rows(from, block.data, block.row_bytes, block.runs);
   } else if (block.type != MPI_DATATYPE_NULL) {
     unpack_part(from, block.data, 0, block.bytes, block.type, type_info(block.type), comm);

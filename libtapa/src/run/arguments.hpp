@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/datatype.hpp"
+#include "run/edges.hpp"
 #include "run/selection.hpp"
 
 namespace tapa {
@@ -45,7 +46,22 @@ struct Arguments {
   Side send;
   Side recv;
   MPI_Comm comm = MPI_COMM_NULL;
+  bool neighbours = false;       ///< of a neighbourhood: its blocks go along edges, not to all ranks
+  const Edges* edges = nullptr;  ///< then; null: not known
 
+  /// Number of blocks on one of its sides, among `ranks` ranks.
+  [[nodiscard]] int blocks(const Side& side, int ranks) const {
+    if (!neighbours) return ranks;
+    return edges != nullptr ? static_cast<int>(edges_of(side).ranks.size()) : 0;
+  }
+  /// Whether a block is for MPI_PROC_NULL or from it: its memory may not be looked at.
+  [[nodiscard]] bool leads_nowhere(const Side& side, int block) const {
+    return neighbours && edges_of(side).ranks[static_cast<std::size_t>(block)] < 0;
+  }
+  /// Precondition: they are known.
+  [[nodiscard]] const Edges::Side& edges_of(const Side& side) const {
+    return &side == &send ? edges->send : edges->recv;
+  }
   [[nodiscard]] bool in_place() const { return send.buffer == MPI_IN_PLACE; }
   /// MPI forbids that, and lets it pass. Null: blocks have addresses.
   [[nodiscard]] bool has_equal_buffers() const {
@@ -53,8 +69,8 @@ struct Arguments {
   }
 };
 
-/// What this rank sends to, or receives from, one peer. Three layouts: dense bytes (type is MPI_DATATYPE_NULL
-/// and there are no runs), elements of a datatype, or some rows of a dense array of rows.
+/// What this rank sends to, or receives from, one peer. Four layouts: dense bytes (type is MPI_DATATYPE_NULL
+/// and there are no runs), elements of a datatype, some rows of a dense array of rows, or several blocks.
 struct Block {
   std::byte* data = nullptr;  ///< dense: the first byte; datatype: the address MPI wants; rows: row 0
   std::size_t bytes = 0;      ///< bytes of data; received: may be fewer than those of `count` elements
@@ -62,14 +78,17 @@ struct Block {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   std::span<const RowRun> runs;  ///< the rows that belong to the block
   std::size_t row_bytes = 0;
+  std::span<const Block> parts;  ///< that travel as one, each dense or of a datatype
 
-  [[nodiscard]] bool dense() const { return type == MPI_DATATYPE_NULL && runs.empty(); }
+  [[nodiscard]] bool dense() const { return type == MPI_DATATYPE_NULL && runs.empty() && parts.empty(); }
 };
 
 /// A call, normalised: a block for each peer on both sides.
 struct Exchange {
   std::vector<Block> send;  ///< one for each rank; in place: as `recv`
   std::vector<Block> recv;
+  std::vector<Block> send_parts;  ///< of blocks that have parts
+  std::vector<Block> recv_parts;
   bool in_place = false;  ///< the data to send lies in the receive blocks
   bool overlaps = false;  ///< so it does, or may: all must be sent before anything is received
   bool uniform = false;   ///< all blocks of all ranks have `uniform_bytes` bytes
@@ -122,6 +141,13 @@ void copy_block(const Block& from, const Block& to, MPI_Comm comm);
   s.buffer = buffer;
   s.counts = counts;
   s.displs = displs;
+  return s;
+}
+[[nodiscard]] inline Side side_of(const void* buffer, const int* counts, const MPI_Aint* displs) {
+  Side s;
+  s.buffer = buffer;
+  s.counts = counts;
+  s.large_displs = displs;
   return s;
 }
 [[nodiscard]] inline Side side_of(const void* buffer, const MPI_Count* counts, const MPI_Aint* displs) {

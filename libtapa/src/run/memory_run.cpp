@@ -23,11 +23,34 @@ bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
   return true;
 }
 
+/// The same of a call along edges, where no rank has two blocks.
+bool dense_blocks(const Arguments& a, const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
+  const Edges::Side& edges = a.edges_of(side);
+  if (a.form == Form::w || edges.repeats) return false;
+  const TypeInfo info = type_info(side.type);
+  if (!info.always_dense()) return false;
+  blocks.assign(static_cast<std::size_t>(ranks), {});
+  for (const Edges::Peer& peer : edges.peers) {
+    const int at = edges.blocks[static_cast<std::size_t>(peer.first)];
+    const std::size_t bytes = block_bytes(info, side.count_of(at));
+    if (bytes == 0) continue;
+    std::byte* const data = address_at(side.buffer, block_offset(a.form, side, info, at) + info.first);
+    blocks[static_cast<std::size_t>(peer.rank)] = {data, bytes, 0};
+  }
+  return true;
+}
+
+bool dense_blocks(const Arguments& a, int ranks, ShmBlocks& blocks) {
+  if (a.neighbours)
+    return dense_blocks(a, a.send, ranks, blocks.send) && dense_blocks(a, a.recv, ranks, blocks.recv);
+  return a.form == Form::v && dense_blocks(a.send, ranks, blocks.send) &&
+         dense_blocks(a.recv, ranks, blocks.recv);
+}
+
 }  // namespace
 
 void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
-  if (arguments.form == Form::v && dense_blocks(arguments.send, ranks, blocks_.send) &&
-      dense_blocks(arguments.recv, ranks, blocks_.recv)) {
+  if (dense_blocks(arguments, ranks, blocks_)) {
     exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare);
     return;
   }

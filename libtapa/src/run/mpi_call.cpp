@@ -43,6 +43,33 @@ int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
 
 #endif
 
+int call_neighbours(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  const auto sendcount = static_cast<int>(s.count);
+  const auto recvcount = static_cast<int>(r.count);
+  switch (a.form) {
+    case Form::uniform:
+      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoall)(s.buffer, sendcount, s.type, into,
+                                                                        recvcount, r.type, comm, request)
+                                : TAPA_OWN_MPI(PMPI_Neighbor_alltoall)(s.buffer, sendcount, s.type, into,
+                                                                       recvcount, r.type, comm);
+    case Form::v:
+      return request != nullptr
+                 ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv)(s.buffer, s.counts, s.displs, s.type, into,
+                                                          r.counts, r.displs, r.type, comm, request)
+                 : TAPA_OWN_MPI(PMPI_Neighbor_alltoallv)(s.buffer, s.counts, s.displs, s.type, into, r.counts,
+                                                         r.displs, r.type, comm);
+    default:
+      return request != nullptr
+                 ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw)(s.buffer, s.counts, s.large_displs, s.types, into,
+                                                          r.counts, r.large_displs, r.types, comm, request)
+                 : TAPA_OWN_MPI(PMPI_Neighbor_alltoallw)(s.buffer, s.counts, s.large_displs, s.types, into,
+                                                         r.counts, r.large_displs, r.types, comm);
+  }
+}
+
 int call_small(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   const Side& s = a.send;
   const Side& r = a.recv;
@@ -102,6 +129,7 @@ Arguments for_mpi(const Arguments& a, int, MpiCallStorage&) {
 }
 
 int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  if (a.neighbours) return call_neighbours(a, comm, request);
   return a.large ? call_large(a, comm, request) : call_small(a, comm, request);
 }
 
@@ -124,7 +152,7 @@ Arguments for_mpi(const Arguments& a, int ranks, MpiCallStorage& storage) {
 }
 
 int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  return call_small(a, comm, request);
+  return a.neighbours ? call_neighbours(a, comm, request) : call_small(a, comm, request);
 }
 
 #endif

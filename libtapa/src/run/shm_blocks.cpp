@@ -1,6 +1,7 @@
 #include "run/shm_blocks.hpp"
 
 #include <new>
+#include <string>
 
 #include "run/datatype.hpp"
 #include "run/error.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 ShmBlock described(const Block& block) {
   if (block.dense()) return {block.data, block.bytes, 0};
-  return {nullptr, block.bytes, block.runs.empty() ? type_info(block.type).part() : 0};
+  return {nullptr, block.bytes, block.type != MPI_DATATYPE_NULL ? type_info(block.type).part() : 0};
 }
 
 }  // namespace
@@ -63,6 +64,11 @@ void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes
   const Block& block = exchange_->recv[member];
   packing([&] {
     if (bytes == block.bytes) return scatter_block(from, block, comm_);
+    if (!block.parts.empty()) {
+      throw CallError(MPI_ERR_TRUNCATE, "the blocks from rank " + std::to_string(member) + " have " +
+                                            std::to_string(bytes) + " bytes together, expected " +
+                                            std::to_string(block.bytes));
+    }
     unpack_part(from, block.data, begin, bytes, block.type, type_info(block.type), comm_);
   });
 }

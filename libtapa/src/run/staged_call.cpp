@@ -67,10 +67,10 @@ bool side_on_device(const Arguments& a, const Side& side, int ranks) {
   // Those of MPI_BOTTOM may be anywhere.
   const void* low = nullptr;
   const void* high = nullptr;
-  for (int peer = 0; peer < (a.form == Form::uniform ? 1 : ranks); ++peer) {
+  for (int peer = 0; peer < (a.form == Form::uniform && !a.neighbours ? 1 : a.blocks(side, ranks)); ++peer) {
     if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
     if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
-    if (side.count_of(peer) <= 0 || info.size == 0) continue;
+    if (side.count_of(peer) <= 0 || info.size == 0 || a.leads_nowhere(side, peer)) continue;
     const void* const first = first_byte(a, side, info, peer);
     if (side.buffer == nullptr && is_device_memory(first)) return true;
     if (low == nullptr || number(first) < number(low)) low = first;
@@ -100,13 +100,13 @@ std::vector<StagedCall::Placed> StagedCall::place(const Arguments& a, const Side
   std::vector<Placed> blocks;
   TypeInfo info;
   std::vector<DataRun> runs;
-  for (int peer = 0; peer < ranks; ++peer) {
+  for (int peer = 0; peer < a.blocks(side, ranks); ++peer) {
     if (peer == 0 || a.form == Form::w) {
       info = type_info(side.type_of(peer));
       runs = runs_of(side.type_of(peer), info);
     }
     const MPI_Count count = side.count_of(peer);
-    if (block_bytes(info, count) == 0) continue;
+    if (block_bytes(info, count) == 0 || a.leads_nowhere(side, peer)) continue;
     Placed block{address_at(side.buffer, block_offset(a.form, side, info, peer)),
                  rows_of(runs, info.extent, static_cast<std::size_t>(count)),
                  info.dense(count),
@@ -123,7 +123,8 @@ std::vector<StagedCall::Placed> StagedCall::place(const Arguments& a, const Side
 StagedCall::StagedCall(const Arguments& arguments, int ranks, CudaDriver& driver)
     : driver_(driver), staged_(arguments), reads_recv_(arguments.in_place()) {
   std::vector<Placed> received = place(arguments, arguments.recv, ranks, driver);
-  if (arguments.form == Form::uniform && !arguments.in_place()) cut_to_sent(received);
+  if (arguments.form == Form::uniform && !arguments.in_place() && !arguments.neighbours)
+    cut_to_sent(received);
   staged_.recv.buffer = make_image(received, arguments.recv.buffer, recv_);
   if (arguments.in_place()) return;
   staged_.send.buffer =

@@ -1,0 +1,464 @@
+/* All-to-alls along the edges of random graphs and small grids, compared with answers that are known without
+ * them: blocks are made of who sends which. Prints for each kind of topology how many bytes were wrong; in
+ * mode "wrong" what becomes of wrong arguments. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef USE_TAPA
+#include <tapa/tapa.h>
+#define MPI_Alltoall TAPA_Alltoall
+#define MPI_Neighbor_alltoall TAPA_Neighbor_alltoall
+#define MPI_Neighbor_alltoallv TAPA_Neighbor_alltoallv
+#define MPI_Neighbor_alltoallw TAPA_Neighbor_alltoallw
+#define MPI_Ineighbor_alltoall TAPA_Ineighbor_alltoall
+#define MPI_Ineighbor_alltoallv TAPA_Ineighbor_alltoallv
+#define MPI_Ineighbor_alltoallw TAPA_Ineighbor_alltoallw
+#endif
+
+enum { kMost = 64, kGap = 0xee, kCalls = 6 };
+
+static unsigned long long state;
+
+static int draw(int below) { /* alike on all ranks */
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return (int)((state >> 33) % (unsigned long long)below);
+}
+
+/* The blocks of all ranks: whom they are for, whom they are from. */
+struct Topology {
+  MPI_Comm comm;
+  int grid, rank, size;
+  int sends[kMost], receives[kMost];
+  int to[kMost][kMost], from[kMost][kMost];
+};
+
+static void* room(size_t bytes) {
+  void* const memory = malloc(bytes + 1);
+  if (memory == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
+  memset(memory, kGap, bytes + 1);
+  return memory;
+}
+
+static void learn(struct Topology* t) {
+  int kind, own[2 + 2 * kMost], weights[kMost], other[kMost], weighted;
+  static int all[kMost * (2 + 2 * kMost)];
+  int *const out = own + 2, *const in = own + 2 + kMost;
+  MPI_Comm_rank(t->comm, &t->rank);
+  MPI_Comm_size(t->comm, &t->size);
+  MPI_Topo_test(t->comm, &kind);
+  t->grid = kind == MPI_CART;
+  if (kind == MPI_CART) {
+    int dims;
+    MPI_Cartdim_get(t->comm, &dims);
+    for (int d = 0; d < dims; ++d) MPI_Cart_shift(t->comm, d, 1, &out[2 * d], &out[2 * d + 1]);
+    own[0] = own[1] = 2 * dims;
+    memcpy(in, out, sizeof(int) * kMost);
+  } else if (kind == MPI_GRAPH) {
+    MPI_Graph_neighbors_count(t->comm, t->rank, &own[0]);
+    MPI_Graph_neighbors(t->comm, t->rank, own[0], out);
+    own[1] = own[0];
+    memcpy(in, out, sizeof(int) * kMost);
+  } else {
+    MPI_Dist_graph_neighbors_count(t->comm, &own[1], &own[0], &weighted);
+    MPI_Dist_graph_neighbors(t->comm, own[1], in, weights, own[0], out, other);
+  }
+  MPI_Allgather(own, 2 + 2 * kMost, MPI_INT, all, 2 + 2 * kMost, MPI_INT, t->comm);
+  for (int r = 0; r < t->size; ++r) {
+    const int* const theirs = all + r * (2 + 2 * kMost);
+    t->sends[r] = theirs[0];
+    t->receives[r] = theirs[1];
+    memcpy(t->to[r], theirs + 2, sizeof(int) * kMost);
+    memcpy(t->from[r], theirs + 2 + kMost, sizeof(int) * kMost);
+  }
+}
+
+enum Matching { kListed, kSwapped, kReversed, kUnknown };
+
+/* How MPI matches several blocks of two ranks: its standard wants them in the order of the lists of
+ * neighbours, the two of each dimension of a grid the other way round; but nonblocking calls of Open MPI up
+ * to 5.0 do not swap them, and MPICH up to 5.0 goes through all lists from their ends. Asked of MPI on a rank
+ * alone. */
+static enum Matching matching(int grid, int nonblocking) {
+  static enum Matching known[2][2] = {{kUnknown, kUnknown}, {kUnknown, kUnknown}};
+  enum Matching* const answer = &known[grid][nonblocking];
+  if (*answer == kUnknown) {
+    const int ones[2] = {1, 1}, self[4] = {0, 0, 0, 0}, sent[4] = {0, 1, 2, 3};
+    int received[4] = {7, 7, 7, 7};
+    MPI_Comm loop;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (grid)
+      MPI_Cart_create(MPI_COMM_SELF, 2, ones, ones, 0, &loop);
+    else
+      MPI_Dist_graph_create_adjacent(MPI_COMM_SELF, 4, self, self, 4, self, self, MPI_INFO_NULL, 0, &loop);
+    if (nonblocking)
+      MPI_Ineighbor_alltoall(sent, 1, MPI_INT, received, 1, MPI_INT, loop, &request);
+    else
+      MPI_Neighbor_alltoall(sent, 1, MPI_INT, received, 1, MPI_INT, loop);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&loop);
+    *answer = received[0] == 0 ? kListed : received[0] == 1 ? kSwapped : kReversed;
+  }
+  return *answer;
+}
+
+static int place(const struct Topology* t, int rank, int block, int nonblocking) {
+  switch (matching(t->grid, nonblocking)) {
+    case kSwapped:
+      return block ^ 1;
+    case kReversed:
+      return t->receives[rank] - 1 - block;
+    default:
+      return block;
+  }
+}
+
+/* The block of `source` that arrives as block `block` of `rank`. */
+static int sent_as(const struct Topology* t, int rank, int block, int source, int nonblocking) {
+  const int own = place(t, rank, block, nonblocking);
+  int before = 0, i;
+  for (i = 0; i < t->receives[rank]; ++i)
+    before += t->from[rank][i] == source && place(t, rank, i, nonblocking) < own;
+  for (i = 0; i < t->sends[source]; ++i) {
+    if (t->to[source][i] == rank && before-- == 0) return i;
+  }
+  printf("rank %d: no block of rank %d for block %d\n", rank, source, block);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+  return -1;
+}
+
+static unsigned char content(int call, int source, int block, size_t at) {
+  return (unsigned char)(call * 101 + source * 37 + block * 59 + (int)(at % 251) * 3 + (int)(at / 251));
+}
+
+/* Elements of a block, of 4 bytes each: alike on all ranks that know who sends it. */
+static int size_of(unsigned seed, int source, int block, int most) {
+  static const int sizes[] = {0, 1, 2, 7, 8, 9, 16, 127, 128, 129, 1024, 2500, 20000, 70000};
+  const unsigned mixed = (seed * 2654435761U + (unsigned)source * 40503U + (unsigned)block * 9973U) >> 7;
+  return sizes[mixed % (unsigned)most];
+}
+
+enum Form { kUniform, kV, kW };
+
+/* A call: its buffers as they lie in memory, four bytes an element, gaps between elements of strided types.
+ */
+struct Call {
+  int number, form, nonblocking, strided_send, strided_recv, bottom, elements;
+  unsigned seed;
+  unsigned char *send, *recv;
+  size_t recv_bytes;
+  int counts[2][kMost], displs[2][kMost];
+  MPI_Aint places[2][kMost];
+  MPI_Datatype types[2][kMost];
+  MPI_Request request;
+};
+
+static MPI_Datatype strided; /* an int and a gap of one */
+
+static int bytes_apart(const struct Call* c, int sent, int block) {
+  if (c->form == kW) return (c->types[sent ? 0 : 1][block] == strided) ? 8 : 4;
+  return (sent ? c->strided_send : c->strided_recv) ? 8 : 4;
+}
+
+static int elements_of(const struct Call* c, int source, int block) {
+  return c->form == kUniform ? c->elements : size_of(c->seed, source, block, 14);
+}
+
+static void lay_out(const struct Topology* t, struct Call* c) {
+  for (int side = 0; side < 2; ++side) {
+    const int blocks = side == 0 ? t->sends[t->rank] : t->receives[t->rank];
+    const int* const peers = side == 0 ? t->to[t->rank] : t->from[t->rank];
+    size_t at = 0;
+    for (int b = 0; b < blocks; ++b) {
+      const int odd = c->form == kW ? (b + side + (int)c->seed) % 3 == 0
+                      : side == 0   ? c->strided_send
+                                    : c->strided_recv;
+      c->types[side][b] = odd ? strided : MPI_INT;
+      c->counts[side][b] = 0;
+      const int step = bytes_apart(c, side == 0, b);
+      int count = c->elements;
+      if (c->form != kUniform) {
+        if (peers[b] == MPI_PROC_NULL)
+          count = 3;
+        else if (side == 0)
+          count = elements_of(c, t->rank, b);
+        else
+          count = elements_of(c, peers[b], sent_as(t, t->rank, b, peers[b], c->nonblocking));
+        at += 8; /* a gap between blocks */
+      }
+      c->counts[side][b] = count;
+      c->places[side][b] = (MPI_Aint)at;
+      c->displs[side][b] = (int)(at / (size_t)step);
+      if (c->form == kV && at % (size_t)step != 0) { /* v counts in elements */
+        at += 4;
+        c->displs[side][b] = (int)(at / (size_t)step);
+        c->places[side][b] = (MPI_Aint)at;
+      }
+      at += (size_t)count * (size_t)step;
+    }
+    unsigned char* const memory = room(at);
+    if (side == 0) {
+      c->send = memory;
+    } else {
+      c->recv = memory;
+      c->recv_bytes = at;
+    }
+  }
+  for (int b = 0; b < t->sends[t->rank]; ++b) {
+    for (int e = 0; e < c->counts[0][b]; ++e) {
+      for (int i = 0; i < 4; ++i)
+        c->send[c->places[0][b] + (MPI_Aint)e * bytes_apart(c, 1, b) + i] =
+            content(c->number, t->rank, b, (size_t)(4 * e + i));
+    }
+  }
+}
+
+static void start(const struct Topology* t, struct Call* c) {
+  const MPI_Datatype sendtype = c->strided_send ? strided : MPI_INT,
+                     recvtype = c->strided_recv ? strided : MPI_INT;
+  const void* send = c->send;
+  void* recv = c->recv;
+  if (c->form == kW && c->bottom) { /* what is for nobody has no address */
+    for (int b = 0; b < t->sends[t->rank]; ++b) {
+      if (t->to[t->rank][b] != MPI_PROC_NULL)
+        MPI_Get_address(c->send + c->places[0][b], &c->places[0][b]);
+      else
+        c->places[0][b] = 0;
+    }
+    for (int b = 0; b < t->receives[t->rank]; ++b) {
+      if (t->from[t->rank][b] != MPI_PROC_NULL)
+        MPI_Get_address(c->recv + c->places[1][b], &c->places[1][b]);
+      else
+        c->places[1][b] = 0;
+    }
+    send = recv = MPI_BOTTOM;
+  }
+  if (c->form == kUniform && !c->nonblocking)
+    MPI_Neighbor_alltoall(send, c->elements, sendtype, recv, c->elements, recvtype, t->comm);
+  else if (c->form == kUniform)
+    MPI_Ineighbor_alltoall(send, c->elements, sendtype, recv, c->elements, recvtype, t->comm, &c->request);
+  else if (c->form == kV && !c->nonblocking)
+    MPI_Neighbor_alltoallv(send, c->counts[0], c->displs[0], sendtype, recv, c->counts[1], c->displs[1],
+                           recvtype, t->comm);
+  else if (c->form == kV)
+    MPI_Ineighbor_alltoallv(send, c->counts[0], c->displs[0], sendtype, recv, c->counts[1], c->displs[1],
+                            recvtype, t->comm, &c->request);
+  else if (!c->nonblocking)
+    MPI_Neighbor_alltoallw(send, c->counts[0], c->places[0], c->types[0], recv, c->counts[1], c->places[1],
+                           c->types[1], t->comm);
+  else
+    MPI_Ineighbor_alltoallw(send, c->counts[0], c->places[0], c->types[0], recv, c->counts[1], c->places[1],
+                            c->types[1], t->comm, &c->request);
+}
+
+/* Wrong bytes, of blocks and of gaps. */
+static long check(const struct Topology* t, struct Call* c) {
+  unsigned char* const expected = room(c->recv_bytes);
+  long wrong = 0;
+  MPI_Aint base = 0;
+  if (c->form == kW && c->bottom) MPI_Get_address(c->recv, &base);
+  for (int b = 0; b < t->receives[t->rank]; ++b) {
+    const int source = t->from[t->rank][b];
+    if (source == MPI_PROC_NULL) continue;
+    const int block = sent_as(t, t->rank, b, source, c->nonblocking);
+    for (int e = 0; e < c->counts[1][b]; ++e) {
+      for (int i = 0; i < 4; ++i)
+        expected[c->places[1][b] - base + (MPI_Aint)e * bytes_apart(c, 0, b) + i] =
+            content(c->number, source, block, (size_t)(4 * e + i));
+    }
+  }
+  for (size_t i = 0; i <= c->recv_bytes; ++i) wrong += c->recv[i] != expected[i];
+  free(expected);
+  free(c->send);
+  free(c->recv);
+  return wrong;
+}
+
+static void choose(struct Call* c, int number, int nonblocking) {
+  static const int uniform[] = {0, 1, 2, 8, 9, 100, 128, 1024, 3000, 40000};
+  memset(c, 0, sizeof *c);
+  c->number = number;
+  c->nonblocking = nonblocking;
+  c->request = MPI_REQUEST_NULL;
+  c->form = draw(3);
+  c->strided_send = draw(4) == 0;
+  c->strided_recv = draw(4) == 0;
+  c->bottom = draw(2);
+  c->elements = uniform[draw(10)];
+  c->seed = (unsigned)draw(1 << 20);
+}
+
+static long all_to_all(const struct Topology* t) {
+  long wrong = 0;
+  int* const both = room(2 * sizeof(int) * (size_t)t->size);
+  for (int r = 0; r < t->size; ++r) both[r] = 1000 * t->rank + r;
+  MPI_Alltoall(both, 1, MPI_INT, both + t->size, 1, MPI_INT, t->comm);
+  for (int r = 0; r < t->size; ++r) wrong += both[t->size + r] != 1000 * r + t->rank;
+  free(both);
+  return wrong;
+}
+
+/* Blocking and nonblocking calls, some of them under way together, and other all-to-alls between. */
+static long exchange(MPI_Comm comm) {
+  static struct Topology t;
+  static struct Call calls[kCalls];
+  long wrong = 0;
+  t.comm = comm;
+  learn(&t);
+  for (int i = 0; i < kCalls; ++i) {
+    choose(&calls[i], i, i >= 2 && draw(2));
+    lay_out(&t, &calls[i]);
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    start(&t, &calls[i]);
+    if (i == 3) wrong += all_to_all(&t);
+  }
+  for (int i = kCalls - 1; i >= 0; --i) {
+    MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
+    wrong += check(&t, &calls[i]);
+  }
+  return wrong;
+}
+
+static long on_grids(MPI_Comm within) {
+  int size;
+  long wrong = 0;
+  MPI_Comm_size(within, &size);
+  for (int a = 1; a <= size; ++a) {
+    for (int b = 1; a * b <= size; ++b) {
+      if (size % (a * b) != 0) continue;
+      const int dims[3] = {a, b, size / (a * b)}, periods[3] = {draw(4) != 0, draw(4) != 0, draw(4) != 0};
+      MPI_Comm comm;
+      MPI_Cart_create(within, 3, dims, periods, draw(2), &comm);
+      wrong += exchange(comm);
+      MPI_Comm_free(&comm);
+    }
+  }
+  return wrong;
+}
+
+/* Each edge both ways, as MPI_Graph_create wants them for this; loops and several of one pair among them. */
+static long on_graph(MPI_Comm within) {
+  int size, lists[kMost][kMost], degree[kMost] = {0}, index[kMost], edges[kMost * kMost], all = 0;
+  MPI_Comm_size(within, &size);
+  for (int e = draw(2 * size + 1); e > 0; --e) {
+    const int a = draw(size), b = draw(size);
+    lists[a][degree[a]++] = b;
+    if (a != b) lists[b][degree[b]++] = a;
+  }
+  for (int r = 0; r < size; ++r) {
+    for (int i = 0; i < degree[r]; ++i) edges[all++] = lists[r][i];
+    index[r] = all;
+  }
+  MPI_Comm comm;
+  MPI_Graph_create(within, size, index, edges, draw(2), &comm);
+  const long wrong = exchange(comm);
+  MPI_Comm_free(&comm);
+  return wrong;
+}
+
+/* Not to be reordered where each rank tells its own edges only: Open MPI's treematch then hangs at times. */
+static long on_directed_graph(MPI_Comm within, int adjacent) {
+  int rank, size, pairs[kMost][2], weights[kMost], in[kMost], out[kMost], ins = 0, outs = 0;
+  MPI_Comm_rank(within, &rank);
+  MPI_Comm_size(within, &size);
+  const int edges = draw(4 * size + 1), weighted = draw(2), reorder = draw(2);
+  for (int e = 0; e < edges; ++e) {
+    pairs[e][0] = draw(size);
+    pairs[e][1] = draw(size);
+    weights[e] = e + 1;
+    if (pairs[e][0] == rank) out[outs++] = pairs[e][1];
+  }
+  for (int e = edges - 1; e >= 0; --e) { /* the lists of both ends need not be in one order */
+    if (pairs[e][1] == rank) in[ins++] = pairs[e][0];
+  }
+  int sources[kMost], degrees[kMost], targets[kMost];
+  for (int e = 0; e < outs; ++e) {
+    sources[e] = rank;
+    degrees[e] = 1;
+    targets[e] = out[e];
+  }
+  MPI_Comm comm;
+  if (adjacent)
+    MPI_Dist_graph_create_adjacent(within, ins, in, weighted ? weights : MPI_UNWEIGHTED, outs, out,
+                                   weighted ? weights : MPI_UNWEIGHTED, MPI_INFO_NULL, reorder, &comm);
+  else
+    MPI_Dist_graph_create(within, outs, sources, degrees, targets, weighted ? weights : MPI_UNWEIGHTED,
+                          MPI_INFO_NULL, 0, &comm);
+  const long wrong = exchange(comm);
+  MPI_Comm_free(&comm);
+  return wrong;
+}
+
+static int code_class(int code) {
+  int class = MPI_SUCCESS;
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+  return class;
+}
+
+static void wrong_arguments(int rank, int size) {
+  const int dims[1] = {size}, periods[1] = {1}, minus[2] = {1, -1}, ones[2] = {1, 1}, displs[2] = {0, 1};
+  const MPI_Aint places[2] = {0, 4};
+  const MPI_Datatype types[2] = {MPI_INT, MPI_DATATYPE_NULL};
+  int send[2] = {1, 2}, recv[2] = {0, 0}, classes[9];
+  MPI_Comm ring;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
+  MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int i = 0; i < 3; ++i) MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, ring);
+  for (int round = 0; round < 2; ++round) {
+    classes[0] = code_class(MPI_Neighbor_alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, ring));
+    classes[1] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, ring));
+    classes[2] = code_class(MPI_Neighbor_alltoall(MPI_IN_PLACE, 1, MPI_INT, recv, 1, MPI_INT, ring));
+    classes[3] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, MPI_COMM_WORLD));
+    classes[4] =
+        code_class(MPI_Neighbor_alltoallv(send, minus, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
+    classes[5] =
+        code_class(MPI_Neighbor_alltoallw(send, ones, places, types, recv, ones, places, types, ring));
+    classes[6] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, ring));
+    classes[7] =
+        code_class(MPI_Neighbor_alltoallv(send, NULL, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
+    classes[8] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, ring));
+    for (int i = 0; i < 9 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
+  }
+  MPI_Comm_free(&ring);
+}
+
+int main(int argc, char** argv) {
+  int rank, size, failed = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc > 1 && strcmp(argv[1], "wrong") == 0) {
+    wrong_arguments(rank, size);
+    return MPI_Finalize();
+  }
+  state = argc > 1 ? (unsigned long long)atoll(argv[1]) : 1;
+  const int rounds = argc > 2 ? atoi(argv[2]) : 1;
+  MPI_Type_create_resized(MPI_INT, 0, 8, &strided);
+  MPI_Type_commit(&strided);
+  for (int ranks = 1; ranks <= size; ++ranks) {
+    MPI_Comm within;
+    MPI_Comm_split(MPI_COMM_WORLD, rank < ranks ? 0 : MPI_UNDEFINED, rank, &within);
+    long wrong[4] = {0}, all[4];
+    const unsigned long long before = state;
+    if (within != MPI_COMM_NULL) {
+      for (int i = 0; i < rounds; ++i) {
+        wrong[0] += on_grids(within);
+        wrong[1] += on_graph(within);
+        wrong[2] += on_directed_graph(within, 1);
+        wrong[3] += on_directed_graph(within, 0);
+      }
+      MPI_Comm_free(&within);
+    }
+    state = before + 12345;
+    MPI_Reduce(wrong, all, 4, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank != 0) continue;
+    printf("%d ranks: grids %ld, graphs %ld, directed graphs %ld and %ld bytes wrong\n", ranks, all[0],
+           all[1], all[2], all[3]);
+    failed |= all[0] + all[1] + all[2] + all[3] != 0;
+  }
+  MPI_Type_free(&strided);
+  MPI_Finalize();
+  return failed;
+}
