@@ -25,7 +25,7 @@ struct Call {
   Mode mode = Mode::blocking;
   Exchange exchange;
   bool has_arguments = false;  ///< of one of MPI's forms: MPI could carry it out
-  bool large = false;          ///< that with large counts
+  bool large = false;          ///< with large counts, or of neighbours: MPI_Alltoallw cannot carry it
   bool own_memory = false;     ///< persistent: it has a region to itself
   TagWindow tags;
 
