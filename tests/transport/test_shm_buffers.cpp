@@ -167,10 +167,10 @@ class Rank final : public BlockPacker {
     require_sound();
     std::ranges::copy(out_[member], in_[member].begin());
   }
-  std::byte* room(std::size_t member, bool sent) override {
+  std::byte* room(std::size_t member, bool sent, std::size_t bytes) override {
     require_sound();
     Bytes& room = rooms_[sent ? member : out_.size() + member];
-    room.resize((sent ? out_ : in_)[member].size());
+    room.resize(bytes);
     return room.data();
   }
 

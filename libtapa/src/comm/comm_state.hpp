@@ -18,6 +18,7 @@
 #include "comm/rules.hpp"
 #include "comm/setup.hpp"
 #include "run/memory_run.hpp"
+#include "run/sparse_exchange.hpp"
 
 namespace tapa {
 
@@ -95,6 +96,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// The run of calls that go through memory at once, one at a time.
   [[nodiscard]] MemoryRun& memory_run() { return memory_run_; }
 
+  /// That of sparse exchanges, which are one at a time too; made when it is first asked for.
+  [[nodiscard]] SparseExchange& sparse_exchange() {
+    if (!sparse_exchange_) sparse_exchange_ = std::make_unique<SparseExchange>(rank_, size_);
+    return *sparse_exchange_;
+  }
+
   /// The rows of the report so far.
   [[nodiscard]] std::vector<ReportRow> report_rows() const;
 
@@ -123,6 +130,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<bool> gpus_are_open_ = false;
   std::optional<DeviceCalls> device_calls_;
   MemoryRun memory_run_;
+  std::unique_ptr<SparseExchange> sparse_exchange_;
 };
 
 }  // namespace tapa

@@ -166,7 +166,7 @@ void ShmExchange::plan_table() {
   filled_ = 0;
   own_total_ = 0;
   for (std::size_t m = 0; m < members; ++m) {
-    if (send_[m].bytes == 0) continue;
+    if (send_[m].bytes == 0 && !send_[m].told) continue;
     own_total_ += send_[m].bytes;
     stays_[m] = stays(m);
     if (m == buffers_->self() && own_direct_) continue;
@@ -254,7 +254,7 @@ const std::byte* ShmExchange::sent(std::size_t member) {
   std::byte*& room = sent_room_[member];
   if (room == nullptr) {
     packing([&] {
-      std::byte* const memory = packer_->room(member, true);
+      std::byte* const memory = packer_->room(member, true, send_[member].bytes);
       packer_->gather(member, 0, send_[member].bytes, memory);
       room = memory;
     });
@@ -275,7 +275,7 @@ void ShmExchange::write_table(std::byte* buffer) {
 void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& next) {
   const std::size_t bytes = send_[m].bytes;
   BlockEntry& entry = entry_of(buffer, m);
-  entry.whole = bytes;
+  entry.whole = bytes == 0 && send_[m].told ? kEmpty : bytes;
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
@@ -325,9 +325,9 @@ void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t byt
 }
 
 /// Memory for a block that must be put together; null when there is none.
-std::byte* ShmExchange::received_room(std::size_t member) {
+std::byte* ShmExchange::received_room(std::size_t member, std::size_t bytes) {
   std::byte* room = nullptr;
-  packing([&] { room = packer_->room(member, false); });
+  packing([&] { room = packer_->room(member, false, bytes); });
   return room;
 }
 
@@ -345,6 +345,7 @@ bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
   if (refuse(member, whole)) return;
+  if (whole == kEmpty) return scatter(member, 0, 0, from);
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got_[member], from, bytes);
@@ -366,7 +367,7 @@ void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t 
   const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
   if (fits && !in_room) return scatter(member, got, bytes, from);
   if (got == 0) in_room_.push_back(id);
-  std::byte* const room = received_room(member);
+  std::byte* const room = received_room(member, whole);
   if (room == nullptr) return;
   std::memcpy(room + got, from, bytes);
   if (last) scatter(member, 0, whole, room);

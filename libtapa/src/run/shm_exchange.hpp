@@ -26,7 +26,8 @@ struct ShmBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   std::size_t unit =
-      0;  ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+      0;              ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+  bool told = false;  ///< sent: its receiver is told of it even if it has no bytes, by scatter()
 };
 
 /// Copies blocks that are not in one piece.
@@ -42,8 +43,9 @@ class BlockPacker {
   /// Copies the block for this rank, `member`, to where that from it belongs; both have as many bytes and
   /// share no memory.
   virtual void copy(std::size_t member) = 0;
-  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
-  virtual std::byte* room(std::size_t member, bool sent) = 0;
+  /// Memory of a whole block of so many bytes for `member` (`sent`) or from it, for blocks that travel in
+  /// other parts.
+  virtual std::byte* room(std::size_t member, bool sent, std::size_t bytes) = 0;
   /// The exchange has ended: no room is needed any more.
   virtual void release_rooms() = 0;
 };
@@ -63,6 +65,11 @@ class ShmExchange {
   /// `compare`: whether the ends of all blocks are compared; alike on all ranks.
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
              BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing);
+
+  /// All ranks learn the sum of what each tells so. After begin() of blocks whose ends are not compared.
+  void tell(std::uint64_t number) { own_sizes_ = sizes_ = number; }
+  /// After the end.
+  [[nodiscard]] std::uint64_t sum_told() const { return sizes_; }
 
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
@@ -134,7 +141,7 @@ class ShmExchange {
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
   template <class Step>
   bool packing(const Step& step);
-  [[nodiscard]] std::byte* received_room(std::size_t member);
+  [[nodiscard]] std::byte* received_room(std::size_t member, std::size_t bytes);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(const TransportError& failure);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
