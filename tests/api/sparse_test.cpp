@@ -1,5 +1,5 @@
-// The sparse exchange: who receives what, with computed answers for random patterns, and what is refused. By
-// memory and by messages, as TAPA_TOPOLOGY and TAPA_PLAN say.
+// The sparse exchange: who receives what, with computed answers for random patterns, and what is refused; and
+// alltoallv of few pairs. By memory and by messages, as TAPA_TOPOLOGY and TAPA_ENABLE say.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -204,6 +204,81 @@ TEST_F(SparseTest, OtherCommunicators) {
     call([](int s, int d, int c) { return (s + d * 5 + c) % 4 == 0 ? 1 : -1; }, number);
   }
   MPI_Comm_free(&half);
+}
+
+/// Most counts are 0; some pairs speak seldom, some long, and blocking calls, nonblocking ones, calls in
+/// place and of equal blocks take turns.
+TEST_F(SparseTest, AlltoallvOfFewPairs) {
+  const Pattern pattern = [&](int s, int d, int c) -> MPI_Count {
+    const int way = (d - s + size_) % size_;
+    if (c == 45 && way == 1) return 20'000;
+    if (way == 1) return 1 + (s + c) % 9;
+    return way == 2 && c % 37 == 36 ? 100 : 0;
+  };
+  const auto ranks = static_cast<std::size_t>(size_);
+  for (int number = 0; number < 120; ++number) {
+    std::vector<int> sendcounts(ranks), sdispls(ranks), recvcounts(ranks), rdispls(ranks);
+    std::vector<int> send, expected;
+    for (int peer = 0; peer < size_; ++peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      sendcounts[at] = static_cast<int>(pattern(rank_, peer, number));
+      recvcounts[at] = static_cast<int>(pattern(peer, rank_, number));
+      sdispls[at] = static_cast<int>(send.size());
+      rdispls[at] = static_cast<int>(expected.size());
+      for (int i = 0; i < sendcounts[at]; ++i) send.push_back(element(rank_, peer, number, i));
+      for (int i = 0; i < recvcounts[at]; ++i) expected.push_back(element(peer, rank_, number, i));
+    }
+    std::vector<int> recv(expected.size(), -1);
+    if (number % 3 == 2) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      ASSERT_EQ(TAPA_Ialltoallv(send.data(), sendcounts.data(), sdispls.data(), MPI_INT, recv.data(),
+                                recvcounts.data(), rdispls.data(), MPI_INT, comm_, &request),
+                MPI_SUCCESS);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      ASSERT_EQ(TAPA_Alltoallv(send.data(), sendcounts.data(), sdispls.data(), MPI_INT, recv.data(),
+                               recvcounts.data(), rdispls.data(), MPI_INT, comm_),
+                MPI_SUCCESS);
+    }
+    ASSERT_EQ(recv, expected) << "call " << number;
+    if (number % 10 == 5) {  // in place: each two neighbours
+      const int mate = (rank_ ^ 1) < size_ ? rank_ ^ 1 : rank_;
+      std::vector<int> counts(ranks), displs(ranks);
+      counts[static_cast<std::size_t>(mate)] = 3;
+      std::vector<int> both{element(rank_, mate, number, 0), element(rank_, mate, number, 1),
+                            element(rank_, mate, number, 2)};
+      ASSERT_EQ(TAPA_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_INT, both.data(), counts.data(),
+                               displs.data(), MPI_INT, comm_),
+                MPI_SUCCESS);
+      for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(both[static_cast<std::size_t>(i)], element(mate, rank_, number, i));
+      std::vector<int> equal(ranks), all(ranks);
+      for (int peer = 0; peer < size_; ++peer)
+        equal[static_cast<std::size_t>(peer)] = element(rank_, peer, number, 0);
+      ASSERT_EQ(TAPA_Alltoall(equal.data(), 1, MPI_INT, all.data(), 1, MPI_INT, comm_), MPI_SUCCESS);
+      for (int peer = 0; peer < size_; ++peer)
+        ASSERT_EQ(all[static_cast<std::size_t>(peer)], element(peer, rank_, number, 0));
+    }
+  }
+}
+
+/// By pairs a rank waits for those alone from which something comes: the last one is late until the first has
+/// made some calls. TEST_PAIRS: calls go so.
+TEST_F(SparseTest, SparseCallsWaitForNobodyElse) {
+  if (std::getenv("TEST_PAIRS") == nullptr || size_ < 4) GTEST_SKIP() << "calls do not go by pairs";
+  ASSERT_EQ(TAPA_Comm_set(comm_, "plan", "memory"), MPI_SUCCESS) << TAPA_Last_error();
+  std::vector<int> counts(static_cast<std::size_t>(size_)), displs(counts.size());
+  if (rank_ < 2) counts[static_cast<std::size_t>(1 - rank_)] = 1;
+  for (int number = 0; number < 10; ++number) {
+    if (number == 1 && rank_ == size_ - 1) MPI_Recv(nullptr, 0, MPI_INT, 0, 0, comm_, MPI_STATUS_IGNORE);
+    const int send = element(rank_, 1 - rank_, number, 0);
+    int recv = -1;
+    ASSERT_EQ(TAPA_Alltoallv(&send, counts.data(), displs.data(), MPI_INT, &recv, counts.data(),
+                             displs.data(), MPI_INT, comm_),
+              MPI_SUCCESS);
+    EXPECT_EQ(recv, rank_ < 2 ? element(1 - rank_, rank_, number, 0) : -1);
+    if (number == 5 && rank_ == 0) MPI_Send(nullptr, 0, MPI_INT, size_ - 1, 0, comm_);
+  }
 }
 
 TEST_F(SparseTest, ReceivedOutlivesTheCommunicator) {

@@ -103,7 +103,8 @@ void Run::begin_memory(const Subject& s, const TagWindow& tags) {
   memory_.begin_described(*buffers_, overlaps && !sums,
                           !s.rules.compares() ? MemoryRun::Compare::nothing
                           : exchange.uniform  ? MemoryRun::Compare::sums
-                                              : MemoryRun::Compare::blocks);
+                                              : MemoryRun::Compare::blocks,
+                          !exchange.uniform);
 }
 
 void Run::begin_plan(const Subject& s, const TagWindow& tags) {

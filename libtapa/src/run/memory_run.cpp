@@ -28,12 +28,12 @@ bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
 void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
   if (arguments.form == Form::v && dense_blocks(arguments.send, ranks, blocks_.send) &&
       dense_blocks(arguments.recv, ranks, blocks_.recv)) {
-    exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare);
+    exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare, true);
     return;
   }
   normalise(arguments, ranks, normal_);
   static_cast<void>(describe(normal_));
-  begin_described(buffers, false, compare);
+  begin_described(buffers, false, compare, arguments.form != Form::uniform);
 }
 
 ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
@@ -41,8 +41,8 @@ ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
   return blocks_;
 }
 
-void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare) {
-  exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare);
+void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare, bool known) {
+  exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare, known);
 }
 
 }  // namespace tapa
