@@ -234,6 +234,25 @@ TEST(CppHeader, Selection) {
   }
 }
 
+TEST(CppHeader, SparseExchange) {
+  const auto comm = tapa::Communicator::duplicate(MPI_COMM_WORLD);
+  const int next = (comm.rank() + 1) % comm.size();
+  const int before = (comm.rank() + comm.size() - 1) % comm.size();
+  const std::vector<Pixel> send{element<Pixel>(comm.rank(), next, 0), element<Pixel>(comm.rank(), next, 1)};
+  auto moved = comm.sparse_exchange(send, std::array{next}, std::array{MPI_Count{2}});
+  const tapa::Received<Pixel> received = std::move(moved);
+  EXPECT_THAT(received.sources(), testing::ElementsAre(before));
+  EXPECT_THAT(received.counts(), testing::ElementsAre(2));
+  EXPECT_THAT(received.data(), testing::ElementsAre(element<Pixel>(before, comm.rank(), 0),
+                                                    element<Pixel>(before, comm.rank(), 1)));
+  const auto nothing = comm.sparse_exchange(std::vector<int>{}, {}, {});
+  EXPECT_TRUE(nothing.sources().empty());
+  EXPECT_TRUE(nothing.data().empty());
+  EXPECT_THAT(error_of([&] { (void)comm.sparse_exchange(send, std::array{next}, std::array{MPI_Count{1}}); },
+                       MPI_ERR_COUNT),
+              HasSubstr("expected one for each and the sum 2"));
+}
+
 TEST(CppHeader, StateAndOptions) {
   auto comm = tapa::Communicator::duplicate(MPI_COMM_WORLD);
   comm.setup();

@@ -31,16 +31,17 @@ TEST(ShmBlocks, KeepsShortRoomsAndGivesLongOnesBack) {
   const Exchange lengthy = blocks_of(100'000, gaps);
   ShmBlocks blocks;
   blocks.describe(brief, MPI_COMM_SELF);
-  const std::byte* const room = blocks.room(1, true);
-  EXPECT_NE(room, blocks.room(1, false));
+  const std::byte* const room = blocks.room(1, true, brief.send[1].bytes);
+  EXPECT_NE(room, blocks.room(1, false, brief.recv[1].bytes));
   EXPECT_EQ(blocks.held_bytes(), 2 * brief.send[1].bytes);
   blocks.release_rooms();
-  EXPECT_EQ(blocks.room(1, true), room) << "no new memory for the next call";
+  EXPECT_EQ(blocks.room(1, true, brief.send[1].bytes), room) << "no new memory for the next call";
   EXPECT_EQ(blocks.held_bytes(), 2 * brief.send[1].bytes);
 
   blocks.describe(lengthy, MPI_COMM_SELF);
   for (const std::size_t member : {0U, 1U}) {
-    for (const bool sent : {false, true}) blocks.room(member, sent)[lengthy.send[member].bytes - 1] = {};
+    const std::size_t bytes = lengthy.send[member].bytes;
+    for (const bool sent : {false, true}) blocks.room(member, sent, bytes)[bytes - 1] = {};
   }
   EXPECT_EQ(blocks.held_bytes(), 4 * lengthy.send[0].bytes);
   EXPECT_GT(blocks.held_bytes(), ShmBlocks::kKeptBytes);

@@ -254,6 +254,47 @@ TAPA_API int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdis
                                         MPI_Info info, MPI_Request* request);
 /** @} */
 
+/** @defgroup sparse Sparse exchange
+ * A rank knows to whom it sends, but not who sends to it, as when particles leave their ranks or a graph is
+ * turned round. Instead of an all-to-all of counts and one of data it is one call, whose cost follows from
+ * the messages that there are.
+ * @{ */
+
+/** What has come in one sparse exchange; the library's memory. */
+typedef struct TAPA_Received_s* TAPA_Received;
+#define TAPA_RECEIVED_NULL ((TAPA_Received)0) /**< nothing */
+
+/** Sends a message to each of some ranks and receives all that were sent to this one. Collective, blocking,
+ * sets `comm` up; may synchronise. Wrong arguments of one rank are an error there, MPI_ERR_OTHER on all
+ * others, and nothing is received. Buffers in GPU memory are refused.
+ * @param sendbuf       the messages, one after the other in the order of `destinations`; read until the call
+ * returns. May be null when all counts are 0
+ * @param ndestinations number of ranks that this one sends to, 0 or more
+ * @param destinations  these ranks of `comm`, in any order; each once at most, the own one too
+ * @param sendcounts    elements of each message, `ndestinations` entries; a message of 0 elements is one, and
+ * its receiver learns of it
+ * @param datatype      of an element, without gaps: a named type, or one made of such by
+ * MPI_Type_contiguous. Of as many bytes on all ranks: a message of other elements is cut into bytes, and
+ * MPI_ERR_TRUNCATE on its receiver where these are no multiple of an element's
+ * @param comm          intracommunicator
+ * @param received      gets what has come; free it with TAPA_Received_free, in time or after `comm`. Nothing
+ * is stored after an error */
+TAPA_API int TAPA_Sparse_exchange(const void* sendbuf, int ndestinations, const int destinations[],
+                                  const MPI_Count sendcounts[], MPI_Datatype datatype, MPI_Comm comm,
+                                  TAPA_Received* received);
+/** Reads what has come, in ascending order of the ranks that sent it. Local; pointers may be null. The arrays
+ * are the library's, valid until TAPA_Received_free.
+ * @param received  from TAPA_Sparse_exchange
+ * @param nsources  number of messages
+ * @param sources   who sent each, `nsources` entries
+ * @param counts    elements of each, `nsources` entries
+ * @param data      their elements, one message after the other without gaps, aligned as malloc() does */
+TAPA_API int TAPA_Received_get(TAPA_Received received, int* nsources, const int** sources,
+                               const MPI_Count** counts, const void** data);
+/** Frees what has come and sets it to TAPA_RECEIVED_NULL. Local. */
+TAPA_API int TAPA_Received_free(TAPA_Received* received);
+/** @} */
+
 /** @defgroup memory Memory for buffers
  * @{ */
 /** Memory for send buffers, on a page of its own. Other ranks of the node can map it, so that an all-to-all

@@ -94,6 +94,52 @@ struct PeerLevel {
   std::string name; /**< "tile", "node", "world", ... */
 };
 
+/** What a sparse exchange has brought: messages in ascending order of the ranks that sent them. Movable. */
+template <class T>
+class Received {
+ public:
+  /** Takes over what TAPA_Sparse_exchange has made, whose elements are T's. */
+  explicit Received(TAPA_Received handle) : handle_(handle) {
+    check(TAPA_Received_get(handle, &sources_, &source_, &count_, &data_));
+    for (const MPI_Count count : counts()) elements_ += static_cast<std::size_t>(count);
+  }
+  /** Takes over the other's messages. */
+  Received(Received&& other) noexcept { *this = std::move(other); }
+  /** Frees what this one holds, then takes over the other's messages. */
+  Received& operator=(Received&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    handle_ = std::exchange(other.handle_, TAPA_RECEIVED_NULL);
+    sources_ = std::exchange(other.sources_, 0);
+    source_ = other.source_;
+    count_ = other.count_;
+    data_ = other.data_;
+    elements_ = std::exchange(other.elements_, 0);
+    return *this;
+  }
+  ~Received() { release(); }
+
+  /** Who sent each message. */
+  [[nodiscard]] std::span<const int> sources() const { return {source_, number()}; }
+  /** Elements of each message. */
+  [[nodiscard]] std::span<const MPI_Count> counts() const { return {count_, number()}; }
+  /** Their elements, one message after the other. */
+  [[nodiscard]] std::span<const T> data() const { return {static_cast<const T*>(data_), elements_}; }
+
+ private:
+  [[nodiscard]] std::size_t number() const { return static_cast<std::size_t>(sources_); }
+  void release() noexcept {
+    if (handle_ != TAPA_RECEIVED_NULL) TAPA_Received_free(&handle_);
+  }
+
+  TAPA_Received handle_ = TAPA_RECEIVED_NULL;
+  int sources_ = 0;
+  const int* source_ = nullptr;
+  const MPI_Count* count_ = nullptr;
+  const void* data_ = nullptr;
+  std::size_t elements_ = 0;
+};
+
 /** An intracommunicator and its all-to-alls. Blocks are ordered by rank. All calls are collective unless said
  * otherwise. Movable; either owns its MPI communicator or borrows it. */
 class Communicator {
@@ -264,6 +310,28 @@ class Communicator {
                                 detail::received(recv), recvcounts.data(), rdispls.data(), type.get(), comm_,
                                 MPI_INFO_NULL, &request));
     return {request, true};
+  }
+
+  /** Sends a message to each of some ranks, each once at most, and receives all that were sent to this one.
+   *  @param send         the messages, one after the other in the order of `destinations`
+   *  @param destinations ranks
+   *  @param sendcounts   elements of each message */
+  template <Elements Send>
+  [[nodiscard]] Received<std::ranges::range_value_t<Send>> sparse_exchange(
+      const Send& send, std::span<const int> destinations, std::span<const MPI_Count> sendcounts) const {
+    const ElementsOf<Send> type;
+    MPI_Count sum = 0;
+    for (const MPI_Count count : sendcounts) sum += count;
+    detail::require(
+        destinations.size() == sendcounts.size() && sum == static_cast<MPI_Count>(std::ranges::size(send)),
+        MPI_ERR_COUNT,
+        "sparse_exchange: " + std::to_string(sendcounts.size()) + " counts for " +
+            std::to_string(destinations.size()) + " destinations that sum to " + std::to_string(sum) +
+            ", expected one for each and the sum " + std::to_string(std::ranges::size(send)));
+    TAPA_Received received = TAPA_RECEIVED_NULL;
+    check(TAPA_Sparse_exchange(detail::sent(send), static_cast<int>(destinations.size()), destinations.data(),
+                               sendcounts.data(), type.get(), comm_, &received));
+    return Received<std::ranges::range_value_t<Send>>(received);
   }
 
  private:

@@ -102,7 +102,8 @@ void Run::begin_memory(const Call& c) {
   memory_.begin_described(*buffers_, overlaps && !sums,
                           !c.rules->compares() ? MemoryRun::Compare::nothing
                           : exchange.uniform   ? MemoryRun::Compare::sums
-                                               : MemoryRun::Compare::blocks);
+                                               : MemoryRun::Compare::blocks,
+                          !exchange.uniform);
 }
 
 void Run::begin_plan(const Call& c) {

@@ -41,8 +41,9 @@ class CallOrder {
 
   /// The first few tags are for what is agreed from time to time, one at a time.
   static constexpr int kSetAside = 8;
-  [[nodiscard]] int free_tag() const { return first_; }      ///< which windows are free
-  [[nodiscard]] int mean_tag() const { return first_ + 1; }  ///< the mean block
+  [[nodiscard]] int free_tag() const { return first_; }        ///< which windows are free
+  [[nodiscard]] int mean_tag() const { return first_ + 1; }    ///< the mean block
+  [[nodiscard]] int sparse_tag() const { return first_ + 2; }  ///< and those behind it: sparse exchanges
 
   /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
   /// collectives on the private communicator, so that all ranks start them in the same order.

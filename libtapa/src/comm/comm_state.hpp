@@ -22,6 +22,7 @@
 #include "comm/setup.hpp"
 #include "comm/shared_regions.hpp"
 #include "run/memory_run.hpp"
+#include "run/sparse_exchange.hpp"
 
 namespace tapa {
 
@@ -146,6 +147,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// The run of calls that go through memory at once, one at a time.
   [[nodiscard]] MemoryRun& memory_run() { return memory_run_; }
 
+  /// That of sparse exchanges, which are one at a time too; made when it is first asked for.
+  [[nodiscard]] SparseExchange& sparse_exchange() {
+    if (!sparse_exchange_) sparse_exchange_ = std::make_unique<SparseExchange>(rank_, size_);
+    return *sparse_exchange_;
+  }
+
   /// The rows of the report so far.
   [[nodiscard]] std::vector<ReportRow> report_rows() const;
 
@@ -180,6 +187,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   };
   KnownEdges blocking_edges_;
   KnownEdges nonblocking_edges_;
+  std::unique_ptr<SparseExchange> sparse_exchange_;
 };
 
 }  // namespace tapa

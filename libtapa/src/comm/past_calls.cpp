@@ -82,6 +82,10 @@ std::vector<int> missing_in_memory() {
       }
       buffers = &common;
     }
+    if (const auto awaited = buffers->pairs().awaited(); awaited.call > 0) {
+      const std::vector<int> missing{state->membership().in_world[awaited.member]};
+      return waits_long(&buffers->pairs(), awaited.call) ? missing : std::vector<int>();
+    }
     const auto shown = [&](std::size_t member, std::uint64_t round) {
       return buffers->buffer(member, round)->sequence.load(std::memory_order_acquire);
     };

@@ -51,12 +51,12 @@ bool dense_blocks(const Arguments& a, int ranks, ShmBlocks& blocks) {
 
 void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
   if (dense_blocks(arguments, ranks, blocks_)) {
-    exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare);
+    exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare, true);
     return;
   }
   normalise(arguments, ranks, normal_);
   static_cast<void>(describe(normal_));
-  begin_described(buffers, false, compare);
+  begin_described(buffers, false, compare, !normal_.uniform);
 }
 
 ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
@@ -64,8 +64,8 @@ ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
   return blocks_;
 }
 
-void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare) {
-  exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare);
+void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare, bool known) {
+  exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare, known);
 }
 
 }  // namespace tapa

@@ -77,11 +77,10 @@ void ShmBlocks::copy(std::size_t member) {
   packing([&] { copy_block(exchange_->send[member], exchange_->recv[member], comm_); });
 }
 
-std::byte* ShmBlocks::room(std::size_t member, bool sent) {
+std::byte* ShmBlocks::room(std::size_t member, bool sent, std::size_t bytes) {
   const std::size_t ranks = exchange_->send.size();
   packing([&] { rooms_.resize(2 * ranks); });
   std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
-  const std::size_t bytes = (sent ? exchange_->send : exchange_->recv)[member].bytes;
   if (memory.size() < bytes) {
     const std::size_t before = memory.size();
     packing([&] { memory = std::vector<std::byte>(bytes); });

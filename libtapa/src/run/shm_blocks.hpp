@@ -32,7 +32,7 @@ class ShmBlocks final : public BlockPacker {
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
   void copy(std::size_t member) override;
-  std::byte* room(std::size_t member, bool sent) override;
+  std::byte* room(std::size_t member, bool sent, std::size_t bytes) override;
   void release_rooms() override;
 
   static constexpr std::size_t kKeptBytes = std::size_t{4} << 20;

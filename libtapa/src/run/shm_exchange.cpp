@@ -59,6 +59,7 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
   for (std::size_t m = 0; m < send.size(); ++m) {
     const std::size_t bytes = send[m].bytes;
     if (buffers.always_stays(bytes)) return false;
+    if (buffers.pairs().chosen() && bytes > buffers.pairs().slot_bytes()) return false;
     if (m == buffers.self() || !buffers.in_slot(bytes)) total += room_of(bytes);
   }
   return total <= ShmBuffers::kBufferBytes;
@@ -71,6 +72,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   total_ = own_sizes_ = sizes_ = 0;
   differ_ = false;
   compare_ = Compare::nothing;
+  known_ = by_pairs_ = false;
   stage_ = Stage::write;
   own_rounds_ = 1;
   at_ = 0;
@@ -100,7 +102,7 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
 }
 
 void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-                        BlockPacker* packer, bool overlap, Compare compare) {
+                        BlockPacker* packer, bool overlap, Compare compare, bool known) {
   begin_common(buffers);
   uniform_ = false;
   overlap_ = overlap;
@@ -112,6 +114,9 @@ void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std
   const ShmBlock& to = recv[buffers.self()];
   const bool packed = from.bytes > 0 && (from.data == nullptr || to.data == nullptr);
   own_direct_ = from.bytes == to.bytes && !(packed && overlap);
+  known_ = known && compare == Compare::nothing;
+  by_pairs_ = known_ && buffers.pairs().chosen();
+  if (by_pairs_) return begin_pairs();
   plan_table();
   total_ = own_total_;
   compare_ = compare;
@@ -165,16 +170,20 @@ void ShmExchange::plan_table() {
   stays_.resize(members);
   filled_ = 0;
   own_total_ = 0;
+  std::uint64_t messages = 0;
   for (std::size_t m = 0; m < members; ++m) {
-    if (send_[m].bytes == 0) continue;
+    if (send_[m].bytes == 0 && !send_[m].told) continue;
     own_total_ += send_[m].bytes;
     stays_[m] = stays(m);
     if (m == buffers_->self() && own_direct_) continue;
     filled_ |= bit_of(m);
+    ++messages;
+    if (known_ && send_[m].bytes > buffers_->pairs().slot_bytes()) buffers_->pairs().note_long();
     if (stays_[m] || in_slot(m)) continue;
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
   }
+  own_pairs_ = told_pairs_ = buffers_->pairs().told(messages);
   if (rooms <= room) return;
   std::size_t each = room;  // but for what rounding up may add
   for (std::size_t m = 0; m < members; ++m) {
@@ -254,7 +263,7 @@ const std::byte* ShmExchange::sent(std::size_t member) {
   std::byte*& room = sent_room_[member];
   if (room == nullptr) {
     packing([&] {
-      std::byte* const memory = packer_->room(member, true);
+      std::byte* const memory = packer_->room(member, true, send_[member].bytes);
       packer_->gather(member, 0, send_[member].bytes, memory);
       room = memory;
     });
@@ -265,6 +274,7 @@ const std::byte* ShmExchange::sent(std::size_t member) {
 void ShmExchange::write_table(std::byte* buffer) {
   reinterpret_cast<BufferHeader*>(buffer)->filled = filled_;
   reinterpret_cast<BufferHeader*>(buffer)->sizes = own_sizes_;
+  reinterpret_cast<BufferHeader*>(buffer)->pairs = own_pairs_;
   std::size_t next = table_bytes(buffers_->members());
   for (std::size_t m = 0; m < buffers_->members(); ++m) {
     if ((filled_ & bit_of(m)) != 0) write_entry(m, buffer, next);  // the others are not looked at
@@ -275,7 +285,7 @@ void ShmExchange::write_table(std::byte* buffer) {
 void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& next) {
   const std::size_t bytes = send_[m].bytes;
   BlockEntry& entry = entry_of(buffer, m);
-  entry.whole = bytes;
+  entry.whole = bytes == 0 && send_[m].told ? kEmpty : bytes;
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
@@ -307,7 +317,7 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
                                                   : buffer + next;
   entry.place = slot ? BlockPlace{0, BlockPlace::kSlot} : BlockPlace{static_cast<std::uint64_t>(to - buffer)};
   if (gathers) {
-    if (!packing([&] { packer_->gather(m, begin, entry.bytes, to); })) entry.whole = kNotPacked;
+    if (!gather(m, begin, entry.bytes, to)) entry.whole = kNotPacked;
   } else if (const std::byte* const block = sent(m)) {
     copy_block(to, block + begin, entry.bytes);
   } else {
@@ -320,14 +330,18 @@ void ShmExchange::fail(const TransportError& failure) {
   if (!failure_) failure_ = failure;
 }
 
+bool ShmExchange::gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) {
+  return packing([&] { packer_->gather(member, begin, bytes, to); });
+}
+
 void ShmExchange::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
   packing([&] { packer_->scatter(member, begin, bytes, from); });
 }
 
 /// Memory for a block that must be put together; null when there is none.
-std::byte* ShmExchange::received_room(std::size_t member) {
+std::byte* ShmExchange::received_room(std::size_t member, std::size_t bytes) {
   std::byte* room = nullptr;
-  packing([&] { room = packer_->room(member, false); });
+  packing([&] { room = packer_->room(member, false, bytes); });
   return room;
 }
 
@@ -345,6 +359,7 @@ bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
   if (refuse(member, whole)) return;
+  if (whole == kEmpty) return scatter(member, 0, 0, from);
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got_[member], from, bytes);
@@ -366,7 +381,7 @@ void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t 
   const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
   if (fits && !in_room) return scatter(member, got, bytes, from);
   if (got == 0) in_room_.push_back(id);
-  std::byte* const room = received_room(member);
+  std::byte* const room = received_room(member, whole);
   if (room == nullptr) return;
   std::memcpy(room + got, from, bytes);
   if (last) scatter(member, 0, whole, room);
@@ -442,6 +457,7 @@ bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
     if (table && member != buffers_->self()) {
       total_ += header.bytes;
       sizes_ += header.sizes;
+      told_pairs_ += header.pairs;
     }
   }
   return !table || (header.filled & bit_of(buffers_->self())) != 0;
@@ -489,7 +505,9 @@ bool ShmExchange::tells_together() const {
 
 bool ShmExchange::advance() {
   while (stage_ != Stage::done) {
-    if (stage_ == Stage::write) {
+    if (by_pairs_) {
+      if (!advance_pairs()) return false;
+    } else if (stage_ == Stage::write) {
       write_round();
       buffers_->publish();
       if (at_ == 0) {
@@ -514,6 +532,7 @@ bool ShmExchange::advance() {
       if (uniform_) {
         buffers_->fetch_next(slots_ ? 0 : buffers_->members() * bytes_);
       } else {
+        if (known_) buffers_->pairs().note_tables(told_pairs_, total_);
         buffers_->fetch_next(0);
         if (packer_ != nullptr) packer_->release_rooms();
       }
@@ -527,10 +546,11 @@ bool ShmExchange::advance() {
 std::vector<std::size_t> ShmExchange::missing(std::size_t limit) const {
   std::vector<std::uint32_t> moving;
   for (const Offered& block : offered_) moving.push_back(block.member);
-  const auto& list = stage_ == Stage::drain ? readers_
-                     : !pending_.empty()    ? pending_
-                     : !moving.empty()      ? moving
-                                            : refused_;
+  const auto& list = by_pairs_ && pending_.empty() ? sending_
+                     : stage_ == Stage::drain      ? readers_
+                     : !pending_.empty()           ? pending_
+                     : !moving.empty()             ? moving
+                                                   : refused_;
   return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(limit, list.size()))};
 }
 

@@ -26,7 +26,8 @@ struct ShmBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   std::size_t unit =
-      0;  ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+      0;              ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+  bool told = false;  ///< sent: its receiver is told of it even if it has no bytes, by scatter()
 };
 
 /// Copies blocks that are not in one piece.
@@ -42,8 +43,9 @@ class BlockPacker {
   /// Copies the block for this rank, `member`, to where that from it belongs; both have as many bytes and
   /// share no memory.
   virtual void copy(std::size_t member) = 0;
-  /// Memory of a whole block for `member` (`sent`) or from it, for blocks that travel in other parts.
-  virtual std::byte* room(std::size_t member, bool sent) = 0;
+  /// Memory of a whole block of so many bytes for `member` (`sent`) or from it, for blocks that travel in
+  /// other parts.
+  virtual std::byte* room(std::size_t member, bool sent, std::size_t bytes) = 0;
   /// The exchange has ended: no room is needed any more.
   virtual void release_rooms() = 0;
 };
@@ -60,9 +62,17 @@ class ShmExchange {
   /// Blocks of any sizes, by member; shorter ones may arrive than `recv` has. The spans and `packer` (null:
   /// all blocks have data) are used until the end. `overlap`: blocks that are received may overlap those that
   /// are sent, for which fits() must hold.
-  /// `compare`: whether the ends of all blocks are compared; alike on all ranks.
+  /// `compare`: whether the ends of all blocks are compared; alike on all ranks. `known`: both ends of each
+  /// block know whether it has bytes, so that calls may go by pairs (transport/pair_slots.hpp); alike on all
+  /// ranks.
   void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-             BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing);
+             BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing,
+             bool known = false);
+
+  /// All ranks learn the sum of what each tells so. After begin() of blocks whose ends are not compared.
+  void tell(std::uint64_t number) { own_sizes_ = sizes_ = number; }
+  /// After the end.
+  [[nodiscard]] std::uint64_t sum_told() const { return sizes_; }
 
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
@@ -99,6 +109,10 @@ class ShmExchange {
   };
 
   void begin_common(ShmBuffers& buffers);
+  void begin_pairs();
+  [[nodiscard]] bool advance_pairs();
+  [[nodiscard]] bool send_part(std::uint32_t member);
+  [[nodiscard]] bool take_part(std::uint32_t member);
   void plan_table();
   void compare_sizes();
   void copy_own();
@@ -132,9 +146,10 @@ class ShmExchange {
   [[nodiscard]] bool in_slot(std::size_t member) const;
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
+  [[nodiscard]] bool gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
   template <class Step>
   bool packing(const Step& step);
-  [[nodiscard]] std::byte* received_room(std::size_t member);
+  [[nodiscard]] std::byte* received_room(std::size_t member, std::size_t bytes);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(const TransportError& failure);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
@@ -170,6 +185,16 @@ class ShmExchange {
   std::uint64_t sizes_ = 0;      // the sum of all ranks'
   bool differ_ = false;          // blocks that should be equal are not
   Compare compare_ = Compare::nothing;
+  bool known_ = false;
+  std::uint64_t own_pairs_ = 0;
+  std::uint64_t told_pairs_ = 0;  // table: by all so far, see PairSlots::told()
+
+  bool by_pairs_ = false;
+  std::uint64_t call_ = 0;              // its number among these
+  bool own_waits_ = false;              // the block for this rank itself is still to be copied
+  std::vector<std::uint32_t> sending_;  // members whose blocks are not all in slots
+  std::vector<std::size_t> pair_sent_;  // bytes that are
+  std::vector<std::size_t> pair_got_;   // bytes of each member that have come; at the end kNotPacked
 
   bool overlap_ = false;
   std::optional<BlockPlace> apart_;               // uniform: where all blocks stay

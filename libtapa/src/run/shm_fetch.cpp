@@ -121,7 +121,7 @@ void ShmExchange::serve_readers() {
 bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
   if (refuse(member, bytes)) return true;
   std::byte* const direct = place(member);
-  std::byte* const to = direct != nullptr ? direct : received_room(member);
+  std::byte* const to = direct != nullptr ? direct : received_room(member, bytes);
   if (to == nullptr) return true;
   if (!buffers_->attach(member, address, {to, bytes})) return false;
   got_[member] = bytes;

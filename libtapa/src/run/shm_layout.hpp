@@ -59,6 +59,8 @@ inline std::size_t place_of(std::size_t member, std::size_t self) {
 
 /// BlockEntry::whole of a block that its sender could not pack.
 constexpr std::uint64_t kNotPacked = std::numeric_limits<std::uint64_t>::max();
+/// And of a block without bytes of which its receiver is told.
+constexpr std::uint64_t kEmpty = kNotPacked - 1;
 
 /// Where one member finds its block, or the part of it that travels in this round.
 struct BlockEntry {

@@ -19,11 +19,16 @@ std::size_t lines_of_slot(std::size_t slots_bytes, std::size_t members) {
   return lines % 2 == 0 && lines > 0 ? lines - 1 : lines;
 }
 
+std::vector<std::byte*> behind(std::vector<std::byte*> regions, std::size_t bytes) {
+  for (std::byte*& region : regions) region += bytes;
+  return regions;
+}
+
 }  // namespace
 
 // Each buffer has room for staggering.
 std::size_t ShmBuffers::region_bytes() {
-  return kPiecesAt + kPiecesBytes + kSlotsBytes + 2 * (kBufferBytes + kSets);
+  return kPairsAt + PairSlots::kBytes;
 }
 
 ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells,
@@ -35,7 +40,9 @@ ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::v
       bells_(std::move(bells)),
       order_(near_first(self, std::vector<int>(regions_.size()))),
       slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64),
-      round_(rounds) {}
+      round_(rounds),
+      // Who has made no round has sent nothing by pairs.
+      pairs_(self, behind(regions_, kPairsAt), rounds) {}
 
 std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
   std::vector<std::uint32_t> others;
@@ -149,6 +156,10 @@ void ShmBuffers::publish() {
   ++round_;
   buffer(self_, round_)->sequence.store(round_, std::memory_order_release);
   ring_others();
+}
+
+void ShmBuffers::ring(std::size_t member) const {
+  if (sleepers_.load(std::memory_order_relaxed)) bells_[member]->ring();
 }
 
 void ShmBuffers::ring_others() const {

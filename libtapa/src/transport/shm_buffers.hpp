@@ -45,6 +45,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/pair_slots.hpp"
 #include "transport/shared_block.hpp"
 
 namespace tapa {
@@ -77,6 +78,7 @@ struct BufferHeader {
   BlockPlace place;      ///< apart: of the block for member 0
   std::uint64_t filled;  ///< table: bit m mod 64 is set when there is something for member m
   std::uint64_t sizes;   ///< table: of what the owner sends and expects, see ShmExchange::sizes_agree()
+  std::uint64_t pairs;   ///< table: see PairSlots::told()
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -190,6 +192,12 @@ class ShmBuffers {
   void expect_sleepers(bool sleepers) { sleepers_ = sleepers; }
   [[nodiscard]] bool expects_sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
 
+  /// Messages of calls by pairs, which are no rounds.
+  [[nodiscard]] PairSlots& pairs() { return pairs_; }
+  [[nodiscard]] const PairSlots& pairs() const { return pairs_; }
+  /// Wakes a member that may sleep.
+  void ring(std::size_t member) const;
+
   /// Stores the own sequence number of the next round, whose blocks are written.
   void publish();
   /// Asks for the first lines of the own buffer of the next round, about `bytes` of it, so that the next call
@@ -222,12 +230,14 @@ class ShmBuffers {
   static constexpr std::size_t kSets =
       4096;  // bytes after which addresses share a set of the first-level cache
   static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
-  // A region: a line for each member, the pieces that were asked for, the slots, the buffers.
+  // A region: a line for each member, the pieces that were asked for, the slots, the buffers, the pairs.
   static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
   static constexpr std::size_t kSlotsAt = kPiecesAt + kPiecesBytes;
   static constexpr std::size_t kSlotsBytes = kBufferBytes;
   static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
+  static constexpr std::size_t kPairsAt = kBuffersAt + 2 * (kBufferBytes + kSets);
+  static_assert(PairSlots::kMostMembers == kMostMembers);
   // What short blocks use of it: the beginnings of both buffers.
   static constexpr std::size_t kShort = std::size_t{16} << 10;
   static constexpr std::array<std::size_t, 2> kShortBlocksAt{kBuffersAt, kBuffersAt + kBufferBytes + kSets};
@@ -248,6 +258,7 @@ class ShmBuffers {
   std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
   std::atomic<bool> pushes_{true};
   std::uint64_t round_ = 0;
+  PairSlots pairs_;
   std::atomic<bool> claimed_{false};
 };
 

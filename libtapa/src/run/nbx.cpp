@@ -1,0 +1,152 @@
+#include "run/nbx.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "run/error.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Those of envelopes take turns: a rank that has left a call may send one of the next to a rank that has not.
+// Two are enough, as nobody leaves the next call before all have begun it.
+constexpr int kDataTag = 2;
+constexpr int kBarrierTag = 3;
+
+constexpr std::size_t kPiece = std::size_t{1} << 30;  // of long messages, which an int does not count
+
+}  // namespace
+
+/// The first message to a rank, with the data when they fit.
+struct Nbx::Envelope {
+  static constexpr std::size_t kRoom = 1008;
+  std::uint64_t source;
+  std::uint64_t bytes;
+  std::array<std::byte, kRoom> data;
+
+  [[nodiscard]] bool holds_all() const { return bytes <= kRoom; }
+  [[nodiscard]] int length() const {
+    return static_cast<int>(offsetof(Envelope, data) + (holds_all() ? bytes : 0));
+  }
+};
+
+/// What MPI uses until requests are complete.
+struct Nbx::Flight {
+  std::vector<Envelope> envelopes;
+  std::vector<MPI_Request> sends;  // of these
+  std::vector<MPI_Request> data;
+  std::unique_ptr<Flight> next;  // of those that were given up
+};
+
+Nbx::Nbx() = default;
+
+Nbx::~Nbx() {
+  give_up();
+}
+
+void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
+                std::uint64_t told, SparseInbox& inbox) {
+  give_up();
+  if (!flight_) flight_ = std::make_unique<Flight>();
+  space_ = space;
+  tag_ = first_tag;
+  rank_ = rank;
+  told_ = told;
+  inbox_ = &inbox;
+  ++calls_;
+  stage_ = Stage::send;
+  flight_->envelopes.resize(messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) send(messages[i], flight_->envelopes[i]);
+}
+
+template <class Post>
+void Nbx::in_pieces(std::size_t bytes, const Post& post) {
+  for (std::size_t at = 0; at < bytes; at += kPiece)
+    post(at, static_cast<int>(std::min(kPiece, bytes - at)), &flight_->data.emplace_back(MPI_REQUEST_NULL));
+}
+
+void Nbx::send(const SparseMessage& message, Envelope& envelope) {
+  const int to = space_.rank_of(message.to);
+  envelope.source = static_cast<std::uint64_t>(rank_);
+  envelope.bytes = message.data.size();
+  if (envelope.holds_all()) std::ranges::copy(message.data, envelope.data.begin());
+  check_mpi(PMPI_Issend(&envelope, envelope.length(), MPI_BYTE, to, tag_ + static_cast<int>(calls_ % 2),
+                        space_.comm, &flight_->sends.emplace_back(MPI_REQUEST_NULL)),
+            "MPI_Issend");
+  if (envelope.holds_all()) return;
+  in_pieces(message.data.size(), [&](std::size_t at, int bytes, MPI_Request* request) {
+    check_mpi(
+        PMPI_Isend(message.data.data() + at, bytes, MPI_BYTE, to, tag_ + kDataTag, space_.comm, request),
+        "MPI_Isend");
+  });
+}
+
+void Nbx::receive_envelopes() {
+  for (;;) {
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check_mpi(PMPI_Improbe(MPI_ANY_SOURCE, tag_ + static_cast<int>(calls_ % 2), space_.comm, &found, &message,
+                           &status),
+              "MPI_Improbe");
+    if (found == 0) return;
+    Envelope envelope;
+    check_mpi(PMPI_Mrecv(&envelope, static_cast<int>(sizeof envelope), MPI_BYTE, &message, &status),
+              "MPI_Mrecv");
+    std::byte* const to = inbox_->open(envelope.source, envelope.bytes);
+    if (envelope.holds_all()) {
+      std::copy_n(envelope.data.begin(), envelope.bytes, to);
+      continue;
+    }
+    in_pieces(envelope.bytes, [&](std::size_t at, int bytes, MPI_Request* request) {
+      check_mpi(
+          PMPI_Irecv(to + at, bytes, MPI_BYTE, status.MPI_SOURCE, tag_ + kDataTag, space_.comm, request),
+          "MPI_Irecv");
+    });
+  }
+}
+
+bool Nbx::complete(std::vector<MPI_Request>& requests) {
+  int all = 1;
+  if (!requests.empty())
+    check_mpi(PMPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
+  if (all != 0) requests.clear();
+  return all != 0;
+}
+
+bool Nbx::test() {
+  if (stage_ == Stage::send || stage_ == Stage::barrier) receive_envelopes();
+  if (stage_ == Stage::send && complete(flight_->sends)) {
+    constexpr Combine how = Combine::sum;
+    barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&told_, 1},
+                   {&how, 1});
+    stage_ = Stage::barrier;
+  }
+  if (stage_ == Stage::barrier && barrier_.test()) stage_ = Stage::rest;
+  if (stage_ == Stage::rest && complete(flight_->data)) stage_ = Stage::done;
+  return stage_ == Stage::done;
+}
+
+/// Requests that an error has left behind still use their memory: it is never freed, and lies where leak
+/// detectors find it.
+void Nbx::give_up() {
+  if (stage_ == Stage::done || !flight_) return;
+  for (auto* const requests : {&flight_->sends, &flight_->data}) {
+    for (MPI_Request& request : *requests) {
+      if (request != MPI_REQUEST_NULL) PMPI_Request_free(&request);
+    }
+  }
+  static std::mutex mutex;
+  static auto* const kept = new std::unique_ptr<Flight>;
+  const std::lock_guard lock(mutex);
+  flight_->next = std::move(*kept);
+  *kept = std::move(flight_);
+  stage_ = Stage::done;
+}
+
+}  // namespace tapa

@@ -1,0 +1,72 @@
+/// @file
+/// The consensus of Hoefler, Siebert and Lumsdaine (2010): messages to ranks that do not expect them, without
+/// a pass over all ranks. Each rank sends synchronously and receives what comes; when all its messages have
+/// been received it enters a barrier that does not block, and when that has ended there are no more to come.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "run/small_reduce.hpp"
+#include "run/sparse_inbox.hpp"
+#include "transport/message_space.hpp"
+
+namespace tapa {
+
+/// What goes to one rank.
+struct SparseMessage {
+  int to;
+  std::span<const std::byte> data;
+};
+
+/// Reusable. All ranks of a communicator take part in one after the other.
+class Nbx {
+ public:
+  static constexpr int kTags = 4;
+
+  Nbx();
+  ~Nbx();
+  Nbx(const Nbx&) = delete;
+  Nbx& operator=(const Nbx&) = delete;
+
+  /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
+  /// `inbox` are used until the end. All ranks learn the sum of the numbers `told`. Throws CallError.
+  void start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
+             std::uint64_t told, SparseInbox& inbox);
+
+  /// Whether all has come and gone. Throws CallError.
+  [[nodiscard]] bool test();
+  /// After the end.
+  [[nodiscard]] std::uint64_t sum_told() const { return barrier_.result()[0]; }
+  /// Whether all own messages have been received.
+  [[nodiscard]] bool was_received() const { return stage_ != Stage::send; }
+
+ private:
+  enum class Stage : std::uint8_t { send, barrier, rest, done };
+  struct Envelope;
+  struct Flight;
+
+  void send(const SparseMessage& message, Envelope& envelope);
+  void receive_envelopes();
+  [[nodiscard]] static bool complete(std::vector<MPI_Request>& requests);
+  template <class Post>
+  void in_pieces(std::size_t bytes, const Post& post);
+  void give_up();
+
+  Stage stage_ = Stage::done;
+  MessageSpace space_;
+  int tag_ = 0;
+  int rank_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint64_t told_ = 0;
+  SparseInbox* inbox_ = nullptr;
+  std::unique_ptr<Flight> flight_;
+  SmallReduce barrier_;
+};
+
+}  // namespace tapa

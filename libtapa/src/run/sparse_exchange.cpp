@@ -1,0 +1,81 @@
+#include "run/sparse_exchange.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "run/unfinished.hpp"
+
+namespace tapa {
+
+SparseExchange::SparseExchange(int rank, int ranks)
+    : rank_(rank),
+      send_(static_cast<std::size_t>(ranks)),
+      recv_(static_cast<std::size_t>(ranks), {nullptr, std::numeric_limits<std::size_t>::max(), 1}) {
+  recv_[static_cast<std::size_t>(rank)] = {};  // what is for itself does not travel
+}
+
+void SparseExchange::drop() {
+  for (const SparseMessage& message : messages_) send_[static_cast<std::size_t>(message.to)] = {};
+  messages_.clear();
+}
+
+void SparseExchange::clear() {
+  drop();
+  told_ = 0;
+  inbox_.clear(send_.size());
+}
+
+bool SparseExchange::add(int to, std::span<const std::byte> data) {
+  ShmBlock& block = send_[static_cast<std::size_t>(to)];
+  if (block.told) return false;
+  block = {const_cast<std::byte*>(data.data()), data.size(), 0, true};
+  messages_.push_back({to, data});
+  return true;
+}
+
+void SparseExchange::be_wrong() {
+  drop();
+  told_ = (std::uint64_t{1} << kRankBits) + static_cast<std::uint64_t>(rank_);
+}
+
+/// Takes the message to itself out of what is sent.
+void SparseExchange::keep_own() {
+  const auto own = std::ranges::find(messages_, rank_, &SparseMessage::to);
+  if (own == messages_.end()) return;
+  inbox_.scatter(static_cast<std::size_t>(rank_), 0, own->data.size(), own->data.data());
+  send_[static_cast<std::size_t>(rank_)] = {};
+  messages_.erase(own);
+}
+
+void SparseExchange::begin(ShmBuffers& buffers) {
+  keep_own();
+  by_memory_ = true;
+  memory_.begin(buffers, send_, recv_, &inbox_);
+  memory_.tell(told_);
+}
+
+void SparseExchange::begin(const MessageSpace& space, int first_tag) {
+  keep_own();
+  by_memory_ = false;
+  nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+}
+
+bool SparseExchange::advance() {
+  if (!(by_memory_ ? memory_.advance() : nbx_.test())) return false;
+  inbox_.close();
+  return true;
+}
+
+std::size_t SparseExchange::bytes_sent() const {
+  std::size_t sum = 0;
+  for (const SparseMessage& message : messages_) sum += message.data.size();
+  return sum;
+}
+
+std::string SparseExchange::waits_for() const {
+  if (by_memory_) return tapa::waits_for(memory_);
+  return nbx_.was_received() ? "waits for ranks to make the call"
+                             : "waits for ranks that it sends to, to make the call";
+}
+
+}  // namespace tapa

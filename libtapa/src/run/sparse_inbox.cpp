@@ -1,0 +1,54 @@
+#include "run/sparse_inbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tapa {
+
+void SparseInbox::clear(std::size_t ranks) {
+  std::size_t kept = 0;
+  for (const std::size_t source : sources_) {
+    Message& message = messages_[source];
+    message.came = false;
+    message.data.clear();
+    kept += message.data.capacity();
+  }
+  sources_.clear();
+  if (kept > kKeptBytes) messages_.clear();
+  messages_.resize(ranks);
+}
+
+void SparseInbox::note(std::size_t source) {
+  if (messages_[source].came) return;
+  messages_[source].came = true;
+  sources_.push_back(source);
+}
+
+std::byte* SparseInbox::open(std::size_t source, std::size_t bytes) {
+  note(source);
+  messages_[source].data.resize(bytes);
+  return messages_[source].data.data();
+}
+
+void SparseInbox::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
+  note(member);
+  std::vector<std::byte>& data = messages_[member].data;
+  if (data.size() < begin + bytes) data.resize(begin + bytes);
+  if (bytes > 0 && data.data() + begin != from) std::memcpy(data.data() + begin, from, bytes);
+}
+
+std::byte* SparseInbox::room(std::size_t member, bool, std::size_t bytes) {
+  return open(member, bytes);
+}
+
+void SparseInbox::close() {
+  std::ranges::sort(sources_);
+}
+
+std::size_t SparseInbox::bytes() const {
+  std::size_t sum = 0;
+  for (const std::size_t source : sources_) sum += messages_[source].data.size();
+  return sum;
+}
+
+}  // namespace tapa

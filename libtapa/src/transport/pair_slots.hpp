@@ -1,0 +1,123 @@
+/// @file
+/// Messages between each two members of a node's communicator, for calls in which both ends know who has
+/// something for whom: nobody looks at anything of a pair that is silent, and nobody waits for others.
+///
+/// Each pair has two slots for either direction, in the region of the receiver, which its messages use in
+/// turn. Messages of a direction are numbered by both ends; nothing else says which slot is next. The writer
+///   1. waits until the slot's message, the one before the last, is taken (acquire),
+///   2. writes the message and stores its number (release).
+/// The reader
+///   1. waits for that number (acquire),
+///   2. reads the message and stores its number as taken (release).
+/// So no message is read before it is written, and none is overwritten before it is read.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tapa {
+
+/// The head of a slot. Zero-initialised and never constructed.
+struct PairLine {
+  static constexpr std::size_t kRoom = 32;
+  std::atomic<std::uint64_t> sequence;  ///< number of the message; written last, read first
+  std::atomic<std::uint64_t> taken;     ///< number of the last message that was read; the reader's
+  std::uint64_t call;                   ///< in which it was sent
+  std::uint64_t whole;                  ///< bytes of the block of which the message is a part
+  std::array<std::byte, kRoom> part;    ///< when it is that short
+};
+static_assert(sizeof(PairLine) == 64);
+
+/// One member's view. Not thread-safe, but for awaited().
+class PairSlots {
+ public:
+  static constexpr std::size_t kMostMembers = 1024;
+  static constexpr std::size_t kDataBytes = std::size_t{128} << 10;
+  /// What each region has for it.
+  static constexpr std::size_t kBytes = kMostMembers * 2 * sizeof(PairLine) + kDataBytes;
+
+  /// `parts[m]`: member m's. `users`: a number that is higher for each user of these regions.
+  PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users);
+
+  /// Bytes of a message at most.
+  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
+
+  /// Asks for the line of the next message to a member.
+  void expect_writing(std::size_t to) const { __builtin_prefetch(&line(self_, to, sent_[to] + 1), 1); }
+
+  /// Writer: where the next message of so many bytes belongs; null: the slot is not free yet. Then send() it.
+  [[nodiscard]] std::byte* room(std::size_t to, std::size_t bytes) const;
+  void send(std::size_t to, std::uint64_t call, std::uint64_t whole);
+
+  /// Reader: the next message, or null; where its bytes lie. Then take() it.
+  [[nodiscard]] const PairLine* arrived(std::size_t from) const;
+  [[nodiscard]] const std::byte* part(std::size_t from, std::size_t bytes) const;
+  void take(std::size_t from);
+
+  // Whether calls go by pairs. A call through tables tells all members how many messages there were, so all
+  // of them decide alike; each so many calls one goes through tables again.
+  /// Whether the next call does.
+  [[nodiscard]] bool chosen() const { return left_ > 0; }
+  /// It does; its number.
+  [[nodiscard]] std::uint64_t begin() {
+    --left_;
+    return ++calls_;
+  }
+  /// What this member tells in the next call through tables, of so many messages.
+  [[nodiscard]] std::uint64_t told(std::uint64_t messages) const { return saw_long_ ? kLong : messages; }
+  /// This member had a block that does not fit into a slot.
+  void note_long() { saw_long_ = true; }
+  /// Such a call has ended: what all have told, and how many bytes they sent.
+  void note_tables(std::uint64_t told, std::uint64_t bytes);
+  /// Bytes that all members sent in the last such call.
+  [[nodiscard]] std::uint64_t last_total() const { return last_total_; }
+
+  /// A member that a call waits for.
+  struct Awaited {
+    std::uint64_t call;  ///< 0: none does
+    std::size_t member;
+  };
+  [[nodiscard]] Awaited awaited() const {
+    const std::uint64_t seen = awaited_.load(std::memory_order_relaxed);
+    return {seen / kMostMembers, seen % kMostMembers};
+  }
+  void await(const Awaited& awaited) {
+    awaited_.store(awaited.call * kMostMembers + awaited.member, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr unsigned kCalls = 15;    // between two calls through tables
+  static constexpr unsigned kBarred = 128;  // calls through tables after a long block
+  static constexpr std::uint64_t kLong = std::uint64_t{1} << 32;
+  static constexpr std::size_t kLeastMembers = 4;
+
+  /// Among those of a part. Parts begin on pages: what a member writes in several should not fall into one
+  /// set of its cache.
+  [[nodiscard]] std::size_t place(std::size_t from, std::size_t to, std::uint64_t number) const {
+    const std::size_t pair = from + to < parts_.size() ? from + to : from + to - parts_.size();
+    return 2 * pair + number % 2;
+  }
+  [[nodiscard]] PairLine& line(std::size_t from, std::size_t to, std::uint64_t number) const {
+    return reinterpret_cast<PairLine*>(parts_[to])[place(from, to, number)];
+  }
+  [[nodiscard]] std::byte* data(std::size_t from, std::size_t to, std::uint64_t number) const {
+    return parts_[to] + kMostMembers * 2 * sizeof(PairLine) + place(from, to, number) * slot_bytes_;
+  }
+
+  std::size_t self_;
+  std::vector<std::byte*> parts_;
+  std::uint64_t first_;                    // numbers of earlier users are below it
+  std::size_t slot_bytes_;                 // of data
+  std::vector<std::uint64_t> sent_, got_;  // messages to and from each member
+  std::uint64_t calls_ = 0;
+  unsigned left_ = 0;
+  unsigned barred_ = 0;
+  bool saw_long_ = false;
+  std::uint64_t last_total_ = 0;
+  std::atomic<std::uint64_t> awaited_{0};
+};
+
+}  // namespace tapa

@@ -1,0 +1,100 @@
+/* The slots of pair_slots.hpp as a model for SPIN, with the memory orders of C11 (clocks.pml): one writer, one reader, two slots
+ * in turn.
+ *
+ * A slot holds the number of its message, so that one which is read late, twice or half overwritten is seen; clocks show any overlap
+ * of writing and reading, whatever the processor reorders. An old value of a word is one that is waited on.
+ *
+ * Deliberate mistakes, which must be found: RELAXED_SEND, RELAXED_ARRIVED, RELAXED_TAKE, RELAXED_ROOM, EARLY_SEND (told before it is
+ * written), EARLY_TAKE (told before it is read), NO_ROOM (nobody waits until a slot is free), ONE_SLOT_ASKED (the writer waits for the
+ * other slot's message).
+ *
+ * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
+ *   pair_slots.hpp  awaited  awaited_  load   relaxed  local
+ *   pair_slots.hpp  await    awaited_  store  relaxed  local
+ *   pair_slots.cpp  room     taken     load   acquire  SEEN_TAKEN
+ *   pair_slots.cpp  send     sequence  store  release  STORE_SEQUENCE
+ *   pair_slots.cpp  arrived  sequence  load   acquire  SEEN_SEQUENCE
+ *   pair_slots.cpp  take     taken     store  release  STORE_TAKEN
+ *   shm_buffers.cpp ring     sleepers_ load   relaxed  local
+ */
+#define RANKS 2
+#define WRITER 0
+#define READER 1
+#include "clocks.pml"
+
+#define MESSAGES 5
+#define SLOT(number) ((number) % 2)
+
+byte sequence[2], taken[2];
+Clock sequence_clock[2], taken_clock[2];
+Bytes part[2];
+byte held[2];
+
+#ifdef RELAXED_SEND
+#define STORE_SEQUENCE(slot, number) store_relaxed(sequence[slot], number)
+#else
+#define STORE_SEQUENCE(slot, number) store_release(sequence[slot], number, sequence_clock[slot], WRITER)
+#endif
+#ifdef RELAXED_ARRIVED
+#define SEEN_SEQUENCE(slot) skip
+#else
+#define SEEN_SEQUENCE(slot) take_over(sequence_clock[slot], READER)
+#endif
+#ifdef RELAXED_TAKE
+#define STORE_TAKEN(slot, number) store_relaxed(taken[slot], number)
+#else
+#define STORE_TAKEN(slot, number) store_release(taken[slot], number, taken_clock[slot], READER)
+#endif
+#ifdef RELAXED_ROOM
+#define SEEN_TAKEN(slot) skip
+#else
+#define SEEN_TAKEN(slot) take_over(taken_clock[slot], WRITER)
+#endif
+
+#ifdef ONE_SLOT_ASKED
+#define ASKED SLOT(number + 1)
+#define FREE (number <= 2 || taken[ASKED] >= number - 3)
+#else
+#define ASKED SLOT(number)
+#define FREE (number <= 2 || taken[ASKED] == number - 2)
+#endif
+
+active proctype Writer() {
+  byte i, number = 1;
+  now[WRITER].seen[WRITER] = 1;
+  do
+  :: number > MESSAGES -> break
+  :: else ->
+#ifndef NO_ROOM
+    atomic { FREE -> SEEN_TAKEN(ASKED) };
+#endif
+#ifdef EARLY_SEND
+    STORE_SEQUENCE(SLOT(number), number);
+#endif
+    use_to_write(part[SLOT(number)], WRITER);
+    held[SLOT(number)] = number;
+#ifndef EARLY_SEND
+    STORE_SEQUENCE(SLOT(number), number);
+#endif
+    number++
+  od
+}
+
+active proctype Reader() {
+  byte i, number = 1;
+  now[READER].seen[READER] = 1;
+  do
+  :: number > MESSAGES -> break
+  :: else ->
+    atomic { sequence[SLOT(number)] == number -> SEEN_SEQUENCE(SLOT(number)) };
+#ifdef EARLY_TAKE
+    STORE_TAKEN(SLOT(number), number);
+#endif
+    use_to_read(part[SLOT(number)], READER, WRITER);
+    assert(held[SLOT(number)] == number);
+#ifndef EARLY_TAKE
+    STORE_TAKEN(SLOT(number), number);
+#endif
+    number++
+  od
+}
