@@ -37,7 +37,7 @@ void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
   require_argument(check_call(&given, place()));
   dit_exchange_call call = completed(given);
   if (call.memory_kind == DIT_MEMORY_CUDA && kind_.make_device != nullptr) {
-    result = start_on_device(call);
+    start_on_device(call, result);
     return;
   }
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())

@@ -44,11 +44,24 @@ void DeviceQueue::check_failure() {
   }
 }
 
-// With the mutex held.
+// With the mutex held. What is late may still come, what has failed for good does not.
 void DeviceQueue::fail(const PluginFailure& failure) {
   if (failure_) return;
-  failure_.emplace(failure);
+  const bool late = failure.status() == DIT_ERROR_TIMEOUT;
+  failure_.emplace(late ? DIT_ERROR_COMMUNICATION : failure.status(), failure.what());
   exchange_->stop();
+}
+
+// Asks about a request. What its end says of the device is for good.
+template <class Ask>
+auto DeviceQueue::ask(const Ask& ask) {
+  try {
+    return ask();
+  } catch (const PluginFailure& failure) {
+    const Lock lock(mutex_);
+    fail(failure);
+    throw;
+  }
 }
 
 // With the mutex held.
@@ -57,15 +70,13 @@ dit_request* DeviceQueue::add(std::unique_ptr<StreamEnd> end) {
   return reinterpret_cast<dit_request*>(requests_.back().get());
 }
 
-dit_request* DeviceQueue::start(const dit_exchange_call& call) {
-  dit_request* request = nullptr;
+void DeviceQueue::start(const dit_exchange_call& call, dit_request*& request) {
   {
     const Lock lock(mutex_);
     check_failure();
     request = add(opened().start(call));
   }
   if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0) wait(request);
-  return request;
 }
 
 bool DeviceQueue::holds(const dit_request* request) const {
@@ -80,27 +91,23 @@ void DeviceQueue::take(dit_request*& request) {
 }
 
 void DeviceQueue::test(dit_request*& request) {
+  if (!ask([&] { return known_as(request)->end->passed(); })) return;
   const Lock lock(mutex_);
-  if (!known_as(request)->end->passed()) return;
   take(request);
   check_failure();
 }
 
 // The wait ends by the device's own time limit, or its end's.
 void DeviceQueue::wait(dit_request*& request) {
-  try {
-    known_as(request)->end->wait();
-  } catch (const PluginFailure& failure) {
-    const Lock lock(mutex_);
-    fail(failure);
-    throw;
-  }
+  ask([&] { known_as(request)->end->wait(); });
   const Lock lock(mutex_);
   take(request);
   check_failure();
 }
 
-void DeviceQueue::wait_stream(const dit_request* request, void* stream) const {
+// What fails later is told by the next call, and by check().
+void DeviceQueue::wait_stream(const dit_request* request, void* stream) {
+  check();
   known_as(request)->end->hold(stream);
 }
 
@@ -130,7 +137,7 @@ std::vector<Release> DeviceQueue::take_released() noexcept {
 void DeviceQueue::give_up(const std::string& why) {
   const Lock lock(mutex_);
   if (exchange_ == nullptr) return;
-  if (!failure_) failure_.emplace(DIT_ERROR_TIMEOUT, why);
+  if (!failure_) failure_.emplace(DIT_ERROR_COMMUNICATION, why);
   exchange_->give_up(why);
 }
 

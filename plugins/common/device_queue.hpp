@@ -49,13 +49,13 @@ class DeviceQueue {
   /// good.
   void open(int device, const std::function<OpenedDevice(const DeviceSettings&)>& make);
 
-  /// Of a checked call. A blocking one is waited for, and gives null.
-  [[nodiscard]] dit_request* start(const dit_exchange_call& call);
+  /// Of a checked call. A blocking one is waited for, and sets null, unless it is late.
+  void start(const dit_exchange_call& call, dit_request*& request);
   [[nodiscard]] bool holds(const dit_request* request) const;
   /// These set the request to null when its buffers are no longer used.
   void test(dit_request*& request);
   void wait(dit_request*& request);
-  void wait_stream(const dit_request* request, void* stream) const;
+  void wait_stream(const dit_request* request, void* stream);
   void cancel(dit_request*& request, dit_release release, void* user);
   /// Forgets those that were cancelled and are done: whom to tell.
   [[nodiscard]] std::vector<Release> take_released() noexcept;
@@ -94,6 +94,8 @@ class DeviceQueue {
   [[nodiscard]] dit_request* add(std::unique_ptr<StreamEnd> end);
   void check_failure();
   void fail(const PluginFailure& failure);
+  template <class Ask>
+  auto ask(const Ask& ask);
   void require_device(int device) const;
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;
