@@ -6,6 +6,7 @@ fuzzers, programs at random, jobs that are killed while they write one file, and
 hour on also to the long set of broken jobs. Ends with "N passed, N failed"; no process is left behind."""
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = f"TAPA_ATTACK=attack-{os.getpid()}"
+MARK = f"ATTACK_JOB=attack-{os.getpid()}"
 
 
 def processes_left() -> list[int]:
@@ -31,6 +32,14 @@ def processes_left() -> list[int]:
         except OSError:
             continue
     return found
+
+
+def end_processes() -> list[int]:
+    left = processes_left()
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left
 
 
 class Attack:
@@ -108,10 +117,7 @@ class Attack:
             self.part("broken jobs", [str(program), "--long", "--seed", str(self.seed)])
 
     def end(self) -> int:
-        left = processes_left()
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-        if left:
+        if left := end_processes():
             self.failures.append(f"processes were left: {left}")
         for failure in self.failures:
             print(f"FAILED in the attack: {failure}")
@@ -125,6 +131,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float(os.environ.get("ATTACK_MINUTES", "15")))
     parser.add_argument("--tests-were-run", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     attack = Attack(options.build.resolve(), options.minutes)
     if not options.tests_were_run:
         attack.ctest("-L", "^attack$", "-LE", "^long$")
@@ -142,4 +149,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:  # also when it is interrupted
+        end_processes()
