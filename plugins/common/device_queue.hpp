@@ -86,6 +86,8 @@ class DeviceQueue {
   struct Request {
     std::unique_ptr<StreamEnd> end;
     Release cancelled{};  ///< whom to tell, once it is given up
+    bool lost = false;    ///< was under way at a restart
+    void require_complete() const;
   };
   static Request* known_as(dit_request* request) { return reinterpret_cast<Request*>(request); }
   static const Request* known_as(const dit_request* request) {
@@ -99,7 +101,8 @@ class DeviceQueue {
   void require_device(int device) const;
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;
-  void take(dit_request*& request);
+  std::unique_ptr<Request> take(dit_request*& request);
+  void take_complete(dit_request*& request);
   /// What ranks have to say to each other before the end.
   enum class Ending { all_well, some_failed, not_all_came };
   [[nodiscard]] Ending agree_on_end(bool failed);

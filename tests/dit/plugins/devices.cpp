@@ -70,6 +70,7 @@ class FakeDevice final : public DeviceExchange {
   void begin_stores(int, void*) override {}
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { return std::make_unique<FakeEnd>(); }
   void stop() noexcept override { ++stopped; }
+  void restart() override { (void)gather(ranks_, 0); }
   void abandon() noexcept override {
     abandoned_ = true;
     ++abandoned;
@@ -266,6 +267,27 @@ void fails_behind_a_stream(DeviceQueue& queue, int) {
   queue.close();
 }
 
+// What is new afterwards is whole; what was under way is not, though the device is well again.
+void restarts(DeviceQueue& queue, int) {
+  queue.open(0, make_fake);
+  dit_request* waited = start(queue);
+  dit_request* tested = start(queue);
+  failing_rank = 1;
+  (void)words_of([&] { queue.check(); });
+  failing_rank = -1;
+  queue.restart();
+  queue.check();
+  int held = 0;
+  const std::string lost = "the exchange was under way at a restart, and is not complete";
+  expect(words_of([&] { queue.wait_stream(waited, &held); }) == lost && held == 0, "a stream that goes on");
+  expect(words_of([&] { queue.wait(waited); }) == lost && waited == nullptr, "what was waited for");
+  expect(words_of([&] { queue.test(tested); }) == lost && tested == nullptr, "what was asked for");
+  dit_request* request = start(queue);
+  queue.wait(request);
+  queue.close();
+  expect(ended == 1 && abandoned == 0, "a collective end");
+}
+
 int run(const char* name) {
   using Case = void (*)(DeviceQueue&, int);
   const std::pair<const char*, Case> cases[] = {{"all_well", all_well},
@@ -277,7 +299,8 @@ int run(const char* name) {
                                                 {"one_cannot_register", one_cannot_register},
                                                 {"late_device", late_device},
                                                 {"late_and_blocking", late_and_blocking},
-                                                {"fails_behind_a_stream", fails_behind_a_stream}};
+                                                {"fails_behind_a_stream", fails_behind_a_stream},
+                                                {"restarts", restarts}};
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto& [known, body] : cases) {
