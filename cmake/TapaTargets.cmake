@@ -126,6 +126,12 @@ function(tapa_tool name)
   set_property(GLOBAL APPEND PROPERTY TAPA_TOOLS ${name})
 endfunction()
 
+# Tests that stand for what strangers and faults do (label `attack`): files and folders of others, libraries and environments,
+# sockets and handles, clocks, limits and broken jobs, exchanges that fail.
+set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_learnt_|program_jumping_clock|device_(agreement|socket)_test$|\
+api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|dit_(session_status|plain_late|exchange_(arguments|local))$|\
+dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
+
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
 function(tapa_test_properties test timeout grace env labels)
   if(NOT timeout)
@@ -133,6 +139,9 @@ function(tapa_test_properties test timeout grace env labels)
   endif()
   math(EXPR timeout "${timeout} * ${TAPA_TIMEOUT_FACTOR}")
   math(EXPR limit "${timeout} + ${grace}")
+  if(test MATCHES "${TAPA_ATTACK_TESTS}")
+    list(APPEND labels attack)
+  endif()
   set_tests_properties(${test} PROPERTIES
     TIMEOUT ${limit} SKIP_RETURN_CODE 77 LABELS "${labels}"
     ENVIRONMENT "${TAPA_TEST_ENV};MPIEXEC_TIMEOUT=${timeout};${env}")

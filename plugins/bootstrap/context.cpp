@@ -159,6 +159,11 @@ void BootstrapContext::close() {
   if (failure) throw PluginFailure(*failure);
 }
 
+void BootstrapContext::check() {
+  line_->require_good();
+  devices_.check();
+}
+
 int BootstrapContext::open_channel() {
   line_->require_good();
   return channels_++;

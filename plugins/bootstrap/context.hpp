@@ -44,6 +44,8 @@ class BootstrapContext {
   /// Tells the owners of cancelled exchanges that are done.
   void release_buffers() noexcept;
 
+  void check();  ///< throws what has failed for good
+
   [[nodiscard]] int open_channel();
   [[nodiscard]] dit_memory* register_memory(void* memory, std::size_t bytes, int memory_kind, int device);
   [[nodiscard]] DeviceQueue& devices() { return devices_; }
@@ -63,7 +65,7 @@ class BootstrapContext {
   void agree_on_opening();
   void end_line();
   [[nodiscard]] ContextPlace place() const;
-  [[nodiscard]] dit_request* start_on_device(const dit_exchange_call& call);
+  void start_on_device(const dit_exchange_call& call, dit_request*& request);
   void open_devices(int device);
   [[nodiscard]] std::shared_ptr<ExchangeStep> step_of(const dit_request* request) const;
   void take(dit_request*& request);

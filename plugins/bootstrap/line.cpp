@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bootstrap/round_messages.hpp"
+#include "common/start_thread.hpp"
 
 namespace dit {
 namespace {
@@ -33,7 +34,7 @@ bool wait_within(std::unique_lock<std::mutex>& lock, std::condition_variable& ch
 Line::Line(std::unique_ptr<CallerFunctions> functions) : functions_(std::move(functions)) {}
 
 void Line::start() {
-  thread_ = std::thread([self = shared_from_this()] { self->run(); });
+  thread_ = start_thread("the program's functions", [self = shared_from_this()] { self->run(); });
 }
 
 void Line::share(std::unique_ptr<SharedStarts> starts) {

@@ -42,7 +42,7 @@ void BootstrapContext::start(const dit_exchange_call& given, dit_request*& reque
   const dit_exchange_call call = completed(given);
   const bool blocking = (call.flags & DIT_EXCHANGE_BLOCKING) != 0;
   if (call.memory_kind == DIT_MEMORY_CUDA && bootstrap_devices.make != nullptr) {
-    request = start_on_device(call);
+    start_on_device(call, request);
     return;
   }
   if (const std::string wrong = check_host_memory(call, kName); !wrong.empty())
@@ -65,19 +65,17 @@ void BootstrapContext::start(const dit_exchange_call& given, dit_request*& reque
   if (blocking) wait_for(request);
 }
 
-dit_request* BootstrapContext::start_on_device(const dit_exchange_call& call) {
+void BootstrapContext::start_on_device(const dit_exchange_call& call, dit_request*& request) {
   require_device_call(call, kName, bootstrap_devices.capabilities);
   open_devices(call.device);
-  dit_request* request = nullptr;
   {
     std::optional<Stopwatch> watch;
     if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0) watch.emplace(mutex_, totals_.wait_seconds);
-    request = devices_.start(call);
+    devices_.start(call, request);
   }
   const Lock lock(mutex_);
   count_sent(call, place(), totals_);
   ++totals_.exchanges;
-  return request;
 }
 
 void BootstrapContext::open_devices(int device) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string_view>
 
+#include "common/start_thread.hpp"
 #include "exchange/struct_sizes.hpp"
 
 namespace dit {
@@ -71,7 +72,7 @@ MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm c
     MPI_Comm_free(&comm_);
     throw;
   }
-  if (threaded_) thread_ = std::thread(&MpiContext::run_thread, this);
+  if (threaded_) thread_ = start_thread("progress", &MpiContext::run_thread, this);
   session_.enter(*this);
 }
 

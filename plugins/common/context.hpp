@@ -81,6 +81,8 @@ class MpiContext final : public SessionMember {
   /// Tells the owners of cancelled exchanges that are done.
   void release_buffers() noexcept;
 
+  void check();  ///< throws what has failed for good
+
   [[nodiscard]] int open_channel();
 
   /// Device memory, for kinds that exchange it; see the plugin's table.
@@ -110,7 +112,7 @@ class MpiContext final : public SessionMember {
   void read_settings(const PluginConfig& config);
   [[nodiscard]] ContextPlace place() const;
 
-  [[nodiscard]] dit_request* start_on_device(const dit_exchange_call& call);
+  void start_on_device(const dit_exchange_call& call, dit_request*& request);
   void open_devices(int device);
   void close_devices();
   void run_here(Transfer& transfer);

@@ -15,17 +15,16 @@ void MpiContext::open_devices(int device) {
   });
 }
 
-dit_request* MpiContext::start_on_device(const dit_exchange_call& call) {
+void MpiContext::start_on_device(const dit_exchange_call& call, dit_request*& request) {
   require_device_call(call, kind_.name, kind_.capabilities);
   open_devices(call.device);
   const auto begun = Clock::now();
-  dit_request* const request = devices_.start(call);
+  devices_.start(call, request);
   const Lock lock(mutex_);
   count_sent(call, place(), totals_);
   ++totals_.exchanges;
   if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0)
     totals_.wait_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
-  return request;
 }
 
 void MpiContext::wait_stream(dit_request* request, void* stream) {
@@ -33,6 +32,11 @@ void MpiContext::wait_stream(dit_request* request, void* stream) {
     throw PluginFailure(DIT_ERROR_ARGUMENT,
                         "request is of no exchange of device memory of this context, expected one");
   devices_.wait_stream(request, stream);
+}
+
+void MpiContext::check() {
+  require_good();
+  devices_.check();
 }
 
 dit_memory* MpiContext::register_memory(void* memory, std::size_t bytes, int memory_kind, int device) {

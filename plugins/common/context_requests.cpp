@@ -6,6 +6,7 @@
 #include "common/context.hpp"
 #include "common/overdue.hpp"
 #include "common/prompt_thread.hpp"
+#include "common/start_thread.hpp"
 #include "exchange/select_rows.hpp"
 #include "exchange/struct_sizes.hpp"
 
@@ -37,7 +38,7 @@ void MpiContext::start(const dit_exchange_call& given, dit_request*& result) {
   require_argument(check_call(&given, place()));
   dit_exchange_call call = completed(given);
   if (call.memory_kind == DIT_MEMORY_CUDA && kind_.make_device != nullptr) {
-    result = start_on_device(call);
+    start_on_device(call, result);
     return;
   }
   if (const std::string wrong = check_host_memory(call, kind_.name); !wrong.empty())
@@ -110,11 +111,15 @@ bool MpiContext::must_wait_in_line(const dit_request& request) const {
                        }));
 }
 
+// What is in line and never starts would be waited for at the end.
 void MpiContext::start_by_thread(Channel& channel) {
-  if (channel.starter.joinable())
-    channel.in_line.notify_one();
-  else
-    channel.starter = std::thread([this, &channel] { run_starter(channel); });
+  if (channel.starter.joinable()) return channel.in_line.notify_one();
+  try {
+    channel.starter =
+        start_thread("starts that wait for other ranks", [this, &channel] { run_starter(channel); });
+  } catch (const PluginFailure& failure) {
+    fail(failure.status(), failure.what());
+  }
 }
 
 void MpiContext::start_transfer(dit_request& request, Lock& lock) {

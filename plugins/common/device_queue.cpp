@@ -44,11 +44,24 @@ void DeviceQueue::check_failure() {
   }
 }
 
-// With the mutex held.
+// With the mutex held. What is late may still come, what has failed for good does not.
 void DeviceQueue::fail(const PluginFailure& failure) {
   if (failure_) return;
-  failure_.emplace(failure);
+  const bool late = failure.status() == DIT_ERROR_TIMEOUT;
+  failure_.emplace(late ? DIT_ERROR_COMMUNICATION : failure.status(), failure.what());
   exchange_->stop();
+}
+
+// Asks about a request. What its end says of the device is for good.
+template <class Ask>
+auto DeviceQueue::ask(const Ask& ask) {
+  try {
+    return ask();
+  } catch (const PluginFailure& failure) {
+    const Lock lock(mutex_);
+    fail(failure);
+    throw;
+  }
 }
 
 // With the mutex held.
@@ -57,15 +70,13 @@ dit_request* DeviceQueue::add(std::unique_ptr<StreamEnd> end) {
   return reinterpret_cast<dit_request*>(requests_.back().get());
 }
 
-dit_request* DeviceQueue::start(const dit_exchange_call& call) {
-  dit_request* request = nullptr;
+void DeviceQueue::start(const dit_exchange_call& call, dit_request*& request) {
   {
     const Lock lock(mutex_);
     check_failure();
     request = add(opened().start(call));
   }
   if ((call.flags & DIT_EXCHANGE_BLOCKING) != 0) wait(request);
-  return request;
 }
 
 bool DeviceQueue::holds(const dit_request* request) const {
@@ -74,40 +85,55 @@ bool DeviceQueue::holds(const dit_request* request) const {
                      [request](const auto& known) { return known.get() == known_as(request); });
 }
 
-void DeviceQueue::take(dit_request*& request) {
-  std::erase_if(requests_, [request](const auto& known) { return known.get() == known_as(request); });
+void DeviceQueue::Request::require_complete() const {
+  if (lost)
+    throw PluginFailure(DIT_ERROR_COMMUNICATION,
+                        "the exchange was under way at a restart, and is not complete");
+}
+
+std::unique_ptr<DeviceQueue::Request> DeviceQueue::take(dit_request*& request) {
+  const auto found = std::find_if(requests_.begin(), requests_.end(),
+                                  [request](const auto& known) { return known.get() == known_as(request); });
+  std::unique_ptr<Request> taken = std::move(*found);
+  requests_.erase(found);
   request = nullptr;
+  return taken;
+}
+
+// With the mutex held. Throws where what has ended is not complete.
+void DeviceQueue::take_complete(dit_request*& request) {
+  const std::unique_ptr<Request> ended = take(request);
+  check_failure();
+  ended->require_complete();
 }
 
 void DeviceQueue::test(dit_request*& request) {
+  if (!ask([&] { return known_as(request)->end->passed(); })) return;
   const Lock lock(mutex_);
-  if (!known_as(request)->end->passed()) return;
-  take(request);
-  check_failure();
+  take_complete(request);
 }
 
 // The wait ends by the device's own time limit, or its end's.
 void DeviceQueue::wait(dit_request*& request) {
-  try {
-    known_as(request)->end->wait();
-  } catch (const PluginFailure& failure) {
-    const Lock lock(mutex_);
-    fail(failure);
-    throw;
-  }
+  ask([&] { known_as(request)->end->wait(); });
   const Lock lock(mutex_);
-  take(request);
-  check_failure();
+  take_complete(request);
 }
 
-void DeviceQueue::wait_stream(const dit_request* request, void* stream) const {
+// What fails later is told by the next call, and by check().
+void DeviceQueue::wait_stream(const dit_request* request, void* stream) {
+  check();
+  known_as(request)->require_complete();
   known_as(request)->end->hold(stream);
 }
 
 // Without anybody to tell it is forgotten at once: the stream does the rest.
 void DeviceQueue::cancel(dit_request*& request, dit_release release, void* user) {
   const Lock lock(mutex_);
-  if (release == nullptr) return take(request);
+  if (release == nullptr) {
+    take(request);
+    return;
+  }
   known_as(request)->cancelled = {release, user};
   request = nullptr;
 }
@@ -130,7 +156,7 @@ std::vector<Release> DeviceQueue::take_released() noexcept {
 void DeviceQueue::give_up(const std::string& why) {
   const Lock lock(mutex_);
   if (exchange_ == nullptr) return;
-  if (!failure_) failure_.emplace(DIT_ERROR_TIMEOUT, why);
+  if (!failure_) failure_.emplace(DIT_ERROR_COMMUNICATION, why);
   exchange_->give_up(why);
 }
 
@@ -138,6 +164,7 @@ void DeviceQueue::restart() {
   const Lock lock(mutex_);
   opened().restart();
   failure_.reset();
+  for (const auto& request : requests_) request->lost = true;
 }
 
 void DeviceQueue::check() {

@@ -49,13 +49,13 @@ class DeviceQueue {
   /// good.
   void open(int device, const std::function<OpenedDevice(const DeviceSettings&)>& make);
 
-  /// Of a checked call. A blocking one is waited for, and gives null.
-  [[nodiscard]] dit_request* start(const dit_exchange_call& call);
+  /// Of a checked call. A blocking one is waited for, and sets null, unless it is late.
+  void start(const dit_exchange_call& call, dit_request*& request);
   [[nodiscard]] bool holds(const dit_request* request) const;
   /// These set the request to null when its buffers are no longer used.
   void test(dit_request*& request);
   void wait(dit_request*& request);
-  void wait_stream(const dit_request* request, void* stream) const;
+  void wait_stream(const dit_request* request, void* stream);
   void cancel(dit_request*& request, dit_release release, void* user);
   /// Forgets those that were cancelled and are done: whom to tell.
   [[nodiscard]] std::vector<Release> take_released() noexcept;
@@ -86,6 +86,8 @@ class DeviceQueue {
   struct Request {
     std::unique_ptr<StreamEnd> end;
     Release cancelled{};  ///< whom to tell, once it is given up
+    bool lost = false;    ///< was under way at a restart
+    void require_complete() const;
   };
   static Request* known_as(dit_request* request) { return reinterpret_cast<Request*>(request); }
   static const Request* known_as(const dit_request* request) {
@@ -94,10 +96,13 @@ class DeviceQueue {
   [[nodiscard]] dit_request* add(std::unique_ptr<StreamEnd> end);
   void check_failure();
   void fail(const PluginFailure& failure);
+  template <class Ask>
+  auto ask(const Ask& ask);
   void require_device(int device) const;
   [[nodiscard]] DeviceExchange& opened() const;
   [[nodiscard]] int number_of(const dit_memory& memory) const;
-  void take(dit_request*& request);
+  std::unique_ptr<Request> take(dit_request*& request);
+  void take_complete(dit_request*& request);
   /// What ranks have to say to each other before the end.
   enum class Ending { all_well, some_failed, not_all_came };
   [[nodiscard]] Ending agree_on_end(bool failed);

@@ -62,7 +62,7 @@ class PluginFunctions {
             given(stores, end_stores),
             given(words.devices, give_up),
             given(words.devices, restart),
-            given(words.devices, check)};
+            check};
   }
 
   template <class Body>
@@ -204,7 +204,7 @@ class PluginFunctions {
     return on_context(context, [](Context& inner) { inner.devices().restart(); });
   }
   static dit_status check(dit_context* context) {
-    return on_context(context, [](Context& inner) { inner.devices().check(); });
+    return on_context(context, [](Context& inner) { inner.check(); });
   }
 
   static dit_status open_channel(dit_context* context, int* channel) {

@@ -28,6 +28,7 @@ void Sessions::check_ranks() const {
   int rank = -1, size = -1;
   must_work(dit_session_ranks(place_.session, &rank, &size), "dit_session_ranks");
   require(rank == place_.rank && size == place_.of.ranks, "a session's rank and size");
+  must_work(dit_session_status(place_.session), "dit_session_status");
 }
 
 void Sessions::ask_levels() {
@@ -230,6 +231,7 @@ void Sessions::misuse() {
   must_fail(dit_session_level(place_.session, nullptr, &number), "dit_session_level");
   must_fail(dit_session_level(place_.session, "", nullptr), "dit_session_level");
   must_fail(dit_session_totals(nullptr, &totals), "dit_session_totals");
+  must_fail(dit_session_status(nullptr), "dit_session_status");
   must_fail(dit_session_totals(place_.session, nullptr), "dit_session_totals");
   must_fail(dit_session_plugin(nullptr, &plugin, &context), "dit_session_plugin");
   must_fail(dit_session_plugin(place_.session, nullptr, &context), "dit_session_plugin");

@@ -3,15 +3,20 @@
 PROGRAM is program_repeat, run on 4 ranks, each time with the drop-in (PRELOAD; "linked": it calls TAPA_Alltoall itself). Whatever
 the file is, its results must be right."""
 
+import contextlib
+import itertools
 import json
 import os
 import pathlib
+import random
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 
 CASE, PRELOAD, LAUNCHER, PROGRAM = sys.argv[1:]
@@ -314,6 +319,43 @@ def case_together() -> None:
     nothing_else()
     line, text = reported(TAPA_KEEP=str(1 << 20))
     assert line, text
+
+
+def ranks_of(job: subprocess.Popen) -> list[int]:
+    """The launcher's children, as far as they have become the program."""
+    listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(job.pid)], capture_output=True, text=True, check=False)
+    lines = [line.split() for line in listed.stdout.splitlines()]
+    return [int(pid) for pid, name in lines if name == pathlib.Path(PROGRAM).name[:15]]
+
+
+def case_killed() -> None:
+    """Jobs that write one file at once, some of them killed: it is whole, the others' results are right, the next run reads it.
+    As long as ATTACK_SECONDS says."""
+    until = time.monotonic() + float(os.environ.get("ATTACK_SECONDS", "0"))
+    killed = 0
+    for round_ in itertools.count():
+        jobs = [start(calls=100, TAPA_REPORT="1", TAPA_KEEP=str(1 << (20 + i + round_ % 8))) for i in range(3)]
+        for job in jobs[1:]:
+            begun = time.monotonic()
+            while not (ranks := ranks_of(job)) and job.poll() is None and time.monotonic() < begun + 30:
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 1))
+            for pid in ranks[: random.randint(1, 4)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+        end(jobs[0])
+        for job in jobs[1:]:
+            out, err = job.communicate(timeout=100)
+            assert out in ("", "0 wrong bytes\n"), out + err
+        assert content()["shapes"]
+        others = [entry.name for entry in FOLDER.iterdir() if entry != FILE and not entry.name.endswith(".part")]
+        assert not others, others
+        if time.monotonic() > until:
+            break
+    assert killed, "nobody was killed"
+    text = run(TAPA_REPORT="1", TAPA_LOG="info")
+    assert "not used" not in text, text
 
 
 try:

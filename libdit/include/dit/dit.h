@@ -66,6 +66,10 @@ DIT_API dit_status dit_session_ranks(const dit_session* session, int* rank, int*
 /** The number of a level, from fast (0) to slow, by its name; "" is the first level that leaves a node, and
  * the number of levels where none does: functions that take a level refuse that one. */
 DIT_API dit_status dit_session_level(const dit_session* session, const char* name, int* level);
+/** DIT_OK, or what has failed for good so far: an exchange that a device's stream waited for, say, of which
+ * the host was told nothing (dit_transfer_wait_stream). Every later call that is collective on the session or
+ * starts or waits for such an exchange fails with it, too. Local; waits for nothing. */
+DIT_API dit_status dit_session_status(dit_session* session);
 /** What was moved since open; totals->struct_size is set by the caller. Not counted is what kernels store
  * into bound targets (dit_transfer_bind). */
 DIT_API dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals);
@@ -341,7 +345,8 @@ DIT_API dit_status dit_transfer_use_workspace(dit_transfer* transfer, void* work
  * transfer - a thread then starts its transfers in the same order on all ranks - and, with device memory, for
  * what is in the stream before: such a start cannot be captured (DIT_ERROR_UNSUPPORTED). */
 DIT_API dit_status dit_transfer_start(dit_transfer* transfer, const dit_transfer_call* call);
-/** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. */
+/** Sets *done to 1 when the target is complete (then there is nothing to wait for), else to 0. Failures: see
+ * wait. */
 DIT_API dit_status dit_transfer_test(dit_transfer* transfer, int* done);
 /** Binds a target on a device: all ranks learn where it lies on all of them, so that a kernel stores each row
  * right into the target of the rank that attends for it. Starts then name a bound target, the same binding on
@@ -364,15 +369,17 @@ DIT_API dit_status dit_transfer_start_together(dit_transfer* const* transfers, c
  * and this call are recorded by a captured stream, after one start that was not captured, with the same use
  * of `prepare`; the transfer and
  * both tensors outlive the graph. Returns at once when nothing is under way. A rank that does not come in
- * time is told by the next call on the session that exchanges device memory. */
+ * time is told by dit_session_status and the next call on the session, once the stream is done: ask before
+ * the target is used on the host. */
 DIT_API dit_status dit_transfer_wait_stream(dit_transfer* transfer, void* stream);
 /** Writes how many of the transfer's exchanges a policy's guard has sent in bf16 so far; 0 without a guard.
  */
 DIT_API dit_status dit_transfer_guarded(const dit_transfer* transfer, uint64_t* exchanges);
 /** Waits until the target is complete; returns at once when nothing is under way. After DIT_ERROR_TIMEOUT,
  * which names the ranks that are missing where that can be known, the exchange is still under way: wait or
- * test again, or cancel. After another failure the exchange is lost, and with a wire whose policy remembers
- * the transfer can only be freed, on all ranks; a new one may go on at any step. */
+ * test again, or cancel. After another failure the exchange is lost: test and wait say so again, until the
+ * next start or a cancel. With a wire whose policy remembers the transfer can then only be freed, on all
+ * ranks; a new one may go on at any step. */
 DIT_API dit_status dit_transfer_wait(dit_transfer* transfer);
 /** Gives up what is under way; the target's contents are undefined then. `release`, which may be null, is
  * called with `user` once source and target are no longer used: now, or in a later call on the session when

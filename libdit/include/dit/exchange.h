@@ -262,14 +262,14 @@ typedef struct dit_exchange_plugin {
                            dit_request** request);
   /** This rank's program has failed, and starts no more exchanges of device memory: later calls fail with
    * `why`, and ranks whose devices wait for it fail at once, as far as they can be told. Local. Null where
-   * the plugin moves host memory only, as the two below. */
+   * the plugin moves host memory only, as the one below. */
   dit_status (*give_up)(dit_context* context, const char* why);
   /** After failures of exchanges of device memory, on whatever ranks: the context is as it was before the
    * first one, with its channels and registered memory; requests were waited for or cancelled before.
    * Collective. DIT_ERROR_UNSUPPORTED, alike on all ranks, where that is not possible. */
   dit_status (*restart)(dit_context* context);
-  /** Whether exchanges of device memory that ran so far have failed: DIT_OK, or what every later call gives.
-   * Local; waits for no stream. */
+  /** Whether the context, or what ran so far of its exchanges of device memory, has failed for good: DIT_OK,
+   * or what every later call of that kind gives. Local; waits for nothing. */
   dit_status (*check)(dit_context* context);
 } dit_exchange_plugin;
 

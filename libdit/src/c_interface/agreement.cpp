@@ -13,6 +13,7 @@ void agree(ExchangeContext& context, const std::function<std::vector<NamedNumber
   std::exception_ptr own;
   std::string words;
   try {
+    context.require_good();
     own_numbers = numbers();
   } catch (const std::exception& error) {
     own = std::current_exception();

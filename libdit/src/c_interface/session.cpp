@@ -71,6 +71,10 @@ dit_status dit_session_level(const dit_session* session, const char* name, int* 
   });
 }
 
+dit_status dit_session_status(dit_session* session) {
+  return guarded(__func__, [&] { required(session, "session").context.require_good(); });
+}
+
 dit_status dit_session_totals(const dit_session* session, dit_exchange_totals* totals) {
   return guarded(__func__, [&] {
     const dit::ExchangeContext& context = required(session, "session").context;

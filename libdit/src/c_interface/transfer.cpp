@@ -206,47 +206,65 @@ void dit_transfer::begin(std::shared_ptr<SharedRequest> request, const dit_trans
   request_ = std::move(request);
   pushed_ = false;
   under_way_ = true;
+  lost_.clear();
+}
+
+void dit_transfer::require_not_lost() const {
+  if (!lost_.empty()) {
+    throw dit::ExchangeError(
+        DIT_ERROR_COMMUNICATION,
+        "the transfer's last exchange was lost, and its target is not complete: " + lost_);
+  }
+}
+
+template <typename Ask>
+void dit_transfer::ask(const Ask& ask) {
+  try {
+    ask();
+  } catch (const std::exception& error) {  // one that is late may still come
+    under_way_ = under_way_ && !request_->lost();
+    if (!under_way_) {
+      broken_ = true;
+      lost_ = error.what();
+      if (arriving_ != nullptr) {
+        arriving_->given_up = true;
+        arriving_.reset();
+      }
+    }
+    throw;
+  }
 }
 
 bool dit_transfer::test() {
   if (!under_way_) {
+    require_not_lost();
     return true;
   }
-  try {
-    if (!request_->test()) {
-      return false;
+  bool done = false;
+  ask([&] {
+    done = request_->test();
+    if (done) {
+      finish();
     }
-  } catch (...) {
-    see_if_lost();
-    throw;
-  }
-  finish();
-  return true;
+  });
+  return done;
 }
 
 void dit_transfer::wait() {
   if (!under_way_) {
-    return;
+    return require_not_lost();
   }
-  try {
+  ask([&] {
     request_->wait();
-  } catch (...) {
-    see_if_lost();
-    throw;
-  }
-  finish();
+    finish();
+  });
 }
 
 void dit_transfer::wait_stream(void* stream) {
   if (!under_way_) {
-    return;
+    return require_not_lost();
   }
-  try {
-    request_->wait_stream(stream);
-  } catch (...) {
-    see_if_lost();
-    throw;
-  }
+  ask([&] { request_->wait_stream(stream); });
   if (arriving_ != nullptr) {
     finish_joint(stream);
   } else if (!pushed_) {
@@ -280,28 +298,20 @@ void dit_transfer::finish() {
     finish_joint(stream_);
     dit::TransferMemory::of(memory_kind_).wait(stream_);
   } else if (!pushed_) {
-    broken_ = true;  // until all is in the target
     way_->finish();
-    broken_ = false;
   }
 }
 
-// After a failure: one that is late may still come.
-void dit_transfer::see_if_lost() {
-  under_way_ = !request_->lost();
-  broken_ = broken_ || !under_way_;
-  if (!under_way_ && arriving_ != nullptr) {
-    arriving_->given_up = true;
-    arriving_.reset();
-  }
-}
-
+// What was lost has been told.
 void dit_transfer::wait_for_all() {
-  wait();
+  if (under_way_) {
+    wait();
+  }
   way_->wait_for_late();
 }
 
 void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
+  lost_.clear();
   if (!under_way_) {
     return;
   }

@@ -43,7 +43,11 @@ struct dit_transfer {
   void require_idle() const;
   void require_sound() const;
   void finish();
-  void see_if_lost();
+  /// Throws for an exchange that was lost: asked for again, its target is no more complete than before.
+  void require_not_lost() const;
+  /// Asks the request, and notes where it is lost.
+  template <typename Ask>
+  void ask(const Ask& ask);
   [[nodiscard]] dit::ExchangeRequest send(const dit_transfer_call& call);
   [[nodiscard]] dit::PrepareJob job_for(const dit_transfer_call& call, const dit::SourceTensor& source) const;
   [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source);
@@ -80,6 +84,7 @@ struct dit_transfer {
   std::uint64_t guarded_ = 0;  // exchanges that the policy's guard sent in bf16
   bool remembers_ = false;     // its wire, what was sent
   bool broken_ = false;        // an exchange was lost: what the ends remember may differ now
+  std::string lost_;           // what the last exchange was lost by
   bool pushed_ = false;        // what is under way was stored right into the targets
   dit::UlyssesLayout layout_;
   int memory_kind_;

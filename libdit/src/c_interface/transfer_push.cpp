@@ -173,9 +173,8 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
   const auto request = std::make_shared<SharedRequest>(
       push(memory, jobs, element_type, calls[0].device, calls[0].stream), transfers.size());
-  for (dit_transfer* transfer : transfers) {
-    transfer->request_ = request;
-    transfer->pushed_ = true;
-    transfer->under_way_ = true;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    transfers[i]->begin(request, calls[i]);
+    transfers[i]->pushed_ = true;
   }
 }

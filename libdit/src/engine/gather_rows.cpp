@@ -1,5 +1,7 @@
 #include "engine/gather_rows.hpp"
 
+#include <array>
+#include <memory>
 #include <numeric>
 
 namespace dit {
@@ -26,7 +28,7 @@ at::Tensor gather_rows(ExchangeContext* context, const at::Tensor& own,
   call.send_blocks = send.data();
   call.recv_blocks = recv.data();
   call.label = "image to rank 0";
-  context->exchange(call);
+  context->exchange(call, std::make_shared<std::array<at::Tensor, 2>>(std::array{own, all}));
   return all;
 }
 

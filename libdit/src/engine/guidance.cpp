@@ -1,6 +1,7 @@
 #include "engine/guidance.hpp"
 
 #include <array>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -65,7 +66,7 @@ at::Tensor exchange_with_partner(ExchangeContext& context, int partner, const at
   call.send_blocks = blocks.data();
   call.recv_blocks = blocks.data();
   call.label = "guidance";
-  context.exchange(call);
+  context.exchange(call, std::make_shared<std::array<at::Tensor, 2>>(std::array{sent, received}));
   return received;
 }
 

@@ -1,7 +1,9 @@
 #include "engine/parallel_forward.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -261,6 +263,8 @@ ExchangeRequest ParallelForward::start(StepId id, bool blocking) {
   TransferStart how;
   how.blocking = blocking;
   how.label = labels_[static_cast<std::size_t>(id)].c_str();
+  how.owner =
+      std::make_shared<std::array<at::Tensor, 2>>(std::array{group.sent[tensor], group.received[tensor]});
   return group.transfers[tensor]->start(target_view(group.received[tensor]), how);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/shared_order.hpp"
 
+#include <array>
+#include <memory>
 #include <stdexcept>
 
 #include "predict/choose_order.hpp"
@@ -22,8 +24,9 @@ Order make_shared_order(Schedule schedule, const StepGraph& graph, ExchangeConte
     return make_order(schedule, graph);
   }
   const std::size_t most = 2 * graph.steps.size();  // start and wait
-  std::vector<std::uint64_t> own;
-  std::vector<std::uint64_t> told(most, 0);
+  const auto numbers = std::make_shared<std::array<std::vector<std::uint64_t>, 2>>();
+  auto& [own, told] = *numbers;
+  told.resize(most, 0);
   std::vector<dit_block> send(static_cast<std::size_t>(context->size()));
   std::vector<dit_block> recv(send.size());
   recv[0].bytes = most * sizeof(std::uint64_t);
@@ -44,7 +47,7 @@ Order make_shared_order(Schedule schedule, const StepGraph& graph, ExchangeConte
   call.send_blocks = send.data();
   call.recv_blocks = recv.data();
   call.label = "order of steps";
-  context->exchange(call);
+  context->exchange(call, numbers);
   Order order;
   for (std::size_t i = 0; i < most && told[i] != 0; ++i) {
     order.push_back(action_of(told[i]));

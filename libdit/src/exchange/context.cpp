@@ -117,7 +117,7 @@ void ExchangeContext::restart() {
     check(plugin_.table(), context_, restart(context_), "restart");
 }
 
-void ExchangeContext::check_devices() {
+void ExchangeContext::require_good() {
   if (const auto look = entry_of(plugin_.table(), &dit_exchange_plugin::check))
     check(plugin_.table(), context_, look(context_), "check");
 }

@@ -163,8 +163,8 @@ class ExchangeContext {
   /// was exchanged. Throw ExchangeError.
   void give_up(const std::string& why);
   void restart();
-  void check_devices();
-  void barrier();  ///< an exchange of one byte with everybody
+  void require_good();  ///< `check`
+  void barrier();       ///< an exchange of one byte with everybody
   /// What every rank gives, concatenated in rank order. All ranks must give the same number of bytes. An
   /// exchange of the channel.
   [[nodiscard]] std::vector<std::byte> all_gather(std::span<const std::byte> own, int channel = 0);

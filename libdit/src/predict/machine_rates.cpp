@@ -1,9 +1,11 @@
 #include "predict/machine_rates.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <span>
 
@@ -53,8 +55,10 @@ class LinkProbe {
   /// Median time of an exchange of so many bytes with each chosen peer; as many on all ranks, whatever the
   /// number of their peers.
   [[nodiscard]] double seconds(std::size_t part) {
-    std::vector<std::byte> send(part * chosen_.size());
-    std::vector<std::byte> recv(send.size());
+    const auto buffers = std::make_shared<std::array<std::vector<std::byte>, 2>>();
+    auto& [send, recv] = *buffers;
+    send.resize(part * chosen_.size());
+    recv.resize(send.size());
     std::vector<dit_block> blocks;
     for (std::size_t peer = 0; peer < chosen_.size(); ++peer)
       blocks.push_back({peer * part, chosen_[peer] ? part : 0});
@@ -69,7 +73,7 @@ class LinkProbe {
     for (int i = 0; i <= repetitions; ++i) {
       context_.barrier();
       const auto begin = std::chrono::steady_clock::now();
-      context_.exchange(call);
+      context_.exchange(call, buffers);
       if (i > 0) times.push_back(seconds_since(begin));  // the first one opens connections
     }
     return median(times);

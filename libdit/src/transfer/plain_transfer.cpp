@@ -69,7 +69,8 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
   call.channel = channel();
   // On a device buffers are freed behind what uses them.
   const bool host = memory_kind_ == DIT_MEMORY_HOST;
-  return context().start(call, host ? std::make_shared<TransferBuffers>(buffers_) : nullptr);
+  using Kept = std::pair<TransferBuffers, std::shared_ptr<void>>;
+  return context().start(call, host ? std::make_shared<Kept>(buffers_, how.owner) : nullptr);
 }
 
 void PlainTransfer::finish() {

@@ -46,6 +46,7 @@ struct TransferStart {
   const char* label = nullptr;  ///< for messages and traces
   int device = 0;
   void* stream = nullptr;
+  std::shared_ptr<void> owner{};  ///< of host tensors: kept until the exchange is done, also after an error
 };
 
 /// What coding under a policy took.

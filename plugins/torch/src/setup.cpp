@@ -107,7 +107,7 @@ int dit_torch_restart(const char* group) {
 }
 
 int dit_torch_check(const char* group) {
-  return guarded(__func__, [&] { groups().get(name_of(group, "group"))->context().check_devices(); });
+  return guarded(__func__, [&] { groups().get(name_of(group, "group"))->context().require_good(); });
 }
 
 int dit_torch_session(const char* group, dit_session** session) {

@@ -91,6 +91,7 @@ static void test_queries_of_sessions(void) {
   CHECK(strstr(dit_last_error(), "galaxy") != NULL);
   CHECK(number == 7);
   dit_exchange_totals totals = {.struct_size = 1};
+  WRONG(dit_session_status(NULL), "dit_session_status: session is null");
   WRONG(dit_session_totals(session, NULL), "dit_session_totals: totals is null");
   WRONG(dit_session_totals(session, &totals),
         "dit_session_totals: totals->struct_size = 1: expected sizeof(dit_exchange_totals), here 152");

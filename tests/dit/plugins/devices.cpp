@@ -70,6 +70,7 @@ class FakeDevice final : public DeviceExchange {
   void begin_stores(int, void*) override {}
   std::unique_ptr<StreamEnd> end_stores(int, void*) override { return std::make_unique<FakeEnd>(); }
   void stop() noexcept override { ++stopped; }
+  void restart() override { (void)gather(ranks_, 0); }
   void abandon() noexcept override {
     abandoned_ = true;
     ++abandoned;
@@ -96,18 +97,20 @@ double seconds_of(const std::function<void()>& step) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
+/// The words of the failure, after "late: " where it may still come.
 std::string words_of(const std::function<void()>& step) {
   try {
     step();
   } catch (const PluginFailure& failure) {
-    return failure.what();
+    return (failure.status() == DIT_ERROR_TIMEOUT ? "late: " : "") + std::string(failure.what());
   }
   return "";
 }
 
 dit_request* start(DeviceQueue& queue) {
-  dit_exchange_call call{};
-  return queue.start(call);
+  dit_request* request = nullptr;
+  queue.start({}, request);
+  return request;
 }
 
 void all_well(DeviceQueue& queue, int) {
@@ -145,7 +148,7 @@ void comes_too_late(DeviceQueue& queue, int rank) {
   queue.open(0, make_fake);
   if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   const std::string told = words_of([&] { queue.close(); });
-  expect(told.find("not all ranks have come to close within 1.0") == 0, "the limit");
+  expect(told.find("late: not all ranks have come to close within 1.0") == 0, "the limit");
   expect(abandoned == 1, "what others may use is kept");
 }
 
@@ -213,16 +216,76 @@ void one_cannot_register(DeviceQueue& queue, int rank) {
   queue.close();
 }
 
-// A wait that was too long is a failure for good; the request stays, as its buffers may still be used.
+// A wait that was too long is a failure for good; the request stays, as its buffers may still be used. What
+// ends later is not complete, and no stream goes on with it.
 void late_device(DeviceQueue& queue, int) {
   queue.open(0, make_fake);
   dit_request* request = start(queue);
   FakeEnd::late = true;
-  expect(words_of([&] { queue.wait(request); }) == "not within 1 s", "a limit");
+  expect(words_of([&] { queue.wait(request); }) == "late: not within 1 s", "a limit");
   expect(request != nullptr && stopped == 1, "a device that is stopped once");
   expect(words_of([&] { static_cast<void>(start(queue)); }) == "not within 1 s", "a failure for good");
+  expect(words_of([&] { queue.check(); }) == "not within 1 s", "a failure that stays");
+  int held = 0;
+  expect(words_of([&] { queue.wait_stream(request, &held); }) == "not within 1 s" && held == 0,
+         "a stream that goes on");
+  FakeEnd::late = false;
+  expect(words_of([&] { queue.wait(request); }) == "not within 1 s" && request == nullptr, "what ends late");
   expect(words_of([&] { queue.close(); }).empty(), "what was told is not told again");
   expect(abandoned == 1, "an end without other ranks");
+}
+
+// Its buffers are in use: who started it must know.
+void late_and_blocking(DeviceQueue& queue, int) {
+  queue.open(0, make_fake);
+  FakeEnd::late = true;
+  dit_exchange_call call{};
+  call.flags = DIT_EXCHANGE_BLOCKING;
+  dit_request* request = nullptr;
+  expect(words_of([&] { queue.start(call, request); }) == "late: not within 1 s", "a limit");
+  expect(request != nullptr && queue.holds(request), "an exchange that is under way");
+  FakeEnd::late = false;
+  queue.close();
+}
+
+// A stream waits without the host, which hears of it afterwards, again and again.
+void fails_behind_a_stream(DeviceQueue& queue, int) {
+  queue.open(0, make_fake);
+  dit_request* request = start(queue);
+  int held = 0;
+  queue.wait_stream(request, &held);
+  queue.cancel(request, nullptr, nullptr);  // as who asks for it no longer
+  queue.check();
+  for (failing_rank = 0; failing_rank < 3; ++failing_rank) {
+    const std::string told = words_of([&] { queue.check(); });
+    if (!told.empty()) {
+      expect(told == "rank 1 did not arrive" && stopped == 1, "a failure that is told");
+      expect(words_of([&] { static_cast<void>(start(queue)); }) == told, "and told again");
+    }
+  }
+  expect(!words_of([&] { queue.check(); }).empty(), "and stays");
+  queue.close();
+}
+
+// What is new afterwards is whole; what was under way is not, though the device is well again.
+void restarts(DeviceQueue& queue, int) {
+  queue.open(0, make_fake);
+  dit_request* waited = start(queue);
+  dit_request* tested = start(queue);
+  failing_rank = 1;
+  (void)words_of([&] { queue.check(); });
+  failing_rank = -1;
+  queue.restart();
+  queue.check();
+  int held = 0;
+  const std::string lost = "the exchange was under way at a restart, and is not complete";
+  expect(words_of([&] { queue.wait_stream(waited, &held); }) == lost && held == 0, "a stream that goes on");
+  expect(words_of([&] { queue.wait(waited); }) == lost && waited == nullptr, "what was waited for");
+  expect(words_of([&] { queue.test(tested); }) == lost && tested == nullptr, "what was asked for");
+  dit_request* request = start(queue);
+  queue.wait(request);
+  queue.close();
+  expect(ended == 1 && abandoned == 0, "a collective end");
 }
 
 int run(const char* name) {
@@ -234,7 +297,10 @@ int run(const char* name) {
                                                 {"cannot_open", cannot_open},
                                                 {"requests", requests},
                                                 {"one_cannot_register", one_cannot_register},
-                                                {"late_device", late_device}};
+                                                {"late_device", late_device},
+                                                {"late_and_blocking", late_and_blocking},
+                                                {"fails_behind_a_stream", fails_behind_a_stream},
+                                                {"restarts", restarts}};
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto& [known, body] : cases) {

@@ -113,6 +113,11 @@ void LocalGroup::leave(int rank) {
   is_open_[static_cast<std::size_t>(rank)] = false;
 }
 
+void LocalGroup::require_good() {
+  const std::scoped_lock lock(job_->mutex);
+  if (!failure().empty()) throw PluginFailure(DIT_ERROR_COMMUNICATION, failure());
+}
+
 void LocalGroup::start(int rank, const std::shared_ptr<LocalPart>& part) {
   std::vector<std::pair<int, std::shared_ptr<LocalPart>>> present;
   present.reserve(nodes_.size());  // nothing may fail once the part is published

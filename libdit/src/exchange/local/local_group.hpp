@@ -67,6 +67,7 @@ class LocalGroup {
   /// A rank is one context's at a time. Throws PluginFailure when it is another's.
   void enter(int rank);
   void leave(int rank);
+  void require_good();  ///< throws PluginFailure when the group has failed
 
   /// Publishes a rank's side of its next exchange and copies between it and the ranks that are there already.
   void start(int rank, const std::shared_ptr<LocalPart>& part);

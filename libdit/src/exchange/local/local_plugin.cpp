@@ -348,6 +348,10 @@ dit_status totals(const dit_context* context, dit_exchange_totals* totals) {
   });
 }
 
+dit_status check(dit_context* context) {
+  return on_context(context, [](LocalContext& local) { local.group->require_good(); });
+}
+
 size_t describe(const dit_context* context, char* text, size_t bytes) {
   std::string words;
   const dit_status status = guarded(last_words(), [&] {
@@ -407,7 +411,7 @@ extern "C" const dit_exchange_plugin* dit_exchange_local_plugin_v1(uint32_t want
                                              nullptr,
                                              nullptr,
                                              nullptr,
-                                             nullptr};
+                                             check};
   return wanted == DIT_EXCHANGE_VERSION ? &table : nullptr;
 }
 

@@ -4,9 +4,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <iostream>
 
 #include "bootstrap/line_ranks.hpp"
+#include "faults/refuse.hpp"
 #include "memory_group.hpp"
 
 namespace dit {
@@ -352,6 +355,21 @@ TEST(BootstrapFailures, RanksAgreeWithinALimit) {
     }
   });
   for (const int rank : {0, 1}) wait_for_release(group.at(rank));
+}
+
+// A process that may start no threads, as a sandbox may have it.
+TEST(BootstrapFailures, ARefusedThreadIsNamed) {
+  const auto open = [] {
+    for (const long call : {SYS_clone, SYS_clone3})
+      if (!faults::refuse_call(call, EPERM)) std::exit(77);
+    const Refusal refusal = refusal_of([] {
+      ExchangeContext(ExchangePlugin::linked(dit_exchange_bootstrap_plugin_v1), {nullptr, 1, ""});
+    });
+    std::cerr << refusal.words;
+    std::exit(refusal.status);
+  };
+  EXPECT_EXIT(open(), testing::ExitedWithCode(DIT_ERROR_UNSUPPORTED),
+              "no thread could be started for the program's functions: Operation not permitted");
 }
 
 }  // namespace
