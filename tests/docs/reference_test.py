@@ -32,10 +32,10 @@ OTHERS = {
 # Between programs of ours, and nobody else's.
 INTERNAL = {"TAPA_SIM_JOB", "TAPA_SIM_PLATFORM"}
 # Options of libtapa that most users may want; the others are for trials and for machines on which a default is wrong.
-COMMON = [
-    f"TAPA_{name}"
-    for name in "ENABLE TOPOLOGY TUNING PLAN NIC_RATE NICS PROGRESS CHECK TIMEOUT EXPLAIN LOG REPORT CACHE GPU GPU_WIRE".split()
-]
+COMMON = {
+    "TAPA_ENABLE", "TAPA_TOPOLOGY", "TAPA_TUNING", "TAPA_PLAN", "TAPA_NIC_RATE", "TAPA_NICS", "TAPA_PROGRESS", "TAPA_CHECK",
+    "TAPA_TIMEOUT", "TAPA_EXPLAIN", "TAPA_LOG", "TAPA_REPORT", "TAPA_CACHE", "TAPA_GPU", "TAPA_GPU_WIRE",
+}  # fmt: skip
 # Settings of exchange plugins: (values, default, what for).
 SETTINGS = {
     "progress": (
@@ -249,7 +249,7 @@ def main(source: str, bin_folder: str, cluster: str, write: bool) -> int:
     for name in sorted((set(OTHERS) | INTERNAL) - variables_of(source)):
         print(f"{name}: in OTHERS or INTERNAL of {__file__}, but no source reads it")
         failed = 1
-    for name in sorted(set(COMMON) - ours):
+    for name in sorted(COMMON - ours):
         print(f"{name}: in COMMON of {__file__}, but no option of the library")
         failed = 1
     for line in made.splitlines():
