@@ -17,7 +17,7 @@ namespace {
 
 /// Random blocks, registered and not, with delays of streams and hosts; buffers are freed and allocated anew.
 int test_random(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Stream stream;
   const Wrong wrong;
   std::minstd_rand random(settings.seed * 3 + static_cast<unsigned>(ranks.rank()));
@@ -43,7 +43,7 @@ int test_random(Ranks& ranks, const Settings& settings) {
 
 /// Equal blocks of random sizes, buffers registered and not.
 int test_equal(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Stream stream;
   const Wrong wrong;
   const Buffers registered(settings, ranks, comm.get(), true);
@@ -67,7 +67,7 @@ int test_equal(Ranks& ranks, const Settings& settings) {
 
 /// A graph with calls of each way, replayed; what is sent differs in each replay.
 int test_graph(Ranks& ranks, const Settings& settings) {
-  TAPA_Device_options options = patient(settings);
+  TAPA_Device_options options = long_timeout(settings);
   options.copy_bytes = 1 << 20;
   const Comm comm(ranks, options);
   const Stream stream;
@@ -111,7 +111,7 @@ int test_graph(Ranks& ranks, const Settings& settings) {
 
 /// Blocks that copy engines move, of sizes around where they begin, one by one and in a graph.
 int test_copies(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Stream stream;
   const Wrong wrong;
   constexpr std::size_t kBegin = 32 << 20;  // the default of TAPA_Device_options.copy_bytes
@@ -138,7 +138,7 @@ int test_copies(Ranks& ranks, const Settings& settings) {
 
 /// Two communicators on two streams at once; half of the ranks call them in the other order.
 int test_pair(Ranks& ranks, const Settings& settings) {
-  const Comm comms[2] = {{ranks, patient(settings)}, {ranks, patient(settings)}};
+  const Comm comms[2] = {{ranks, long_timeout(settings)}, {ranks, long_timeout(settings)}};
   const Stream streams[2];
   const Wrong wrong[2];
   Settings small = settings;

@@ -142,7 +142,7 @@ bool has_context(int device) {
 int test_callers(Ranks& ranks, const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Expectations expect(ranks);
-  TAPA_Device_options options = patient(settings);
+  TAPA_Device_options options = long_timeout(settings);
   options.copy_bytes = 1 << 20;
   const Comm comm(ranks, options);
   const Stream stream;

@@ -62,7 +62,7 @@ void expect_freed(Ranks& ranks, const Comm& comm, const Stream& stream, Buffers&
   ranks.barrier();  // nobody frees what others may still write to
 }
 
-TAPA_Device_options impatient() {
+TAPA_Device_options short_timeout() {
   TAPA_Device_options options{};
   options.timeout = 20;
   options.copy_bytes = 1 << 20;
@@ -71,7 +71,7 @@ TAPA_Device_options impatient() {
 
 /// Long blocks into symmetric registrations.
 void expect_freed_by_copies(Ranks& ranks, const Settings& settings, MemoryKind kind, Expectations& expect) {
-  const Comm comm(ranks, impatient());
+  const Comm comm(ranks, short_timeout());
   const Stream stream;
   Buffers buffers(settings, ranks, comm.get(), true, TAPA_DEVICE_SYMMETRIC, kind);
   expect_freed(
@@ -84,7 +84,7 @@ void expect_freed_by_copies(Ranks& ranks, const Settings& settings, MemoryKind k
 
 /// Kernels of the caller, which have pointers into the memory.
 void expect_freed_by_stores(Ranks& ranks, const Settings& settings, MemoryKind kind, Expectations& expect) {
-  const Comm comm(ranks, impatient());
+  const Comm comm(ranks, short_timeout());
   const Stream stream;
   Buffers buffers(settings, ranks, comm.get(), true, 0, kind);
   expect_freed(
@@ -103,7 +103,7 @@ void expect_freed_by_stores(Ranks& ranks, const Settings& settings, MemoryKind k
 int test_freed(Ranks& ranks, const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Expectations expect(ranks);
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Wrong wrong;
   Settings some = settings;
   some.most = std::min<std::size_t>(settings.most, 4 << 20);

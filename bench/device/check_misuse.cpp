@@ -189,7 +189,7 @@ int test_misuse(Ranks& ranks, const Settings& settings) {
   const auto began = std::chrono::steady_clock::now();
   Expectations expect(ranks);
   {
-    const Comm comm(ranks, patient(settings));
+    const Comm comm(ranks, long_timeout(settings));
     expect_argument_errors(ranks, comm.get(), expect);
     expect_staging_of_pools(ranks, comm.get(), expect);
     expect_stores_errors(ranks, comm.get(), expect);

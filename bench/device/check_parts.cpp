@@ -131,7 +131,7 @@ int verdict(Ranks& ranks, const char* test, int iterations, unsigned long long w
   return all == 0 ? 0 : 1;
 }
 
-TAPA_Device_options patient(const Settings& settings) {
+TAPA_Device_options long_timeout(const Settings& settings) {
   TAPA_Device_options options{};
   options.timeout = 20;
   options.wire = settings.wire;

@@ -128,7 +128,7 @@ void exchange_equal(const Ranks& ranks, const Buffers& buffers, TAPA_Device_comm
                           double seconds);
 
 /// Options for ranks that take turns on a GPU.
-[[nodiscard]] TAPA_Device_options patient(const Settings& settings);
+[[nodiscard]] TAPA_Device_options long_timeout(const Settings& settings);
 
 /// Random strided blocks, registered and not, alone and in a graph.
 [[nodiscard]] int test_strided(Ranks& ranks, const Settings& settings);

@@ -39,7 +39,7 @@ void copy_into(Ranks& ranks, const Settings& settings, const Comm& comm, const S
 }  // namespace
 
 int test_segments(Ranks& ranks, const Settings& settings) {
-  TAPA_Device_options options = patient(settings);
+  TAPA_Device_options options = long_timeout(settings);
   options.copy_bytes = 1 << 20;
   const Comm comm(ranks, options);
   const Stream stream;

@@ -96,7 +96,7 @@ void replay_stores(const Settings& settings, Ranks& ranks, TAPA_Device_comm comm
 }  // namespace
 
 int test_stores(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Stream stream;
   const Wrong wrong;
   Settings small = settings;

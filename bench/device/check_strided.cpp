@@ -156,7 +156,7 @@ void replay_strided(const Settings& settings, Ranks& ranks, TAPA_Device_comm com
 }  // namespace
 
 int test_strided(Ranks& ranks, const Settings& settings) {
-  const Comm comm(ranks, patient(settings));
+  const Comm comm(ranks, long_timeout(settings));
   const Stream stream;
   const Wrong wrong;
   Settings small = settings;

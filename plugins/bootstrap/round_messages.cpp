@@ -23,7 +23,7 @@ void gather_rest(CallerFunctions& functions, std::span<const NextStep> mine,
   if (most <= kAtOnce) return;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
   if (most > kMost)
-    throw PluginFailure(DIT_ERROR_COMMUNICATION, "allgather of the program gave what no rank told: " +
+    throw PluginFailure(DIT_ERROR_COMMUNICATION, "allgather of the program gave what no rank has sent: " +
                                                      std::to_string(most) + " channels");
   const std::size_t rest = most - kAtOnce;
   std::vector<NextStep> own(rest);

@@ -33,12 +33,12 @@ TEST(ReportText, NamesCallsAsTheProgramMadeThem) {
   EXPECT_EQ(name_in_program("TAPA_Alltoall", false, true), "TAPA_Alltoall");
 }
 
-TEST(ReportText, SaysWhatWasLearntBefore) {
+TEST(ReportText, SaysWhatEarlierRunsFound) {
   ReportHead head = kHead;
   head.learnt = "2 sizes";
   const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
-  EXPECT_THAT(format_report(rows, head), HasSubstr("ms\n  learnt      2 sizes\n"));
-  EXPECT_THAT(format_report(rows, kHead), Not(HasSubstr("learnt")));
+  EXPECT_THAT(format_report(rows, head), HasSubstr("ms\n  cache       2 sizes\n"));
+  EXPECT_THAT(format_report(rows, kHead), Not(HasSubstr("  cache ")));
 }
 
 TEST(ReportText, TellsCommunicatorsWithoutNamesByTheirRanks) {

@@ -26,11 +26,16 @@ OTHERS = {
     "TAPA_DEVICE_NODE": "device engine: a name for this node; ranks with the same name share it (default: the machine's boot id)",
     "TAPA_GPU_PEERS": "device engine: 0: GPUs of one host are taken not to reach each other, as where cards refuse peer access, which "
     "is found out by itself; memory of the host joins them; group:NAME: only ranks of the same name do, for trials (default: 1)",
-    "TAPA_SIM_JOB": "set by `tapa-sim` for its simulations",
-    "TAPA_SIM_PLATFORM": "set by `tapa-sim` for its simulations",
     "TAPA_SOCKET_IFNAME": "device engine: network interfaces for TCP between nodes, in the form of `NCCL_SOCKET_IFNAME` "
     "(default: that; else the fastest that is up)",
 }
+# Between programs of ours, and nobody else's.
+INTERNAL = {"TAPA_SIM_JOB", "TAPA_SIM_PLATFORM"}
+# Options of libtapa that most users may want; the others are for trials and for machines on which a default is wrong.
+COMMON = {
+    "TAPA_ENABLE", "TAPA_TOPOLOGY", "TAPA_TUNING", "TAPA_PLAN", "TAPA_NIC_RATE", "TAPA_NICS", "TAPA_PROGRESS", "TAPA_CHECK",
+    "TAPA_TIMEOUT", "TAPA_EXPLAIN", "TAPA_LOG", "TAPA_REPORT", "TAPA_CACHE", "TAPA_GPU", "TAPA_GPU_WIRE",
+}  # fmt: skip
 # Settings of exchange plugins: (values, default, what for).
 SETTINGS = {
     "progress": (
@@ -206,15 +211,18 @@ def page(source: str, bin_folder: str, cluster: str) -> tuple[str, set[str]]:
         "Rank 0's values hold for all ranks, but for `TAPA_ENABLE`.",
         "",
     ]
-    options = [[f"`{name}` ({key})", *map(escaped, (values, default, what))] for name, (key, what, values, default) in ours.items()]
-    lines += table(["variable (key)", "values", "default", "meaning"], options)
+    rows = {name: [f"`{name}` ({key})", *map(escaped, (values, default, what))] for name, (key, what, values, default) in ours.items()}
+    head = ["variable (key)", "values", "default", "meaning"]
+    lines += table(head, [row for name, row in rows.items() if name in COMMON])
+    lines += ["For trials, and for machines on which a default is wrong:", ""]
+    lines += table(head, [row for name, row in rows.items() if name not in COMMON])
     lines += ["## Other environment variables", ""]
     lines += table(["variable", "meaning"], [[f"`{name}`", what] for name, what in sorted(OTHERS.items())])
     lines += [
         "## Settings of exchange plugins",
         "",
         "`key=value,key=value` in `config` of `dit_open_options`, or `--config` of `dit-conformance` and `dit_exchange`; the same on all",
-        "ranks. `local` and `bootstrap` have none. More: [exchanges-over-mpi.md](exchanges-over-mpi.md#settings).",
+        "ranks. `local` and `bootstrap` have none.",
         "",
     ]
     readers = settings_of(source)
@@ -235,11 +243,14 @@ def main(source: str, bin_folder: str, cluster: str, write: bool) -> int:
         return 77
     made, ours = page(source, bin_folder, cluster)
     failed = 0
-    for name in sorted(variables_of(source) - ours - set(OTHERS)):
+    for name in sorted(variables_of(source) - ours - set(OTHERS) - INTERNAL):
         print(f"{name}: read by the sources, but neither an option of the library nor in OTHERS of {__file__}")
         failed = 1
-    for name in sorted(set(OTHERS) - variables_of(source)):
-        print(f"{name}: in OTHERS of {__file__}, but no source reads it")
+    for name in sorted((set(OTHERS) | INTERNAL) - variables_of(source)):
+        print(f"{name}: in OTHERS or INTERNAL of {__file__}, but no source reads it")
+        failed = 1
+    for name in sorted(COMMON - ours):
+        print(f"{name}: in COMMON of {__file__}, but no option of the library")
         failed = 1
     for line in made.splitlines():
         if re.search(r"(?<!\\)\| *\|", line):

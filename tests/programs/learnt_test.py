@@ -50,7 +50,7 @@ def run(**more: str | int | pathlib.Path | None) -> str:
 def reported(**more: str | int | pathlib.Path | None) -> tuple[re.Match | None, str]:
     """The line of the report, and the whole."""
     text = run(**{"TAPA_REPORT": "1", **more})
-    return re.search(r"^  learnt +(.*)$", text, re.M), text
+    return re.search(r"^  cache +(.*)$", text, re.M), text
 
 
 def used(line: re.Match | None) -> int:

@@ -74,6 +74,7 @@ class Tables(unittest.TestCase):
         self.assertTrue(text.startswith(f"before\n{MARKS[0]}\n\n### 96 to 128 ranks"))
         self.assertTrue(text.endswith(f"{MARKS[1]}\nafter\n"))
         self.assertNotIn("old", text)
+        self.assertNotIn("Choices", text)
 
     def test_nothing_to_show_and_no_marks_are_errors(self) -> None:
         self.assertIn("has no results", self.run_it().stderr)

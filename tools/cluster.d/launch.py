@@ -169,11 +169,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     """Ends mpirun, the child of nsenter, politely and then by force."""
     from namespaces import children
 
-    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+    for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
         for pid in children(process.pid).values():
             os.kill(pid, number)
         try:
-            process.wait(patience)
+            process.wait(seconds)
             return
         except subprocess.TimeoutExpired:
             continue

@@ -133,7 +133,7 @@ void add_sim_command(CLI::App& app) {
       "Step times of published models on simulated machines: exchanges by tapa-sim, computing from rates.");
   const auto words = std::make_shared<Words>();
   command->add_option("--model", words->model, published_model_names())->capture_default_str();
-  command->add_option("--machine", words->machine, "a name or file as tapa-sim --list tells")
+  command->add_option("--machine", words->machine, "a name or file as tapa-sim --list names it")
       ->capture_default_str();
   command->add_option("--nodes", words->nodes, "node counts, such as 1,2,4,8")
       ->check(rank_counts(1024))

@@ -39,7 +39,7 @@ void binding_hints(const Topology& topology, const std::vector<Record>& records,
   if (!unbound.empty() && records.size() > 1) {
     hints.push_back(
         {"unbound", ranks_text(unbound) + were(unbound) + "not bound to cores",
-         "the system moves them about, and sockets cannot be told apart: mpirun --bind-to core (Open MPI), "
+         "the system moves them about, and sockets are not known: mpirun --bind-to core (Open MPI), "
          "-bind-to core (MPICH), srun --cpu-bind=cores"});
   }
   std::map<std::pair<std::string, std::string>, std::vector<int>> together;

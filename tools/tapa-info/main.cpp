@@ -129,7 +129,7 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
 }
 
 /// What earlier runs have left for jobs like this one.
-std::string learnt() {
+std::string earlier_results() {
   std::vector<std::string> warnings;
   const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
   tapa::info::LearntFile file;
@@ -158,10 +158,10 @@ void show(const Arguments& a, const tapa::Topology& topology, const std::vector<
     put("--svg", a.svg, tapa::info::as_svg(topology, records, a.all ? topology.nodes() : 16));
   if (!a.write.empty()) put("--write", a.write, tapa::write_topology(topology));
   if (a.json)
-    std::cout << tapa::info::as_json(topology, records, buffers, a.topology.empty() ? learnt() : "");
+    std::cout << tapa::info::as_json(topology, records, buffers, a.topology.empty() ? earlier_results() : "");
   else if (a.svg.empty() && a.write.empty()) {
     std::cout << tapa::info::as_text(topology, records, buffers, nodes);
-    if (a.topology.empty()) std::cout << "\nlearnt in earlier runs\n  " << learnt() << "\n";
+    if (a.topology.empty()) std::cout << "\nresults of earlier runs\n  " << earlier_results() << "\n";
   }
 }
 

@@ -59,7 +59,7 @@ void declare(CLI::App& app, Options& o) {
   setting("--slow", o.words.slow, "exchange between groups, the same");
   setting("--pipeline", o.words.pipeline, "sub-messages that a fast message is cut into");
   app.add_flag("--json", o.json, "JSON, schema tapa-plan/1; an array for several sizes");
-  app.add_option("--svg", o.svg_file, "picture of who talks to whom, to a file or to the standard output")
+  app.add_option("--svg", o.svg_file, "picture of who sends to whom, to a file or to the standard output")
       ->expected(0, 1)
       ->type_name("[FILE]");
   app.add_flag("--steps", o.steps, "list the steps of every rank");

@@ -11,7 +11,7 @@
 
 namespace dit::c_interface {
 
-/// What one transfer is told all are told, also of a failure. By any threads.
+/// What one transfer finds all find, also a failure. By any threads.
 class SharedRequest {
  public:
   SharedRequest(ExchangeRequest request, std::size_t members)
@@ -26,19 +26,19 @@ class SharedRequest {
     if (!lock.owns_lock()) {
       return false;
     }
-    if (told([&] { return request_.test(); })) {
+    if (keeping_failure([&] { return request_.test(); })) {
       done_ = true;
     }
     return done_;
   }
   void wait() {
     const std::scoped_lock lock(mutex_);
-    (void)told([&] { return request_.wait(), true; });
+    (void)keeping_failure([&] { return request_.wait(), true; });
     done_ = true;
   }
   void wait_stream(void* stream) {
     const std::scoped_lock lock(mutex_);
-    (void)told([&] { return request_.wait_stream(stream), true; });
+    (void)keeping_failure([&] { return request_.wait_stream(stream), true; });
   }
   /// It will never be done.
   [[nodiscard]] bool lost() const { return lost_; }
@@ -57,7 +57,7 @@ class SharedRequest {
 
  private:
   template <typename Ask>
-  [[nodiscard]] bool told(const Ask& ask) {
+  [[nodiscard]] bool keeping_failure(const Ask& ask) {
     if (lost_) {
       std::rethrow_exception(failure_);
     }

@@ -127,7 +127,7 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
   text += comparison_line(s);
   if (head.setups > 0) text += setup_line(s, head);
-  if (!head.learnt.empty()) text += "  learnt      " + head.learnt + "\n";
+  if (!head.learnt.empty()) text += "  cache       " + head.learnt + "\n";
   return text;
 }
 

@@ -63,7 +63,7 @@ void ErrorNotes::set(const char* text) {
 
 const char* ErrorNotes::text() {
   if (in_mpi_ != nullptr && text_[0] == '\0')  // an error handler asks, or has left by a jump
-    note(in_mpi_, "an error in MPI's own call, whose code the error handler was told");
+    note(in_mpi_, "an error in MPI's own call, whose code the error handler got");
   return text_.data();
 }
 

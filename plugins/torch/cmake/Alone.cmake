@@ -26,6 +26,11 @@ dit_find_torch()
 if(NOT TARGET dit_torch_core)
   message(FATAL_ERROR "no libtorch in DIT_TORCH_ROOT=${DIT_TORCH_ROOT}: expected include/ and lib/ there")
 endif()
+# Lies beside the library: the package compares it with the torch that it finds, before it loads the library.
+if(NOT version)
+  string(REPLACE ", with CUDA" "" version "${DIT_TORCH_VERSION}")
+endif()
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libdit_torch.torch "${version}\n")
 
 set(TAPA_HAVE_MPI FALSE)
 set(DIT_HAVE_ENGINE FALSE)

@@ -427,6 +427,13 @@ def test_a_library_of_another_torch_is_named(tmp_path: Any) -> None:
     with pytest.raises(RuntimeError, match="built with this torch") as told:
         Library(wrong)
     assert "file too short" in str(told.value)
+    wrong.with_suffix(".torch").write_text("1.9.1+cpu\n")
+    with pytest.raises(RuntimeError, match=r"built with torch 1\.9\.1\+cpu, and this is torch") as told:
+        Library(wrong)
+    assert torch.__version__ in str(told.value)
+    wrong.with_suffix(".torch").write_text(torch.__version__)  # the same, and still no library
+    with pytest.raises(RuntimeError, match="file too short"):
+        Library(wrong)
 
 
 def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,18 +138,37 @@ def _explained(words: str, name: str) -> str:
     return words
 
 
+def _built_with(file: Path) -> str:
+    """The version of the torch that the library was built with: its build writes it beside it. Else ""."""
+    written = file.with_suffix(".torch")
+    return written.read_text().strip() if written.is_file() else ""
+
+
+def _minor(version: str) -> str:
+    """2.15 of 2.15.0+cpu: what a library of C++ depends on."""
+    return ".".join(version.split(".")[:2])
+
+
 class Library:
     """The set-up functions; failures raise RuntimeError with the library's words."""
 
     def __init__(self, file: Path) -> None:
+        of = _built_with(file)
+        here = _minor(torch.__version__)
+        if of and _minor(of) != here:
+            raise RuntimeError(
+                f"{file} was built with torch {of}, and this is torch {torch.__version__}: "
+                f"install a wheel of dit_torch for torch {here}, or build and install dit_torch again"
+            )
         try:
             torch.ops.load_library(str(file))
             self._functions = ctypes.CDLL(str(file))
             version = self._functions.dit_torch_version()
         except (OSError, AttributeError) as error:
             why = f" ({error.__cause__})" if error.__cause__ is not None else ""  # the loader's words
+            known = f", built with torch {of}" if of else ""
             raise RuntimeError(
-                f"{file}: {error}{why}; expected a libdit_torch.so that was built with this torch, "
+                f"{file}{known}: {error}{why}; expected a libdit_torch.so that was built with this torch, "
                 f"{torch.__version__}: build and install dit_torch again"
             ) from error
         if version != VERSION:

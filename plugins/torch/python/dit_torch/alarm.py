@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-PATIENCE = timedelta(seconds=0.1)  # until a wait looks whether it is in vain
+INTERVAL = timedelta(seconds=0.1)  # until a wait looks whether it is in vain
 _MOST = 2000  # letters of an error that others are told; who has ended comes last in it
 
 
@@ -63,7 +63,7 @@ def wait_for(work: Any, look: Callable[[], None], group: Any, *memory: Any) -> N
     """
     while True:
         try:
-            work.wait(PATIENCE)
+            work.wait(INTERVAL)
             return
         except RuntimeError:
             if work.is_completed():

@@ -105,7 +105,7 @@ def ask(
 
 
 def _told_apart(model: nn.Module, family: Family, policy: Any) -> str:
-    """Why a model's branches of guidance cannot be told apart; "" where they can."""
+    """Why a model's branches of guidance cannot be distinguished; "" where they can."""
     try:
         family.check(model, policy, True)
     except ValueError as error:

@@ -143,7 +143,7 @@ class Seam:
         if self.calls > self.entry.skip + 1 and not self.parallel.exchanges.exact:
             raise ValueError(
                 f"policy = {self.parallel.exchanges.policy!r}: expected 'exact', as {self.where} attends "
-                "more than once in a pass, and what it sent before cannot be told apart"
+                "more than once in a pass, and what it sent before cannot be distinguished"
             )
 
     def _layout(self, streams: str, rows: int, heads: int, kv_heads: int) -> Layout:

@@ -38,12 +38,12 @@ def numbering(ranks: list[int]) -> str:
     return "" if ranks == list(range(len(ranks))) else f"; ranks are numbered within the group {ranks}"
 
 
-def who_ended(processes: list[Process], patience: float = 1.0) -> str:
+def who_ended(processes: list[Process], seconds: float = 1.0) -> str:
     """Words that name the ranks whose processes have; none if there are none.
 
-    :param patience: seconds to wait for a first one: a process closes its connections a moment before it ends
+    :param seconds: to wait for a first one: a process closes its connections a moment before it ends
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + seconds
     while True:
         gone = [process for process in processes if process.has_ended()]
         if gone or time.monotonic() > until:

@@ -39,12 +39,13 @@ def check(transformer: nn.Module, policy: Any, cfg_parallel: bool) -> None:
     named = {"hidden_states", "return_dict"} <= arguments and hasattr(transformer, "cache_context")
     if cfg_parallel and not named:
         raise ValueError(
-            f"cfg_parallel = True: expected False for {name}, whose guidance branches cannot be told apart: "
-            "it has no cache_context, or its forward no arguments hidden_states and return_dict"
+            f"cfg_parallel = True: expected False for {name}, whose branches of guidance cannot be "
+            "distinguished: it has no cache_context, or its forward no arguments hidden_states and "
+            "return_dict"
         )
     missing = {"hidden_states", "timestep"} - arguments
     if missing and policy != "exact":
         raise ValueError(
-            f"policy = {policy!r}: expected 'exact' for {name}, whose steps cannot be told apart: its "
+            f"policy = {policy!r}: expected 'exact' for {name}, whose steps cannot be distinguished: its "
             f"forward has no argument {' or '.join(sorted(missing))}"
         )
