@@ -53,7 +53,7 @@ class Attack:
 
     def left(self) -> float:
         """Seconds; some also when the parts before took all."""
-        return max(self.begun + self.seconds - time.monotonic(), self.seconds / 20)
+        return max(self.begun + self.seconds - time.monotonic(), self.seconds / 10)
 
     def run(self, command: list[str], seconds: float = 0, cwd: Path | None = None) -> tuple[int, str]:
         name, value = MARK.split("=")
@@ -93,7 +93,7 @@ class Attack:
         found.mkdir(exist_ok=True)
         for program in programs:
             name = program.name.removeprefix("fuzz_")
-            share = seconds / 2 if name == "c_interface" else seconds / 2 / max(len(programs) - 1, 1)
+            share = max(seconds / 2 if name == "c_interface" else seconds / 2 / max(len(programs) - 1, 1), 1)
             words = ROOT / "tests" / "fuzz" / f"{name}.dict"
             dictionary = ["--dictionary", str(words)] if words.exists() else []
             command = [str(program), str(corpus / name), "--seconds", f"{share:.0f}", "--seed", str(self.seed), "--limit", "30"]
