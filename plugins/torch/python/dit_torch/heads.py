@@ -57,12 +57,12 @@ def own_mask(
 
     :param q: those queries
     """
-    mine = layout.query_tokens(rank)
-    everything = len(mine) == layout.tokens
+    start, rows = layout.query_place(rank)
+    everything = rows == layout.tokens
     if mask is None:
         if everything and layout.tokens == keys.tokens:
             return None, is_causal
-        at = torch.arange(mine.start, mine.stop, device=q.device)
+        at = start + torch.arange(rows, device=q.device)
         return (torch.arange(keys.tokens, device=q.device) <= at[:, None])[None, None], False
     if not isinstance(mask, Tensor):
         if everything and getattr(mask, "shape", (0, 0))[1] == 1:
@@ -85,5 +85,5 @@ def own_mask(
         heads = layout.heads_of(rank)
         mask = mask[:, heads.start : heads.stop]
     if mask.shape[2] > 1 and not everything:
-        mask = mask[:, :, mine.start : mine.stop]
+        mask = mask.narrow(2, start, rows)
     return mask, is_causal
