@@ -381,7 +381,7 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
     named = list(_named(transformer, plan))
     for entry, where, module in named:
         if isinstance(entry, OwnWay):
-            check_heads(module, entry, parallel.group.size, where)
+            check_heads(int(getattr(module, entry.heads)), parallel.group.size, where)
     exchanging = [module for entry, _, module in named if isinstance(entry, Attention)]
     processors = [getattr(module, "processor", None) for module in exchanging]
     made: list[Any] = [_Names([*exchanging, *filter(None, processors)])]
