@@ -76,7 +76,7 @@ def own_mask(
     for dim in range(4):  # one that was expanded, perhaps to this rank's queries
         mask = mask.narrow(dim, 0, 1) if mask.stride(dim) == 0 and mask.shape[dim] > 1 else mask
     expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
-    if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
+    if any(size != 1 and size != wanted for size, wanted in zip(mask.shape, expected, strict=True)):
         raise ValueError(
             f"{where}: attn_mask has the shape {tuple(mask.shape)}; expected one for all tokens of all "
             f"ranks, {expected}, or 1 in places of it"

@@ -29,8 +29,10 @@ class ManyStreams:
         self.parallel = parallel
         self.names = names_of(streams)
         self.sizes = dict(sizes_of_part(streams, rows, parallel, where))
-        split = [name for name in self.names if name != WHOLE]
-        self.largest = max(split, key=lambda name: parallel.tokens[name])
+        self.largest, *rest = [name for name in self.names if name != WHOLE]
+        for name in rest:  # one by one: compilers take no max() of symbols by a key
+            if parallel.tokens[name] > parallel.tokens[self.largest]:
+                self.largest = name
         self.others = [name for name in self.names if name != self.largest]
         self.streams = f"{WHOLE}+{self.largest}"
 

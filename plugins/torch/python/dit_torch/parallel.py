@@ -104,8 +104,8 @@ class Parallel(NotCopied):
     def joint(
         self,
         x: Tensor,
-        text: str | None = "text",
-        image: str | None = "image",
+        text: str | int | None = "text",
+        image: str | int | None = "image",
         image_first: bool = False,
         text_replicated: bool = False,
         heads: int | None = None,
@@ -116,7 +116,7 @@ class Parallel(NotCopied):
         """The exchange of attention over two streams of tokens together (or one, where the other is None).
 
         :param x: Q, K or V in the sequence layout, [batch, rows, heads, head_dim]
-        :param text: name of the stream in `tokens`; likewise `image`
+        :param text: name of the stream in `tokens`, or how many there are; likewise `image`
         :param heads: of Q, where x has others; `kv_heads` likewise
         :param unit: exchanges that are under way at the same time have different ones
         :param has_value: V travels by it, too

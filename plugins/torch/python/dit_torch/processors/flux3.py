@@ -25,12 +25,6 @@ from .joint import JointProjections, norms_of
 from .planned import check
 
 _ALL = "text+image+condition"
-# Beginning of a module's name -> the stream that attends alone: arguments of Parallel.joint.
-_ALONE: dict[str, dict[str, Any]] = {
-    "txt_mode_blocks.": {"text": "text", "image": None},
-    "mode_blocks.image.": {"text": None},
-    "mode_blocks.image_cond.": {"text": None, "image": "condition"},
-}
 
 
 class Flux3Processor(Processor):
@@ -38,7 +32,7 @@ class Flux3Processor(Processor):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.alone = next((_ALONE[name] for name in _ALONE if self.where.startswith(name)), None)
+        self.together = self.where.startswith("single_")
         self.seam = Seam(*given[:2], Attention(self.where, _ALL), self.where)
 
     def __call__(
@@ -53,10 +47,13 @@ class Flux3Processor(Processor):
             raise ValueError("image_rotary_emb is None: expected the positions of all tokens")
         projections = JointProjections(attn, hidden_states, None, fused=attn.fused_projections)
         norms = norms_of(attn, False)._replace(rounded=False)
-        if self.alone is None and self.parallel.tokens.get("condition") > 0:
-            o = self._three_streams(Turned(projections, norms, self._turn(image_rotary_emb)))
+        if not self.together:  # by number, not by name: blocks of all three share a graph
+            alone = image_rotary_emb[0].shape[0]
+            o = self.attention(projections, norms, image_rotary_emb, text=None, image=alone)
+        elif self.parallel.tokens.get("condition") == 0:
+            o = self.attention(projections, norms, image_rotary_emb)
         else:
-            o = self.attention(projections, norms, image_rotary_emb, **(self.alone or {}))
+            o = self._three_streams(Turned(projections, norms, self._turn(image_rotary_emb)))
         return attn.to_out[1](attn.to_out[0](o))
 
     def _turn(self, tables: tuple[Tensor, Tensor]) -> Callable[[Tensor], Tensor]:
