@@ -44,7 +44,6 @@ FAMILIES: dict[str, tuple[Callable[[int], Any], Callable[..., dict[str, Any]]]] 
     "wan": (tiny.wan, tiny.wan_inputs),
     "sd3": (tiny.sd3, tiny.sd3_inputs),
     "krea2": _of_table("Krea2Transformer2DModel"),
-    "flux3": _of_table("Flux3Transformer2DModel"),
     # with diffusers' processors, under its plan
     "ltx": (tiny.ltx, tiny.ltx_inputs),
     "chronoedit": (
