@@ -251,18 +251,18 @@ def ltx(heads: int) -> nn.Module:
     )
 
 
-def ltx_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def ltx_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 5) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(seed)
     mask = torch.ones(batch, text)
     mask[0, -2:] = 0
     return {
-        "hidden_states": torch.randn(batch, 30, 8, generator=generator),
+        "hidden_states": torch.randn(batch, 6 * width, 8, generator=generator),
         "encoder_hidden_states": torch.randn(batch, text, 24, generator=generator),
         "encoder_attention_mask": mask,
         "timestep": torch.full((batch,), 600.0),
         "num_frames": 2,
         "height": 3,
-        "width": 5,
+        "width": width,
     }
 
 

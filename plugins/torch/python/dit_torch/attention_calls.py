@@ -45,7 +45,8 @@ class _Here(threading.local):
 class _Traced:
     """What a compiler traces, which sees no threads."""
 
-    seam: Seam | None = None
+    def __init__(self) -> None:
+        self.seam: Seam | None = None  # there from the start: else the first graph is for when it is not
 
 
 _here, _traced = _Here(), _Traced()
@@ -157,11 +158,9 @@ class Seam:
 
     def _exchange(self, x: Tensor, layout: Layout, streams: str, has_value: bool = True) -> Exchange:
         _, text, image = _order(streams)
-        if text == WHOLE:
-            self.parallel.tokens[WHOLE] = layout.text
         return self.parallel.joint(
             x,
-            text=text,
+            text=layout.text if text == WHOLE else text,
             image=image,
             image_first=layout.image_first,
             text_replicated=layout.text_replicated,
@@ -381,7 +380,7 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
     named = list(_named(transformer, plan))
     for entry, where, module in named:
         if isinstance(entry, OwnWay):
-            check_heads(module, entry, parallel.group.size, where)
+            check_heads(int(getattr(module, entry.heads)), parallel.group.size, where)
     exchanging = [module for entry, _, module in named if isinstance(entry, Attention)]
     processors = [getattr(module, "processor", None) for module in exchanging]
     made: list[Any] = [_Names([*exchanging, *filter(None, processors)])]

@@ -165,7 +165,7 @@ def enable(
         split = Parallel(number, ways)
         undo.callback(split.close)
         ours = {
-            name: originals[name] if make is None else make(split, layer, originals[name])
+            name: originals[name] if make is None else make(split, layer, originals[name], name)
             for layer, (name, make) in enumerate(asked.makers.items())
         }
         handles: list[Any] = []

@@ -57,12 +57,12 @@ def own_mask(
 
     :param q: those queries
     """
-    mine = layout.query_tokens(rank)
-    everything = len(mine) == layout.tokens
+    start, rows = layout.query_place(rank)
+    everything = rows == layout.tokens
     if mask is None:
         if everything and layout.tokens == keys.tokens:
             return None, is_causal
-        at = torch.arange(mine.start, mine.stop, device=q.device)
+        at = start + torch.arange(rows, device=q.device)
         return (torch.arange(keys.tokens, device=q.device) <= at[:, None])[None, None], False
     if not isinstance(mask, Tensor):
         if everything and getattr(mask, "shape", (0, 0))[1] == 1:
@@ -76,7 +76,7 @@ def own_mask(
     for dim in range(4):  # one that was expanded, perhaps to this rank's queries
         mask = mask.narrow(dim, 0, 1) if mask.stride(dim) == 0 and mask.shape[dim] > 1 else mask
     expected = (q.shape[0], layout.heads, layout.tokens, keys.tokens)
-    if any(size not in (1, wanted) for size, wanted in zip(mask.shape, expected, strict=True)):
+    if any(size != 1 and size != wanted for size, wanted in zip(mask.shape, expected, strict=True)):
         raise ValueError(
             f"{where}: attn_mask has the shape {tuple(mask.shape)}; expected one for all tokens of all "
             f"ranks, {expected}, or 1 in places of it"
@@ -85,5 +85,5 @@ def own_mask(
         heads = layout.heads_of(rank)
         mask = mask[:, heads.start : heads.stop]
     if mask.shape[2] > 1 and not everything:
-        mask = mask[:, :, mine.start : mine.stop]
+        mask = mask.narrow(2, start, rows)
     return mask, is_causal

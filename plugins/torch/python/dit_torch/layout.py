@@ -80,9 +80,10 @@ class Layout:
         """Tokens of the joint sequence that a rank attends for."""
         return even_part(self.tokens, *self._share(rank))
 
-    def query_rows(self, rank: int) -> int:
-        """How many those are."""
-        return part_size(self.tokens, *self._share(rank))
+    def query_place(self, rank: int) -> tuple[int, int]:
+        """The first of those, and how many they are, also of a number that is a symbol."""
+        parts, index = self._share(rank)
+        return self.tokens * index // parts, part_size(self.tokens, parts, index)
 
     def _share(self, rank: int) -> tuple[int, int]:
         """How many ranks attend for a head together, and which of them a rank is."""
@@ -96,7 +97,7 @@ class Layout:
         return (self.batch, self.rows(rank), self.heads, self.head_dim)
 
     def query_shape(self, rank: int) -> tuple[int, int, int, int]:
-        return (self.batch, self.query_rows(rank), len(self.heads_of(rank)), self.head_dim)
+        return (self.batch, self.query_place(rank)[1], len(self.heads_of(rank)), self.head_dim)
 
     def key_shape(self, rank: int) -> tuple[int, int, int, int]:
         return (self.batch, self.tokens, len(self.kv_heads_of(rank)), self.head_dim)

@@ -29,8 +29,10 @@ class ManyStreams:
         self.parallel = parallel
         self.names = names_of(streams)
         self.sizes = dict(sizes_of_part(streams, rows, parallel, where))
-        split = [name for name in self.names if name != WHOLE]
-        self.largest = max(split, key=lambda name: parallel.tokens[name])
+        self.largest, *rest = [name for name in self.names if name != WHOLE]
+        for name in rest:  # one by one: compilers take no max() of symbols by a key
+            if parallel.tokens[name] > parallel.tokens[self.largest]:
+                self.largest = name
         self.others = [name for name in self.names if name != self.largest]
         self.streams = f"{WHOLE}+{self.largest}"
 
@@ -51,8 +53,7 @@ class ManyStreams:
         parts = dict(zip([*self.others, self.largest], o.split(sizes, dim=1), strict=True))
         for name in self.others:
             if name != WHOLE:
-                part = self.parallel.part(self._total(name))
-                parts[name] = parts[name][:, part.start : part.stop]
+                parts[name] = parts[name].narrow(1, *self.parallel.place(self._total(name)))
         return torch.cat([parts[name] for name in self.names], dim=1)
 
     def mask(self, mask: Any) -> Any:
@@ -61,16 +62,12 @@ class ManyStreams:
             if mask is None:
                 return None
             raise ValueError(f"attn_mask is a {type(mask).__name__}; expected a tensor")
-        starts, at = {}, 0
-        for name in self.names:
-            starts[name] = at
-            at += self._total(name)
-        order = [
-            token
-            for name in [*self.others, self.largest]
-            for token in range(starts[name], starts[name] + self._total(name))
-        ]
-        index = torch.tensor(order, device=mask.device)
-        if mask.shape[-1] == at:
-            mask = mask.index_select(-1, index)
-        return mask.index_select(-2, index) if mask.dim() > 1 and mask.shape[-2] == at else mask
+        for dim in range(max(mask.dim() - 2, 0), mask.dim()):
+            if mask.shape[dim] == sum(self._total(name) for name in self.names):
+                mask = self._in_order(mask, dim)
+        return mask
+
+    def _in_order(self, mask: Tensor, dim: int) -> Tensor:
+        parts = mask.split([self._total(name) for name in self.names], dim=dim)
+        by_name = dict(zip(self.names, parts, strict=True))
+        return torch.cat([by_name[name] for name in [*self.others, self.largest]], dim=dim)

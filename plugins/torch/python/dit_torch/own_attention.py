@@ -19,9 +19,8 @@ from .layout import heads_part
 from .parallel import Parallel
 
 
-def check_heads(module: nn.Module, entry: OwnWay, ranks: int, where: str) -> None:
+def check_heads(heads: int, ranks: int, where: str) -> None:
     """Fails where some rank would have none: here ranks cannot share one."""
-    heads = int(getattr(module, entry.heads))
     if ranks > heads:
         raise ValueError(
             f"{where} has {heads} heads, and there are {ranks} ranks: expected a head for each rank at "

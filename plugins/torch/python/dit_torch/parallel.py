@@ -13,7 +13,7 @@ from .exchange import Exchange, SizedExchange
 from .exchanges import Exchanges, Key
 from .group import Group
 from .layer_number import LayerNumber
-from .layout import even_part, part_size
+from .layout import part_size
 from .sized import Kind, Sizes, finders
 from .tokens import Tokens
 
@@ -91,12 +91,9 @@ class Parallel(NotCopied):
         enabled.pop(self.number, None)
         finders.pop(self.number, None)
 
-    def part(self, total: int) -> range:
-        """This rank's part of so many tokens."""
-        return even_part(total, self.group.size, self.group.rank)
-
     def place(self, total: int) -> tuple[int, int]:
-        """Its first token, and how many they are, also of a number that is a symbol."""
+        """The first of this rank's part of so many tokens, and how many they are. No range, which would make
+        a number of a compiler's symbol."""
         size, rank = self.group.size, self.group.rank
         return total * rank // size, part_size(total, size, rank)
 
@@ -107,10 +104,11 @@ class Parallel(NotCopied):
     def joint(
         self,
         x: Tensor,
-        text: str | None = "text",
-        image: str | None = "image",
+        text: str | int | None = "text",
+        image: str | int | None = "image",
         image_first: bool = False,
         text_replicated: bool = False,
+        heads: int | None = None,
         kv_heads: int | None = None,
         unit: int = 0,
         has_value: bool = True,
@@ -118,17 +116,18 @@ class Parallel(NotCopied):
         """The exchange of attention over two streams of tokens together (or one, where the other is None).
 
         :param x: Q, K or V in the sequence layout, [batch, rows, heads, head_dim]
-        :param text: name of the stream in `tokens`; likewise `image`
+        :param text: name of the stream in `tokens`, or how many there are; likewise `image`
+        :param heads: of Q, where x has others; `kv_heads` likewise
         :param unit: exchanges that are under way at the same time have different ones
         :param has_value: V travels by it, too
         """
-        rows, heads, head_dim = x.shape[1:]
+        rows, of_x, head_dim = x.shape[1:]
         kind = Kind(
             _number(self.number),
             _number(self.group.rank),
             _number(self.group.size),
-            _number(heads),
-            _number(heads if kv_heads is None else kv_heads),
+            _number(of_x if heads is None else heads),
+            _number(of_x if kv_heads is None else kv_heads),
             _number(head_dim),
             int(image_first),
             int(text_replicated),

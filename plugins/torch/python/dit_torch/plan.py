@@ -243,17 +243,28 @@ _changed_alone = torch.compiler.disable(_changed)
 
 def _outputs(changes: list[Split | Change], gathers: list[Gather], parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        single = isinstance(output, Tensor)
-        given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
-        for entry in changes:
-            given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
-        for one in gathers:
-            given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]
-        if single:
-            return given[0]
-        return type(output)(**given) if isinstance(given, dict) else type(output)(given)
+        change = _changed_output if torch.compiler.is_compiling() else _changed_output_alone
+        return change(output, changes, gathers, parallel)
 
-    return hook
+    return no_graph_alone(hook)
+
+
+def _changed_output(
+    output: Any, changes: list[Split | Change], gathers: list[Gather], parallel: Parallel
+) -> Any:
+    """A module's output as others get it."""
+    single = isinstance(output, Tensor)
+    given = [output] if single else dict(output) if isinstance(output, dict) else list(output)
+    for entry in changes:
+        given[entry.name] = _changed(given[entry.name], entry, parallel)  # type: ignore[index, call-overload]
+    for one in gathers:
+        given[one.index] = gather_all(given[one.index], one.dim, one.stream, parallel)  # type: ignore[index]
+    if single:
+        return given[0]
+    return type(output)(**given) if isinstance(given, dict) else type(output)(given)
+
+
+_changed_output_alone = torch.compiler.disable(_changed_output)
 
 
 def gather_all(x: Tensor, dim: int, streams: str, parallel: Parallel) -> Tensor:

@@ -211,10 +211,10 @@ def _own(table: Tensor, exchange: _Exchange) -> Tensor:
 def turned_back(gradient: Tensor, name: str, tables: Tables) -> Tensor:
     """From the gradient of what a rotary embedding gave that of what it took, in the sequence layout."""
     cosine, sine = (_own(table, _exchanges[name]) for table in tables[:2])
-    return _turned(gradient.float(), cosine, -sine, tables.rope).to(gradient.dtype)
+    return turned(gradient.float(), cosine, -sine, tables.rope).to(gradient.dtype)
 
 
-def _turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
+def turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
     """Rows of `cosine` and `sine` are those of x."""
     cosine, sine = cosine[None, :, None, :], sine[None, :, None, :]
     if rope == 1:
@@ -254,7 +254,7 @@ def _prepared(
             y = y.to(x.dtype).float()
     if rope != 0:
         assert cosine is not None and sine is not None
-        y = _turned(y, _own(cosine, exchange), _own(sine, exchange), rope)
+        y = turned(y, _own(cosine, exchange), _own(sine, exchange), rope)
     return y.to(x.dtype)
 
 

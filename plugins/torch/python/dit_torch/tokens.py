@@ -34,6 +34,8 @@ class Tokens:
     def __str__(self) -> str:
         return str({stream: self[stream] for stream in self})
 
-    def get(self, stream: str | None) -> int:
-        """0 where there is no such stream."""
+    def get(self, stream: str | int | None) -> int:
+        """0 where there is no such stream. A number stands for itself."""
+        if isinstance(stream, int):
+            return stream
         return self[stream] if stream is not None and stream in self._counts else 0

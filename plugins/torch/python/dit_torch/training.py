@@ -49,8 +49,7 @@ def _(gradient: Tensor, parallel: int) -> Tensor:
 def part_of_sum(gradient: Tensor, dim: int, parallel: int) -> Tensor:
     """What goes back where parts were put together on a dimension: this rank's, of all ranks' sum."""
     total = torch.ops.dit_gradients.sum(gradient, parallel)
-    part = enabled[parallel].part(gradient.shape[dim])
-    return total.narrow(dim, part.start, len(part)).contiguous()
+    return total.narrow(dim, *enabled[parallel].place(gradient.shape[dim])).contiguous()
 
 
 class _Inputs(torch.autograd.Function):

@@ -112,13 +112,13 @@ def _flux2(batch: int) -> Inputs:
     timestep_channels=16,
     axes_dims_rope=(4, 4, 4, 4),
 )
-def _flux3(batch: int) -> Inputs:
+def _flux3(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 15, 8),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=1),
+        "hidden_states": noise(batch, 3 * width, 8),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
         "timestep": steps(batch) / 1000,
-        "img_ids": grid(3, 5, axes=4),
-        "txt_ids": grid(7, axes=4),
+        "img_ids": grid(3, width, axes=4),
+        "txt_ids": grid(text, axes=4),
         "image_cond_hidden_states": noise(batch, 11, 6, seed=2),
         "image_cond_ids": grid(2, 1, 11, axes=4)[:11] + 1,
     }
@@ -162,16 +162,16 @@ def _glm_image(batch: int) -> Inputs:
     rope_dim=(4, 6, 6),
     is_amplify_history=True,
 )
-def _helios(batch: int) -> Inputs:
+def _helios(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 4, 2, 6, 10, seed=1),
+        "hidden_states": noise(batch, 4, 2, 6, 2 * width, seed=1),
         "timestep": steps(batch).long(),
-        "encoder_hidden_states": noise(batch, 7, 24, seed=2),
+        "encoder_hidden_states": noise(batch, text, 24, seed=2),
         "indices_hidden_states": torch.arange(6, 8).expand(batch, -1),
         "indices_latents_history_short": torch.arange(5, 6).expand(batch, -1),
-        "latents_history_short": noise(batch, 4, 1, 6, 10, seed=3),
+        "latents_history_short": noise(batch, 4, 1, 6, 2 * width, seed=3),
         "indices_latents_history_mid": torch.arange(2, 5).expand(batch, -1),
-        "latents_history_mid": noise(batch, 4, 3, 6, 10, seed=4),
+        "latents_history_mid": noise(batch, 4, 3, 6, 2 * width, seed=4),
     }
 
 

@@ -166,13 +166,13 @@ def _kandinsky6_sr(batch: int) -> Inputs:
     text_intermediate_size=32,
     axes_dims_rope=(4, 6, 6),
 )
-def _krea2(batch: int) -> Inputs:
+def _krea2(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 15, 8),
-        "encoder_hidden_states": noise(batch, 7, 3, 24, seed=1),
+        "hidden_states": noise(batch, 3 * width, 8),
+        "encoder_hidden_states": noise(batch, text, 3, 24, seed=1),
         "timestep": steps(batch) / 1000,
-        "position_ids": torch.cat([torch.zeros(7, 3), grid(3, 5, axes=3)]),
-        "encoder_attention_mask": mask(batch, 7),
+        "position_ids": torch.cat([torch.zeros(text, 3), grid(3, width, axes=3)]),
+        "encoder_attention_mask": mask(batch, text),
     }
 
 

@@ -13,9 +13,8 @@ def _stable_audio3(transformer: nn.Module) -> Plan:
 
     def without_memory(x: Tensor, parallel: Parallel) -> Tensor:
         """Of this rank's tokens; x is of all that are not memory."""
-        part = parallel.part(parallel.tokens["image"])
-        start, stop = (max(at - memory, 0) for at in (part.start, part.stop))
-        return x[:, start:stop]
+        first, count = parallel.place(parallel.tokens["image"])
+        return x[:, max(first - memory, 0) : max(first + count - memory, 0)]
 
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),

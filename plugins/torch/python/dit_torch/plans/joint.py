@@ -90,16 +90,6 @@ PLANS: dict[str, Plan] = {
         Attention("transformer_blocks.*.attn1", "text+image"),
         Gather("proj_out", 1),
     ),
-    "Flux3Transformer2DModel": (
-        *_INPUTS,
-        Split("", "image_cond_hidden_states", 1, 3, "condition"),
-        Split("", "image_cond_ids", -2, of="condition"),
-        Attention("txt_mode_blocks.*.attn", "text"),
-        Attention("mode_blocks.image.*.attn"),
-        Attention("mode_blocks.image_cond.*.attn", "condition"),
-        Attention("single_transformer_blocks.*.attn", "text+image+condition"),
-        Gather("proj_out", 1),
-    ),
     "GlmImageTransformer2DModel": (
         Refuse("", "kv_caches", _CACHED),
         *_blocks("transformer_blocks", "image_rotary_emb"),

@@ -15,8 +15,7 @@ def _latte(transformer: nn.Module) -> Plan:
     def of_places(x: Tensor, parallel: Parallel) -> Tensor:
         """x is [batch * places, ...]."""
         places = parallel.tokens["image"]
-        part = parallel.part(places)
-        return x.unflatten(0, (-1, places))[:, part.start : part.stop].flatten(0, 1)
+        return x.unflatten(0, (-1, places)).narrow(1, *parallel.place(places)).flatten(0, 1)
 
     return (
         Split("pos_embed", 0, 1, 3, "image"),

@@ -16,12 +16,6 @@ PLANS = {
         ),
         Gather("visual_transformer_blocks.-1", 1),
     ),
-    "QwenImage21Transformer2DModel": (
-        Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
-        Split("transformer_blocks.*", "target_token_mask", 0, 1, of="image"),
-        OwnWay("transformer_blocks.*.attn", ("to_q", "to_k", "to_v"), "to_out.0", tells=False),
-        Gather("transformer_blocks.-1", 1),
-    ),
     "WanAnimate2Transformer3DModel": (
         Split("blocks.0", "hidden_states", 1, 3, "image"),
         OwnWay("blocks.*.self_attn", ("norm_q", "norm_k", "to_v"), "to_out.0"),

@@ -27,31 +27,12 @@ PLANS = {
         _tables("layers", "image_rotary_emb", 1, 3),
         Split("layers.*", "adaln_input", 1, 3, of="image"),
     ),
-    "Krea2Transformer2DModel": (
-        Alone("text_fusion"),
-        *_blocks(
-            "transformer_blocks",
-            "attn",
-            "hidden_states",
-            _tables("transformer_blocks", "image_rotary_emb", 0, 2),
-        ),
-    ),
     "Lumina2Transformer2DModel": (
         Alone("context_refiner"),
         *_blocks(
             "noise_refiner", "attn", "hidden_states", _tables("noise_refiner", "image_rotary_emb", 1, 3)
         ),
         *_blocks("layers", "attn", "hidden_states", _tables("layers", "image_rotary_emb", 1, 3)),
-    ),
-    "MiniMaxH3Transformer3DModel": (
-        Alone("token_refiner"),
-        *_blocks(
-            "transformer_blocks",
-            "attn",
-            "hidden_states",
-            _tables("transformer_blocks", "rotary_emb", 0, 2),
-            _tables("transformer_blocks", "adaln_indices", 0, 1),
-        ),
     ),
     "OmniGenTransformer2DModel": _blocks(
         "layers", "self_attn", "hidden_states", _tables("layers", "image_rotary_emb", 0, 2)

@@ -12,17 +12,17 @@ from ..entries import Alone, Change, Gather, OwnWay, Plan, Split
 from ..parallel import Parallel
 
 
-def _rows(tokens: int, per_row: int, parallel: Parallel) -> range:
+def _rows(tokens: int, per_row: int, parallel: Parallel) -> slice:
     """Of this rank's tokens, and one more on each side."""
-    part, rows = parallel.part(tokens), tokens // per_row
-    first = min(max(part.start // per_row - 1, 0), rows - 1)
-    return range(first, max(min((part.stop - 1) // per_row + 2, rows), first + 1))
+    (start, count), rows = parallel.place(tokens), tokens // per_row
+    first = min(max(start // per_row - 1, 0), rows - 1)
+    return slice(first, max(min((start + count - 1) // per_row + 2, rows), first + 1))
 
 
 def _own(x: Tensor, tokens: int, per_row: int, parallel: Parallel, dim: int) -> Tensor:
     """This rank's tokens of those rows, which a dimension has one after the other."""
-    part = parallel.part(tokens)
-    return x.narrow(dim, part.start - _rows(tokens, per_row, parallel).start * per_row, len(part))
+    start, count = parallel.place(tokens)
+    return x.narrow(dim, start - _rows(tokens, per_row, parallel).start * per_row, count)
 
 
 def _some_rows(x: Tensor, parallel: Parallel) -> Tensor:

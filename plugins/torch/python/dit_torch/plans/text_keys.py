@@ -19,7 +19,7 @@ def _proportional(given: dict[str, Any], parallel: Parallel) -> dict[str, Any]:
     if base is None:
         return given
     total = parallel.tokens["image"]
-    part = len(parallel.part(total))
+    part = parallel.place(total)[1]
     return given | {"base_sequence_length": math.exp(math.log(base) * math.log(part) / math.log(total))}
 
 

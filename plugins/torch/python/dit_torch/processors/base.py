@@ -12,6 +12,7 @@ All give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -36,16 +37,19 @@ from ..layer_number import LayerNumber
 from ..parallel import Parallel
 from ..symbol import may_vary
 
+Kernel = Callable[[Tensor, Tensor, Tensor, Any], Tensor]
+
 
 class Processor:
     """Base of the families' processors. One object for each attention module."""
 
     _parallel_config: Any = None  # diffusers asks for it
 
-    def __init__(self, parallel: Parallel, layer: int, original: Any) -> None:
+    def __init__(self, parallel: Parallel, layer: int, original: Any, where: str) -> None:
         self.parallel = parallel
         self.layer = LayerNumber(layer)
         self.original = original  # diffusers' processor
+        self.where = where  # the module's name
 
     @property
     def _attention_backend(self) -> Any:
@@ -61,7 +65,9 @@ class Processor:
         projections: Projections,
         norms: Norms,
         rope: tuple[Tensor, Tensor] | None = None,
-        mask: Tensor | None = None,
+        mask: Any = None,
+        kernel: Kernel | None = None,
+        sample_by_sample: bool = True,
         **streams: Any,
     ) -> Tensor:
         """Projects, exchanges, attends, exchanges back. Returns the output in the sequence layout,
@@ -70,6 +76,8 @@ class Processor:
         :param norms: of Q and K
         :param rope: cosine and sine, [tokens, head_dim / 2] each, fp32, of the whole joint sequence
         :param mask: for all tokens of the joint sequence, as attention takes it
+        :param kernel: attention, of Q, K, V and the mask
+        :param sample_by_sample: else "pipelined" is "v-first"
         :param streams: of Parallel.joint: which tokens there are
         """
         layer = self.parallel.layer(self.layer)
@@ -78,22 +86,23 @@ class Processor:
         else:
             projections = Normed(projections, norms)
             of_q = of_k = prepare_rope(rope)
-        if self.parallel.schedule == "pipelined":
-            return self._pipelined(projections, of_q, of_k, mask, layer, streams).flatten(2, 3)
+        kernel = kernel or self._attend
+        if self.parallel.schedule == "pipelined" and sample_by_sample:
+            return self._pipelined(projections, of_q, of_k, mask, kernel, layer, streams).flatten(2, 3)
         v = projections.value()
         exchange = self.parallel.joint(v, **streams)
         if self.parallel.schedule_of(exchange, v) == "flat":
             q, k, v = exchange.scatter_qkv(projections.query(), projections.key(), v, layer, of_q, of_k)
             projections.beside()
-            o = exchange.gather(self._attend(q, k, v, mask), layer)
+            o = exchange.gather(kernel(q, k, v, mask), layer)
         else:
             under_way = self._start(exchange, projections, v, of_q, of_k, layer)
             projections.beside()
             q, k, v = self._finish(exchange, under_way, layer)
-            o = exchange.gather(self._attend(q, k, v, mask), layer)
+            o = exchange.gather(kernel(q, k, v, mask), layer)
         return o.flatten(2, 3)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
         return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
 
     def _start(
@@ -124,7 +133,8 @@ class Processor:
         projections: Projections,
         of_q: Prepare,
         of_k: Prepare,
-        mask: Tensor | None,
+        mask: Any,
+        kernel: Kernel,
         layer: int,
         streams: dict[str, Any],
     ) -> Tensor:
@@ -148,7 +158,7 @@ class Processor:
         for unit, exchange in enumerate(exchanges):
             own = None if mask is None else mask[unit : unit + 1]
             q, k, v = self._finish(exchange, under_way[unit], layer)
-            o = self._attend(q, k, v, own)
+            o = kernel(q, k, v, own)
             outputs.append(exchange.start(OUTPUT, o, layer, after=last))
             last = outputs[-1].token
         return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
@@ -212,6 +222,23 @@ class Normed(Projections):
         return norm(x).to(x.dtype)
 
 
+class Turned(Normed):
+    """With norms, and turned, before Q and K leave.
+
+    :param turn: of a tensor of this rank's tokens
+    """
+
+    def __init__(self, inner: Projections, norms: Norms, turn: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(inner, norms)
+        self.turn = turn
+
+    def query(self) -> Tensor:
+        return self.turn(super().query())
+
+    def key(self) -> Tensor:
+        return self.turn(super().key())
+
+
 def heads(x: Tensor, head_dim: int) -> Tensor:
     """[batch, rows, heads * head_dim] -> [batch, rows, heads, head_dim]"""
     return x.unflatten(-1, (-1, head_dim))
@@ -239,6 +266,7 @@ class Norms(NamedTuple):
     text_query: Any = None
     text_key: Any = None
     all_heads: bool = False  # a norm takes all heads of a token together
+    rounded: bool = True  # to Q's and K's type, before they are turned
 
     def travel(self) -> bool:
         """Whether the exchange applies them: RMSNorms whose weights are there. Others are called."""
@@ -258,13 +286,14 @@ class Norms(NamedTuple):
             return prepare_rope(rope)
         cosine, sine = (None, None) if rope is None else rope
         return Prepare(
-            weight=norm.weight,
-            text_weight=None if text_norm is None else text_norm.weight,
+            weight=weight_of(norm),
+            text_weight=None if text_norm is None else weight_of(text_norm),
             cosine=cosine,
             sine=sine,
             epsilon=epsilon_of(norm),
             norm=NORM_TOKEN if self.all_heads else NORM_HEAD,
             rope=ROPE_NONE if rope is None else ROPE_INTERLEAVED,
+            round_norm=self.rounded,
         )
 
 
@@ -274,10 +303,20 @@ def prepare_rope(rope: tuple[Tensor, Tensor] | None) -> Prepare:
     return Prepare(cosine=rope[0], sine=rope[1], rope=ROPE_INTERLEAVED)
 
 
+# Class -> what it adds to its weight.
+_RMS_NORMS = {"RMSNorm": 0.0, "Krea2RMSNorm": 1.0}
+
+
+def weight_of(norm: Any) -> Tensor:
+    """What a norm multiplies by."""
+    added = _RMS_NORMS[type(norm).__name__]
+    return norm.weight + added if added else norm.weight
+
+
 def _is_rms_norm(norm: Any) -> bool:
     weight = getattr(norm, "weight", None)
     return (
-        type(norm).__name__ == "RMSNorm"
+        type(norm).__name__ in _RMS_NORMS
         and getattr(norm, "bias", None) is None
         and is_bare(norm)
         and weight is not None
@@ -300,6 +339,7 @@ __all__ = [
     "Norms",
     "Processor",
     "Projections",
+    "Turned",
     "epsilon_of",
     "half_table",
     "heads",

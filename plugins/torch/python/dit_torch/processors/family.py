@@ -20,7 +20,8 @@ class Removable(Protocol):
     def remove(self) -> None: ...
 
 
-MakeProcessor = Callable[[Parallel, int, Any], Any]  # parallel, layer, diffusers' processor -> ours
+# parallel, layer, diffusers' processor, its module's name -> ours
+MakeProcessor = Callable[[Parallel, int, Any, str], Any]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,11 @@ class Family:
 _FILES = {
     "FluxTransformer2DModel": "flux",
     "Flux2Transformer2DModel": "flux2",
+    "Flux3Transformer2DModel": "flux3",
     "HunyuanVideo15Transformer3DModel": "hunyuan_video15",
+    "Krea2Transformer2DModel": "krea2",
+    "MiniMaxH3Transformer3DModel": "minimax_h3",
+    "QwenImage21Transformer2DModel": "qwenimage21",
     "QwenImageTransformer2DModel": "qwenimage",
     "SD3Transformer2DModel": "sd3",
     "WanTransformer3DModel": "wan",

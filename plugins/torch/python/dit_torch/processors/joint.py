@@ -23,7 +23,8 @@ class JointProjections(Projections):
     ) -> None:
         self.attn, self.image, self.text, self.image_first = attn, image, text, image_first
         self.text_rows = 0 if text is None else text.shape[1]
-        self.head_dim: int = attn.inner_dim // attn.heads
+        of_a_head = getattr(attn, "head_dim", None)  # not all classes have it, nor all the others
+        self.head_dim: int = attn.inner_dim // attn.heads if of_a_head is None else of_a_head
         self.fused: tuple[Tensor, ...] | None = None
         if fused:
             of_text = None if text is None else attn.to_added_qkv(text)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from .. import plan as plans
 from ..attention import attention_dispatch
 from ..exchange import KEY, QUERY, VALUE
 from ..layer_number import LayerNumber
-from ..layout import even_part, heads_part
+from ..layout import heads_part, part_size
 from ..parallel import Parallel
 from ..patch import signature_of
 from .family import Family, Removable, processors_of
@@ -69,12 +68,7 @@ class Seam:
         """Of all keys, in the order in which they arrive; of the heads of this rank."""
         if mask.shape[-1] == rows:
             names = [name for name in (streams["text"], streams["image"]) if name is not None]
-            parts = mask.split([len(self.parallel.part(self.parallel.tokens[n])) for n in names], dim=-1)
-            whole = [
-                plans.gather(part, -1, self.parallel.tokens[name], self.parallel)
-                for part, name in zip(parts, names, strict=True)
-            ]
-            mask = torch.cat(whole, dim=-1)
+            mask = plans.gather_all(mask, mask.dim() - 1, "+".join(names), self.parallel)
         if mask.dim() == 4 and mask.shape[1] > 1:
             own = heads_part(mask.shape[1], self.parallel.group.size, self.parallel.group.rank)
             mask = mask[:, own.start : own.stop]
@@ -102,7 +96,7 @@ def streams_of(parallel: Parallel, rows: int) -> dict[str, Any]:
         options.append(("text", "image"))
 
     def rows_on(option: tuple[str | None, str | None], rank: int) -> int:
-        return sum(len(even_part(tokens[name], size, rank)) for name in option if name is not None)
+        return sum(part_size(tokens[name], size, rank) for name in option if name is not None)
 
     fitting = [option for option in options if rows_on(option, rank) == rows]
     if not fitting:
@@ -226,8 +220,8 @@ def _history(module: nn.Module, parallel: Parallel) -> Callable[..., Any]:
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
         given = dict(zip(positions, args, strict=False)) | kwargs
         total, context = given["hidden_states"].shape[1], given["original_context_length"]
-        part = parallel.part(total)
-        mine = len(range(max(part.start, total - context), part.stop))
+        start, count = parallel.place(total)
+        mine = min(max(start + count - (total - context), 0), count)
         at = positions["original_context_length"]
         if at < len(args):
             return (*args[:at], mine, *args[at + 1 :]), kwargs

@@ -7,37 +7,17 @@ batch may have texts of other length, so their Q and K are turned before they le
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
-from .base import Normed, Norms, Processor, Projections
+from .base import Norms, Processor, Projections, Turned
 from .family import Family
 from .joint import JointProjections, norms_of
 from .planned import check
-
-
-class Turned(Normed):
-    """With norms, and turned: before Q and K leave.
-
-    :param turns: complex numbers of this rank's tokens, [batch, rows, 1, head_dim / 2]
-    """
-
-    def __init__(self, inner: Projections, norms: Norms, turns: Tensor) -> None:
-        super().__init__(inner, norms)
-        self.turns = turns
-
-    def query(self) -> Tensor:
-        return self._turned(super().query())
-
-    def key(self) -> Tensor:
-        return self._turned(super().key())
-
-    def _turned(self, x: Tensor) -> Tensor:
-        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
-        return torch.view_as_real(pairs * self.turns).flatten(3).to(x.dtype)
 
 
 class ZImageProcessor(Processor):
@@ -61,12 +41,18 @@ class ZImageProcessor(Processor):
             turns = torch.view_as_real(freqs_cis[0]).float()
             rope = (turns[..., 0].contiguous(), turns[..., 1].contiguous())
         else:
-            part = self.parallel.part(self.parallel.tokens["image"])
-            projections = Turned(projections, norms, freqs_cis[:, part.start : part.stop, None])
+            turns = freqs_cis.narrow(1, *self.parallel.place(self.parallel.tokens["image"]))[:, :, None]
+            projections = Turned(projections, norms, functools.partial(_turned, turns=turns))
             norms = Norms(None, None)
         o = self.attention(projections, norms, rope, attention_mask, text=None)
         o = attn.to_out[0](o)
         return attn.to_out[1](o) if len(attn.to_out) > 1 else o
+
+
+def _turned(x: Tensor, turns: Tensor) -> Tensor:
+    """:param turns: complex numbers of this rank's tokens, [batch, rows, 1, head_dim / 2]"""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * turns).flatten(3).to(x.dtype)
 
 
 def _plan(transformer: nn.Module) -> Plan:
