@@ -155,14 +155,18 @@ bool run(MPI_Comm comm, int destinations, std::size_t bytes, double seconds) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  CLI::App app{"Sparse exchange: microseconds, medians of the slowest rank's"};
+  CLI::App app("Sparse exchange: microseconds, medians of the slowest rank's", "tapa_sparse_benchmark");
   tapa::add_version_flag(app);
   std::vector<int> destinations{1, 3, 8};
   std::vector<std::size_t> sizes{8, 256, 4096, 65536};
   double seconds = 2;
-  app.add_option("--destinations", destinations, "ranks that each rank sends to")->capture_default_str();
-  app.add_option("--bytes", sizes, "bytes of a message")->capture_default_str();
-  app.add_option("--time", seconds, "seconds of a row")->capture_default_str();
+  app.add_option("--destinations", destinations, "ranks that each rank sends to")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--bytes", sizes, "bytes of a message")
+      ->check(CLI::Range(0, 1 << 26))
+      ->capture_default_str();
+  app.add_option("--time", seconds, "seconds of a row")->check(CLI::PositiveNumber)->capture_default_str();
   int code = 0;
   try {
     app.parse(argc, argv);
