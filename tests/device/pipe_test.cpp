@@ -67,7 +67,9 @@ void expect_all_bytes(Word slice, Word slot, bool between_devices) {
     done += part.bytes;
   }
   EXPECT_EQ(done, slice) << "slots of " << slot;
-  if (slice <= slot * kPipeSlots) EXPECT_LE(cut.count(), Word{kPipeSlots}) << slice << " bytes";
+  if (slice <= slot * kPipeSlots) {
+    EXPECT_LE(cut.count(), Word{kPipeSlots}) << slice << " bytes";
+  }
 }
 
 TEST(Pipes, ChunksAreAllOfASlice) {

@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "run/progress.hpp"
-#include "run/unfinished.hpp"
+#include "run/poll_to_end.hpp"
 #include "transport/transport.hpp"
 
 namespace tapa {
@@ -53,19 +52,6 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
                               : MemoryRun::Compare::blocks);
 }
 
-void finish(MemoryRun& run, Waiter waiter, Watch watch) {
-  constexpr int watch_every = 256;
-  static_assert(watch_every % Progress::relay_every == 0);
-  const auto done = [&] { return run.advance(); };
-  for (int idle = 0; !done(); ++idle) {
-    waiter.pause(idle, true, done);
-    waiter.count_quiet_poll();
-    if (idle % Progress::relay_every != Progress::relay_every - 1) continue;
-    Progress::relay();
-    if (idle % watch_every == watch_every - 1) watch.look([&] { return waits_for(run.exchange()); });
-  }
-}
-
 }  // namespace
 
 bool run_at_once(const Arguments& arguments, const Route& route) {
@@ -74,7 +60,8 @@ bool run_at_once(const Arguments& arguments, const Route& route) {
   const Ending ending(arguments.function, route);
   try {
     begin(arguments, route, run);
-    finish(run, route.state->waiter(), {arguments.function, rules.timeout});
+    poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
+                [&] { return waits_for(run.exchange()); });
   } catch (const TransportError&) {
     if (!rules.compares() || run.exchange().sizes_agree()) throw;
   }

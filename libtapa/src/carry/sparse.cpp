@@ -4,8 +4,7 @@
 
 #include <optional>
 
-#include "run/progress.hpp"
-#include "run/unfinished.hpp"
+#include "run/poll_to_end.hpp"
 
 namespace tapa {
 
@@ -43,19 +42,6 @@ class Claim {
   ShmBuffers* buffers_;
 };
 
-void finish(SparseExchange& exchange, Waiter waiter, bool by_memory, Watch& watch) {
-  constexpr int watch_every = 256;
-  static_assert(watch_every % Progress::relay_every == 0);
-  const auto done = [&] { return exchange.advance(); };
-  for (int idle = 0; !done(); ++idle) {
-    waiter.pause(idle, by_memory, done);
-    if (by_memory) waiter.count_quiet_poll();
-    if (idle % Progress::relay_every != Progress::relay_every - 1) continue;
-    Progress::relay();
-    if (idle % watch_every == watch_every - 1) watch.look([&] { return exchange.waits_for(); });
-  }
-}
-
 }  // namespace
 
 void run_sparse(const char* function, CommState& state) {
@@ -65,14 +51,17 @@ void run_sparse(const char* function, CommState& state) {
   const double began = rules.report != Reporting::off ? PMPI_Wtime() : 0;
   const bool by_memory = goes_through_memory(state);
   Watch watch(function, rules.timeout);
+  const auto finish = [&] {
+    poll_to_end(exchange, by_memory, state.waiter(), watch, [&] { return exchange.waits_for(); });
+  };
   if (by_memory) {
     const Claim claim(state, watch);
     exchange.begin(claim.buffers());
-    finish(exchange, state.waiter(), true, watch);
+    finish();
   } else {
     const int tag = state.parts()->order.sparse_tag();
     exchange.begin(state.space(), tag);
-    finish(exchange, state.waiter(), false, watch);
+    finish();
   }
   if (rules.report == Reporting::off) return;
   state.parts()->report.count(function, bytes / static_cast<std::size_t>(state.size()),

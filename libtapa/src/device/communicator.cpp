@@ -48,8 +48,7 @@ Communicator::Communicator(const Agreement& agreement, const TAPA_Device_options
   agreement_.together([&] {
     check_options(options);
     check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
-    check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-               "cudaDeviceGetAttribute");
+    multiprocessors = multiprocessors_here();
   });
   agree_on_tuning(options, multiprocessors);
   map_regions();

@@ -47,6 +47,14 @@ CurrentDevice::CurrentDevice(int device) : device_(device) {
   require(pushed_, "cuCtxPushCurrent", device);
 }
 
+int multiprocessors_here() {
+  int device = 0, count = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
+  return count;
+}
+
 int device_of_stream(cudaStream_t stream) {
   CUcontext context = nullptr;
   CUdevice device = -1;

@@ -22,6 +22,9 @@ class CurrentDevice {
   bool pushed_ = false;
 };
 
+/// Multiprocessors of the current device. Throws DeviceError.
+[[nodiscard]] int multiprocessors_here();
+
 /// The device that a stream is of, -1 when that is not known. With a device current.
 [[nodiscard]] int device_of_stream(cudaStream_t stream);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "device/current_device.hpp"
 #include "device/device_error.hpp"
 
 namespace tapa::device {
@@ -20,14 +21,6 @@ constexpr std::size_t kSlot = std::size_t{64} << 10;
 PipeShape shape_for(std::size_t peers, int multiprocessors) {
   const int fit = std::min(kChannels, multiprocessors / 2);
   return {std::max(fit / static_cast<int>(std::max<std::size_t>(peers, 1)), 1), kSlot};
-}
-
-int multiprocessors_of_device() {
-  int device = 0, count = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-             "cudaDeviceGetAttribute");
-  return count;
 }
 
 /// Place of a rank among those whose devices the owner's does not reach. `group`: the first rank of each
@@ -50,7 +43,7 @@ int first_of_group(const std::vector<int>& peers) {
 HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
                    Word timeout) {
   int multiprocessors = 0;
-  agreement.together([&] { multiprocessors = multiprocessors_of_device(); });
+  agreement.together([&] { multiprocessors = multiprocessors_here(); });
   const std::vector<std::size_t> counts = agreement.gather(peers.size());
   const std::vector<int> sizes = agreement.gather(multiprocessors);
   shape_ = shape_for(*std::max_element(counts.begin(), counts.end()),

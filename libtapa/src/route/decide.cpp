@@ -131,6 +131,12 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }
 
+/// Made where there is none yet; null: calls on the communicator are MPI's own.
+CommState* own_state(MPI_Comm comm) {
+  CommState* const state = remembered_state(comm);
+  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, true);
+}
+
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
@@ -169,8 +175,7 @@ bool is_mpis_own(MPI_Comm comm) {
 
 const Edges* edges_at(MPI_Comm comm, bool nonblocking) {
   if (comm == MPI_COMM_NULL) return nullptr;
-  CommState* state = remembered_state(comm);
-  if (state == nullptr && !is_mpis_own(comm)) state = state_at(comm, true);
+  CommState* const state = own_state(comm);
   return state != nullptr ? state->edges(comm, nonblocking) : nullptr;
 }
 
@@ -185,11 +190,8 @@ bool decide_like_before(const Arguments& arguments, Route& route) {
 Route decide_comm(const Arguments& arguments, bool alone) {
   const MPI_Comm comm = arguments.comm;
   if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
-  CommState* state = remembered_state(comm);
-  if (state == nullptr) {
-    if (is_mpis_own(comm)) return left_to_mpi(reasons::foreign);
-    state = state_at(comm, true);
-  }
+  CommState* const state = own_state(comm);
+  if (state == nullptr) return left_to_mpi(reasons::foreign);
   if (state->size() == 1 && !alone) {
     if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
     return left_to_mpi(reasons::alone);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "run/datatype.hpp"
@@ -136,25 +137,18 @@ void copy_block(const Block& from, const Block& to, MPI_Comm comm);
   return a;
 }
 
-[[nodiscard]] inline Side side_of(const void* buffer, const int* counts, const int* displs) {
+template <class Count, class Displ>
+[[nodiscard]] Side side_of(const void* buffer, const Count* counts, const Displ* displs) {
   Side s;
   s.buffer = buffer;
-  s.counts = counts;
-  s.displs = displs;
-  return s;
-}
-[[nodiscard]] inline Side side_of(const void* buffer, const int* counts, const MPI_Aint* displs) {
-  Side s;
-  s.buffer = buffer;
-  s.counts = counts;
-  s.large_displs = displs;
-  return s;
-}
-[[nodiscard]] inline Side side_of(const void* buffer, const MPI_Count* counts, const MPI_Aint* displs) {
-  Side s;
-  s.buffer = buffer;
-  s.large_counts = counts;
-  s.large_displs = displs;
+  if constexpr (std::is_same_v<Count, int>)
+    s.counts = counts;
+  else
+    s.large_counts = counts;
+  if constexpr (std::is_same_v<Displ, int>)
+    s.displs = displs;
+  else
+    s.large_displs = displs;
   return s;
 }
 

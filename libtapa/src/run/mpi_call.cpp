@@ -14,6 +14,13 @@ namespace tapa {
 
 namespace {
 
+/// Calls MPI's blocking function, or with a request the one that starts it, with the same blocks.
+template <class Blocking, class Starting, class... Blocks>
+int call_or_start(Blocking* blocking, Starting* starting, MPI_Comm comm, MPI_Request* request,
+                  Blocks... blocks) {
+  return request != nullptr ? starting(blocks..., comm, request) : blocking(blocks..., comm);
+}
+
 #if MPI_VERSION >= 4
 
 int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
@@ -22,22 +29,16 @@ int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   auto* into = const_cast<void*>(r.buffer);
   switch (a.form) {
     case Form::uniform:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ialltoall_c)(s.buffer, s.count, s.type, into, r.count, r.type, comm,
-                                                  request)
-                 : TAPA_OWN_MPI(PMPI_Alltoall_c)(s.buffer, s.count, s.type, into, r.count, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoall_c), TAPA_OWN_MPI(PMPI_Ialltoall_c), comm, request,
+                           s.buffer, s.count, s.type, into, r.count, r.type);
     case Form::v:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ialltoallv_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
-                                                   r.large_counts, r.large_displs, r.type, comm, request)
-                 : TAPA_OWN_MPI(PMPI_Alltoallv_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
-                                                  r.large_counts, r.large_displs, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallv_c), TAPA_OWN_MPI(PMPI_Ialltoallv_c), comm, request,
+                           s.buffer, s.large_counts, s.large_displs, s.type, into, r.large_counts,
+                           r.large_displs, r.type);
     default:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ialltoallw_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
-                                                   r.large_counts, r.large_displs, r.types, comm, request)
-                 : TAPA_OWN_MPI(PMPI_Alltoallw_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
-                                                  r.large_counts, r.large_displs, r.types, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallw_c), TAPA_OWN_MPI(PMPI_Ialltoallw_c), comm, request,
+                           s.buffer, s.large_counts, s.large_displs, s.types, into, r.large_counts,
+                           r.large_displs, r.types);
   }
 }
 
@@ -47,26 +48,19 @@ int call_neighbours(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   const Side& s = a.send;
   const Side& r = a.recv;
   auto* into = const_cast<void*>(r.buffer);
-  const auto sendcount = static_cast<int>(s.count);
-  const auto recvcount = static_cast<int>(r.count);
   switch (a.form) {
     case Form::uniform:
-      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoall)(s.buffer, sendcount, s.type, into,
-                                                                        recvcount, r.type, comm, request)
-                                : TAPA_OWN_MPI(PMPI_Neighbor_alltoall)(s.buffer, sendcount, s.type, into,
-                                                                       recvcount, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoall), TAPA_OWN_MPI(PMPI_Ineighbor_alltoall), comm,
+                           request, s.buffer, static_cast<int>(s.count), s.type, into,
+                           static_cast<int>(r.count), r.type);
     case Form::v:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv)(s.buffer, s.counts, s.displs, s.type, into,
-                                                          r.counts, r.displs, r.type, comm, request)
-                 : TAPA_OWN_MPI(PMPI_Neighbor_alltoallv)(s.buffer, s.counts, s.displs, s.type, into, r.counts,
-                                                         r.displs, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallv), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv),
+                           comm, request, s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs,
+                           r.type);
     default:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw)(s.buffer, s.counts, s.large_displs, s.types, into,
-                                                          r.counts, r.large_displs, r.types, comm, request)
-                 : TAPA_OWN_MPI(PMPI_Neighbor_alltoallw)(s.buffer, s.counts, s.large_displs, s.types, into,
-                                                         r.counts, r.large_displs, r.types, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallw), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw),
+                           comm, request, s.buffer, s.counts, s.large_displs, s.types, into, r.counts,
+                           r.large_displs, r.types);
   }
 }
 
@@ -74,24 +68,16 @@ int call_small(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   const Side& s = a.send;
   const Side& r = a.recv;
   auto* into = const_cast<void*>(r.buffer);
-  const auto sendcount = static_cast<int>(s.count);
-  const auto recvcount = static_cast<int>(r.count);
   switch (a.form) {
     case Form::uniform:
-      return request != nullptr
-                 ? TAPA_OWN_MPI(PMPI_Ialltoall)(s.buffer, sendcount, s.type, into, recvcount, r.type, comm,
-                                                request)
-                 : TAPA_OWN_MPI(PMPI_Alltoall)(s.buffer, sendcount, s.type, into, recvcount, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoall), TAPA_OWN_MPI(PMPI_Ialltoall), comm, request, s.buffer,
+                           static_cast<int>(s.count), s.type, into, static_cast<int>(r.count), r.type);
     case Form::v:
-      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ialltoallv)(s.buffer, s.counts, s.displs, s.type, into,
-                                                                r.counts, r.displs, r.type, comm, request)
-                                : TAPA_OWN_MPI(PMPI_Alltoallv)(s.buffer, s.counts, s.displs, s.type, into,
-                                                               r.counts, r.displs, r.type, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallv), TAPA_OWN_MPI(PMPI_Ialltoallv), comm, request,
+                           s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs, r.type);
     default:
-      return request != nullptr ? TAPA_OWN_MPI(PMPI_Ialltoallw)(s.buffer, s.counts, s.displs, s.types, into,
-                                                                r.counts, r.displs, r.types, comm, request)
-                                : TAPA_OWN_MPI(PMPI_Alltoallw)(s.buffer, s.counts, s.displs, s.types, into,
-                                                               r.counts, r.displs, r.types, comm);
+      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallw), TAPA_OWN_MPI(PMPI_Ialltoallw), comm, request,
+                           s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs, r.types);
   }
 }
 

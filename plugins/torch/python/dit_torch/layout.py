@@ -20,6 +20,11 @@ def part_size(total: int, parts: int, index: int) -> int:
     return total * (index + 1) // parts - total * index // parts
 
 
+def part_place(total: int, parts: int, index: int) -> tuple[int, int]:
+    """Its first thing, and its length: even_part in arithmetic."""
+    return total * index // parts, part_size(total, parts, index)
+
+
 def heads_part(heads: int, ranks: int, rank: int) -> range:
     """The heads that a rank attends for; with more ranks than heads neighbours share one."""
     own = even_part(heads, ranks, rank)
@@ -82,8 +87,7 @@ class Layout:
 
     def query_place(self, rank: int) -> tuple[int, int]:
         """The first of those, and how many they are, also of a number that is a symbol."""
-        parts, index = self._share(rank)
-        return self.tokens * index // parts, part_size(self.tokens, parts, index)
+        return part_place(self.tokens, *self._share(rank))
 
     def _share(self, rank: int) -> tuple[int, int]:
         """How many ranks attend for a head together, and which of them a rank is."""

@@ -13,7 +13,7 @@ from .exchange import Exchange, SizedExchange
 from .exchanges import Exchanges, Key
 from .group import Group
 from .layer_number import LayerNumber
-from .layout import part_size
+from .layout import part_place
 from .sized import Kind, Sizes, finders
 from .tokens import Tokens
 
@@ -94,8 +94,7 @@ class Parallel(NotCopied):
     def place(self, total: int) -> tuple[int, int]:
         """The first of this rank's part of so many tokens, and how many they are. No range, which would make
         a number of a compiler's symbol."""
-        size, rank = self.group.size, self.group.rank
-        return total * rank // size, part_size(total, size, rank)
+        return part_place(total, self.group.size, self.group.rank)
 
     def layer(self, number: LayerNumber) -> int:
         """What operators are told: to exact transfers all layers are alike."""

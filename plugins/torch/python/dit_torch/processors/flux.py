@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -97,8 +98,13 @@ def half_tables(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) -> 
     return half_table(output[0]), half_table(output[1])
 
 
+def hooks_on(where: str) -> Callable[[Any, Parallel], list[Removable]]:
+    """Of a family whose module `where` makes the tables."""
+    return lambda transformer, parallel: [transformer.get_submodule(where).register_forward_hook(half_tables)]
+
+
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    removable: list[Removable] = [transformer.pos_embed.register_forward_hook(half_tables)]
+    removable = hooks_on("pos_embed")(transformer, parallel)
     expected = list(inspect.signature(single_forward).parameters)[1:]
     for block in transformer.single_transformer_blocks:
         # Of another version of diffusers a block stays as it is, and its MLP comes first.

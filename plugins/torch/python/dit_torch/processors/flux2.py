@@ -14,10 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
-from ..parallel import Parallel
 from .base import Processor, Projections, heads, is_bare
-from .family import Family, Removable
-from .flux import half_tables, refuse_mask
+from .family import Family
+from .flux import hooks_on, refuse_mask
 from .joint import JointProjections, norms_of
 
 
@@ -98,10 +97,6 @@ def _is_plain(linear: nn.Module) -> bool:
     return type(linear) is nn.Linear and type(linear.weight) is nn.Parameter and is_bare(linear)
 
 
-def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.pos_embed.register_forward_hook(half_tables)]
-
-
 def _plan(transformer: nn.Module) -> Plan:
     return (
         Split("", "hidden_states", 1, 3, "image"),
@@ -117,5 +112,5 @@ FAMILY = Family(
         "Flux2ParallelSelfAttnProcessor": Flux2SingleProcessor,
     },
     plan=_plan,
-    hooks=_hooks,
+    hooks=hooks_on("pos_embed"),
 )

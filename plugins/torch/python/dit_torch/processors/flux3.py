@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from ..attention_calls import Seam
 from ..entries import Attention, Gather, Plan, Split
 from ..exchange import ROPE_INTERLEAVED
-from ..parallel import Parallel
 from ..plan import split
 from ..reference import turned
 from .base import Processor, Turned
-from .family import Family, Removable
-from .flux import half_tables, refuse_mask
+from .family import Family
+from .flux import hooks_on, refuse_mask
 from .joint import JointProjections, norms_of
 from .planned import check
 
@@ -69,10 +68,6 @@ class Flux3Processor(Processor):
         return self.seam.attend(q, k, v, None, False, False, kernel).flatten(2, 3)
 
 
-def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.pos_embed.register_forward_hook(half_tables)]
-
-
 def _plan(transformer: nn.Module) -> Plan:
     return (
         Split("", "hidden_states", 1, 3, "image"),
@@ -86,7 +81,7 @@ FAMILY = Family(
     model="Flux3Transformer2DModel",
     processors={"Flux3AttnProcessor": Flux3Processor},
     plan=_plan,
-    hooks=_hooks,
+    hooks=hooks_on("pos_embed"),
     check=check,
     splits_samples=False,
 )

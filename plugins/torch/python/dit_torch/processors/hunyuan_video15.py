@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
-from ..parallel import Parallel
 from .base import Processor
-from .family import Family, Removable
-from .flux import half_tables
+from .family import Family
+from .flux import hooks_on
 from .joint import JointProjections, norms_of
 from .planned import check
 
@@ -56,10 +55,6 @@ class HunyuanVideo15Processor(Processor):
         return torch.cat([video, text.bool()], dim=1)[:, None, None, :]
 
 
-def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.rope.register_forward_hook(half_tables)]
-
-
 def _plan(transformer: nn.Module) -> Plan:
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
@@ -76,7 +71,7 @@ FAMILY = Family(
         "AttnProcessor": None,
     },
     plan=_plan,
-    hooks=_hooks,
+    hooks=hooks_on("rope"),
     branches=2,
     check=check,
     splits_samples=False,

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from ..entries import Gather, Plan, Split
 from ..heads import shared_heads
 from ..layout import Layout
-from ..parallel import Parallel
 from .base import Processor
-from .family import Family, Removable
-from .flux import half_tables
+from .family import Family
+from .flux import hooks_on
 from .joint import JointProjections, norms_of
 from .planned import check
 
@@ -61,10 +60,6 @@ class Krea2Processor(Processor):
         return attn.to_out[0](o * projections.gate)
 
 
-def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
-    return [transformer.rotary_emb.register_forward_hook(half_tables)]
-
-
 def _plan(transformer: nn.Module) -> Plan:
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
@@ -76,7 +71,7 @@ FAMILY = Family(
     model="Krea2Transformer2DModel",
     processors={"Krea2AttnProcessor": Krea2Processor},
     plan=_plan,
-    hooks=_hooks,
+    hooks=hooks_on("rotary_emb"),
     check=check,
     splits_samples=False,
 )
